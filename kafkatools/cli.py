@@ -33,7 +33,7 @@ _HINTS = {
     "--set super.users=User:ANONYMOUS",
     "NOT_KAFKA": "Is this the port of a broker's plaintext listener?",
 }
-"""What to try, by the name of an error."""
+"""Advice by the name of an error."""
 
 
 class Terminated(KeyboardInterrupt):
@@ -127,7 +127,7 @@ def run_command(command: Command, arguments: Sequence[str], console: Console, ch
         return _run(part, args, console)
     except (BrokenPipeError, KeyboardInterrupt):
         raise
-    except Exception as error:  # noqa: BLE001 - the boundary of the program: whatever is left becomes one line
+    except Exception as error:  # noqa: BLE001 - the boundary of the program: any other exception becomes one line
         page = f"{command.name} {subcommand.name}" if subcommand else command.name
         return _report(command, page, error, console, args)
 
@@ -259,7 +259,6 @@ def _judge(command: Command, error: Exception, args: Args | None) -> tuple[str, 
 
 
 def _interrupted(console: Console) -> ExitStatus:
-    """Flush stdout after Ctrl-C and return exit status 130, without a message."""
     try:
         console.flush()
     except OSError:
@@ -295,7 +294,6 @@ def _application(arguments: Sequence[str], console: Console) -> ExitStatus:
 
 
 def _version(arguments: Sequence[str], console: Console) -> ExitStatus:
-    """Print the versions of kt and of the Apache Kafka release that it follows; with --json as an object."""
     unexpected = next((argument for argument in arguments if argument != "--json"), None)
     if unexpected is not None:
         _complain(console, "USAGE", f"Unexpected argument '{unexpected}'", "", ExitStatus.USAGE, "See kt --help.")
@@ -335,7 +333,6 @@ def _nearest(name: str) -> str:
 
 
 def _help_of_kt(width: int) -> str:
-    """The help text of `kt`: global options, commands in groups, environment variables."""
     import typer
 
     from kafkatools.options.environment import environment_help

@@ -23,7 +23,7 @@ from kafkatools.terminal import TerminalStream, draw, on_terminal
 
 if TYPE_CHECKING:
     from kafkatools.core.clock import Clock
-    from kafkatools.progress import Progress
+    from kafkatools.progress import Progress, TerminalProgress
 
 _BUFFER_BYTES = 1 << 18
 _DEFAULT_WIDTH = 100
@@ -48,7 +48,7 @@ class Console:
         self.is_json = False
         self._clock = clock
         self._is_process = False
-        self._progress: Progress | None = None
+        self._progress: TerminalProgress | None = None
         self._has_named_sandbox = False
 
     @classmethod
@@ -61,7 +61,7 @@ class Console:
             os.environ,
         )
         console._is_process = sys.stdout is not None
-        if isinstance(console.stderr, TerminalStream):  # log lines and the errors of threads go there too
+        if isinstance(console.stderr, TerminalStream):  # also for log lines and the errors of threads
             sys.stderr = io.TextIOWrapper(console.stderr, "utf-8", "surrogateescape", write_through=True)
         return console
 
@@ -112,7 +112,7 @@ class Console:
             if not select.select([self.stdin], [], [], 0)[0]:
                 return True
         except (OSError, ValueError, TypeError):
-            pass  # not a stream of the system, which never waits
+            pass  # not a stream with a file descriptor: a read never waits
         return bool(self.stdin.read(1))
 
     @property
@@ -260,7 +260,7 @@ class Console:
 
         try:
             poll = select.poll()
-            poll.register(self.stdout.fileno(), 0)  # POLLERR and POLLHUP are told unasked
+            poll.register(self.stdout.fileno(), 0)  # POLLERR and POLLHUP are always reported
         except (OSError, ValueError):
             return
         if any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0)):

@@ -31,17 +31,12 @@ class Progress:
         self.label = label
         self.total = total
         self.done = 0
-        self.measure: Callable[[], int] | None = None
-        """What is done beyond `done`, asked for when it is drawn, on another thread."""
+        self.measure: Callable[[], int] = lambda: 0
+        """Returns the finished units beyond `done`; called by the drawing thread."""
 
     def advance(self, count: int = 1) -> None:
         """Add to the number of finished units."""
         self.done += count
-
-    @contextmanager
-    def hidden(self) -> Iterator[None]:
-        """Hide the progress line while the caller writes to the terminal; there is none in this class."""
-        yield
 
 
 class TerminalProgress(Progress):
@@ -62,7 +57,7 @@ class TerminalProgress(Progress):
         self._width = width
         self._is_bytes = is_bytes
         self._has_colour = has_colour
-        self._lock = threading.RLock()  # guards _drawn and what is written of it
+        self._lock = threading.RLock()  # guards _drawn and its writes to the terminal
         self._drawn: RichProgress | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
@@ -89,12 +84,13 @@ class TerminalProgress(Progress):
         if self._over.wait(self._first_s):
             return
         try:
-            drawn = self._made()
+            drawn = self._rich_progress()
             task = drawn.add_task(visible(self.label), total=self.total)
             while True:
                 with self._lock:
                     self._drawn = drawn
-                    drawn.update(task, completed=self._done_now(), total=self.total, description=visible(self.label))
+                    done = self.done + self.measure()
+                    drawn.update(task, completed=done, total=self.total, description=visible(self.label))
                     drawn.start()
                     drawn.refresh()
                 if self._over.wait(_EACH_S):
@@ -102,12 +98,9 @@ class TerminalProgress(Progress):
             with self._lock:
                 drawn.stop()
         except (OSError, ValueError):
-            return  # nobody reads the terminal any more: that is no reason for the work to fail
+            return  # the terminal is gone, for which the work must not fail
 
-    def _done_now(self) -> int:
-        return self.done + (0 if self.measure is None else self.measure())
-
-    def _made(self) -> RichProgress:
+    def _rich_progress(self) -> RichProgress:
         from rich.console import Console as RichConsole
         from rich.progress import (
             BarColumn,

@@ -57,9 +57,6 @@ class TerminalStream(io.BufferedIOBase):
         """The file descriptor of the terminal."""
         return self._stream.fileno()
 
-    def readable(self) -> bool:
-        return False
-
     def writable(self) -> bool:
         return True
 

@@ -107,8 +107,7 @@ class OffsetOutOfRange(KafkaError, code=1, name="OFFSET_OUT_OF_RANGE"):
 
 class CorruptRecord(RetriableError, code=2, name="CORRUPT_MESSAGE"):
     """This message has failed its CRC checksum, exceeds the valid size, has a null key for a compacted topic, or is
-    otherwise corrupt.
-    """
+    otherwise corrupt."""
 
 
 class UnknownTopicOrPartition(InvalidMetadata, code=3, name="UNKNOWN_TOPIC_OR_PARTITION"):
@@ -125,8 +124,7 @@ class LeaderNotAvailable(InvalidMetadata, code=5, name="LEADER_NOT_AVAILABLE"):
 
 class NotLeaderOrFollower(InvalidMetadata, code=6, name="NOT_LEADER_OR_FOLLOWER"):
     """For requests intended only for the leader, this error indicates that the broker is not the current leader. For
-    requests intended for any replica, this error indicates that the broker is not a replica of the topic partition.
-    """
+    requests intended for any replica, this error indicates that the broker is not a replica of the topic partition."""
 
 
 class RequestTimedOut(RetriableError, code=7, name="REQUEST_TIMED_OUT"):
@@ -139,9 +137,8 @@ class BrokerNotAvailable(KafkaError, code=8, name="BROKER_NOT_AVAILABLE"):
 
 class ReplicaNotAvailable(InvalidMetadata, code=9, name="REPLICA_NOT_AVAILABLE"):
     """The replica is not available for the requested topic-partition. Produce/Fetch requests and other requests
-    intended only for the leader or follower return NOT_LEADER_OR_FOLLOWER if the broker is not a replica of the topic-
-    partition.
-    """
+    intended only for the leader or follower return NOT_LEADER_OR_FOLLOWER if the broker is not a replica of the
+    topic-partition."""
 
 
 class MessageTooLarge(KafkaError, code=10, name="MESSAGE_TOO_LARGE"):
@@ -198,8 +195,7 @@ class IllegalGeneration(KafkaError, code=22, name="ILLEGAL_GENERATION"):
 
 class InconsistentGroupProtocol(KafkaError, code=23, name="INCONSISTENT_GROUP_PROTOCOL"):
     """The group member's supported protocols are incompatible with those of existing members or first group member
-    tried to join with empty protocol type or empty protocol list.
-    """
+    tried to join with empty protocol type or empty protocol list."""
 
 
 class InvalidGroupId(KafkaError, code=24, name="INVALID_GROUP_ID"):
@@ -212,8 +208,7 @@ class UnknownMemberId(KafkaError, code=25, name="UNKNOWN_MEMBER_ID"):
 
 class InvalidSessionTimeout(KafkaError, code=26, name="INVALID_SESSION_TIMEOUT"):
     """The session timeout is not within the range allowed by the broker (as configured by group.min.session.timeout.ms
-    and group.max.session.timeout.ms).
-    """
+    and group.max.session.timeout.ms)."""
 
 
 class RebalanceInProgress(KafkaError, code=27, name="REBALANCE_IN_PROGRESS"):
@@ -278,8 +273,7 @@ class NotController(RetriableError, code=41, name="NOT_CONTROLLER"):
 
 class InvalidRequest(KafkaError, code=42, name="INVALID_REQUEST"):
     """This most likely occurs because of a request being malformed by the client library or the message was sent to an
-    incompatible broker. See the broker logs for more details.
-    """
+    incompatible broker. See the broker logs for more details."""
 
 
 class UnsupportedForMessageFormat(KafkaError, code=43, name="UNSUPPORTED_FOR_MESSAGE_FORMAT"):
@@ -312,20 +306,17 @@ class InvalidProducerIdMapping(KafkaError, code=49, name="INVALID_PRODUCER_ID_MA
 
 class InvalidTransactionTimeout(KafkaError, code=50, name="INVALID_TRANSACTION_TIMEOUT"):
     """The transaction timeout is larger than the maximum value allowed by the broker (as configured by
-    transaction.max.timeout.ms).
-    """
+    transaction.max.timeout.ms)."""
 
 
 class ConcurrentTransactions(RetriableError, code=51, name="CONCURRENT_TRANSACTIONS"):
     """The producer attempted to update a transaction while another concurrent operation on the same transaction was
-    ongoing.
-    """
+    ongoing."""
 
 
 class TransactionCoordinatorFenced(KafkaError, code=52, name="TRANSACTION_COORDINATOR_FENCED"):
     """Indicates that the transaction coordinator sending a WriteTxnMarker is no longer the current coordinator for a
-    given producer.
-    """
+    given producer."""
 
 
 class TransactionalIdAuthorizationFailed(KafkaError, code=53, name="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
@@ -338,8 +329,7 @@ class SecurityDisabled(KafkaError, code=54, name="SECURITY_DISABLED"):
 
 class OperationNotAttempted(KafkaError, code=55, name="OPERATION_NOT_ATTEMPTED"):
     """The broker did not attempt to execute this operation. This may happen for batched RPCs where some operations in
-    the batch failed, causing the broker to respond without trying the rest.
-    """
+    the batch failed, causing the broker to respond without trying the rest."""
 
 
 class KafkaStorageError(InvalidMetadata, code=56, name="KAFKA_STORAGE_ERROR"):
@@ -358,8 +348,7 @@ class UnknownProducerId(KafkaError, code=59, name="UNKNOWN_PRODUCER_ID"):
     """This exception is raised by the broker if it could not locate the producer metadata associated with the
     producerId in question. This could happen if, for instance, the producer's records were deleted because their
     retention time had elapsed. Once the last records of the producerId are removed, the producer's metadata is removed
-    from the broker, and future appends by the producer will return this exception.
-    """
+    from the broker, and future appends by the producer will return this exception."""
 
 
 class ReassignmentInProgress(KafkaError, code=60, name="REASSIGNMENT_IN_PROGRESS"):
@@ -380,8 +369,7 @@ class DelegationTokenOwnerMismatch(KafkaError, code=63, name="DELEGATION_TOKEN_O
 
 class DelegationTokenRequestNotAllowed(KafkaError, code=64, name="DELEGATION_TOKEN_REQUEST_NOT_ALLOWED"):
     """Delegation Token requests are not allowed on PLAINTEXT/1-way SSL channels and on delegation token authenticated
-    channels.
-    """
+    channels."""
 
 
 class DelegationTokenAuthorizationFailed(KafkaError, code=65, name="DELEGATION_TOKEN_AUTHORIZATION_FAILED"):
@@ -438,8 +426,7 @@ class StaleBrokerEpoch(KafkaError, code=77, name="STALE_BROKER_EPOCH"):
 
 class OffsetNotAvailable(RetriableError, code=78, name="OFFSET_NOT_AVAILABLE"):
     """The leader high watermark has not caught up from a recent leader election so the offsets cannot be guaranteed to
-    be monotonically increasing.
-    """
+    be monotonically increasing."""
 
 
 class MemberIdRequired(KafkaError, code=79, name="MEMBER_ID_REQUIRED"):
@@ -456,8 +443,7 @@ class GroupMaxSizeReached(KafkaError, code=81, name="GROUP_MAX_SIZE_REACHED"):
 
 class FencedInstanceId(KafkaError, code=82, name="FENCED_INSTANCE_ID"):
     """The broker rejected this static consumer since another consumer with the same group.instance.id has registered
-    with a different member.id.
-    """
+    with a different member.id."""
 
 
 class EligibleLeadersNotAvailable(InvalidMetadata, code=83, name="ELIGIBLE_LEADERS_NOT_AVAILABLE"):
@@ -518,8 +504,7 @@ class FeatureUpdateFailed(KafkaError, code=96, name="FEATURE_UPDATE_FAILED"):
 
 class PrincipalDeserializationFailure(KafkaError, code=97, name="PRINCIPAL_DESERIALIZATION_FAILURE"):
     """Request principal deserialization failed during forwarding. This indicates an internal error on the broker
-    cluster security setup.
-    """
+    cluster security setup."""
 
 
 class SnapshotNotFound(KafkaError, code=98, name="SNAPSHOT_NOT_FOUND"):
@@ -584,8 +569,7 @@ class UnsupportedAssignor(KafkaError, code=112, name="UNSUPPORTED_ASSIGNOR"):
 
 class StaleMemberEpoch(KafkaError, code=113, name="STALE_MEMBER_EPOCH"):
     """The member epoch is stale. The member must retry after receiving its updated member epoch via the
-    ConsumerGroupHeartbeat API.
-    """
+    ConsumerGroupHeartbeat API."""
 
 
 class MismatchedEndpointType(KafkaError, code=114, name="MISMATCHED_ENDPOINT_TYPE"):
@@ -614,8 +598,7 @@ class InvalidRegistration(KafkaError, code=119, name="INVALID_REGISTRATION"):
 
 class TransactionAbortable(KafkaError, code=120, name="TRANSACTION_ABORTABLE"):
     """The server encountered an error with the transaction. The client can abort the transaction to continue using this
-    transactional ID.
-    """
+    transactional ID."""
 
 
 class InvalidRecordState(KafkaError, code=121, name="INVALID_RECORD_STATE"):

@@ -79,7 +79,6 @@ class _Watch:
         self._mechanism = str(config.sasl_mechanism)
 
     def run(self, address: HostPort, steps: list[Step]) -> Diagnosis:
-        """Poll until the connection is ready or has failed; a failed step is the last of the diagnosis."""
         last_ms = self._clock.now_ms()
         before = len(steps)
         while True:

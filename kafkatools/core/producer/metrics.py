@@ -58,83 +58,57 @@ class Sensor:
         return (self._current[0] + self._previous[0]) * 1000 / elapsed_ms
 
 
-_TOTALS = {
-    "record-send": "records",
-    "byte": "bytes",
-    "record-error": "errors",
-    "record-retry": "retries",
-    "batch-split": "splits",
-    "request": "requests",
-    "response": "responses",
-}
-_AVERAGES = {
-    "batch-size": "batch_size",
-    "record-queue-time": "queue_time",
-    "request-latency": "latency",
-    "produce-throttle-time": "throttle",
-}
+_TOTALS = ("record-send", "byte", "record-error", "record-retry", "batch-split", "request", "response")
+"""Metrics with a total and a rate."""
+_AVERAGES_AND_MAXIMA = ("batch-size", "record-queue-time", "request-latency", "produce-throttle-time")
+_AVERAGES = ("record-size", "compression-rate", "records-per-request")
 
 
 class ProducerMetrics:
     """The sensors of one producer; `snapshot` returns their values by Kafka's names."""
 
     def __init__(self, now_ms: int) -> None:
-        self._sensors = {
-            name: Sensor(now_ms)
-            for name in (*_TOTALS.values(), *_AVERAGES.values(), "record_size", "ratio", "per_request")
-        }
+        self._sensors = {name: Sensor(now_ms) for name in (*_TOTALS, *_AVERAGES_AND_MAXIMA, *_AVERAGES)}
         self._gauges: dict[str, Callable[[], float]] = {}
 
     def gauge(self, name: str, read: Callable[[], float]) -> None:
         """Register a metric whose value `read` returns at each snapshot."""
         self._gauges[name] = read
 
+    def record(self, name: str, value: float, now_ms: int) -> None:
+        """Add a value to the metric with this name, such as `record-error`; without the suffix `-total` or `-avg`."""
+        self._sensors[name].record(value, now_ms)
+
     def record_batches(self, batches: list[ProducerBatch], now_ms: int) -> None:
         """Record the batches of a Produce request that is being sent."""
-        sensors = self._sensors
         records = 0
         for batch in batches:
             size = batch.estimated_size_bytes
             records += batch.record_count
-            sensors["batch_size"].record(size, now_ms)
-            sensors["bytes"].record(size, now_ms)
-            sensors["queue_time"].record(max(0, batch.drained_ms - batch.created_ms), now_ms)
-            sensors["ratio"].record(batch.builder.compression_ratio, now_ms)
-            sensors["record_size"].record(size / max(1, batch.record_count), now_ms)
-        sensors["records"].record(records, now_ms)
-        sensors["per_request"].record(records, now_ms)
-        sensors["requests"].record(1, now_ms)
+            self.record("batch-size", size, now_ms)
+            self.record("byte", size, now_ms)
+            self.record("record-queue-time", max(0, batch.drained_ms - batch.created_ms), now_ms)
+            self.record("compression-rate", batch.builder.compression_ratio, now_ms)
+            self.record("record-size", size / max(1, batch.record_count), now_ms)
+        self.record("record-send", records, now_ms)
+        self.record("records-per-request", records, now_ms)
+        self.record("request", 1, now_ms)
 
     def record_response(self, latency_ms: int, throttle_ms: int, now_ms: int) -> None:
         """Record the latency and throttle time of a Produce response, in ms."""
-        self._sensors["responses"].record(1, now_ms)
-        self._sensors["latency"].record(latency_ms, now_ms)
-        self._sensors["throttle"].record(throttle_ms, now_ms)
-
-    def record_retries(self, records: int, now_ms: int) -> None:
-        """Count records whose batch is retried."""
-        self._sensors["retries"].record(records, now_ms)
-
-    def record_errors(self, records: int, now_ms: int) -> None:
-        """Count records that failed."""
-        self._sensors["errors"].record(records, now_ms)
-
-    def record_split(self, now_ms: int) -> None:
-        """Count a batch that was split."""
-        self._sensors["splits"].record(1, now_ms)
+        self.record("response", 1, now_ms)
+        self.record("request-latency", latency_ms, now_ms)
+        self.record("produce-throttle-time", throttle_ms, now_ms)
 
     def snapshot(self, now_ms: int) -> dict[str, float]:
         """The values of all metrics by name."""
-        figures: dict[str, float] = {}
-        for name, key in _TOTALS.items():
-            figures[f"{name}-total"] = self._sensors[key].total
-            figures[f"{name}-rate"] = self._sensors[key].rate(now_ms)
-        for name, key in _AVERAGES.items():
-            figures[f"{name}-avg"] = self._sensors[key].average(now_ms)
-            figures[f"{name}-max"] = self._sensors[key].maximum(now_ms)
-        figures["record-size-avg"] = self._sensors["record_size"].average(now_ms)
-        figures["compression-rate-avg"] = self._sensors["ratio"].average(now_ms)
-        figures["records-per-request-avg"] = self._sensors["per_request"].average(now_ms)
-        for name, read in self._gauges.items():
-            figures[name] = read()
-        return figures
+        values: dict[str, float] = {}
+        for name in _TOTALS:
+            values[f"{name}-total"] = self._sensors[name].total
+            values[f"{name}-rate"] = self._sensors[name].rate(now_ms)
+        for name in _AVERAGES_AND_MAXIMA:
+            values[f"{name}-avg"] = self._sensors[name].average(now_ms)
+            values[f"{name}-max"] = self._sensors[name].maximum(now_ms)
+        for name in _AVERAGES:
+            values[f"{name}-avg"] = self._sensors[name].average(now_ms)
+        return values | {name: read() for name, read in self._gauges.items()}

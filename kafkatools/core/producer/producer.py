@@ -188,7 +188,7 @@ class Producer:
             place = TopicPartition(record.topic, partition)
             if callback is not None:
                 callback(RecordMetadata(*place, NO_OFFSET, NO_TIMESTAMP, -1, -1), error)
-            self.sender.metrics.record_errors(1, self.clock.now_ms())
+            self.sender.metrics.record("record-error", 1, self.clock.now_ms())
             return FailedFuture(place, error)
 
     def _do_send(self, record: ProducerRecord, partition: int, callback: Callback | None) -> RecordFuture:
@@ -372,7 +372,7 @@ class Producer:
             return
         self._note_failed_send(error)
         run = RowsRun(*target, sink.rows, NO_OFFSET, NO_TIMESTAMP, error)
-        self.sender.metrics.record_errors(run.row_count, self.clock.now_ms())
+        self.sender.metrics.record("record-error", run.row_count, self.clock.now_ms())
         if sink.callback is not None:
             sink.callback(run)
         sink.future.add(run)
@@ -485,7 +485,6 @@ class Producer:
             raise
 
     def _abort_after_failure(self) -> None:
-        """Abort the transaction after an error of its block or commit. An error of the abort is only logged."""
         if self.has_fatal_error or self._closed:
             return
         try:

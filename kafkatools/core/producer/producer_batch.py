@@ -408,7 +408,6 @@ MAX_RECORD_OVERHEAD = 21
 
 
 def _varint_size(length: int) -> int:
-    """The size in bytes of a length as a zig-zag varint."""
     size = 1
     limit = 64
     while length >= limit:

@@ -16,6 +16,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.clock import Clock
@@ -63,26 +64,22 @@ class ReadyCheckResult(NamedTuple):
     unknown_leader_topics: set[str]
 
 
+@dataclass(slots=True, eq=False)
 class TopicInfo:
     """The batch queues of one topic by partition, its sticky partitioner and its batch size."""
 
-    __slots__ = ("batches", "sticky", "batch_size")
-
-    def __init__(self, topic: str, batch_size: int) -> None:
-        self.batches: dict[int, deque[ProducerBatch]] = {}
-        self.sticky = StickyPartitioner(topic, max(1, batch_size))
-        self.batch_size = batch_size
+    sticky: StickyPartitioner
+    batch_size: int
+    batches: dict[int, deque[ProducerBatch]] = field(default_factory=dict)
 
 
+@dataclass(slots=True, eq=False)
 class NodeLatency:
     """The times when a node last had batches to send and when they were last drained (KIP-794: detects slow
     leaders)."""
 
-    __slots__ = ("ready_ms", "drain_ms")
-
-    def __init__(self, now_ms: int) -> None:
-        self.ready_ms = now_ms
-        self.drain_ms = now_ms
+    ready_ms: int
+    drain_ms: int
 
 
 class RecordAccumulator:
@@ -186,7 +183,8 @@ class RecordAccumulator:
     def _topic_locked(self, name: str) -> TopicInfo:
         topic = self._topics.get(name)
         if topic is None:
-            topic = self._topics[name] = TopicInfo(name, self.settings.batch_size)
+            size = self.settings.batch_size
+            topic = self._topics[name] = TopicInfo(StickyPartitioner(name, max(1, size)), size)
         return topic
 
     def _try_append_locked(
@@ -306,7 +304,7 @@ class RecordAccumulator:
         """Record that a node has batches to send, and whether its connection could take them (KIP-794)."""
         if self.settings.availability_timeout_ms <= 0:
             return
-        latency = self._latencies.setdefault(node_id, NodeLatency(now_ms))
+        latency = self._latencies.setdefault(node_id, NodeLatency(now_ms, now_ms))
         latency.ready_ms = now_ms
         if can_drain:
             latency.drain_ms = now_ms
@@ -388,10 +386,6 @@ class RecordAccumulator:
         self._muted.discard(partition)
 
     # -- expiry --
-
-    def reset_next_expiry(self) -> None:
-        """Clear `next_expiry_ms` before it is computed again."""
-        self.next_expiry_ms = FOREVER_MS
 
     def maybe_update_next_expiry(self, batch: ProducerBatch) -> None:
         """Lower `next_expiry_ms` to the delivery.timeout.ms of this batch if that is earlier."""

@@ -35,7 +35,7 @@ from kafkatools.core.producer.metrics import ProducerMetrics
 from kafkatools.core.producer.produce_request import FIRST_TOPIC_ID_VERSION, produce_request_body
 from kafkatools.core.producer.produce_response import read_produce_response
 from kafkatools.core.producer.producer_batch import ProducerBatch
-from kafkatools.core.producer.record_accumulator import RecordAccumulator
+from kafkatools.core.producer.record_accumulator import FOREVER_MS, RecordAccumulator
 from kafkatools.core.producer.transaction_manager import ProduceOutcome, TransactionManager
 from kafkatools.core.producer.transactional import as_transactional
 from kafkatools.core.protocol.api_versions import ApiKey
@@ -238,7 +238,7 @@ class Sender:
 
     def _expire_batches(self, now_ms: int) -> None:
         accumulator = self.accumulator
-        accumulator.reset_next_expiry()
+        accumulator.next_expiry_ms = FOREVER_MS
         for batch in self._expired_inflight(now_ms) + accumulator.expired_batches(now_ms):
             was_sent = batch.in_retry or batch.is_inflight
             error = DeliveryTimeout(
@@ -366,7 +366,7 @@ class Sender:
                 getattr(error, "name", error.__name__),
                 f". Error Message: {outcome.message}" if outcome.message else "",
             )
-            self.metrics.record_retries(batch.record_count, now_ms)
+            self.metrics.record("record-retry", batch.record_count, now_ms)
             self.accumulator.reenqueue(batch, now_ms)
         else:
             self._fail_batch(batch, _batch_error(batch, outcome), batch.attempts < self.settings.retries)
@@ -401,7 +401,7 @@ class Sender:
             self.transactions.remove_inflight_batch(batch)
         self.accumulator.split_and_reenqueue(batch)
         self.accumulator.deallocate(batch)
-        self.metrics.record_split(now_ms)
+        self.metrics.record("batch-split", 1, now_ms)
 
     def _can_retry(self, batch: ProducerBatch, outcome: ProduceOutcome, now_ms: int) -> bool:
         if batch.has_reached_delivery_timeout(self.settings.delivery_timeout_ms, now_ms):
@@ -413,7 +413,7 @@ class Sender:
         return self.transactions.can_retry(outcome, batch)
 
     def _fail_batch(self, batch: ProducerBatch, error: BatchError, adjust_sequences: bool) -> None:
-        self.metrics.record_errors(batch.record_count, self._clock.now_ms())
+        self.metrics.record("record-error", batch.record_count, self._clock.now_ms())
         if batch.complete_exceptionally(error) and self.transactions is not None:
             cause = error.error if isinstance(error.error, Exception) else KafkaError()
             self.transactions.handle_failed_batch(batch, cause, adjust_sequences)

@@ -33,6 +33,11 @@ def test_class_is_named_after_the_wire_name() -> None:
         assert error.__name__ == expected
 
 
+def test_default_message_breaks_no_word_at_a_line_end() -> None:
+    messages = [error.default_message() for error in errors.known_codes().values()]
+    assert [message for message in messages if "- " in message] == []
+
+
 def test_code_zero_is_no_error() -> None:
     errors.raise_for_code(0)
     assert errors.error_from_code(0) is None
