@@ -40,7 +40,7 @@ def test_dump_goes_on_behind_a_batch_of_zeros() -> None:
     assert batch_lines(ran.out) == [line for line in batch_lines(whole.out) if line not in lost]
     assert ran.status is ExitStatus.FINDINGS
     assert f"{LOG} at byte 4681: Found record size 0 smaller than minimum record overhead (14)" in ran.err
-    assert "608 bytes lost, going on at byte 5289" in ran.err
+    assert "608 bytes lost, continuing at byte 5289" in ran.err
 
 
 def test_other_files_are_dumped_after_a_damaged_one(tmp_path: pathlib.Path) -> None:
@@ -68,8 +68,8 @@ def test_length_beyond_the_end_ends_the_log_unless_salvaged() -> None:
         ("damaged-bitflip-payload-middle", "00000000000000000309.log", "the checksum is wrong"),
         ("damaged-magic-3", "00000000000000000000.log", "magic byte 3 instead of 2"),
         ("damaged-leader-epoch", LOG, "leader epoch 0 after epoch 9"),
-        ("damaged-base-offset", LOG, "offset 146 where 186 or more is due"),
-        ("damaged-batch-duplicated", LOG, "offset 204 where 211 or more is due"),
+        ("damaged-base-offset", LOG, "offset 146 where 186 or more is expected"),
+        ("damaged-batch-duplicated", LOG, "offset 204 where 211 or more is expected"),
     ],
 )
 def test_damage_that_kafka_passes_over_is_found(directory: str, file: str, said: str) -> None:

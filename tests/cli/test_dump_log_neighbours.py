@@ -116,7 +116,7 @@ def test_segment_above_two_gibibytes_is_dumped_whole_and_reported(tmp_path: path
         file.write(batch)
     ran = run_kt("dump-log", "--files", LOG, cwd=tmp_path)
     assert f"The size of segment {LOG} ({(3 << 30) + len(batch)}) is larger than the maximum allowed" in ran.err
-    assert f"bytes lost, going on at byte {3 << 30}" in ran.err
+    assert f"bytes lost, continuing at byte {3 << 30}" in ran.err
     assert f" position: {3 << 30} " in ran.out
     assert ran.status is ExitStatus.FINDINGS
     stopped = run_kt("dump-log", "--files", LOG, "--stop-at-damage", cwd=tmp_path)

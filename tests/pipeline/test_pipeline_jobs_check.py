@@ -31,7 +31,7 @@ def test_findings_of_a_log_directory(spark: SparkSession, tmp_path: pathlib.Path
         row for row in rows if row.kind == "log" and row.directory.endswith("cold-0") and row.severity == "damage"
     ]
     assert [row.position for row in zeroed] == [4681]
-    assert zeroed[0].lost == "608 bytes lost, going on at byte 5289"
+    assert zeroed[0].lost == "608 bytes lost, continuing at byte 5289"
     assert {row.kind for row in rows if row.directory.endswith("moved-1")} == {"txnindex"}
     assert [row.kind for row in rows if row.directory == str(tmp_path)] == ["recovery-point-offset-checkpoint"]
     assert rows[0].position is None or rows[0].position >= 0

@@ -9,7 +9,6 @@ copy. Only one thread at a time may use a file. A fake that forgets unsynced dat
 
 import contextlib
 import os
-from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from kafkatools.core import atomic_file
@@ -93,8 +92,7 @@ class FileSystem(Protocol):
         """Return the whole content of a (small) file."""
 
     def write_bytes(self, path: str, data: Buffer, *, sync: bool) -> None:
-        """Replace a file's content. `sync` makes the content durable, but not the file's name: that takes
-        `fsync_directory`."""
+        """Replace a file's content. `sync` makes the content durable, but not the name (see `fsync_directory`)."""
 
     def rename(self, source: str, target: str) -> None:
         """Rename a file or directory. A file at `target` is replaced."""
@@ -164,14 +162,12 @@ class RealLogFile:
         self.recently_used = False
 
     def fileno(self) -> int:
-        """Return the file descriptor, opening it if needed. It is valid until the next call on this file system."""
         self.recently_used = True
         if self._descriptor < 0:
             self._descriptor = self._owner.open_descriptor(self)
         return self._descriptor
 
     def append(self, data: Buffer) -> int:
-        """Append all of the data or none. Return the position of its first byte. Raises OSError."""
         position = self.size_bytes
         size = len(data)
         descriptor = self._descriptor
@@ -189,7 +185,6 @@ class RealLogFile:
         return position
 
     def write_at(self, position: int, data: Buffer) -> None:
-        """Overwrite bytes from a position on. The file grows if they reach past its end."""
         self._write_rest(position, memoryview(data))
         self.size_bytes = max(self.size_bytes, position + len(data))
 
@@ -204,7 +199,6 @@ class RealLogFile:
             raise named(error, self.path) from None
 
     def read_at(self, position: int, size: int) -> bytes:
-        """Read up to `size` bytes from a position on; fewer only at the end of the content."""
         if self._is_preallocated:
             size = max(0, min(size, self.size_bytes - position))
         try:
@@ -213,17 +207,14 @@ class RealLogFile:
             raise named(error, self.path) from None
 
     def truncate(self, size: int) -> None:
-        """Set the file's size in bytes: cut the end off, or extend with zeros."""
         self._resize(size)
         self.size_bytes = size
 
     def preallocate(self, size: int) -> None:
-        """Extend the file to `size` bytes of zeros that do not count as content (a sparse file, as Kafka's)."""
         self._resize(max(size, self.size_bytes))
         self._is_preallocated = True
 
     def trim(self) -> None:
-        """Cut off the part that was preallocated and not written."""
         if self._is_preallocated:
             self._resize(self.size_bytes)
             self._is_preallocated = False
@@ -235,18 +226,15 @@ class RealLogFile:
             raise named(error, self.path) from None
 
     def flush(self) -> None:
-        """Make everything written survive a power loss (fsync)."""
         try:
             os.fsync(self.fileno())
         except OSError as error:
             raise named(error, self.path) from None
 
     def begin_sync(self) -> DescriptorSync:
-        """Return a sync that stays valid if the file is closed, renamed or removed before it runs."""
         return DescriptorSync(os.dup(self.fileno()))
 
     def close(self) -> None:
-        """Close the file descriptor. A later call on the file opens it again."""
         if self._descriptor >= 0:
             self._owner.close_descriptor(self, self._descriptor)
             self._descriptor = -1
@@ -274,8 +262,7 @@ class RealFileSystem:
         return descriptor
 
     def close_descriptor(self, file: RealLogFile, descriptor: int) -> None:
-        """Close a descriptor that `open_descriptor` opened for the file. Does nothing if the number belongs to another
-        file."""
+        """Close a descriptor from `open_descriptor`, unless its number belongs to another file by now."""
         if self._open.get(descriptor) is file:
             del self._open[descriptor]
             os.close(descriptor)
@@ -285,7 +272,7 @@ class RealFileSystem:
         for file in list(self._open.values()):
             file.close()
 
-    # Logs and their files refer to each other: what is dropped unclosed is found by the collector of cycles only.
+    # Logs and files refer to each other, so only the cycle collector finds descriptors that nobody closed.
     __del__ = close
 
     def _sweep(self) -> None:
@@ -300,7 +287,6 @@ class RealFileSystem:
                 file.close()
 
     def open(self, path: str, *, create: bool = False) -> RealLogFile:
-        """Open a file, or with `create` make a missing one. Raises FileNotFoundError."""
         try:
             return RealLogFile(self, path, os.stat(path).st_size)
         except FileNotFoundError:
@@ -310,30 +296,23 @@ class RealFileSystem:
         return RealLogFile(self, path, 0)
 
     def exists(self, path: str) -> bool:
-        """Return whether a file or directory exists."""
         return os.path.exists(path)
 
     def list_directory(self, path: str) -> list[DirectoryEntry]:
-        """Return the files and directories in a directory, sorted by name."""
         with os.scandir(path) as entries:
             return sorted(_directory_entry(entry) for entry in entries)
 
     def make_directory(self, path: str) -> None:
-        """Create a directory and its parents. An existing directory is no error."""
         os.makedirs(path, exist_ok=True)
 
     def remove_directory(self, path: str) -> None:
-        """Remove an empty directory."""
         os.rmdir(path)
 
     def read_bytes(self, path: str) -> bytes:
-        """Return the whole content of a (small) file."""
         with open(path, "rb") as file:
             return file.read()
 
     def write_bytes(self, path: str, data: Buffer, *, sync: bool) -> None:
-        """Replace a file's content. `sync` makes the content durable, but not the file's name: that takes
-        `fsync_directory`."""
         try:
             with open(path, "wb", buffering=0) as file:
                 remaining = memoryview(data)
@@ -345,23 +324,22 @@ class RealFileSystem:
             raise named(error, path) from None
 
     def rename(self, source: str, target: str) -> None:
-        """Rename a file or directory. A file at `target` is replaced."""
         os.replace(source, target)
 
     def remove(self, path: str) -> bool:
-        """Remove a file. Return False when there was none."""
-        return _found(lambda: os.unlink(path))
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return False
+        return True
 
     def modified_ms(self, path: str) -> int:
-        """Return a file's modification time in ms since 1970."""
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def set_modified_ms(self, path: str, time_ms: int) -> None:
-        """Set a file's modification time in ms since 1970."""
         os.utime(path, ns=(time_ms * 1_000_000, time_ms * 1_000_000))
 
     def fsync_directory(self, path: str) -> None:
-        """Make the creation, renaming and removal of files in a directory durable."""
         try:
             atomic_file.sync_directory(path)
         except OSError as error:
@@ -371,11 +349,3 @@ class RealFileSystem:
 def _directory_entry(entry: "os.DirEntry[str]") -> DirectoryEntry:
     is_directory = entry.is_dir(follow_symlinks=True)
     return DirectoryEntry(entry.name, is_directory, 0 if is_directory else entry.stat().st_size)
-
-
-def _found(operation: Callable[[], None]) -> bool:
-    try:
-        operation()
-    except FileNotFoundError:
-        return False
-    return True

@@ -140,8 +140,7 @@ class Layout:
 
 
 class Run(NamedTuple):
-    """Adjacent number fields (at least two) that one `struct` call reads or writes. `stop` is the index of the field
-    after them."""
+    """Adjacent number fields (at least two) that one `struct` call codes. `stop`: the index after them."""
 
     codec: struct.Struct
     stop: int
@@ -223,8 +222,7 @@ def _copied(data: Any, start: int, end: int) -> bytes:
 
 
 class Reader:
-    """Decodes one message from a position in a buffer. Records are not copied: they become a memoryview of the
-    buffer."""
+    """Decodes one message from a position in a buffer. Records become a memoryview of it, without a copy."""
 
     def __init__(self, data: Any, position: int, pause: Pause | None, most_elements: int) -> None:
         self.source = data
@@ -306,8 +304,7 @@ class Reader:
         return _signed_8(self.data[self.position - 1])
 
     def varint(self) -> int:
-        """Read an unsigned varint as Java does: as an int32, so that five bytes may give a negative number. Raises
-        MalformedMessage."""
+        """Read an unsigned varint as Java does: as an int32, which may be negative. Raises MalformedMessage."""
         if self.position < self.end and self.data[self.position] < 0x80:
             self.position += 1
             return self.data[self.position - 1]  # type: ignore[no-any-return]

@@ -146,8 +146,8 @@ def versions_of(api_key: int) -> range:
 
 
 def is_flexible(api_key: int, version: int) -> bool:
-    """Return whether a version of an API has compact lengths and tagged fields (KIP-482). Raises ValueError for an
-    unknown key."""
+    """Return whether a version has compact lengths and tagged fields (KIP-482). Raises ValueError for an unknown
+    key."""
     return version >= ApiKey(api_key).first_flexible_version
 
 
@@ -205,9 +205,9 @@ def choose_version(api_key: int, broker: dict[int, VersionRange], oldest: int = 
     highest = min(ours[-1], theirs.max_version, newest)
     lowest = max(ours[0], theirs.min_version, oldest)
     if highest < lowest:
-        wanted = f"[{max(ours[0], oldest)}, {min(ours[-1], newest)}]"
+        usable = f"[{max(ours[0], oldest)}, {min(ours[-1], newest)}]"
         raise UnsupportedVersion(
-            f"The node does not support {ApiKey(api_key).name} with version in range {wanted}. "
+            f"The node does not support {ApiKey(api_key).name} with version in range {usable}. "
             f"The supported range is [{theirs.min_version},{theirs.max_version}]."
         )
     return highest

@@ -69,7 +69,9 @@ def decode_response(version: int, body: bytes | bytearray | memoryview) -> Descr
     try:
         return _Reader(body, version).response()
     except (struct.error, IndexError, UnicodeDecodeError) as error:
-        raise DecodeError(f"a DescribeConfigs response that ends early or is no text: {error}") from error
+        raise DecodeError(
+            f"a DescribeConfigs response that ends early or has text that is not UTF-8: {error}"
+        ) from error
 
 
 class _Reader:
@@ -144,7 +146,7 @@ class _Reader:
     def _count(self) -> int:
         count = self._length(_INT32)
         if count < 0:
-            raise DecodeError(f"a null array at byte {self._position}")
+            raise DecodeError(f"null in a non-nullable array at byte {self._position}")
         return count
 
     def _nullable_text(self) -> str | None:
@@ -158,7 +160,7 @@ class _Reader:
     def _text(self) -> str:
         found = self._nullable_text()
         if found is None:
-            raise DecodeError(f"a null text at byte {self._position}")
+            raise DecodeError(f"null in a non-nullable string at byte {self._position}")
         return found
 
     def _skip_tags(self) -> None:

@@ -62,8 +62,7 @@ class Field(NamedTuple):
         return self.tag is not None and version in self.tagged
 
     def default(self, version: int) -> object:
-        """Return the field's default in a version. Not for a single structure, whose default is built from its
-        fields."""
+        """Return the default in a version. Not for a single structure, whose default is built from its fields."""
         if self.declared_default is not _NOT_GIVEN and not (self.declared_default is None and version not in self.null):
             return self.declared_default
         return () if self.is_array else _ZEROES.get(self.type, 0)
@@ -131,8 +130,7 @@ def definition_of(name: str) -> Definition:
 
 @cache
 def api_key_of(name: str) -> int:
-    """Return the API key of a message or the type id of a record, -1 where Kafka defines none. Raises KeyError for an
-    unknown name."""
+    """Return a message's API key or a record's type id, -1 if Kafka defines none. Raises KeyError."""
     text, begin = _place_of(name)
     word = text[begin + len(name) + 1 : begin + len(name) + 20].split(" ", 1)[0]
     return int(word[4:]) if word.startswith("key=") else -1

@@ -82,8 +82,7 @@ class FrameReader:
         return memoryview(self._frame)[self._filled :]
 
     def advance(self, count: int) -> None:
-        """Accept `count` bytes that the caller wrote into `buffer()`. Raises NotKafka for a frame with an impossible
-        size."""
+        """Accept `count` bytes that were written into `buffer()`. Raises NotKafka for an impossible frame size."""
         self._filled += count
         if self._frame is None:
             if self._filled == SIZE_BYTES:
@@ -96,7 +95,7 @@ class FrameReader:
             self._frame, self._filled = None, 0
 
     def feed(self, data: Buffer) -> None:
-        """Accept the next bytes of the stream. Raises NotKafka for a frame with an impossible size."""
+        """Accept the next bytes of the stream. Raises NotKafka for an impossible frame size."""
         view = memoryview(data)
         while view:
             target = self.buffer()

@@ -66,8 +66,7 @@ def decode(
 
 
 def decode_all(message_type: type[Entity], buffer: Buffer, offset: int = 0) -> Entity:
-    """Decode the message from `offset` to the end of the buffer. Raises DecodeError, also for bytes after the
-    message."""
+    """Decode the message from `offset` to the end of the buffer. Raises DecodeError, also for bytes after it."""
     entity, size = decode(message_type, buffer, offset)
     if offset + size != len(buffer):
         raise DecodeError(f"{len(buffer) - offset - size} bytes are left after {message_type.__name__}")
@@ -88,8 +87,7 @@ def build(message_type: type[Entity], fields: Mapping[str, object]) -> Entity:
 
 
 def check_fields(message_type: type[Entity], fields: Mapping[str, Any]) -> None:
-    """Raise UnsupportedVersion for a field that the version lacks, unless its value is empty, null, 0, -1 or its
-    default."""
+    """Raise UnsupportedVersion for a field that the version lacks, unless empty, null, 0, -1 or its default."""
     layout = message_type.__layout__
     for name, value in fields.items():
         if name not in layout.names:
@@ -110,8 +108,7 @@ def _is_empty_or_unset(value: object) -> bool:
 
 
 def _default_of(fields: Sequence[Field], name: str) -> object:
-    """Return a field's default in the newest version, None when neither the message nor its structures have the
-    field."""
+    """Return a field's default in the newest version, None when no structure has the field."""
     for field in fields:
         if field.name == name:
             return field.default(NEWEST)

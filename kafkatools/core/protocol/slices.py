@@ -66,8 +66,7 @@ def current_pause() -> Callable[[], None] | None:
 
 @contextmanager
 def pausing(pause: Callable[[], None] | None) -> Iterator[None]:
-    """Set the current thread's pause callback inside a `with` block. None turns pauses off, even inside another
-    block."""
+    """Set the thread's pause callback inside a `with` block. None turns pauses off, even in another block."""
     before, _state.pause = _state.pause, pause
     try:
         yield

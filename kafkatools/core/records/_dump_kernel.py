@@ -108,8 +108,7 @@ def _number(target: Writable, position: int, value: int) -> int:
 
 
 def _sequence(base: int, increment: int) -> int:
-    """Add a non-negative increment to a sequence number (DefaultRecordBatch.incrementSequence); -1 without
-    sequences."""
+    """Add to a sequence number, as DefaultRecordBatch.incrementSequence; -1 without sequences."""
     if base < 0:
         return -1
     if base > 2147483647 - increment:
@@ -377,8 +376,7 @@ def _value(out: Writable, position: int, source: Buffer, start: int, length: int
 
 
 def _header_names(out: Writable, position: int, source: Buffer, at: int, count: int) -> int:
-    """Write the names of a record's headers, separated by commas. Return the next position, -1 when one is not
-    UTF-8."""
+    """Write the names of a record's headers. Return the next position, -1 when one is not UTF-8."""
     position = _text(out, position, b" headerKeys: [")
     first = True
     while count > 0:

@@ -165,8 +165,7 @@ def _long_varint(data: Buffer, position: int, end: int) -> tuple[int, int]:
 
 
 def _varint(data: Buffer, position: int, end: int) -> tuple[int, int]:
-    """Read a zig-zag 32-bit varint. Return it and the position after it, -1 when it is cut off or longer than 5
-    bytes."""
+    """Read a zig-zag 32-bit varint. Return it and the position after it, -1 if cut off or longer than 5 bytes."""
     if position < 0 or position >= end:
         return 0, -1
     byte = data[position]
@@ -193,8 +192,7 @@ def _long_varlong(data: Buffer, position: int, end: int) -> tuple[int, int]:
 
 
 def _varlong(data: Buffer, position: int, end: int) -> tuple[int, int]:
-    """Read a zig-zag 64-bit varint. Return it and the position after it, -1 when it is cut off or longer than 10
-    bytes."""
+    """Read a zig-zag 64-bit varint. Return it and the position after it, -1 if cut off or longer than 10 bytes."""
     if position < 0 or position >= end:
         return 0, -1
     byte = data[position]
@@ -273,8 +271,7 @@ def _skip(position: int, size: int, end: int) -> int:
 
 
 def _skip_headers(data: Buffer, position: int, count: int, end: int) -> int:
-    """Return the position after `count` record headers, -1 when they are malformed. A header takes at least two
-    bytes."""
+    """Return the position after `count` record headers of at least two bytes, -1 when they are malformed."""
     if position < 0 or count < 0 or count > end - position:
         return -1
     while count > 0:

@@ -51,8 +51,7 @@ def _resize(out: bytearray, size: int) -> int:
 
 
 def _writable(out: bytearray) -> Writable:
-    """Return a bytearray in the form that loops write to. When compiled it is a pointer, valid until the next
-    `_resize`."""
+    """Return a bytearray in the form that loops write to: a pointer when compiled, void after `_resize`."""
     if cython.compiled:
         return cython.cast("unsigned char*", PyByteArray_AS_STRING(out))  # type: ignore[no-any-return]
     return out

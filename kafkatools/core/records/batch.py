@@ -142,8 +142,7 @@ class RecordBatch:
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """The time in ms from which the cleaner may drop the batch's tombstones and markers, None if not set
-        (KIP-534)."""
+        """The time in ms from which the cleaner may drop tombstones and markers, None if not set (KIP-534)."""
         return self.header.delete_horizon_ms
 
     @property

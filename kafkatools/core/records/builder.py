@@ -137,8 +137,7 @@ class BatchBuilder:
 
     @property
     def estimated_size_bytes(self) -> int:
-        """The size of the closed batch in bytes: exact without a codec and after `close`, else by the estimated
-        ratio."""
+        """The closed batch's size in bytes: exact without a codec and after `close`, else by the estimated ratio."""
         if self._closed is not None:
             return len(self._closed)
         return HEADER_SIZE + int(self.uncompressed_size_bytes * self._factor)
@@ -161,8 +160,7 @@ class BatchBuilder:
         value: Buffer | None,
         headers: Sequence[tuple[str | bytes, bytes | None]] = (),
     ) -> int:
-        """Return the uncompressed size in bytes of a record as the next one of this batch
-        (DefaultRecord.sizeInBytes)."""
+        """Return the uncompressed size in bytes of a record as the batch's next one (DefaultRecord.sizeInBytes)."""
         return kernel.record_size(
             timestamp - self._state[kernel.STATE_BASE_TIMESTAMP] if self.record_count else 0,
             self._state[kernel.STATE_NEXT_DELTA],
@@ -178,8 +176,8 @@ class BatchBuilder:
         value: Buffer | None,
         headers: Sequence[tuple[str | bytes, bytes | None]] = (),
     ) -> int:
-        """Add a record, even if `has_room_for` is False. Return its offset delta. `timestamp` in ms. Raises ValueError
-        when closed."""
+        """Add a record, even above the capacity. Return its offset delta. `timestamp` in ms. Raises ValueError when
+        closed."""
         if self._closed is not None:
             raise ValueError("the batch is closed")
         encoded = encode_headers(headers) if headers else NO_HEADERS
@@ -201,7 +199,7 @@ class BatchBuilder:
         the offset is above those before, or when closed."""
         delta = offset - self.base_offset
         if not self._state[kernel.STATE_NEXT_DELTA] <= delta <= MAX_OFFSET_DELTA:
-            raise ValueError(f"offset {offset} does not follow in a batch that begins at {self.base_offset}")
+            raise ValueError(f"offset {offset} is not above the other offsets of the batch at {self.base_offset}")
         self._state[kernel.STATE_NEXT_DELTA] = delta
         return self.append(timestamp, key, value, headers)
 
@@ -222,16 +220,16 @@ class BatchBuilder:
             columns.value_lengths,
             columns.timestamps,
         )
-        taken = 0
+        added = 0
         while True:
-            taken += kernel.encode_columns(
-                self._buffer, self._state, columns.buffer, cells, start + taken, stop, self._factor
+            added += kernel.encode_columns(
+                self._buffer, self._state, columns.buffer, cells, start + added, stop, self._factor
             )
             needed = self._state[kernel.STATE_NEEDED]
             if needed == 0:
-                return taken
+                return added
             if needed < 0:
-                raise ValueError(f"row {start + taken} lies outside the buffer of its columns")
+                raise ValueError(f"row {start + added} lies outside the buffer of its columns")
             self._grow(needed)
 
     def _grow(self, needed: int) -> None:
@@ -246,21 +244,19 @@ class BatchBuilder:
     ) -> None:
         """Set the producer id, epoch and base sequence of an open batch. Raises ValueError when closed."""
         if self._closed is not None:
-            raise ValueError("the producer state of a closed batch is written already")
+            raise ValueError("the producer state of a closed batch cannot be changed")
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
         self.is_transactional = is_transactional
 
     def reopen_and_rewrite_producer_state(
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
     ) -> None:
-        """Change the producer state of a closed batch, after the producer id or epoch changed. `close` writes the
-        header again."""
+        """Change a closed batch's producer id, epoch and sequence. `close` then writes the header again."""
         self._closed = None
         self.set_producer_state(producer_id, producer_epoch, base_sequence, is_transactional)
 
     def close(self) -> memoryview | bytes:
-        """Compress the records, write the header and return the batch; no bytes without records. A second call returns
-        the same."""
+        """Compress the records, write the header and return the batch, empty without records. May be called again."""
         if self._closed is None:
             self._closed = self._finish()
         return self._closed

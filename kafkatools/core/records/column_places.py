@@ -7,8 +7,7 @@ from typing import Protocol
 
 
 class KeyAndValuePlaces(Protocol):
-    """The key and value columns of RecordColumns, one entry per record. Positions and lengths in bytes, length -1 for
-    null."""
+    """The key and value columns of records. Positions and lengths in bytes, length -1 for null."""
 
     count: int
     buffer: bytes | bytearray | memoryview

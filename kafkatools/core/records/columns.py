@@ -101,8 +101,7 @@ class RecordColumns:
         return bytes(self.buffer[start : start + length])
 
     def headers(self, index: int) -> tuple[Header, ...]:
-        """Return names and values of a record's headers. Bytes of a name that are not UTF-8 become replacement
-        characters."""
+        """Return names and values of a record's headers. A name that is not UTF-8 gets replacement characters."""
         count = self.header_counts[index]
         if count == 0:
             return ()
@@ -173,10 +172,10 @@ class RowColumns:
         self.key_lengths = key_lengths
         self.timestamps = timestamps
         if (key_positions is None) != (key_lengths is None):
-            raise ValueError("keys need positions and lengths")
+            raise ValueError("key_positions and key_lengths must be given together")
         for column in (value_lengths, key_positions, key_lengths, timestamps):
             if column is not None and len(column) != self.count:
-                raise ValueError("columns of different lengths")
+                raise ValueError("all columns must have the same length")
 
     def __len__(self) -> int:
         return self.count

@@ -142,7 +142,7 @@ def _damaged(codec: str, why: object) -> CorruptRecord:
 
 def _too_large(limit: int) -> RecordTooLarge:
     return RecordTooLarge(
-        f"A batch unpacks to more than {limit} bytes, the limit of max.decompressed.message.bytes or of this reader"
+        f"A batch decompresses to more than {limit} bytes, the limit of max.decompressed.message.bytes or of the reader"
     )
 
 
@@ -164,7 +164,7 @@ def _decompress_gzip(data: Buffer, limit: int) -> bytes:
     position = 0
     while True:
         position, left = _gzip_member(view, position, parts, left, limit)
-        # bytes after a member that begin no other member are ignored, as java.util.zip.GZIPInputStream does
+        # trailing bytes that do not begin another member are ignored, as by java.util.zip.GZIPInputStream
         if view[position : position + 2] != GZIP_HEADER[:2]:
             return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -180,7 +180,7 @@ def _gzip_member(view: memoryview, position: int, parts: list[bytes], left: int,
             raise _damaged("gzip", "the stream ends early")
         piece = view[position : position + size]
         try:
-            # + 1: a byte too many shows that there is more
+            # + 1: one byte above the limit shows that the output is too large
             part = member.decompress(piece, left + 1)
         except zlib.error as error:
             raise _damaged("gzip", error) from error
@@ -216,7 +216,7 @@ def _decompress_snappy(data: memoryview, limit: int) -> bytes:
     position = len(XERIAL_HEADER)
     while position < len(data):
         if data[position : position + 8] == XERIAL_MAGIC:
-            # streams written one after the other
+            # concatenated streams
             position += len(XERIAL_HEADER)
             continue
         size = int.from_bytes(data[position : position + 4], "big")
@@ -285,7 +285,7 @@ def _decompress_lz4(data: Buffer, limit: int, *, ignore_checksum: bool) -> bytes
     parts: list[bytes] = []
     total = 0
     rest: Buffer = data
-    # the library takes memory for max_length at once
+    # the library allocates max_length bytes at once
     bound = LZ4_MAX_RATIO * (len(data) + 1)
     while total <= limit:
         try:
@@ -344,7 +344,7 @@ def _compress_zstd(data: Buffer, level: int) -> bytes:
     if level not in packers:
         packers[level] = zstandard.ZstdCompressor(level=level, write_content_size=False)
     packer = packers[level].compressobj()
-    # the Java client flushes, then closes: an empty last block
+    # the Java client flushes before it closes, which writes an empty last block
     return packer.compress(data) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) + packer.flush()
 
 

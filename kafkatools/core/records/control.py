@@ -107,8 +107,7 @@ def write_end_transaction_marker(
     base_offset: int = 0,
     partition_leader_epoch: int = -1,
 ) -> bytearray:
-    """Return a control batch with one transaction marker (MemoryRecords.withEndTransactionMarker). `timestamp` in
-    ms."""
+    """Return a control batch with one marker (MemoryRecords.withEndTransactionMarker). `timestamp` in ms."""
     builder = BatchBuilder(
         MARKER_BATCH_SIZE,
         base_offset=base_offset,

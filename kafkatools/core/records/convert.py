@@ -128,7 +128,7 @@ def _write_batch(batch: AnyBatch, rows: list[Record], codec: CompressionType, le
         builder.override_last_offset(batch.last_offset)
         if rows:
             return bytes(builder.close())
-    except (ValueError, OverflowError) as error:  # offsets that do not rise, numbers that no batch holds
+    except (ValueError, OverflowError) as error:  # offsets that do not rise, or numbers out of range
         raise CorruptRecord(str(error)) from error
     if batch.size_bytes < HEADER_SIZE:
         raise CorruptRecord(f"A batch of {batch.size_bytes} bytes is smaller than its header")

@@ -75,8 +75,7 @@ class RecordReader:
 
 
 def read_record(reader: RecordReader, *, is_stream: bool = False) -> RawRecord:
-    """Read the next record. Raises DamagedRecord with Kafka's message, which differs for compressed records
-    (`is_stream`)."""
+    """Read the next record. Raises DamagedRecord; Kafka's message differs for compressed records (`is_stream`)."""
     try:
         size = reader.varint()
     except _Truncated:

@@ -95,8 +95,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """The time in ms from which the cleaner may drop the batch's tombstones and markers, None if not set
-        (KIP-534)."""
+        """The time in ms from which the cleaner may drop tombstones and markers, None if not set (KIP-534)."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
 
@@ -180,8 +179,7 @@ def whole_batches_bytes(records: Buffer) -> int:
 
 
 def compute_crc(batch: memoryview, magic: int) -> int:
-    """Compute the checksum of one batch: CRC-32C from the attributes on, for message sets CRC-32 from the magic byte
-    on."""
+    """Compute a batch's checksum: CRC-32C from the attributes on, for message sets CRC-32 from the magic on."""
     if magic >= 2:
         return int(crc32c(batch[ATTRIBUTES_OFFSET:]))
     return zlib.crc32(batch[LEGACY_CRC_START:])

@@ -41,7 +41,7 @@ def cells(buffer: Buffer, positions: Sequence[int], lengths: Sequence[int]) -> l
     joined by a character that JSON does not escape."""
     if max(lengths, default=-1) < 0:
         return ["null"] * len(lengths)
-    # slices of bytes are cheaper than those of a view, where the copy is not much more than what is taken from it
+    # slices of bytes are cheaper than those of a view, unless the copy is much larger than the cells
     source = bytes(buffer) if len(buffer) <= _COPIED_A_ROW * len(lengths) else memoryview(buffer)
     places = zip(positions, lengths, strict=True)
     found = [source[start : start + size] if size > 0 else b"" for start, size in places]
@@ -81,8 +81,7 @@ def header_lists(columns: RecordColumns) -> list[str] | None:
 
 
 def fetched_lines(topic: str, partition: int, columns: RecordColumns) -> str | None:
-    """Return records as the JSON lines of console-consumer (docs/json/records.md), None when a header name is not
-    UTF-8."""
+    """Return records as console-consumer's JSON lines (docs/json/records.md), None if a header name is not UTF-8."""
     headers = header_lists(columns)
     if headers is None:
         return None

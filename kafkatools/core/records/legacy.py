@@ -204,7 +204,7 @@ class LegacyBatch:
         if outer.magic == 0:
             return messages
         last = messages[-1].offset
-        # some versions of librdkafka sent 0 as the wrapper's offset
+        # some versions of librdkafka send 0 as the wrapper's offset
         if self.last_offset < last and self.last_offset != 0:
             raise InvalidBatchContents(
                 "Found invalid wrapper offset in compressed v1 message set, wrapper offset "

@@ -40,8 +40,7 @@ class FilterStats:
 
 
 def delete_horizon_ms(header: BatchHeader) -> int | None:
-    """Return the delete horizon of a batch (KIP-534) in ms since 1970, None when the batch has none or is of magic 0 or
-    1."""
+    """Return a v2 batch's delete horizon (KIP-534) in ms since 1970, None when it has none or is of magic 0 or 1."""
     if header.magic >= 2 and header.attributes & DELETE_HORIZON_BIT:
         return header.base_timestamp
     return None
@@ -59,8 +58,7 @@ def plain_records(header: BatchHeader, batch: memoryview, max_decompressed_bytes
 
 @dataclass(eq=False, repr=False)
 class BatchFilter:
-    """Decides which records of each batch survive compaction. Takes the batches of one cleaning round in offset
-    order."""
+    """Decides which records of each batch survive compaction. Takes the batches in offset order."""
 
     offset_map: OffsetMap
     transactions: CleanedTransactions
@@ -75,9 +73,8 @@ class BatchFilter:
     stats: FilterStats = field(default_factory=FilterStats, init=False)
 
     def apply(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
-        """Return the bytes that replace a batch in the cleaned segment, None when nothing of the batch is kept. Raises
-        CorruptRecord for a wrong checksum or a damaged record, RecordTooLarge for records above
-        `max_decompressed_bytes`."""
+        """Return the bytes that replace a batch in the cleaned segment, None to drop the batch. Raises CorruptRecord
+        for damage, RecordTooLarge for records above `max_decompressed_bytes`."""
         ensure_valid(batch, header)
         return self._apply_v2(header, batch) if header.magic >= 2 else self._apply_legacy(header, batch)
 

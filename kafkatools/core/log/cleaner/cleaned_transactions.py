@@ -48,7 +48,7 @@ class CleanedTransactions:
         self._advance_to(header.last_offset)
         try:
             marker = read_end_marker(batch)
-        except CorruptRecord:  # a control record of another kind
+        except CorruptRecord:  # not a transaction marker
             return False
         if marker is None:
             return True

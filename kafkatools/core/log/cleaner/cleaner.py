@@ -33,8 +33,7 @@ DEFAULT_DEDUPE_BUFFER_BYTES = 128 * 1024 * 1024
 
 
 class CleanedSegment(NamedTuple):
-    """A compacted segment on disk under the suffix `.cleaned`, and the base offsets of the segments that it
-    replaces."""
+    """A compacted segment on disk, with suffix `.cleaned`, and the base offsets of the segments it replaces."""
 
     base_offset: int
     replaced: Sequence[int]
@@ -51,9 +50,9 @@ Swap = Callable[[LogToClean, CleanedSegment], None]
 Turn = Callable[[LogToClean, int], None]
 
 
-def never_wait(wanted: LogToClean, size_bytes: int) -> None:
+def never_wait(plan: LogToClean, size_bytes: int) -> None:
     """The default `turn` callback, without a throttle: raise CleaningAborted if the plan was aborted."""
-    if wanted.is_aborted:
+    if plan.is_aborted:
         raise CleaningAborted
 
 
@@ -67,60 +66,60 @@ class Cleaner:
     load_factor: float = DEFAULT_LOAD_FACTOR
     turn: Turn = never_wait
 
-    def clean(self, wanted: LogToClean, now_ms: int, swap: Swap) -> CleanerStats:
+    def clean(self, plan: LogToClean, now_ms: int, swap: Swap) -> CleanerStats:
         """Run one cleaning round over one log. Return the end of the clean part and the record counts. Raises
         CorruptRecord for a damaged batch, RecordTooLarge for a batch above max.decompressed.message.bytes,
         SegmentOverflowed for a segment that must be split first, CleaningAborted, and OSError. After an error no
         `.cleaned` file remains, and the segments swapped in before are valid."""
         offset_map = OffsetMap(self.dedupe_buffer_bytes, self.load_factor)
-        self.build_offset_map(wanted, offset_map)
+        self.build_offset_map(plan, offset_map)
         end_offset = offset_map.latest_offset + 1
-        upper_bound = wanted.measure.first_uncleanable_offset
-        transactions = CleanedTransactions(wanted.aborted_transactions)
+        upper_bound = plan.measure.first_uncleanable_offset
+        transactions = CleanedTransactions(plan.aborted_transactions)
         batch_filter = BatchFilter(
             offset_map,
             transactions,
-            wanted.last_records,
+            plan.last_records,
             now_ms=now_ms,
-            delete_retention_ms=wanted.config.delete_retention_ms,
+            delete_retention_ms=plan.config.delete_retention_ms,
             upper_bound_offset=upper_bound,
-            max_decompressed_bytes=wanted.config.max_decompressed_bytes,
+            max_decompressed_bytes=plan.config.max_decompressed_bytes,
         )
-        concerned = [segment for segment in wanted.segments if segment.base_offset < end_offset]
-        for group in group_by_size(concerned, wanted.config.segment_bytes, wanted.config.segment_index_bytes):
-            swap(wanted, self._clean_group(wanted, group, batch_filter, transactions))
-            self.files.fsync_directory(wanted.directory)
+        concerned = [segment for segment in plan.segments if segment.base_offset < end_offset]
+        for group in group_by_size(concerned, plan.config.segment_bytes, plan.config.segment_index_bytes):
+            swap(plan, self._clean_group(plan, group, batch_filter, transactions))
+            self.files.fsync_directory(plan.directory)
         return CleanerStats(end_offset, batch_filter.stats)
 
-    # the first pass
+    # first pass: the offset map
 
-    def build_offset_map(self, wanted: LogToClean, offset_map: OffsetMap) -> None:
+    def build_offset_map(self, plan: LogToClean, offset_map: OffsetMap) -> None:
         """Store the newest offset of each key from the first dirty offset on. Stops when the map is full."""
-        start = wanted.measure.first_dirty_offset
+        start = plan.measure.first_dirty_offset
         offset_map.begin_at(start)
-        overlapping = [entry for entry in wanted.aborted_transactions if entry.last_offset >= start]
+        overlapping = [entry for entry in plan.aborted_transactions if entry.last_offset >= start]
         transactions = CleanedTransactions(overlapping)
-        for segment in wanted.segments:
+        for segment in plan.segments:
             if segment.end_offset > start:
-                self.turn(wanted, 0)
-                if not self._map_segment(wanted, segment, offset_map, transactions):
+                self.turn(plan, 0)
+                if not self._map_segment(plan, segment, offset_map, transactions):
                     return
                 offset_map.update_latest_offset(segment.end_offset - 1)
 
     def _map_segment(
-        self, wanted: LogToClean, segment: SegmentToClean, offset_map: OffsetMap, transactions: CleanedTransactions
+        self, plan: LogToClean, segment: SegmentToClean, offset_map: OffsetMap, transactions: CleanedTransactions
     ) -> bool:
         """Put one segment's keys into the offset map. Return False when the map is full."""
-        start = wanted.measure.first_dirty_offset
-        position = wanted.dirty_position if segment.base_offset <= start else 0
-        for header, batch in self._batches(wanted, segment, position):
+        start = plan.measure.first_dirty_offset
+        position = plan.dirty_position if segment.base_offset <= start else 0
+        for header, batch in self._batches(plan, segment, position):
             ensure_valid(batch, header)
             if header.is_control and header.magic >= 2:
                 transactions.on_control_batch(header, batch)
             elif transactions.on_batch(header):
                 pass
             elif header.last_offset >= start:
-                limit = wanted.config.max_decompressed_bytes
+                limit = plan.config.max_decompressed_bytes
                 if not _map_batch(header, batch, offset_map, start, limit):
                     return False
             if header.last_offset >= start:
@@ -128,44 +127,44 @@ class Cleaner:
         return True
 
     def _batches(
-        self, wanted: LogToClean, segment: SegmentToClean, position: int = 0
+        self, plan: LogToClean, segment: SegmentToClean, position: int = 0
     ) -> Iterator[tuple[BatchHeader, memoryview]]:
         file = self.files.open(segment.path)
         try:
             if file.size_bytes < segment.size_bytes:
-                raise CleaningAborted  # it was cut meanwhile
+                raise CleaningAborted  # the segment was truncated meanwhile
             end, next_offset = position, segment.base_offset
             for found, header, batch in walk_batches(file, position, segment.size_bytes):
                 if not next_offset <= header.base_offset <= header.last_offset < segment.end_offset:
-                    raise CorruptRecord(f"{segment.path} has offset {header.base_offset} where it cannot be")
+                    raise CorruptRecord(f"{segment.path} has the impossible offset {header.base_offset}")
                 end, next_offset = found + header.size_bytes, header.last_offset + 1
                 yield header, batch
-                self.turn(wanted, header.size_bytes)
+                self.turn(plan, header.size_bytes)
             if end != segment.size_bytes:
-                raise CorruptRecord(f"{segment.path} has a batch at position {end} that does not end")
+                raise CorruptRecord(f"{segment.path} ends with a partial batch at position {end}")
         finally:
             file.close()
 
-    # the second pass
+    # second pass: the cleaned segments
 
     def _clean_group(
         self,
-        wanted: LogToClean,
+        plan: LogToClean,
         group: Sequence[SegmentToClean],
         batch_filter: BatchFilter,
         transactions: CleanedTransactions,
     ) -> CleanedSegment:
         base_offset = group[0].base_offset
-        remove_cleaned(self.files, wanted.directory, base_offset)
+        remove_cleaned(self.files, plan.directory, base_offset)
         cleaned = LogSegment.create(
-            self.files, wanted.directory, base_offset, wanted.config, group[0].modified_ms, suffix=CLEANED_SUFFIX
+            self.files, plan.directory, base_offset, plan.config, group[0].modified_ms, suffix=CLEANED_SUFFIX
         )
         transactions.cleaned_index = cleaned.txn_index
         try:
             for segment in group:
-                batch_filter.retains_legacy_tombstones = segment.modified_ms > self._legacy_horizon_ms(wanted)
+                batch_filter.retains_legacy_tombstones = segment.modified_ms > self._legacy_horizon_ms(plan)
                 try:
-                    self._copy(wanted, segment, batch_filter, cleaned)
+                    self._copy(plan, segment, batch_filter, cleaned)
                 except LogOffsetOverflow as error:
                     raise SegmentOverflowed(segment.base_offset) from error
             cleaned.become_inactive()
@@ -178,21 +177,19 @@ class Cleaner:
         return CleanedSegment(base_offset, [segment.base_offset for segment in group])
 
     @staticmethod
-    def _legacy_horizon_ms(wanted: LogToClean) -> int:
+    def _legacy_horizon_ms(plan: LogToClean) -> int:
         """Return the segment age, in ms since 1970, up to which tombstones of magic 0 and 1 are dropped. These formats
         have no delete horizon. The limit is delete.retention.ms before the last change of the clean part, 0 without a
         clean part."""
-        clean = [each for each in wanted.segments if each.base_offset < wanted.measure.first_dirty_offset]
-        return clean[-1].modified_ms - wanted.config.delete_retention_ms if clean else 0
+        clean = [segment for segment in plan.segments if segment.base_offset < plan.measure.first_dirty_offset]
+        return clean[-1].modified_ms - plan.config.delete_retention_ms if clean else 0
 
-    def _copy(
-        self, wanted: LogToClean, segment: SegmentToClean, batch_filter: BatchFilter, cleaned: LogSegment
-    ) -> None:
+    def _copy(self, plan: LogToClean, segment: SegmentToClean, batch_filter: BatchFilter, cleaned: LogSegment) -> None:
         """Append one segment's surviving batches to the cleaned segment, in writes of about 512 KiB."""
         waiting: list[Buffer] = []
         headers: list[BatchHeader] = []
         size = 0
-        for header, batch in self._batches(wanted, segment):
+        for header, batch in self._batches(plan, segment):
             left = batch_filter.apply(header, batch)
             if left is None:
                 continue
@@ -216,8 +213,7 @@ def remove_cleaned(files: FileSystem, directory: str, base_offset: int) -> None:
 def _map_batch(
     header: BatchHeader, batch: memoryview, offset_map: OffsetMap, start: int, max_decompressed_bytes: int
 ) -> bool:
-    """Put a batch's keys into the offset map. Return False when the map is full. Raises CorruptRecord for a damaged
-    record."""
+    """Put a batch's keys into the offset map. Return False when the map is full. Raises CorruptRecord at damage."""
     if header.magic < 2:
         records = batch_at(batch, 0).columns(max_decompressed_bytes).records()
         return all(
@@ -237,8 +233,7 @@ def _map_batch(
 def group_by_size(
     segments: Sequence[SegmentToClean], max_bytes: int, max_index_bytes: int
 ) -> list[list[SegmentToClean]]:
-    """Group neighbouring segments that fit into one cleaned segment: log bytes, index bytes and offset range
-    (Cleaner.groupSegmentsBySize)."""
+    """Group neighbouring segments whose bytes, indexes and offsets fit one segment (Cleaner.groupSegmentsBySize)."""
     groups: list[list[SegmentToClean]] = []
     for segment in segments:
         if groups and _fits(groups[-1], segment, max_bytes, max_index_bytes):

@@ -36,8 +36,7 @@ class LastRecord(NamedTuple):
 
 
 class SegmentToClean(NamedTuple):
-    """One segment of a cleaning plan: offset range, path, modification time, and the sizes of the log file and its
-    indexes."""
+    """A segment of a cleaning plan: offset range, path, modification time, sizes of the log file and indexes."""
 
     base_offset: int
     end_offset: int

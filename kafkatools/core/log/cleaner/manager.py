@@ -28,8 +28,7 @@ class LogCleanerManager:
         self._retry_at_ms: dict[TopicPartition, int] = {}
 
     def grab_filthiest_log(self, logs: Iterable[PartitionLog], now_ms: int) -> tuple[PartitionLog, LogToClean] | None:
-        """Return the dirtiest log that is due for cleaning and its plan, None when no log is due. Marks the log as
-        being cleaned."""
+        """Return the dirtiest log that is due for cleaning, and its plan; None without one. Marks the log as busy."""
         best: tuple[float, PartitionLog, LogToClean] | None = None
         self.dirtiest_ratio = 0.0
         for log in logs:
@@ -48,9 +47,9 @@ class LogCleanerManager:
                 self._retry_at_ms[log.topic_partition] = now_ms + RETRY_MS
         if best is None:
             return None
-        _, log, wanted = best
-        log.cleaning = wanted
-        return log, wanted
+        _, log, log_to_clean = best
+        log.cleaning = log_to_clean
+        return log, log_to_clean
 
     def _is_candidate(self, log: PartitionLog, now_ms: int) -> bool:
         return (
@@ -72,18 +71,18 @@ class LogCleanerManager:
         self._retry_at_ms.pop(name, None)
 
     def done_cleaning(
-        self, log: PartitionLog, wanted: LogToClean, outcome: CleanerStats | Exception, now_ms: int
+        self, log: PartitionLog, log_to_clean: LogToClean, outcome: CleanerStats | Exception, now_ms: int
     ) -> bool:
         """Record the outcome of a cleaning round. Return whether another round may make progress at once. On success
         `first_dirty_offset` moves to the end of the clean part. A segment with overflowed offsets is split. After a
         disk error the log waits for RETRY_MS; any other error makes the log uncleanable."""
-        if log.cleaning is wanted:
+        if log.cleaning is log_to_clean:
             log.cleaning = None
         if isinstance(outcome, CleanerStats):
-            if not wanted.is_aborted:
+            if not log_to_clean.is_aborted:
                 log.first_dirty_offset = outcome.end_offset
-            return not wanted.is_aborted
-        if isinstance(outcome, CleaningAborted) or wanted.is_aborted:
+            return not log_to_clean.is_aborted
+        if isinstance(outcome, CleaningAborted) or log_to_clean.is_aborted:
             return False
         if isinstance(outcome, OSError):
             self._retry_at_ms[log.topic_partition] = now_ms + RETRY_MS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkatools.core.log.dump.damage import Damage
-from kafkatools.core.log.dump.dumped_record import DumpedRecord
+from kafkatools.core.log.dump.records import DumpedRecord
 from kafkatools.core.protocol.schemas.errors import RecordFormatError
 from kafkatools.core.protocol.schemas.json_form import json_text, to_json
 
@@ -18,8 +18,7 @@ _LABELS = {
 
 
 def control_text(record: DumpedRecord) -> str:
-    """Return the text that DumpLogSegments prints after a control record's metadata. Raises Damage for an unreadable
-    record."""
+    """Return the text that DumpLogSegments prints after a control record's metadata. Raises Damage."""
     key = record.key if record.key is not None else b""
     if len(key) < 4:
         raise Damage(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from kafkatools.core.java.text import java_string
 from kafkatools.core.log.dump.damage import Damage
-from kafkatools.core.log.dump.dumped_record import DumpedRecord
+from kafkatools.core.log.dump.records import DumpedRecord
 from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
 from kafkatools.core.protocol.schemas.framing import CoordinatorRecords
@@ -25,7 +25,7 @@ _PACKAGE = "org.apache.kafka.tools.api."
 
 def _number(data: bytes | memoryview, size: int) -> str:
     if len(data) < size:
-        raise Damage(f"{len(data)} bytes are too few for a number of {size}")
+        raise Damage(f"{len(data)} bytes are too few for an integer of {size} bytes")
     return str(int.from_bytes(data[:size], "big", signed=True))
 
 
@@ -85,8 +85,8 @@ def coordinator_decoder(
 
 
 def offsets_decoder() -> Decoder:
-    """Return the decoder for `__consumer_offsets`. Subscriptions and assignments of classic consumer groups are decoded
-    too."""
+    """Return the decoder for `__consumer_offsets`, which also decodes subscriptions and assignments of classic
+    groups."""
     from kafkatools.core.protocol.schemas import offsets
 
     return coordinator_decoder(offsets.RECORDS, _group_value)
@@ -110,10 +110,10 @@ def _group_value(entity: Entity) -> dict[str, object]:
 def _replace(shown: dict[str, object], name: str, schema: Schema, data: bytes) -> None:
     version = int.from_bytes(data[:2], "big", signed=True)
     try:
-        # a version from the future is read as the newest one that is known, as Kafka's own reader does
+        # Kafka reads a version that is too new as the newest version
         shown[name] = to_json(schema.read(min(max(version, 0), schema.highest_version), data, 2)[0])
     except RecordFormatError:
-        return  # shown as the bytes it is
+        return  # shown as bytes
 
 
 def transaction_log_decoder() -> Decoder:

@@ -21,8 +21,13 @@ from kafkatools.core.log.dump.index_files import SLACK_ENTRIES, OffsetIndexFile,
 from kafkatools.core.log.dump.log_walk import LogWalk
 from kafkatools.core.log.dump.options import ALL_BYTES, DumpOptions
 from kafkatools.core.log.dump.segment_file import LARGEST_FILE, SegmentFile
-from kafkatools.core.log.dump.segment_limits import UNLIMITED, SegmentLimits, read_limits
-from kafkatools.core.log.dump.segment_neighbours import later_epoch_problem, wrongly_indexed_batch
+from kafkatools.core.log.dump.segment_limits import (
+    UNLIMITED,
+    SegmentLimits,
+    later_epoch_problem,
+    read_limits,
+    wrongly_indexed_batch,
+)
 from kafkatools.core.log.dump.state_files import ProducerEntry, aborted_transactions_in, read_producer_snapshot_file
 from kafkatools.core.log.dump.summary import Summary
 from kafkatools.core.log.format.transaction_index import CURRENT_VERSION, ENTRY_SIZE, AbortedTransaction
@@ -50,12 +55,10 @@ class Lines(Protocol):
     def stretch(
         self, file: SegmentFile, end: int, gaps: GapFinder, limits: SegmentLimits
     ) -> Callable[[int, array[int]], int] | None:
-        """Return a fast path for runs of valid batches (the `forward` of LogWalk.batches), None if this format has
-        none."""
+        """Return a fast path for valid batches (the `forward` of LogWalk.batches), None if the format has none."""
 
     def batch(self, header: Header, decoder: Decoder | None, gaps: GapFinder) -> None:
-        """Write a batch and, with the deep option, its records. Raises Damage at unreadable records, after a complete
-        line."""
+        """Write a batch and, with the deep option, its records. Raises Damage, after a complete line."""
 
     def trailing(self, path: str, count: int) -> None:
         """Write that the last `count` bytes of a log are not a batch."""
@@ -92,8 +95,7 @@ class FileDump:
 
     @property
     def position(self) -> int:
-        """Approximately the bytes of the current log that have been dumped. Other threads may read it, to show
-        progress."""
+        """The bytes of the current log dumped so far, approximately. Any thread may read it to show progress."""
         file = self._file
         return 0 if file is None else file.window_start
 
@@ -222,11 +224,11 @@ class FileDump:
 
     def _check_size(self, path: str, index: OffsetIndexFile | TimeIndexFile) -> None:
         if index.odd_bytes:
-            damage = Damage("the size is not a whole number of entries", index.size - index.odd_bytes)
+            damage = Damage("the file size is not a multiple of the entry size", index.size - index.odd_bytes)
             self._found(path, damage, f"{index.odd_bytes} bytes", stops=False)
         if index.unseen_from >= 0:
-            damage = Damage("a zero entry, where reading ends, before the last one", index.unseen_from)
-            self._found(path, damage, "the entries behind it are not used", stops=False)
+            damage = Damage("a zero entry before the last entry: readers stop there", index.unseen_from)
+            self._found(path, damage, "the entries after it are not used", stops=False)
 
     def _sanity_check(self, path: str, index: OffsetIndexFile | TimeIndexFile) -> None:
         try:
@@ -273,7 +275,7 @@ class FileDump:
         try:
             entries = read_producer_snapshot_file(path)
         except Damage as damage:
-            self._found(path, damage, "nothing of it is shown", stops=False)
+            self._found(path, damage, "its producers are not shown", stops=False)
             return
         for entry in entries:
             self._lines.producer(path, entry)
@@ -310,7 +312,7 @@ class FileDump:
             last_offset = entry.last_offset
         odd = file.size % ENTRY_SIZE
         if odd:
-            self._found(path, Damage("half an entry at the end", file.size - odd), f"{odd} bytes", stops=False)
+            self._found(path, Damage("a partial entry at the end", file.size - odd), f"{odd} bytes", stops=False)
 
 
 def beside(path: str, suffix: str) -> str:

@@ -35,8 +35,7 @@ class CheckedEntry:
 
 
 def slice_end(file: SegmentFile, position: int, size: int, log_path: str) -> int:
-    """Return the end position of a slice of a log. Raises Damage for a position outside the log
-    (FileRecords.availableBytes)."""
+    """Return the end position of a log slice. Raises Damage if it is outside the log (FileRecords.availableBytes)."""
     shown = f"FileRecords(size={file.size}, file={log_path}, start=0, end={END_OF_FILES})"
     if position < 0:
         raise Damage(f"Invalid position: {position} in read from {shown}")

@@ -15,13 +15,11 @@ from typing import ClassVar, Self
 
 from kafkatools.core.log.dump.damage import Damage
 from kafkatools.core.log.dump.segment_file import LARGEST_FILE, SegmentFile
+from kafkatools.core.log.format.offset_index import OffsetIndex, offset_index_problem
+from kafkatools.core.log.format.time_index import TimeIndex, time_index_problem
 from kafkatools.core.records.layout import LOG_OVERHEAD, SMALLEST_OVERHEAD
 
-_OFFSET_ENTRY = struct.Struct(">ii")
-_TIME_ENTRY = struct.Struct(">qi")
 _WARM_BYTES = 8192
-
-
 _READ_BYTES = 1 << 20
 SLACK_ENTRIES = 1024
 """Entries that a broker may append to an index while its log is read."""
@@ -100,8 +98,7 @@ def read_index(path: str, entry_bytes: int, log_bytes: int) -> tuple[bytes, int]
 
 @dataclass(frozen=True)
 class _IndexFile:
-    """The common parts of offset and time indexes. `offset_slot` is the field of an entry that holds the relative
-    offset."""
+    """The common parts of offset and time indexes. `offset_slot`: the entry's field with the relative offset."""
 
     entry_format: ClassVar[struct.Struct]
     offset_slot: ClassVar[int]
@@ -117,8 +114,7 @@ class _IndexFile:
 
     @classmethod
     def read(cls, path: str, base_offset: int, log_bytes: int) -> Self:
-        """Read the index of a log of `log_bytes`. Raises OSError, and Damage when it has too many entries for that
-        log."""
+        """Read the index of a log of `log_bytes`. Raises OSError, and Damage for too many entries."""
         data, size = read_index(path, cls.entry_format.size, log_bytes)
         return cls.parse(data, base_offset, size)
 
@@ -137,30 +133,23 @@ class _IndexFile:
 class OffsetIndexFile(_IndexFile):
     """An offset index, `<base offset>.index`: pairs of offset and position."""
 
-    entry_format = _OFFSET_ENTRY
-    offset_slot = 0
+    entry_format = OffsetIndex.entry
+    offset_slot = OffsetIndex.offset_slot
 
     def sanity_check(self, path: str) -> None:
-        """Raise Damage with Kafka's message if the last offset or the file size is impossible
-        (OffsetIndex.sanityCheck)."""
-        if self.entries and self.entries[-1][0] < self.base_offset:
-            raise Damage(
-                f"Corrupt index found, index file {path} has non-zero size but the last offset is "
-                f"{self.entries[-1][0]} which is less than the base offset {self.base_offset}"
-            )
-        if self.size % _OFFSET_ENTRY.size:
-            raise Damage(
-                f"Index file {path} is corrupt, found {self.size} bytes which is neither positive nor a multiple of "
-                f"{_OFFSET_ENTRY.size}"
-            )
+        """Raise Damage with Kafka's message for an impossible last offset or size (OffsetIndex.sanityCheck)."""
+        last = self.entries[-1] if self.entries else None
+        problem = offset_index_problem(path, self.base_offset, last, self.size)
+        if problem is not None:
+            raise Damage(problem)
 
     def lookup(self, target: int) -> int:
-        """Return the position of the last entry at or below an offset, 0 when there is none
+        """Return the position of the last entry at or below an offset, 0 without one
         (AbstractIndex.indexSlotRangeFor)."""
         entries = self.entries
         if not entries:
             return 0
-        first_warm = max(0, len(entries) - 1 - _WARM_BYTES // _OFFSET_ENTRY.size)
+        first_warm = max(0, len(entries) - 1 - _WARM_BYTES // self.entry_format.size)
         if entries[first_warm][0] < target:
             return self._search(target, first_warm, len(entries) - 1)
         if entries[0][0] > target:
@@ -184,23 +173,12 @@ class OffsetIndexFile(_IndexFile):
 class TimeIndexFile(_IndexFile):
     """A time index, `<base offset>.timeindex`: pairs of timestamp and offset."""
 
-    entry_format = _TIME_ENTRY
-    offset_slot = 1
+    entry_format = TimeIndex.entry
+    offset_slot = TimeIndex.offset_slot
 
     def sanity_check(self, path: str) -> None:
-        """Raise Damage with Kafka's message if the last entry or the file size is impossible
-        (TimeIndex.sanityCheck)."""
-        start = f"Corrupt time index found, time index file ({path}) has non-zero size but the last"
-        if self.entries:
-            timestamp, offset = self.entries[-1]
-            if timestamp < self.entries[0][0]:
-                raise Damage(
-                    f"{start} timestamp is {timestamp} which is less than the first timestamp {self.entries[0][0]}"
-                )
-            if offset < self.base_offset:
-                raise Damage(f"{start} offset is {offset} which is less than the first offset {self.base_offset}")
-        if self.size % _TIME_ENTRY.size:
-            raise Damage(
-                f"Time index file {path} is corrupt, found {self.size} bytes which is neither positive nor a multiple "
-                f"of {_TIME_ENTRY.size}"
-            )
+        """Raise Damage with Kafka's message for an impossible last entry or size (TimeIndex.sanityCheck)."""
+        ends = (self.entries[0], self.entries[-1]) if self.entries else None
+        problem = time_index_problem(path, self.base_offset, ends, self.size)
+        if problem is not None:
+            raise Damage(problem)

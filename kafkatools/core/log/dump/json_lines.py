@@ -15,12 +15,11 @@ from kafkatools.core.log.dump.batch_headers import Header, LegacyHeader, V2Heade
 from kafkatools.core.log.dump.control_text import control_text
 from kafkatools.core.log.dump.damage import Damage, Finding
 from kafkatools.core.log.dump.decoders import Decoder
-from kafkatools.core.log.dump.dumped_record import DumpedRecord
 from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.index_checks import CheckedEntry
 from kafkatools.core.log.dump.json_records import record_lines
 from kafkatools.core.log.dump.options import DumpOptions
-from kafkatools.core.log.dump.records import records_of
+from kafkatools.core.log.dump.records import DumpedRecord, records_of
 from kafkatools.core.log.dump.segment_file import SegmentFile
 from kafkatools.core.log.dump.segment_limits import SegmentLimits
 from kafkatools.core.log.dump.state_files import ProducerEntry

@@ -97,13 +97,12 @@ class LogWalk:
             position = self._next_valid(header.position + header.size_bytes)
 
     def _look_inside(self, header: Header) -> None:
-        """Report a valid batch inside one with a wrong checksum, whose length may be wrong. Voids the view of the outer
-        batch."""
+        """Report a valid batch inside one with a wrong checksum and length. Voids the outer batch's view."""
         start, end = header.position + 1, header.position + header.size_bytes
         found = next_valid_batch(self._file, start, self._end, legacy=self._is_legacy, before=end)
         if found < 0:
             return
-        how = "going on there" if self._salvage else "--salvage goes on there"
+        how = "continuing there" if self._salvage else "--salvage continues there"
         self._report(Finding(self._name, header.position, f"a valid batch begins inside it, at byte {found}", how))
         if self._salvage:
             self._position = found
@@ -117,8 +116,8 @@ class LogWalk:
         found = self._next_valid(start)
         self._position = found if found >= 0 else self._end
         lost = f"{self._position - position} bytes lost, "
-        going_on = f"going on at byte {found}" if found >= 0 else "no valid batch follows"
-        self._report(Finding(self._name, position, problem, lost + going_on))
+        lost += f"continuing at byte {found}" if found >= 0 else "no valid batch follows"
+        self._report(Finding(self._name, position, problem, lost))
         return found >= 0
 
     def _report_tail(self) -> None:
@@ -159,7 +158,7 @@ class HeaderChecks:
             self._offsets(header, header.offset)
             return
         if header.magic != 2:
-            self._found(header, f"magic byte {header.magic} instead of 2, which the checksum does not cover", "")
+            self._found(header, f"magic byte {header.magic} instead of 2 (the checksum does not cover it)", "")
         if header.is_valid:
             is_in_bounds = self._offsets(header, header.base_offset)
             self._epochs(header, is_compared=is_in_bounds)
@@ -169,7 +168,7 @@ class HeaderChecks:
         due = self.state[0]
         problem = self._limits.offset_problem(due, first, header.last_offset)
         if first < due:
-            self._found(header, f"offset {first} where {due} or more is due", "")
+            self._found(header, f"offset {first} where {due} or more is expected", "")
         elif problem is not None and not self._is_beyond_limits:
             self._found(header, problem, "")
         self._is_beyond_limits = problem is not None

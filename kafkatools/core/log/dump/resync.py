@@ -24,8 +24,7 @@ _MAGIC_POSITION = 16
 def next_valid_batch(
     file: SegmentFile, position: int, end: int, *, legacy: bool = False, before: int | None = None
 ) -> int:
-    """Return the position of the first valid batch at or after `position` and before `before`, -1 when there is
-    none."""
+    """Return the position of the first valid batch from `position` on and before `before`, -1 without one."""
     stop = end - LEGACY_HEADER_V0 if before is None else min(before, end - LEGACY_HEADER_V0)
     while position < stop:
         position = max(position, file.next_data(position) - HEADER_SIZE)

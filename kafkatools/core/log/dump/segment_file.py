@@ -59,14 +59,12 @@ class SegmentFile(Closing):
         return self._window[offset : offset + size]
 
     def window(self, position: int, least: int) -> memoryview:
-        """Return all bytes of the window from `position` on; at least `least` bytes, unless the file ends. Raises
-        OSError."""
+        """Return the window's bytes from `position` on: at least `least`, unless the file ends. Raises OSError."""
         self.view(position, least)
         return self._window[position - self._start :]
 
     def checksum(self, position: int, size: int, function: Callable[[memoryview, int], int]) -> int:
-        """Return the checksum of any number of bytes, computed window by window with `function(data, checksum so
-        far)`."""
+        """Return the checksum of a byte range, computed window by window with `function(data, checksum so far)`."""
         value = 0
         stop = min(position + size, self.size)
         while position < stop:
@@ -78,8 +76,7 @@ class SegmentFile(Closing):
         return value
 
     def next_data(self, position: int) -> int:
-        """Return the first position at or after `position` that is not in a hole of a sparse file, the file's size if
-        there is none."""
+        """Return the first position from `position` on outside a hole of a sparse file; else the file's size."""
         try:
             return os.lseek(self._descriptor, position, os.SEEK_DATA)
         except OSError as problem:
@@ -102,9 +99,9 @@ class SegmentFile(Closing):
                 self._buffer, self._spare = self._spare, self._buffer
                 self._start, self._window = ahead.position, memoryview(self._buffer)[: ahead.filled]
                 return
-        wanted = min(max(size, self._window_bytes), max(self.size - position, 0))
-        if len(self._buffer) != wanted:
-            self._buffer = bytearray(wanted)
+        window_size = min(max(size, self._window_bytes), max(self.size - position, 0))
+        if len(self._buffer) != window_size:
+            self._buffer = bytearray(window_size)
         filled = fill(self._descriptor, self._buffer, position)
         self._start, self._window = position, memoryview(self._buffer)[:filled]
 
@@ -137,8 +134,7 @@ def is_zero(data: bytes) -> bool:
 
 
 def open_regular_file(path: str) -> int:
-    """Open a file for reading and return its descriptor. Raises OSError for a pipe or a device, whose reads could
-    block."""
+    """Open a file for reading and return its descriptor. Raises OSError for a pipe or a device, which could block."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
@@ -151,8 +147,8 @@ def fill(descriptor: int, buffer: bytearray, position: int) -> int:
     filled = 0
     with memoryview(buffer) as view:
         while filled < len(buffer):
-            taken = os.preadv(descriptor, [view[filled:]], position + filled)
-            if taken == 0:
+            count = os.preadv(descriptor, [view[filled:]], position + filled)
+            if count == 0:
                 break
-            filled += taken
+            filled += count
     return filled

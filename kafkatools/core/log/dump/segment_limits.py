@@ -16,7 +16,10 @@ from dataclasses import dataclass
 
 from kafkatools.core.errors import KafkaStorageError
 from kafkatools.core.log.dump import file_kinds
-from kafkatools.core.log.dump.damage import Finding
+from kafkatools.core.log.dump.batch_headers import V2Header, next_batch
+from kafkatools.core.log.dump.damage import Damage, Finding
+from kafkatools.core.log.dump.index_files import OffsetIndexFile
+from kafkatools.core.log.dump.segment_file import SegmentFile
 from kafkatools.core.log.files import RealFileSystem
 from kafkatools.core.log.format.checkpoints import read_checkpoint
 from kafkatools.core.log.format.filenames import LEADER_EPOCH_CHECKPOINT
@@ -26,6 +29,7 @@ from kafkatools.core.records import kernel
 NO_EPOCH = -1
 LARGEST_RELATIVE_OFFSET = (1 << 31) - 1
 _WIDTH = kernel.HEADER_WIDTH
+_HEAD_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ class SegmentLimits:
         """Return the problem with the offsets of a batch, None when they are possible. `previous_end`: the offset after
         the previous batch."""
         if self.largest_offset is not None and last_offset > self.largest_offset:
-            what = "the next segment begins behind" if self.next_path is not None else "a segment can hold up to"
+            what = "the next segment begins after" if self.next_path is not None else "a segment can hold up to"
             return f"last offset {last_offset}, but {what} offset {self.largest_offset}"
         for log_end in self.log_ends:
             if previous_end < log_end <= last_offset:
@@ -123,7 +127,7 @@ def read_limits(path: str, base_offset: int, report: Callable[[Finding], None]) 
 
 def _read_epochs(path: str, report: Callable[[Finding], None]) -> tuple[tuple[int, int], ...]:
     try:
-        if not os.path.getsize(path):  # Kafka makes the file before the first epoch is known
+        if not os.path.getsize(path):  # Kafka creates the file before the first leader epoch
             return ()
         rows = read_checkpoint(RealFileSystem(), path, columns=2)
     except FileNotFoundError:
@@ -132,3 +136,35 @@ def _read_epochs(path: str, report: Callable[[Finding], None]) -> tuple[tuple[in
         report(Finding(path, -1, f"cannot be read: {problem}", "leader epochs are not compared with it"))
         return ()
     return tuple(sorted((int(offset), int(epoch)) for epoch, offset in rows))
+
+
+def later_epoch_problem(next_path: str | None, epoch: int) -> Damage | None:
+    """Return the damage of a log whose leader epoch is lower in its next segment, else None."""
+    if next_path is None or epoch == NO_EPOCH:
+        return None
+    try:
+        with SegmentFile(next_path, _HEAD_BYTES) as following:
+            batch = next_batch(following, 0, following.size, next_path)
+    except (Damage, OSError):
+        return None
+    if not isinstance(batch, V2Header) or not NO_EPOCH < batch.partition_leader_epoch < epoch:
+        return None
+    return Damage(f"leader epoch {epoch} at the end, {batch.partition_leader_epoch} where {next_path} begins")
+
+
+def wrongly_indexed_batch(log: SegmentFile, log_path: str, base_offset: int) -> Damage | None:
+    """Return the damage of a batch whose last offset is above that of the last index entry, which points to it; else
+    None. An index entry above the batch's last offset is valid: older brokers indexed several batches as one."""
+    path = log_path.removesuffix(file_kinds.LOG) + file_kinds.OFFSET_INDEX
+    try:
+        entries = OffsetIndexFile.read(path, base_offset, log.size).entries
+        number = entries.stored_count - 1
+        if number < 0:
+            return None
+        offset, position = entries[number]
+        batch = next_batch(log, position, log.size, log_path) if position >= 0 else None
+    except (Damage, OSError):
+        return None
+    if not isinstance(batch, V2Header) or not batch.is_valid or batch.last_offset <= offset:
+        return None
+    return Damage(f"last offset {batch.last_offset}, but {path} has {offset} for this batch", position)

@@ -79,8 +79,7 @@ class SoundStretch:
         return window[: max(self._end - position, 0)]
 
     def _regular_rows(self, rows: int, valid: bytearray, state: array[int]) -> int:
-        """Return the number of leading rows without a finding. Sets `state` to the offset and leader epoch before the
-        next row."""
+        """Return the number of leading rows without a finding. Sets `state` for the row after them."""
         before = state[0]
         stop = dump_kernel.first_irregular(self._table, 0, rows, valid, state)
         within = self._limits.first_outside(self._table, stop, before)

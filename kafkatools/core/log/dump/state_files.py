@@ -17,7 +17,6 @@ from kafkatools.core.records.crc import crc32c
 
 _SNAPSHOT_HEAD = struct.Struct(">hII")
 _CRC_FROM = 6
-NO_SEQUENCE = -1
 _ENTRIES_AT_ONCE = 30000
 
 
@@ -61,8 +60,7 @@ def read_producer_snapshot(data: bytes) -> list[ProducerEntry]:
 
 
 def read_producer_snapshot_file(path: str) -> list[ProducerEntry]:
-    """Return the producers in a `.snapshot` file. Raises OSError, Damage. A file of impossible size is not loaded into
-    memory."""
+    """Return the producers in a `.snapshot` file; an oversized file is not loaded. Raises OSError, Damage."""
     with SegmentFile(path) as file:
         if file.size > LARGEST_FILE:
             raise Damage(f"Required array size too large: a snapshot of {file.size} bytes", 0)

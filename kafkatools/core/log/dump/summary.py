@@ -23,8 +23,7 @@ class Summary:
 
     @property
     def has_damage(self) -> bool:
-        """Whether anything here is damage. Offset gaps are not, nor differences that compaction and old brokers
-        leave."""
+        """Whether anything here is damage. Offset gaps and leftovers of compaction and old brokers are not."""
         entries = [entry for table in (self.mismatches, self.wrong_times) for each in table.values() for entry in each]
         is_harmful = any(not entry.is_harmless for entry in entries)
         return is_harmful or bool(self.times_out_of_order) or bool(self.offsets_not_found)

@@ -6,17 +6,15 @@ import os
 from array import array
 from collections.abc import Callable
 
-from kafkatools.core.java.text import optional_long
-from kafkatools.core.log.dump import text
-from kafkatools.core.log.dump.batch_headers import Header, LegacyHeader
+from kafkatools.core.java.text import java_boolean, java_string, optional_long
+from kafkatools.core.log.dump.batch_headers import Header, LegacyHeader, V2Header, codec_name
 from kafkatools.core.log.dump.control_text import control_text
 from kafkatools.core.log.dump.damage import Damage
 from kafkatools.core.log.dump.decoders import Decoder
-from kafkatools.core.log.dump.dumped_record import DumpedRecord
 from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.index_checks import CheckedEntry
 from kafkatools.core.log.dump.options import DumpOptions
-from kafkatools.core.log.dump.records import records_of
+from kafkatools.core.log.dump.records import DumpedRecord, records_of
 from kafkatools.core.log.dump.segment_file import SegmentFile
 from kafkatools.core.log.dump.segment_limits import SegmentLimits
 from kafkatools.core.log.dump.sound_stretch import SoundStretch
@@ -62,16 +60,16 @@ class TextLines:
         if self._options.print_contents and not self._options.is_plain_text:
             return None
         if self._options.deep and self._show is not None:
-            return None  # the kernel writes names, keys and values as they are
+            return None  # the kernel writes names, keys and values unescaped
         return SoundStretch(file, end, self._options, gaps, self._write_bytes, limits).forward
 
     def batch(self, header: Header, decoder: Decoder | None, gaps: GapFinder) -> None:
         line = _Line(self._write)
         try:
-            line.write(text.batch_start(header))
+            line.write(_batch_start(header))
             if isinstance(header, LegacyHeader):
                 header.ensure_known_magic()
-            line.write(text.batch_end(header))
+            line.write(_batch_end(header))
             if self._options.deep:
                 self._records(header, decoder, gaps, line.write)
         except Damage:
@@ -85,7 +83,7 @@ class TextLines:
         for record in records_of(header):
             gaps.see(record.offset)
             if not options.skip_metadata:
-                write(self._shown(text.record_metadata(header, record)))
+                write(self._shown(_record_metadata(header, record)))
                 if header.is_control:
                     write(self._shown(control_text(record)))
             if options.print_contents and not header.is_control:
@@ -96,7 +94,7 @@ class TextLines:
         if decoder is None:
             return ""
         key, value = decoder(record)
-        return self._shown(text.record_contents(key, value, "| " if self._options.skip_metadata else " "))
+        return self._shown(_record_contents(key, value, "| " if self._options.skip_metadata else " "))
 
     def trailing(self, path: str, count: int) -> None:
         self._write(f"Found {count} invalid bytes at the end of {self._shown(os.path.basename(path))}\n")
@@ -152,3 +150,49 @@ class _Line:
         if self._is_open:
             self._write("\n")
             self._is_open = False
+
+
+def _batch_start(header: Header) -> str:
+    """Return the first half of a batch's line, which is printed before the compression type is checked."""
+    if not isinstance(header, V2Header):
+        return f"offset: {header.offset}"
+    return (
+        f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} count: {header.record_count} "
+        f"baseSequence: {header.base_sequence} lastSequence: {header.last_sequence} "
+        f"producerId: {header.producer_id} producerEpoch: {header.producer_epoch} "
+        f"partitionLeaderEpoch: {header.partition_leader_epoch} "
+        f"isTransactional: {java_boolean(header.is_transactional)} isControl: {java_boolean(header.is_control)} "
+        f"deleteHorizonMs: {optional_long(header.delete_horizon_ms)}"
+    )
+
+
+def _batch_end(header: Header) -> str:
+    """Return the second half of a batch's line. Raises Damage for an unknown compression type."""
+    return (
+        f" position: {header.position} {header.timestamp_type}: {header.max_timestamp} size: {header.size_bytes} "
+        f"magic: {header.magic} compresscodec: {codec_name(header.codec)} crc: {header.crc} "
+        f"isvalid: {java_boolean(header.is_valid)}\n"
+    )
+
+
+def _record_metadata(header: Header, record: DumpedRecord) -> str:
+    """Return a record's line up to its key and value."""
+    shown = (
+        f"| offset: {record.offset} {header.timestamp_type}: {record.timestamp} "
+        f"keySize: {record.key_size} valueSize: {record.value_size}"
+    )
+    if isinstance(header, V2Header):
+        names = ",".join(java_string(name) for name, _ in record.headers)
+        return f"{shown} sequence: {record.sequence} headerKeys: [{names}]"
+    return f"{shown} isValid: {java_boolean(bool(record.is_valid))} crc: {record.crc}"
+
+
+def _record_contents(key: str | None, value: str | None, prefix: str) -> str:
+    """Return the text of a record's key and value, each only if it is not None."""
+    shown = ""
+    if key is not None:
+        shown = f"{prefix}key: {key}"
+        prefix = " "
+    if value is not None:
+        shown += f"{prefix}payload: {value}"
+    return shown

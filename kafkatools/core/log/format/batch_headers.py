@@ -13,11 +13,7 @@ READ_CHUNK_BYTES = 1024 * 1024
 def walk_headers(file: LogFile, start: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
     """Yield the position and header of each batch between the byte positions `start` and `end` (default: the file's
     end). Stops at a partial batch, which is the end of the log. Raises CorruptRecord at an impossible batch size."""
-    walker = _Walker(file, end, WALK_CHUNK_BYTES)
-    position = start
-    while (header := walker.header_at(position)) is not None:
-        yield position, header
-        position += header.length + LOG_OVERHEAD
+    return _Walker(file, end, WALK_CHUNK_BYTES).headers(start)
 
 
 def walk_batches(
@@ -26,11 +22,8 @@ def walk_batches(
     """Yield the position, header and bytes of each batch between two byte positions. Checksums are not verified. Stops
     at a partial batch. Raises CorruptRecord at an impossible batch size."""
     walker = _Walker(file, end, READ_CHUNK_BYTES)
-    position = start
-    while (header := walker.header_at(position)) is not None:
-        size = header.length + LOG_OVERHEAD
-        yield position, header, walker.window(position, size)
-        position += size
+    for position, header in walker.headers(start):
+        yield position, header, walker.window(position, header.size_bytes)
 
 
 class _Walker:
@@ -47,16 +40,19 @@ class _Walker:
         """Return up to `size` bytes at a position; fewer at the end of the file. Reads ahead by `chunk_bytes`."""
         offset = position - self._start
         if offset < 0 or offset + size > len(self._window):
-            wanted = min(max(size, self._chunk_bytes), self._end - position)
-            self._window = memoryview(self._file.read_at(position, wanted))
+            count = min(max(size, self._chunk_bytes), self._end - position)
+            self._window = memoryview(self._file.read_at(position, count))
             self._start = position
             offset = 0
         return self._window[offset : offset + size]
 
-    def header_at(self, position: int) -> BatchHeader | None:
-        """Return the header of the batch at a position, None when no whole batch is left. Raises CorruptRecord."""
-        left = self._end - position
-        prefix = self.window(position, LOG_OVERHEAD) if left > HEADER_SIZE_UP_TO_MAGIC else b""
-        if file_batch_size(prefix, 0, left) is None:
-            return None
-        return read_header(self.window(position, min(HEADER_SIZE, left)))
+    def headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        """Yield the position and header of each batch from a position on. Raises CorruptRecord."""
+        while True:
+            left = self._end - position
+            prefix = self.window(position, LOG_OVERHEAD) if left > HEADER_SIZE_UP_TO_MAGIC else b""
+            size = file_batch_size(prefix, 0, left)
+            if size is None:
+                return
+            yield position, read_header(self.window(position, min(HEADER_SIZE, left)))
+            position += size

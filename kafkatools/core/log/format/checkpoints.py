@@ -127,8 +127,8 @@ def read_meta_properties(files: FileSystem, path: str) -> dict[str, str]:
 
 def write_meta_properties(files: FileSystem, path: str, values: Mapping[str, str], now_ms: int) -> None:
     """Write `meta.properties` in the form of Java's Properties.store, with `now_ms` in its date comment."""
-    known = [name for name in _META_PROPERTIES_ORDER if name in values]
-    names = known + sorted(set(values) - set(known))
+    first = [name for name in _META_PROPERTIES_ORDER if name in values]
+    names = first + sorted(set(values) - set(first))
     lines = ["#", "#" + java_date(now_ms), *(f"{name}={values[name]}" for name in names)]
     write_atomically(files, path, ("\n".join(lines) + "\n").encode())
 
@@ -136,7 +136,7 @@ def write_meta_properties(files: FileSystem, path: str, values: Mapping[str, str
 def java_date(time_ms: int) -> str:
     """Format a time in ms since 1970 as Java's Date does in UTC: `Sat Nov 21 03:00:09 UTC 2026`."""
     at = time.gmtime(time_ms // 1000)
-    text = time.asctime(at)  # English whatever the locale, but with a blank in front of a day of one digit
+    text = time.asctime(at)  # English in every locale, but it pads the day with a space
     return f"{text[:8]}{at.tm_mday:02d}{text[10:19]} UTC {at.tm_year}"
 
 

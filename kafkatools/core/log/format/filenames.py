@@ -81,14 +81,12 @@ def parse_future_directory(name: str) -> TopicPartition | None:
 
 
 def partition_of_directory(name: str) -> TopicPartition:
-    """Return the partition of a directory name, current or future replica. Any other name gives partition 0 of a topic
-    of that name."""
+    """Return the partition of a directory, of a current or future replica; for any other name partition 0 of it."""
     return parse_partition_directory(name) or parse_future_directory(name) or TopicPartition(name, 0)
 
 
 def parse_partition_directory(name: str) -> TopicPartition | None:
-    """Return the partition of a directory name `topic-partition`, None for any other name, `-delete` directories
-    included."""
+    """Return the partition of a directory name `topic-partition`, None for any other name, `-delete` included."""
     topic, dash, digits = name.rpartition("-")
     if not dash or not topic or not (digits.isascii() and digits.isdigit()):
         return None

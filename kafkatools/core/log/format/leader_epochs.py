@@ -33,8 +33,7 @@ class LeaderEpochCache:
         self._is_file_synced = True
 
     def load(self) -> None:
-        """Read the leader epoch checkpoint. A missing file means no epochs. Raises KafkaStorageError when the file is
-        malformed."""
+        """Read the leader epoch checkpoint, which may be missing. Raises KafkaStorageError when it is malformed."""
         if self._files.exists(self.path):
             rows = read_checkpoint(self._files, self.path, columns=2)
             self.entries = [EpochEntry(int(epoch), int(offset)) for epoch, offset in rows]
@@ -128,8 +127,7 @@ class LeaderEpochCache:
         self.entries = [entry for entry in self.entries if entry.start_offset < end_offset]
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Drop the epochs that end below an offset, durably. The epoch that holds the offset starts there from now
-        on."""
+        """Drop the epochs that end below an offset, durably. The epoch of that offset starts there from now on."""
         earlier = [entry for entry in self.entries if entry.start_offset <= start_offset]
         if start_offset < 0 or not earlier:
             return

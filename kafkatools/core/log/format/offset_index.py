@@ -67,8 +67,8 @@ class OffsetIndex(SparseIndex):
             yield self.entry_at(number)
 
     def append(self, offset: int, position: int) -> None:
-        """Add an index entry. Raises InvalidIndexOffset unless the offset is above the last one and fits, or if the
-        index is full."""
+        """Add an entry. Raises InvalidIndexOffset if the offset is not above the last, does not fit, or the index is
+        full."""
         if not self.is_loaded:
             self._load()
         if self._entry_count and offset <= self._last_offset:
@@ -80,15 +80,24 @@ class OffsetIndex(SparseIndex):
         self._last_offset = offset
 
     def sanity_check(self) -> None:
-        """Raise CorruptIndex, with Kafka's message, if the last offset or the file size is impossible
-        (OffsetIndex.sanityCheck)."""
-        if self.entry_count and self._last_offset < self.base_offset:
-            raise CorruptIndex(
-                f"Corrupt index found, index file ({self.path}) has non-zero size but the last offset is "
-                f"{self._last_offset} which is less than the base offset {self.base_offset}"
-            )
-        if self.file_size_bytes % self.entry.size:
-            raise CorruptIndex(
-                f"Index file {self.path} is corrupt, found {self.file_size_bytes} bytes which is neither positive "
-                f"nor a multiple of {self.entry.size}"
-            )
+        """Raise CorruptIndex with Kafka's message for an impossible last offset or size (OffsetIndex.sanityCheck)."""
+        last = self.entry_at(self.entry_count - 1) if self.entry_count else None
+        problem = offset_index_problem(self.path, self.base_offset, last, self.file_size_bytes)
+        if problem is not None:
+            raise CorruptIndex(problem)
+
+
+def offset_index_problem(path: str, base_offset: int, last: tuple[int, int] | None, size_bytes: int) -> str | None:
+    """Return Kafka's message for an impossible last entry or file size of an offset index, None for a sane index."""
+    if last is not None and last[0] < base_offset:
+        return (
+            f"Corrupt index found, index file {path} has non-zero size but the last offset is {last[0]} which is less "
+            f"than the base offset {base_offset}"
+        )
+    entry_size = OffsetIndex.entry.size
+    if size_bytes % entry_size:
+        return (
+            f"Index file {path} is corrupt, found {size_bytes} bytes which is neither positive nor a multiple of "
+            f"{entry_size}"
+        )
+    return None

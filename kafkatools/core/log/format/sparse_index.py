@@ -45,7 +45,7 @@ class SparseIndex(IndexFile):
         self._page_number = -1
         self._page = b""
 
-    # what there is
+    # entries
 
     @property
     def entry_count(self) -> int:
@@ -112,8 +112,7 @@ class SparseIndex(IndexFile):
         self._page_number = page_number
 
     def _last_slot_at_most(self, target: int, field: int) -> int:
-        """Return the number of the last entry whose `field` is at most `target`, -1 when there is none (binary
-        search)."""
+        """Return the number of the last entry whose `field` is at most `target`, -1 when there is none."""
         low, high = 0, self.entry_count
         while low < high:
             middle = (low + high) // 2
@@ -124,8 +123,7 @@ class SparseIndex(IndexFile):
         return low - 1
 
     def relative_offset(self, offset: int) -> int:
-        """Return an offset relative to the base offset. Raises InvalidIndexOffset when the result does not fit an
-        int32."""
+        """Return an offset relative to the base offset. Raises InvalidIndexOffset if it does not fit an int32."""
         relative = offset - self.base_offset
         if not 0 <= relative <= MAX_RELATIVE_OFFSET:
             raise InvalidIndexOffset(
@@ -133,7 +131,7 @@ class SparseIndex(IndexFile):
             )
         return relative
 
-    # change
+    # changes
 
     def _append_entry(self, *fields: int) -> None:
         if self._entry_count >= self._max_entries:
@@ -143,8 +141,8 @@ class SparseIndex(IndexFile):
         self._pending += self.entry.pack(*fields)
         self._entry_count += 1
         if len(self._pending) >= PAGE_BYTES:
-            # The batch is in the log already: an error here must not undo it. The entries wait for the next try;
-            # flush, roll and close report what the disk says.
+            # The batch is in the log already, so an error here must not fail the append. The entries stay pending;
+            # flush, roll and close try again and raise.
             with suppress(OSError):
                 self.write_pending()
 

@@ -86,21 +86,29 @@ class TimeIndex(SparseIndex):
             self._last_entry = TimestampOffset(timestamp, offset)
 
     def sanity_check(self) -> None:
-        """Raise CorruptIndex, with Kafka's message, if the last entry or the file size is impossible
-        (TimeIndex.sanityCheck)."""
-        last = self.last_entry
-        if self.entry_count and last.timestamp < self.entry_at(0).timestamp:
-            raise CorruptIndex(
-                f"Corrupt time index found, time index file ({self.path}) has non-zero size but the last timestamp is "
-                f"{last.timestamp} which is less than the first timestamp {self.entry_at(0).timestamp}"
-            )
-        if self.entry_count and last.offset < self.base_offset:
-            raise CorruptIndex(
-                f"Corrupt time index found, time index file ({self.path}) has non-zero size but the last offset is "
-                f"{last.offset} which is less than the first offset {self.base_offset}"
-            )
-        if self.file_size_bytes % self.entry.size:
-            raise CorruptIndex(
-                f"Time index file {self.path} is corrupt, found {self.file_size_bytes} bytes which is neither positive "
-                f"nor a multiple of {self.entry.size}."
-            )
+        """Raise CorruptIndex with Kafka's message for an impossible last entry or size (TimeIndex.sanityCheck)."""
+        ends = (self.entry_at(0), self.last_entry) if self.entry_count else None
+        problem = time_index_problem(self.path, self.base_offset, ends, self.file_size_bytes)
+        if problem is not None:
+            raise CorruptIndex(problem)
+
+
+def time_index_problem(
+    path: str, base_offset: int, ends: tuple[tuple[int, int], tuple[int, int]] | None, size_bytes: int
+) -> str | None:
+    """Return Kafka's message for an impossible last entry or file size of a time index, None for a sane index. `ends`:
+    the first and the last entry."""
+    if ends is not None:
+        start = f"Corrupt time index found, time index file ({path}) has non-zero size but the last"
+        first, last = ends
+        if last[0] < first[0]:
+            return f"{start} timestamp is {last[0]} which is less than the first timestamp {first[0]}"
+        if last[1] < base_offset:
+            return f"{start} offset is {last[1]} which is less than the first offset {base_offset}"
+    entry_size = TimeIndex.entry.size
+    if size_bytes % entry_size:
+        return (
+            f"Time index file {path} is corrupt, found {size_bytes} bytes which is neither positive nor a multiple of "
+            f"{entry_size}"
+        )
+    return None

@@ -53,8 +53,7 @@ class TransactionIndex(IndexFile):
         self._entries: list[AbortedTransaction] | None = None
 
     def entries(self) -> Iterator[AbortedTransaction]:
-        """Yield the entries in the file; a partial entry at the end is ignored. Raises KafkaError for an entry of
-        unknown version."""
+        """Yield the whole entries in the file. Raises KafkaError for an entry of unknown version."""
         try:
             data = self._files.read_bytes(self.path)
         except FileNotFoundError:
@@ -118,8 +117,7 @@ class TransactionIndex(IndexFile):
             self._file.truncate(count * ENTRY_SIZE)
 
     def sanity_check(self) -> None:
-        """Raise CorruptIndex if an entry's last offset is below the segment's base offset
-        (TransactionIndex.sanityCheck)."""
+        """Raise CorruptIndex for a last offset below the segment's base offset (TransactionIndex.sanityCheck)."""
         for entry in self.entries():
             if entry.last_offset < self.base_offset:
                 raise CorruptIndex(

@@ -110,8 +110,7 @@ def split_batches(records: memoryview, label: object) -> list[BatchHeader]:
 
 
 def wrong_magic(magic: int) -> Exception:
-    """Return the error for a batch that is not of magic 2: InvalidRecord for magic 0 and 1, CorruptRecord for any
-    other."""
+    """Return the error for a batch not of magic 2: InvalidRecord for magic 0 and 1, CorruptRecord for any other."""
     if magic in (0, 1):
         return InvalidRecord(
             "Produce requests with version 3 or higher are only allowed to contain record batches with magic version 2"
@@ -264,8 +263,7 @@ class AppendRules:
             raise RejectedRecords(key_errors)
 
     def _has_faulty_record(self, columns: "RecordColumns", now_ms: int) -> bool:
-        """Return whether any record breaks a rule. Reads whole columns, because a batch may hold millions of
-        records."""
+        """Return whether any record breaks a rule. Reads whole columns, as a batch may hold millions of records."""
         if not columns.count:
             return False
         if self._needs_keys and min(columns.key_lengths) < 0:

@@ -28,16 +28,15 @@ class FailedAppends:
         """Record a batch that failed with a disk error. Batches without a producer id are ignored."""
         if producer_id == NO_PRODUCER_ID:
             return
-        known = self._refused.get(producer_id)
-        if known is not None and known[0] == producer_epoch and not _is_before(first_sequence, known[1]):
+        refused = self._refused.get(producer_id)
+        if refused is not None and refused[0] == producer_epoch and not _is_before(first_sequence, refused[1]):
             return
-        if known is None and len(self._refused) >= MAX_PRODUCERS:
+        if refused is None and len(self._refused) >= MAX_PRODUCERS:
             del self._refused[next(iter(self._refused))]
         self._refused[producer_id] = producer_epoch, first_sequence
 
     def check(self, header: BatchHeader, entry: ProducerEntry | None) -> None:
-        """Raise KafkaStorageError for a batch after a failed one of the same producer, until the failed one is
-        appended."""
+        """Raise KafkaStorageError for a batch after its producer's failed one, until that one is appended."""
         refused = self._refused.get(header.producer_id)
         if refused is None:
             return
@@ -49,8 +48,8 @@ class FailedAppends:
             del self._refused[header.producer_id]
         elif header.producer_epoch == epoch and _is_before(sequence, header.base_sequence):
             raise KafkaStorageError(
-                f"Sequence {header.base_sequence} of producer {header.producer_id} waits for sequence {sequence}, "
-                "which the disk refused"
+                f"Sequence {header.base_sequence} of producer {header.producer_id} must wait for sequence {sequence}, "
+                "whose append failed with a disk error"
             )
 
 

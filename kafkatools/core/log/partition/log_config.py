@@ -49,8 +49,7 @@ class LogConfig:
     max_segment_ms: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Set `max_segment_ms`: a compacted log rolls early enough for max.compaction.lag.ms
-        (LogConfig.maxSegmentMs)."""
+        """Set `max_segment_ms`, low enough for max.compaction.lag.ms in a compacted log (LogConfig.maxSegmentMs)."""
         lag_ms = self.max_compaction_lag_ms if self.is_compacted and self.max_compaction_lag_ms > 0 else self.segment_ms
         object.__setattr__(self, "max_segment_ms", min(lag_ms, self.segment_ms))
 
@@ -80,21 +79,21 @@ class LogConfig:
     def from_values(cls, values: Mapping[str, object]) -> "LogConfig":
         """Build a LogConfig from settings by their dotted names; values may be text. Other settings are ignored.
         `internal.segment.bytes` replaces segment.bytes below its lower limit, as in Kafka's own tests."""
-        known = {each.name: each.type for each in fields(cls) if each.init}
-        given: dict[str, Any] = {}
+        types = {each.name: each.type for each in fields(cls) if each.init}
+        settings: dict[str, Any] = {}
         for name, value in values.items():
             attribute = name.removeprefix("internal.").replace(".", "_")
-            if attribute in known and value is not None:
-                given[attribute] = _typed(known[attribute], value)
+            if attribute in types and value is not None:
+                settings[attribute] = _typed(types[attribute], value)
         if "internal.segment.bytes" in values:
-            given["segment_bytes"] = int(str(values["internal.segment.bytes"]))
-        return cls(**given)
+            settings["segment_bytes"] = int(str(values["internal.segment.bytes"]))
+        return cls(**settings)
 
 
-def _typed(wanted: Any, value: Any) -> object:
-    if wanted == frozenset[str]:
+def _typed(kind: Any, value: Any) -> object:
+    if kind == frozenset[str]:
         parts = value.split(",") if isinstance(value, str) else value
         return frozenset(part.strip() for part in parts if part.strip())
-    if wanted is bool:
+    if kind is bool:
         return value if isinstance(value, bool) else str(value).lower() == "true"
-    return wanted(value)
+    return kind(value)

@@ -66,8 +66,7 @@ class LogDirectory:
     # start
 
     def start(self) -> None:
-        """Read and remove the clean shutdown marker, read the checkpoints, and finish interrupted deletions. Raises
-        OSError."""
+        """Read and remove the clean shutdown marker, read the checkpoints, finish deletions. Raises OSError."""
         marker = self.path_of(filenames.CLEAN_SHUTDOWN)
         stopped = checkpoints.read_clean_shutdown(self.files, marker)
         self.is_clean_start = stopped is not None
@@ -124,13 +123,13 @@ class LogDirectory:
     def open_future(self, name: TopicPartition, topic_id: str, config: LogConfig, wall_ms: int) -> PartitionLog:
         """Open or begin the log of a future replica in this directory. A future replica of a deleted topic is removed.
         Raises KafkaStorageError, OSError."""
-        known = self.futures.get(name)
-        if known is not None and self._is_of_another_topic(self.path_of(known), topic_id):
-            self._remove_directory(self.path_of(known))
-            known = None
-        new_name = known or filenames.future_directory_name(name.topic, name.partition, uuid.uuid4().hex)
-        log = self._load(self.path_of(new_name), name, topic_id, config, wall_ms, is_new=known is None)
-        self.futures[name] = new_name
+        existing = self.futures.get(name)
+        if existing is not None and self._is_of_another_topic(self.path_of(existing), topic_id):
+            self._remove_directory(self.path_of(existing))
+            existing = None
+        directory = existing or filenames.future_directory_name(name.topic, name.partition, uuid.uuid4().hex)
+        log = self._load(self.path_of(directory), name, topic_id, config, wall_ms, is_new=existing is None)
+        self.futures[name] = directory
         return log
 
     def _load(
@@ -145,22 +144,19 @@ class LogDirectory:
         is_replicated: bool = True,
     ) -> PartitionLog:
         log = PartitionLog(path, config, self.files, self._tasks, self.on_storage_error)
-
-        def known(checkpoint: str) -> int:
-            return 0 if is_new else self._checkpoints[checkpoint].get(name, 0)
-
-        if not is_new:
-            log.first_dirty_offset = self._checkpoints[filenames.CLEANER_OFFSET_CHECKPOINT].get(name)
+        high_watermark = 0
         if is_new:
             log.begin(wall_ms)
+            self._has_new_names = True
         else:
-            start, recovery = known(filenames.LOG_START_OFFSET_CHECKPOINT), known(filenames.RECOVERY_POINT_CHECKPOINT)
-            log.load(start, recovery, wall_ms, had_clean_shutdown=self.is_clean_start)
-        self._has_new_names = self._has_new_names or is_new
+            offsets = self._checkpoints
+            log.first_dirty_offset = offsets[filenames.CLEANER_OFFSET_CHECKPOINT].get(name)
+            start = offsets[filenames.LOG_START_OFFSET_CHECKPOINT].get(name, 0)
+            recovery_point = offsets[filenames.RECOVERY_POINT_CHECKPOINT].get(name, 0)
+            log.load(start, recovery_point, wall_ms, had_clean_shutdown=self.is_clean_start)
+            high_watermark = offsets[filenames.REPLICATION_OFFSET_CHECKPOINT].get(name, 0)
         log.assign_topic_id(topic_id)
-        log.update_high_watermark(
-            known(filenames.REPLICATION_OFFSET_CHECKPOINT) if is_replicated else log.log_end_offset
-        )
+        log.update_high_watermark(high_watermark if is_replicated else log.log_end_offset)
         self.logs[name] = log
         return log
 
@@ -175,8 +171,7 @@ class LogDirectory:
         self.files.rename(path, f"{path}.{uuid.uuid4().hex}{filenames.STRAY_DIRECTORY_SUFFIX}")
 
     def sync_names(self) -> None:
-        """Make the partition directories created since the last call durable, with one fsync. Raises
-        KafkaStorageError."""
+        """Make new partition directories durable, with one fsync for all. Raises KafkaStorageError."""
         if self._has_new_names:
             try:
                 self.files.fsync_directory(self.path)
@@ -235,13 +230,12 @@ class LogDirectory:
 
     # checkpoints
 
-    def checkpoint(self, name: str, offset_of: Callable[[PartitionLog], int | None]) -> None:
+    def checkpoint(self, checkpoint: str, offset_of: Callable[[PartitionLog], int | None]) -> None:
         """Write a checkpoint file with one offset per log. Logs for which `offset_of` returns None are omitted."""
-        offsets = {partition: offset_of(log) for partition, log in self.logs.items()}
-        known = {partition: offset for partition, offset in offsets.items() if offset is not None}
-        if self._written.get(name) != known:  # an idle broker leaves the disk alone
-            checkpoints.write_offset_checkpoint(self.files, self.path_of(name), known)
-            self._written[name] = known
+        offsets = {name: offset for name, log in self.logs.items() if (offset := offset_of(log)) is not None}
+        if self._written.get(checkpoint) != offsets:  # an idle broker does not write
+            checkpoints.write_offset_checkpoint(self.files, self.path_of(checkpoint), offsets)
+            self._written[checkpoint] = offsets
 
     def checkpoint_recovery_points(self) -> None:
         """Write recovery-point-offset-checkpoint."""
@@ -260,8 +254,7 @@ class LogDirectory:
 
     def first_dirty_offsets(self) -> _Offsets:
         """Return the first dirty offset of each log that was cleaned: the content of cleaner-offset-checkpoint."""
-        offsets = {name: log.first_dirty_offset for name, log in self.logs.items()}
-        return {name: offset for name, offset in offsets.items() if offset is not None}
+        return {name: log.first_dirty_offset for name, log in self.logs.items() if log.first_dirty_offset is not None}
 
     # end
 

@@ -66,8 +66,8 @@ class LogManager:
 
     def find_directory(self, path: str) -> LogDirectory | None:
         """Return the log directory with this path, None when there is none."""
-        wanted = os.path.abspath(path)
-        return next((each for each in self.directories if os.path.abspath(each.path) == wanted), None)
+        absolute = os.path.abspath(path)
+        return next((each for each in self.directories if os.path.abspath(each.path) == absolute), None)
 
     def directory_of(self, log: PartitionLog) -> LogDirectory:
         """Return the log directory that holds a log."""
@@ -92,16 +92,11 @@ class LogManager:
         for name in futures:
             del self.future_logs[name]
         if lost or futures:
-            self._report_lost(directory, lost, futures, error)
+            self._report(
+                f"WARN Logs for partitions {_shown(lost)} are offline and logs for future partitions {_shown(futures)} "
+                f"are offline due to failure on log directory {directory.path}: {error}"
+            )
         return lost
-
-    def _report_lost(
-        self, directory: LogDirectory, lost: list[TopicPartition], futures: list[TopicPartition], error: Exception
-    ) -> None:
-        self._report(
-            f"WARN Logs for partitions {_shown(lost)} are offline and logs for future partitions {_shown(futures)} are "
-            f"offline due to failure on log directory {directory.path}: {error}"
-        )
 
     def _each(self, work: Callable[[LogDirectory], object]) -> None:
         """Call `work` for every live directory. With several directories an error fails only its own directory."""
@@ -144,7 +139,7 @@ class LogManager:
                 loses = other if keeps is directory else directory
                 loses.put_aside(loses.path_of(filenames.partition_directory_name(*name)))
                 loses.residents.discard(name)
-                self._report(f"WARN {name} lies in {keeps.path} and in {loses.path}: the latter is put aside")
+                self._report(f"WARN {name} is in both {keeps.path} and {loses.path}; the latter is renamed to -stray")
 
     def _reach(self, directory: LogDirectory, name: TopicPartition) -> tuple[int, int]:
         """Return the base offset and the size in bytes of a partition's last segment."""
@@ -222,8 +217,7 @@ class LogManager:
             self._preferred[name] = directory
 
     def sync_names(self) -> None:
-        """Make the directories that `get_or_create` created durable, with one fsync per log directory. Raises
-        KafkaStorageError."""
+        """Make new partition directories durable, one fsync per log directory. Raises KafkaStorageError."""
         self._each(LogDirectory.sync_names)
 
     def delete(self, name: TopicPartition, wall_ms: int) -> None:
@@ -237,8 +231,7 @@ class LogManager:
     # future replicas
 
     def begin_future(self, name: TopicPartition, directory: LogDirectory, wall_ms: int) -> PartitionLog:
-        """Open or create the log of a future replica, which moves a partition to another directory. Raises
-        KafkaStorageError."""
+        """Open or create a future replica's log, which moves a partition to a directory. Raises KafkaStorageError."""
         current = self.logs[name]
         assert current.topic_id is not None, "an open log has the id of its topic"
         try:
@@ -297,8 +290,8 @@ class LogManager:
     # periodic work
 
     def cleanup(self, wall_ms: int) -> int:
-        """Apply retention to all logs that are not being cleaned (LogManager.cleanupLogs). Return the number of deleted
-        segments."""
+        """Apply retention to all logs not being cleaned (LogManager.cleanupLogs). Return the deleted segments'
+        number."""
         idle = (log for log in self.logs.values() if log.failure is None and log.cleaning is None)
         return sum(log.delete_retention_segments(wall_ms) for log in idle)
 

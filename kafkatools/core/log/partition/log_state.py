@@ -20,9 +20,7 @@ from kafkatools.core.log.format.filenames import (
     partition_of_directory,
 )
 from kafkatools.core.log.format.leader_epochs import LeaderEpochCache
-from kafkatools.core.log.partition.append_validation import (
-    AppendRules,
-)
+from kafkatools.core.log.partition.append_validation import AppendRules
 from kafkatools.core.log.partition.failed_appends import FailedAppends
 from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.segment import LogSegment
@@ -72,7 +70,7 @@ class LogState:
         self.failure: KafkaStorageError | None = None
         self.first_dirty_offset: int | None = None
         self.cleaning: LogToClean | None = None
-        self.truncations = 0  # other records may lie where a reader found some before
+        self.truncations = 0  # after one, positions that a reader has kept may hold other records
 
     @property
     def size_bytes(self) -> int:
@@ -137,16 +135,12 @@ class LogState:
         for update in updates:
             self.producer_state.update(update)
         for transaction in completed:
-            self._complete(segment, transaction)
-
-    def _complete(self, segment: LogSegment, completed: CompletedTransaction) -> None:
-        """End a transaction whose marker was appended. An abort is added to the transaction index first."""
-        if completed.is_aborted:
-            try:
-                segment.txn_index.append(self.producer_state.aborted_entry(completed))
-            except OSError as error:  # the marker is in the log, its entry is not: only recovery can add it
-                raise self.go_offline(error) from error
-        self.producer_state.complete_transaction(completed)
+            if transaction.is_aborted:
+                try:
+                    segment.txn_index.append(self.producer_state.aborted_entry(transaction))
+                except OSError as error:  # the marker is in the log without its index entry: only recovery can add it
+                    raise self.go_offline(error) from error
+            self.producer_state.complete_transaction(transaction)
 
     def roll(self, now_ms: int) -> LogSegment:
         """Create and return a new active segment at the log end offset; an empty active segment there is kept. Raises
@@ -161,11 +155,11 @@ class LogState:
                 f"already exists"
             )
         active.become_inactive()
-        self.recovery_point = min(self.recovery_point, active.base_offset)  # its indexes are not durable yet
+        self.recovery_point = min(self.recovery_point, active.base_offset)  # the indexes are not durable yet
         self.producer_state.map_end_offset = base_offset
         self.producer_state.take_snapshot()
         if not self._are_names_durable:
-            # The name of a later segment may reach the disk first: after a loss of power the log would begin there.
+            # The name of a later segment may reach the disk first. After a power loss the log would begin there.
             self.files.fsync_directory(self.directory)
         segment = LogSegment.create(self.files, self.directory, base_offset, self.config, now_ms)
         self._are_names_durable = False
@@ -199,7 +193,7 @@ class LogState:
         self.tasks.schedule(now_ms + self.config.file_delete_delay_ms, remove)
 
     def flush(self, now_ms: int = 0, up_to: int | None = None) -> None:
-        """Make the log durable below an offset (default: all of it), and move the recovery point there. Raises
+        """Make the log durable below an offset (default: its end); move the recovery point. Raises
         KafkaStorageError."""
         offset = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
         if offset <= self.recovery_point or self.is_closed:
@@ -218,8 +212,7 @@ class LogState:
             self._are_names_durable = True
 
     def refuse(self, error: Exception) -> KafkaStorageError:
-        """Make the log refuse all appends and reads after a disk error. Return the KafkaStorageError that callers
-        get."""
+        """Refuse all appends and reads after a disk error. Return the KafkaStorageError that callers get."""
         if self.failure is None:
             self.failure = KafkaStorageError(
                 f"The log of {self.topic_partition} in {self.directory} is offline: {error}"

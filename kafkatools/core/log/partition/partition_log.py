@@ -7,16 +7,12 @@ makes one write. A disk error becomes KafkaStorageError. Nothing here waits or r
 """
 
 import os
-from typing import TypeVar
 
 from kafkatools.core.errors import InvalidRecord, KafkaStorageError, OffsetOutOfRange
 from kafkatools.core.log.delayed_tasks import DelayedTasks
 from kafkatools.core.log.files import FileSystem, RealFileSystem
 from kafkatools.core.log.format.checkpoints import write_partition_metadata
-from kafkatools.core.log.format.filenames import (
-    LEADER_EPOCH_CHECKPOINT,
-    PARTITION_METADATA,
-)
+from kafkatools.core.log.format.filenames import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 from kafkatools.core.log.format.transaction_index import AbortedTransaction
 from kafkatools.core.log.partition import segment_reads
 from kafkatools.core.log.partition.append_validation import (
@@ -41,8 +37,6 @@ from kafkatools.core.log.recovery import loading as recovery
 from kafkatools.core.records.batch import stamp_batch
 from kafkatools.core.records.header import NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
 from kafkatools.core.records.layout import CODEC_MASK
-
-_Result = TypeVar("_Result")
 
 
 class PartitionLog(LogState):
@@ -79,7 +73,7 @@ class PartitionLog(LogState):
         """Begin an empty log in a new directory, without the listing that `load` does. Raises KafkaStorageError."""
         self.storage("creating", lambda: recovery.begin(self, now_ms))
 
-    # what it is
+    # state
 
     @property
     def latest_epoch(self) -> int | None:
@@ -126,7 +120,7 @@ class PartitionLog(LogState):
         """Return whether a producer has an open transaction in this partition under this producer epoch."""
         return self.producer_state.has_ongoing_transaction(producer_id, producer_epoch)
 
-    # appending
+    # appends
 
     def append_as_leader(
         self,
@@ -192,10 +186,7 @@ class PartitionLog(LogState):
             self.failed_appends.check(header, self.producer_state.producers.get(header.producer_id))
         if not is_verified:
             ensure_verified(
-                header,
-                origin,
-                self.producer_state,
-                is_required=self.config.transaction_partition_verification_enable,
+                header, origin, self.producer_state, is_required=self.config.transaction_partition_verification_enable
             )
         if self.attempts and origin is AppendOrigin.CLIENT:
             self.attempts.check(
@@ -248,8 +239,7 @@ class PartitionLog(LogState):
     def _append_several(
         self, records: memoryview, leader_epoch: int, now_ms: int, origin: AppendOrigin, transaction_version: int
     ) -> LogAppendInfo:
-        """Append several batches from a coordinator or the controller, one by one. A client's are refused with
-        InvalidRecord."""
+        """Append several batches from a coordinator or the controller. Raises InvalidRecord for a client."""
         headers = split_batches(records, self.topic_partition)
         if origin is AppendOrigin.CLIENT:
             raise InvalidRecord(
@@ -264,11 +254,7 @@ class PartitionLog(LogState):
             position += header.size_bytes
         infos = [
             self.append_as_leader(
-                batch,
-                leader_epoch=leader_epoch,
-                now_ms=now_ms,
-                origin=origin,
-                transaction_version=transaction_version,
+                batch, leader_epoch=leader_epoch, now_ms=now_ms, origin=origin, transaction_version=transaction_version
             )
             for batch in batches
         ]
@@ -279,12 +265,11 @@ class PartitionLog(LogState):
         below the log end, CorruptRecord for a wrong checksum (nothing is appended), KafkaStorageError."""
         return append_replicated(self, records, now_ms)
 
-    # segments
+    # flush and close
 
     @property
     def needs_full_flush(self) -> bool:
-        """Whether an fsync of the active segment's file is not enough: older segments or leader epochs are not durable
-        yet."""
+        """Whether more than the active segment's file has to be synced: older segments or leader epochs."""
         return self.recovery_point <= self.active_segment.base_offset or self.epochs.needs_sync
 
     def note_flushed(self, offset: int, now_ms: int) -> None:
@@ -295,7 +280,7 @@ class PartitionLog(LogState):
             self.last_flush_ms = now_ms
 
     def close(self) -> None:
-        """Write the producer snapshot and pending index entries, and close all files. Does not flush. Raises
+        """Write producer snapshot and pending index entries, and close all files; no fsync. Raises
         KafkaStorageError."""
         self.abort_cleaning()
         if not self.is_closed:
@@ -316,7 +301,7 @@ class PartitionLog(LogState):
             self.release()
             raise
 
-    # reading
+    # reads
 
     def read(
         self, offset: int, max_bytes: int, *, min_one_message: bool = True, max_offset: int | None = None
@@ -353,7 +338,7 @@ class PartitionLog(LogState):
         """Return the aborted transactions with records in the offsets [start_offset, end_offset)."""
         return segment_reads.aborted_transactions(self, start_offset, end_offset)
 
-    # moving the ends
+    # truncation and retention
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
         """Remove all records at or above an offset. Return whether there were any. Raises ValueError for a negative
@@ -373,8 +358,7 @@ class PartitionLog(LogState):
         self.storage("truncating", lambda: truncate_fully(self, offset, now_ms))
 
     def delete_retention_segments(self, now_ms: int) -> int:
-        """Delete the segments that retention or the log start offset has expired. Return their number. Raises
-        KafkaStorageError."""
+        """Delete segments by retention and log start offset. Return their number. Raises KafkaStorageError."""
         return self.storage("deleting segments", lambda: delete_old_segments(self, now_ms))
 
     def move_to(self, directory: str) -> None:

@@ -22,7 +22,7 @@ def append_replicated(log: LogState, records: memoryview, now_ms: int) -> LogApp
     segment = log.storage("appending records", lambda: _write(log, records, headers, now_ms))
     log.log_end_offset = headers[-1].last_offset + 1
     log.settle_producers(segment, updates.values(), completed)
-    if log.attempts:  # of when this replica led: another leader has gone on with these producers
+    if log.attempts:  # from an earlier leadership; these producers have continued with another leader
         for producer_id in updates:
             log.attempts.forget(producer_id)
     log.settle_end(now_ms)

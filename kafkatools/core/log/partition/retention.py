@@ -13,13 +13,10 @@ from kafkatools.core.log.partition.segment import LogSegment
 def delete_old_segments(log: LogState, now_ms: int) -> int:
     """Delete the segments that have expired. Return their number. A topic with only the compact policy loses no more
     than the segments below its log start offset."""
-    deleted = 0
+    deleted = _delete_while(log, now_ms, _is_below_log_start(log))
     if log.config.is_deleted:
-        deleted += _delete_while(log, now_ms, _is_below_log_start(log))
         deleted += _delete_while(log, now_ms, _is_beyond_size(log))
         deleted += _delete_while(log, now_ms, _is_beyond_time(log, now_ms))
-    else:
-        deleted += _delete_while(log, now_ms, _is_below_log_start(log))
     return deleted
 
 
@@ -47,10 +44,7 @@ def _delete_while(log: LogState, now_ms: int, is_due: _Due) -> int:
 
 
 def _is_below_log_start(log: LogState) -> _Due:
-    def is_due(segment: LogSegment, following: LogSegment | None) -> bool:
-        return following is not None and following.base_offset <= log.log_start_offset
-
-    return is_due
+    return lambda segment, following: following is not None and following.base_offset <= log.log_start_offset
 
 
 def _is_beyond_size(log: LogState) -> _Due:
@@ -67,7 +61,5 @@ def _is_beyond_size(log: LogState) -> _Due:
 
 
 def _is_beyond_time(log: LogState, now_ms: int) -> _Due:
-    def is_due(segment: LogSegment, following: LogSegment | None) -> bool:
-        return log.config.retention_ms >= 0 and now_ms - segment.largest_timestamp > log.config.retention_ms
-
-    return is_due
+    limit_ms = log.config.retention_ms
+    return lambda segment, following: 0 <= limit_ms < now_ms - segment.largest_timestamp

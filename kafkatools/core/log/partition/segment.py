@@ -54,8 +54,7 @@ class LogSegment:
     def __init__(
         self, files: FileSystem, directory: str, base_offset: int, config: LogConfig, now_ms: int, *, suffix: str = ""
     ) -> None:
-        """Open an existing segment; `LogSegment.create` makes a new one. Raises FileNotFoundError without a `.log`
-        file."""
+        """Open an existing segment (`create` makes a new one). Raises FileNotFoundError without a `.log` file."""
         self._files = files
         self._suffix = suffix
         self.base_offset = base_offset
@@ -128,22 +127,20 @@ class LogSegment:
         return self._first_batch_timestamp
 
     def time_waited_for_roll(self, now_ms: int, max_timestamp: int) -> int:
-        """Return the segment's age in ms, for segment.ms: by the records' timestamps, or by the clock if they have
-        none."""
+        """Return the segment's age in ms, for segment.ms: by record timestamps, or by the clock without them."""
         first = self._first_timestamp()
         return max_timestamp - first if first is not None and first >= 0 else now_ms - self.created_ms
 
-    # writing
+    # appends
 
     def should_roll(self, config: LogConfig, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-        """Return whether an append of `size` bytes must go to a new segment: by size, age, full index or offset
-        range."""
+        """Return whether an append of `size` bytes needs a new segment: by size, age, full index or offsets."""
         current = self.log.size_bytes
         if current > config.segment_bytes - size or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return True
         is_full = self._are_indexes_full
         if is_full is None:
-            is_full = self._check_indexes()
+            is_full = self._are_indexes_full = self.offset_index.is_full or self.time_index.is_full
         if is_full or current == 0:
             return is_full
         first = self._first_batch_timestamp
@@ -151,14 +148,8 @@ class LogSegment:
             return self.time_waited_for_roll(now_ms, max_timestamp) > config.max_segment_ms - self.roll_jitter_ms
         return max_timestamp - first > config.max_segment_ms - self.roll_jitter_ms
 
-    def _check_indexes(self) -> bool:
-        """Return whether the offset or the time index is full, and cache the result until an index changes."""
-        self._are_indexes_full = self.offset_index.is_full or self.time_index.is_full
-        return self._are_indexes_full
-
     def append(self, data: Buffer, last_offset: int, max_timestamp: int, base_offset: int) -> None:
-        """Append one batch with assigned offsets, and index it. Raises LogOffsetOverflow for an offset that does not
-        fit the indexes, OSError."""
+        """Append and index one batch with assigned offsets. Raises LogOffsetOverflow, OSError."""
         if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             raise LogOffsetOverflow(
                 f"Detected offset overflow at offset {last_offset} in segment {self.log.path}: more than 2^31 - 1 "
@@ -172,8 +163,7 @@ class LogSegment:
         self._note_batch(position, len(data), last_offset, max_timestamp)
 
     def append_batches(self, data: Buffer, headers: Iterable[BatchHeader]) -> None:
-        """Append several batches with assigned offsets in one write, and index them. Raises LogOffsetOverflow,
-        OSError."""
+        """Append and index several batches with assigned offsets, in one write. Raises LogOffsetOverflow, OSError."""
         headers = list(headers)
         if headers[-1].last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             raise LogOffsetOverflow(f"Detected offset overflow at {headers[-1].last_offset} in {self.log.path}")
@@ -199,7 +189,7 @@ class LogSegment:
             self._are_indexes_full = None
         self._bytes_since_last_index_entry += size
 
-    # reading
+    # reads
 
     def translate_offset(self, offset: int, start_position: int = 0) -> Position | None:
         """Return the first batch whose last offset is at or above `offset`, None when the segment ends before it."""
@@ -213,8 +203,7 @@ class LogSegment:
         return None
 
     def fetch_upper_bound_offset(self, position: int) -> int | None:
-        """Return an offset above all records before a file position, from the offset index; None when the index has no
-        such entry."""
+        """Return an offset above all records before a file position, None when the offset index has none."""
         entry = self.offset_index.fetch_upper_bound(position)
         return entry.offset if entry is not None and self._is_believed(entry) else None
 
@@ -240,8 +229,7 @@ class LogSegment:
         return next_offset
 
     def ends_whole(self) -> bool:
-        """Return whether the file ends with a whole batch and the last index entry is right. Raises CorruptRecord at
-        damage."""
+        """Return whether the file ends with a whole batch and the last index entry is right. Raises CorruptRecord."""
         entry = self.offset_index.lookup(self.offset_index.last_offset)
         position = self._indexed_position(self.offset_index.last_offset)
         if position != entry.position:
@@ -366,7 +354,7 @@ class LogSegment:
                 newest = TimestampOffset(header.max_timestamp, header.last_offset)
         return newest
 
-    # life
+    # flush, close, rename
 
     def become_inactive(self) -> None:
         """Close the segment for appends: add the newest timestamp to the time index, and trim preallocated space."""

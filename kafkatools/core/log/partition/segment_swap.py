@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from kafkatools.core.log.partition.partition_log import PartitionLog
 
 
-def swap_in(log: "PartitionLog", wanted: LogToClean, cleaned: CleanedSegment, now_ms: int) -> None:
+def swap_in(log: "PartitionLog", plan: LogToClean, cleaned: CleanedSegment, now_ms: int) -> None:
     """Replace segments of a log with the one that the cleaner wrote. Raises CleaningAborted, with the `.cleaned` files
     removed, if the plan is void. Raises KafkaStorageError after a disk error, with the log offline."""
-    if wanted.is_aborted or log.cleaning is not wanted or log.is_closed:
-        remove_cleaned(log.files, wanted.directory, cleaned.base_offset)
+    if plan.is_aborted or log.cleaning is not plan or log.is_closed:
+        remove_cleaned(log.files, plan.directory, cleaned.base_offset)
         raise CleaningAborted
-    segment = LogSegment(log.files, wanted.directory, cleaned.base_offset, log.config, now_ms, suffix=CLEANED_SUFFIX)
+    segment = LogSegment(log.files, plan.directory, cleaned.base_offset, log.config, now_ms, suffix=CLEANED_SUFFIX)
     replaced = [each for each in log.segments if each.base_offset in set(cleaned.replaced)]
     replace_segments(log, [segment], replaced, now_ms)
 

@@ -73,11 +73,6 @@ class LogSegments:
         index = bisect_right(self._base_offsets, base_offset)
         return self._segments[index] if index < len(self._segments) else None
 
-    def lower(self, base_offset: int) -> LogSegment | None:
-        """Return the last segment that begins below an offset, None when there is none."""
-        index = bisect_left(self._base_offsets, base_offset) - 1
-        return self._segments[index] if index >= 0 else None
-
     def range(self, start: int, end: int) -> list[LogSegment]:
         """Return the segments that may hold offsets in [start, end)."""
         first = max(bisect_right(self._base_offsets, start) - 1, 0)

@@ -92,8 +92,7 @@ class ProducerEntry:
         return self.batches[-1].offset_delta if self.batches else 0
 
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
-        """Return the appended batch that `header` repeats (same epoch, first and last sequence), None when there is
-        none."""
+        """Return the appended batch with the epoch and sequences of `header`, None when there is none."""
         if header.producer_epoch != self.producer_epoch:
             return None
         first, last = header.base_sequence, header.last_sequence
@@ -212,7 +211,7 @@ class ProducerAppendInfo:
         if epoch > current or (epoch == current and not strict):
             return
         if strict and epoch == current and self._txn_first_offset < 0:
-            return  # the marker of a transaction that has ended already, sent again
+            return  # a repeated marker of a transaction that has ended
         if self._origin is AppendOrigin.REPLICATION:
             return
         raise InvalidProducerEpoch(

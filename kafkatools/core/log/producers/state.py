@@ -51,7 +51,7 @@ class ProducerStateManager:
     _earlier_batches_loaded: bool = field(default=True, init=False)
     _tail: Callable[[], Iterable[BatchHeader]] | None = field(default=None, init=False)
 
-    # snapshots on disk
+    # snapshot files
 
     def load_snapshots(self, entries: Iterable[DirectoryEntry] | None = None) -> None:
         """List the offsets of the snapshot files in the directory, or among its `entries`."""
@@ -146,7 +146,7 @@ class ProducerStateManager:
         if entry.current_txn_first_offset >= 0:
             self._start_transaction(entry.current_txn_first_offset, saved.producer_id)
 
-    # the state
+    # producers and transactions
 
     @property
     def is_empty(self) -> bool:
@@ -247,8 +247,7 @@ class ProducerStateManager:
         )
 
     def complete_transaction(self, completed: CompletedTransaction) -> None:
-        """End a transaction. It stays unstable until the high watermark passes its marker. Raises IllegalState if it
-        was not open."""
+        """End a transaction; it is unstable until the high watermark passes its marker. Raises IllegalState."""
         if self._ongoing.pop(completed.first_offset, None) is None:
             raise IllegalState(
                 f"Attempted to complete transaction {completed} on partition {self.label} which was not started"
@@ -274,7 +273,7 @@ class ProducerStateManager:
             if entry.current_txn_first_offset < 0 and idle_ms >= self.producer_id_expiration_ms:
                 del self.producers[producer_id]
 
-    # starting over
+    # truncation
 
     def _clear(self) -> None:
         self.producers.clear()
@@ -284,8 +283,7 @@ class ProducerStateManager:
         self._earlier_batches_loaded = True
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
-        """Reload the state from the newest snapshot in (log start, log end], and remove the snapshots outside that
-        range."""
+        """Reload the newest snapshot in (log start, log end], and remove the snapshots outside that range."""
         for offset in list(self.snapshot_offsets):
             if offset > log_end_offset or offset <= log_start_offset:
                 self._delete_snapshot(offset)

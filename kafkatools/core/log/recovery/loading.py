@@ -99,8 +99,7 @@ class _Loader:
         )
 
     def _load_epochs(self) -> bool:
-        """Load the leader epochs. Return False when a power loss has damaged the file: a new epoch's entry is synced
-        later."""
+        """Load the leader epochs. Return False when a power loss has damaged the file, which is synced late."""
         try:
             self._log.epochs.load()
         except KafkaStorageError:
@@ -138,7 +137,7 @@ class _Loader:
     def _path(self, name: str) -> str:
         return os.path.join(self._directory, name)
 
-    # what a crash in the middle of a swap or a deletion leaves
+    # interrupted swaps and deletions
 
     def _load_and_recover(self) -> int:
         """Load and recover the segments, again after each split of an overflowed segment (retryOnOffsetOverflow).
@@ -180,7 +179,7 @@ class _Loader:
                 )
                 lowest = min(lowest, base_offset)
                 end = max(end, base_offset + 1)
-                with suppress(CorruptRecord):  # a part of a split segment may end with its damage
+                with suppress(CorruptRecord):  # the last part of a split segment may end with damage
                     end = max(end, segment.read_next_offset())
                 segment.release()
         for entry in self._list():
@@ -213,9 +212,8 @@ class _Loader:
             except CorruptIndex:
                 is_damaged = True
         if is_damaged and (self._had_clean_shutdown or base_offset < self._recovery_point):
-            self._recover_segment(
-                segment
-            )  # one above the recovery point is recovered in its turn, after those before it
+            # above the recovery point _recover does it, in offset order
+            self._recover_segment(segment)
         self._segments.add(segment)
 
     def _recover_segment(self, segment: LogSegment) -> int:
@@ -227,12 +225,7 @@ class _Loader:
         )
         state.load_snapshots()
         rebuild_producer_state(
-            state,
-            self._segments,
-            self._start_checkpoint,
-            segment.base_offset,
-            self._now_ms,
-            had_clean_shutdown=False,
+            state, self._segments, self._start_checkpoint, segment.base_offset, self._now_ms, had_clean_shutdown=False
         )
         try:
             truncated = segment.recover(state, log.epochs, may_have_holes=log.may_have_holes)
@@ -244,8 +237,7 @@ class _Loader:
     # recovery
 
     def _recover(self) -> int:
-        """Recover segments that may not have reached the disk, and make sure of an active segment. Return the log end
-        offset."""
+        """Recover segments that may not be on disk, and ensure an active segment. Return the log end offset."""
         if not self._had_clean_shutdown:
             self._recover_from(self._recovery_point)
         next_offset = self._next_offset()
@@ -274,7 +266,7 @@ class _Loader:
                 and segment.read_next_offset() < following[0].base_offset
             )
             if is_hole and not truncated and self._begins_above(following[0]):
-                doomed = [each for each in self._segments if each.base_offset <= segment.base_offset]
+                doomed = [earlier for earlier in self._segments if earlier.base_offset <= segment.base_offset]
                 self._log.delete_segments(doomed, self._now_ms)
             elif truncated > 0 or is_hole:
                 self._log.delete_segments(following, self._now_ms)
@@ -286,8 +278,7 @@ class _Loader:
         return segment.base_offset <= self._first_epoch_start < END_OF_TIME
 
     def _next_offset(self) -> int | None:
-        """Return the log end offset, None without segments. Recovers the last segment if it cannot be read to its
-        end."""
+        """Return the log end offset, None without segments. Recovers a last segment with a damaged end."""
         if not len(self._segments):
             return None
         active = self._segments.active
@@ -303,8 +294,7 @@ class _Loader:
         return active.read_next_offset()
 
     def _discard_everything(self) -> None:
-        """Delete all segments of a log that ends below its checkpointed log start offset, because files were
-        removed."""
+        """Delete all segments of a log that ends below its checkpointed start, because files were removed."""
         self._log.delete_segments(self._segments, self._now_ms)
         self._log.epochs.clear()
         self._log.producer_state.load_snapshots()

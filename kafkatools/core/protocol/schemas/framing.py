@@ -101,8 +101,7 @@ class CoordinatorRecords:
         return _read(self.keys[type_id], 0, key, f"version {type_id} from key")
 
     def decode(self, key: bytes | memoryview, value: bytes | memoryview | None) -> tuple[Entity, Entity | None]:
-        """Decode a record's key and value; the value is None for a tombstone. Raises UnknownRecordType,
-        RecordFormatError."""
+        """Decode key and value; the value is None for a tombstone. Raises UnknownRecordType, RecordFormatError."""
         key_entity = self.decode_key(key)
         if value is None:
             return key_entity, None

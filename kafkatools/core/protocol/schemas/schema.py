@@ -39,8 +39,7 @@ class Schema:
         return self.valid_versions[-1]
 
     def entity(self, version: int | None = None) -> type[Entity]:
-        """Return the entity class of one version, default the highest. Raises RecordFormatError for an unknown
-        version."""
+        """Return the entity class of a version, default the highest. Raises RecordFormatError for an unknown one."""
         chosen = self.highest_version if version is None else version
         if chosen not in self.valid_versions:
             raise RecordFormatError(f"{self.name} has no version {chosen}")

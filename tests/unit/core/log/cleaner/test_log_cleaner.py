@@ -292,7 +292,7 @@ def test_grouping_keeps_offsets_within_four_bytes_and_indexes_within_their_size(
     assert len(group_by_size(full, 100, 100)) == 2
 
 
-@pytest.mark.parametrize(("position", "reason"), [(66, "stored crc"), (70, "where it cannot be")])
+@pytest.mark.parametrize(("position", "reason"), [(66, "stored crc"), (70, "impossible offset")])
 def test_a_damaged_batch_puts_the_partition_aside(tmp_path: Path, position: int, reason: str) -> None:
     log = open_log(tmp_path)
     append(log, (b"a", b"1"))
@@ -468,7 +468,7 @@ def test_message_sets_of_old_versions(tmp_path: Path, magic: int, codec: int) ->
     log.roll(NOW_MS)
     for late_ms, expected in ((DAY_MS - 1, 3), (DAY_MS, 2)):
         # tombstones go when their segment is delete.retention.ms older than the newest clean one
-        newest = log.segments.lower(log.active_segment.base_offset)
+        newest = log.segments.floor(log.active_segment.base_offset - 1)
         assert newest is not None
         log.files.set_modified_ms(newest.log.path, NOW_MS + late_ms)
         log.first_dirty_offset = log.log_end_offset

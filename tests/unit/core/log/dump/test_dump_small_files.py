@@ -16,9 +16,9 @@ from kafkatools.core.log.dump.decoders import (
     remote_log_metadata_decoder,
     value_decoder,
 )
-from kafkatools.core.log.dump.dumped_record import DumpedRecord
 from kafkatools.core.log.dump.file_kinds import base_offset_of, kind_of, snapshot_id_of
 from kafkatools.core.log.dump.index_files import OffsetIndexFile, TimeIndexFile
+from kafkatools.core.log.dump.records import DumpedRecord
 from kafkatools.core.log.dump.state_files import read_producer_snapshot
 from kafkatools.core.log.format.transaction_index import parse_entries
 
