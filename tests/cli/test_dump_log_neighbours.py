@@ -40,7 +40,7 @@ def test_last_batch_may_not_reach_into_the_next_segment(tmp_path: pathlib.Path) 
     segment = segment_flips.write_segment(tmp_path, "none", "followed")
     last = segment.batches[-1]
     ran = dumped(segment, base_offset=last.offset + 1)
-    assert_found(ran, f"at byte {last.position}: last offset", f"next segment begins behind offset {last.gap[1] - 1}")
+    assert_found(ran, f"at byte {last.position}: last offset", f"next segment begins after offset {last.gap[1] - 1}")
 
 
 def test_log_that_was_closed_ended_where_its_snapshot_was_taken(tmp_path: pathlib.Path) -> None:
