@@ -1,4 +1,4 @@
-"""The comparison operators of `--fail-if` conditions."""
+"""The comparison operators of `--fail-if` conditions, such as `lag>100`, as functions of two values."""
 
 from __future__ import annotations
 

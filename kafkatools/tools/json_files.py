@@ -57,14 +57,14 @@ def json_entries(path: str, field: str, items: JsonValue, convert: Callable[[Jso
 
 
 def json_object(value: JsonValue) -> JsonObject:
-    """The value, which must be a JSON object. Raises CommandError."""
+    """Return the value if it is a JSON object. Raises CommandError with Kafka's message otherwise."""
     if not isinstance(value, dict):
         raise CommandError(f"Expected JSON object, received {_shown(value)}")
     return value
 
 
 def json_array(value: JsonValue) -> Sequence[JsonValue]:
-    """The value, which must be a JSON array. Raises CommandError."""
+    """Return the value if it is a JSON array. Raises CommandError with Kafka's message otherwise."""
     if not isinstance(value, list):
         raise CommandError(f"Expected JSON array, received {_shown(value)}")
     return value
@@ -79,19 +79,19 @@ def json_field(value: JsonValue, name: str, convert: Callable[[JsonValue], T]) -
 
 
 def json_string(value: JsonValue) -> str:
-    """The value, which must be a string. Raises CommandError."""
+    """Return the value if it is a string. Raises CommandError with Kafka's message otherwise."""
     if not isinstance(value, str):
         raise _unexpected("String", value)
     return value
 
 
 def json_int(value: JsonValue) -> int:
-    """The value, which must be a signed 32-bit integer. Raises CommandError."""
+    """Return the value if it is a signed 32-bit integer. Raises CommandError with Kafka's message otherwise."""
     return _number(value, "Integer", _INT_BITS)
 
 
 def json_long(value: JsonValue) -> int:
-    """The value, which must be a signed 64-bit integer. Raises CommandError."""
+    """Return the value if it is a signed 64-bit integer. Raises CommandError with Kafka's message otherwise."""
     return _number(value, "Long", _LONG_BITS)
 
 

@@ -25,7 +25,7 @@ def names(partitions: Iterable[TopicPartition]) -> str:
 
 
 def named(partitions: Collection[TopicPartition]) -> str:
-    """The first five partitions by name, and how many more there are."""
+    """Partitions by name, at most the first five: `orders-0, orders-1 and 7 more`."""
     first = ", ".join(f"{topic}-{partition}" for topic, partition in list(partitions)[:_NAMED])
     return first + (f" and {len(partitions) - _NAMED} more" if len(partitions) > _NAMED else "")
 

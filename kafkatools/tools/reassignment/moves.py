@@ -39,12 +39,12 @@ class Job(NamedTuple):
 
     @property
     def added(self) -> tuple[int, ...]:
-        """The brokers that get a replica."""
+        """The brokers that get a new replica."""
         return tuple(broker for broker in self.after if broker not in self.before)
 
 
 class Progress(NamedTuple):
-    """The progress of all moves: bytes of replicas, and partitions by state."""
+    """The progress of a run: copied and total bytes of new replicas, and the number of partitions in each state."""
 
     moved_bytes: int
     total_bytes: int
@@ -55,7 +55,8 @@ class Progress(NamedTuple):
 
 
 class Moves:
-    """All partitions of a run. `tell(partition, error)` is called when one ends; `error` is None on success."""
+    """All partitions of a supervised reassignment. `tell(partition, error)` is called when one ends, with None on
+    success."""
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class Moves:
 
     @property
     def is_over(self) -> bool:
-        """Whether no partition waits or moves."""
+        """Whether no partition is waiting or moving."""
         return not self.waiting and not self.moving
 
     def begin_more(self, admin: AdminClient) -> None:

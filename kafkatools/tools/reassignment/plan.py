@@ -85,7 +85,7 @@ class Move(NamedTuple):
 
     @property
     def added(self) -> tuple[int, ...]:
-        """The brokers that get a replica."""
+        """The brokers that get a new replica."""
         return tuple(broker for broker in self.after if broker not in self.before)
 
     @property

@@ -35,11 +35,9 @@ MINUTE_MS = 60_000
 
 
 class Coordination:
-    """Creates the coordinators of a broker and passes elections and topic changes to them.
-
-    `groups`, `transactions` and `share` hold the state of each led partition of `__consumer_offsets`,
-    `__transaction_state` and `__share_group_state`.
-    """
+    """The coordinators of one broker: creates them, and passes elections and topic changes to them. `groups`,
+    `transactions` and `share` are the led partitions of `__consumer_offsets`, `__transaction_state` and
+    `__share_group_state`, with their load state."""
 
     def __init__(self, host: Host, new_producer_id: Callable[[], int]) -> None:
         self.host = host
@@ -167,7 +165,8 @@ class Coordination:
 
     @cached_property
     def share_partitions(self) -> SharePartitionManager:
-        """The share partitions that this broker leads, with their acquired records; created on first use."""
+        """The share partitions that this broker leads, with the records that members have acquired. Created on first
+        use."""
         from kafkatools.core.broker.replicas.share.partition_manager import SharePartitionManager
 
         return SharePartitionManager(

@@ -1,4 +1,4 @@
-"""The parts of a broker that its coordinators use, passed to their constructors."""
+"""The parts of a broker that its coordinators use."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from kafkatools.core.clock import Clock
 
 
 class AnyGroup(Protocol):
-    """A classic, consumer or share group."""
+    """What the coordinator calls on a classic, consumer or share group."""
 
     group_id: str
 

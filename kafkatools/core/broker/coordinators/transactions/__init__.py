@@ -1,1 +1,2 @@
-"""The transaction coordinator."""
+"""The transaction coordinator: transactional ids, kept in `__transaction_state`, and the markers that end
+transactions."""

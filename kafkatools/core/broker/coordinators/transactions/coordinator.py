@@ -184,7 +184,8 @@ class TransactionCoordinator:
         answer: CodeAnswer,
     ) -> None:
         """Add partitions as `add_partitions`, after the markers of the last transaction are written. Waits at most
-        add.partitions.to.txn.retry.backoff.max.ms. For clients that are not told about pending markers."""
+        add.partitions.to.txn.retry.backoff.max.ms. Clients of transaction version 2 do not wait for markers
+        themselves."""
         transaction = self.transactions.get(transactional_id)
         if transaction is None or not transaction.state.is_prepared:
             self.add_partitions(transactional_id, producer, partitions, client_version, answer)

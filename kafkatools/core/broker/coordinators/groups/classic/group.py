@@ -186,7 +186,8 @@ class Group:
 
     # -- protocols -------------------------------------------------------------------------------------------------
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols can join: every other member supports one of them."""
+        """Whether a member with this protocol type and these protocols can join: all members must support one of
+        them."""
         if self.is_in(GroupState.EMPTY):
             return bool(protocol_type and protocols)
         if self.protocol_type != protocol_type:
@@ -255,7 +256,7 @@ class Group:
         }
 
     def members_metadata(self) -> list[Fields]:
-        """What the leader gets to know of everybody."""
+        """Member id, instance id and metadata of every member, for the leader's JoinGroup response."""
         assert self.protocol_name is not None
         return [
             {

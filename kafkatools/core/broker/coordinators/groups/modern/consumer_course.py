@@ -288,8 +288,8 @@ def ensure_not_replaced(current: ConsumerMember, member_id: str, instance_id: st
 
 
 def ensure_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> None:
-    """Raise FencedMemberEpoch unless `epoch` is the member's, or the one before and the last response may have been
-    lost."""
+    """Raise FencedMemberEpoch unless `epoch` is 0 (joining), the member's epoch, or the one before it with a lost
+    response."""
     if epoch in (JOINING_EPOCH, member.member_epoch):
         return
     relation = "greater" if epoch > member.member_epoch else "smaller"
