@@ -24,8 +24,8 @@ _MIB = 1024 * 1024
 
 
 class ConsumerLoad(NamedTuple):
-    """What a run reads. `topics` are names, or a predicate for names with the `pattern` behind it.
-    `reporting_interval_ms` is None without interval reports."""
+    """What a run reads: `topics` are names, or a predicate made from `pattern`. `reporting_interval_ms` is None without
+    interval reports."""
 
     topics: list[str] | Callable[[str], bool]
     pattern: str | None

@@ -27,7 +27,8 @@ class ThroughputThrottler:
         return max(0, due - sent)
 
     def pause_ms(self, sent: int, now_ms: int) -> int | None:
-        """How long to wait in ms until the next record is due; None for ever."""
+        """The time in ms until the next record is due, at least MIN_PAUSE_MS; None for a rate of 0, when no further
+        record is due."""
         if self._target == 0:
             return None
         due_ms = int(1000 * sent / self._target) + 1

@@ -205,7 +205,7 @@ class Subject(NamedTuple):
 
 class ReplicaVerifier:
     """Compares the replicas of partitions round by round from `offsets` on, each partition up to its offset in `ends`.
-    Without `ends` the comparison goes on for ever."""
+    Without `ends` there are always further rounds."""
 
     def __init__(
         self,

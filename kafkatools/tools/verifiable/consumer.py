@@ -94,7 +94,7 @@ class VerifiableConsumer:
 
     def _first_poll(self, consumer: Consumer) -> ConsumerRecords:
         """Poll until there is an assignment or a record. Raises the connection error if brokers stay unreachable for
-        _UNREACHABLE_MS, where Kafka's tool waits for ever."""
+        _UNREACHABLE_MS, where Kafka's tool waits forever."""
         clock, failing_since = self.clock, None
         while True:
             records = consumer.poll(_LOOK_MS)

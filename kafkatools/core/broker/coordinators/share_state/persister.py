@@ -2,8 +2,8 @@
 
 Rules (KIP-932):
 - Requests about one share partition are done in order, one after the other.
-- Each broker has at most one request per API in flight, which carries everything queued meanwhile for one group.
-- A coordinator that is missing or not ready is asked again until share.coordinator.write.timeout.ms has passed.
+- A request to another broker carries everything queued meanwhile for one API and one group.
+- Requests to a coordinator that is missing or not ready are retried for share.coordinator.write.timeout.ms.
 - Each request is answered exactly once, at once if this broker is the coordinator and the write is replicated.
 """
 
@@ -17,6 +17,7 @@ from typing import Any
 
 from kafkatools.core import errors
 from kafkatools.core.broker.coordinators.host import Host
+from kafkatools.core.broker.coordinators.request_queue import RequestQueue
 from kafkatools.core.broker.coordinators.shards import Shards
 from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
 from kafkatools.core.broker.coordinators.share_state.share_state import (
@@ -71,8 +72,10 @@ class StatePersister:
     states: Callable[[], ShareCoordinator]
     shards: Callable[[], Shards]
     _lanes: dict[ShareKey, deque[_Request]] = field(default_factory=dict, init=False)
-    _queued: dict[tuple[int, int], list[_Request]] = field(default_factory=dict, init=False)
-    _in_flight: set[tuple[int, int]] = field(default_factory=set, init=False)
+
+    def __post_init__(self) -> None:
+        timeout_ms = self.host.config.share_coordinator_write_timeout_ms
+        self._queue = RequestQueue(self.host, timeout_ms, _of_one_group, _fields, self._handle_response)
 
     # -- requests --------------------------------------------------------------------------------------------------
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, done: Done) -> None:
@@ -126,9 +129,7 @@ class StatePersister:
         elif leader == NO_LEADER:
             self._finish_or_retry(request, errors.CoordinatorNotAvailable(), None)
         else:
-            lane = (leader, request.api_key)
-            self._queued.setdefault(lane, []).append(request)
-            self._send_queued(lane)
+            self._queue.add(leader, request.api_key, [request])
 
     def _coordinator(self, key: ShareKey) -> int:
         if not self.host.is_clustered:
@@ -168,29 +169,7 @@ class StatePersister:
         else:
             self.host.when_durable([status], kept)
 
-    # -- other brokers ---------------------------------------------------------------------------------------------
-    def _send_queued(self, lane: tuple[int, int]) -> None:
-        queued = self._queued.get(lane)
-        if not queued or lane in self._in_flight:
-            return
-        group_id = queued[0].key.group_id
-        batch = [request for request in queued if request.key.group_id == group_id][:MOST_PARTITIONS]
-        chosen = set(map(id, batch))
-        self._queued[lane] = [request for request in queued if id(request) not in chosen]
-        channel = self.host.channel
-        assert channel is not None
-        self._in_flight.add(lane)
-        broker, api_key = lane
-        channel.send(
-            broker,
-            api_key,
-            _fields(group_id, batch),
-            lambda response: self._handle_response(lane, batch, response),
-            timeout_ms=self.host.config.share_coordinator_write_timeout_ms,
-        )
-
-    def _handle_response(self, lane: tuple[int, int], batch: Sequence[_Request], response: Any | None) -> None:
-        self._in_flight.discard(lane)
+    def _handle_response(self, batch: Sequence[_Request], response: Any | None) -> None:
         results = _results(response)
         for request in batch:
             result = results.get((request.key.topic_id, request.key.partition))
@@ -204,15 +183,19 @@ class StatePersister:
                 )
             else:
                 self._finish_or_retry(request, None, _state(request.api_key, result))
-        self._send_queued(lane)
 
 
-def _fields(group_id: str, batch: Sequence[_Request]) -> Fields:
+def _of_one_group(queued: Sequence[_Request]) -> Sequence[_Request]:
+    group_id = queued[0].key.group_id
+    return [request for request in queued if request.key.group_id == group_id][:MOST_PARTITIONS]
+
+
+def _fields(batch: Sequence[_Request]) -> Fields:
     topics: dict[uuid.UUID, list[Fields]] = {}
     for request in batch:
         topics.setdefault(request.key.topic_id, []).append({"partition": request.key.partition, **request.fields})
     return {
-        "group_id": group_id,
+        "group_id": batch[0].key.group_id,
         "topics": [{"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in topics.items()],
     }
 

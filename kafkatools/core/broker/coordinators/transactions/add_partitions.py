@@ -15,6 +15,7 @@ from typing import Any
 from kafkatools.core import errors
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.internal_topic import partition_for
+from kafkatools.core.broker.coordinators.request_queue import RequestQueue
 from kafkatools.core.broker.coordinators.transactions.coordinator import ProducerIdentity, TransactionCoordinator
 from kafkatools.core.broker.coordinators.transactions.transaction import TopicPartition
 from kafkatools.core.broker.coordinators.transactions.transaction_log import TOPIC
@@ -24,7 +25,7 @@ from kafkatools.core.protocol.entities import Fields
 from kafkatools.core.topic_partition import topic_fields
 
 ADDING_VERSION = 2
-ANSWER_TIMEOUT_MS = 10_000
+RESPONSE_TIMEOUT_MS = 10_000
 Codes = Mapping[TopicPartition, int]
 
 
@@ -60,8 +61,7 @@ class AddPartitions:
     def __init__(self, host: Host, coordinator: Callable[[], TransactionCoordinator]) -> None:
         self._host = host
         self._own_coordinator = coordinator
-        self._queued: dict[int, list[_Request]] = {}
-        self._in_flight: set[int] = set()
+        self._queue = RequestQueue(host, RESPONSE_TIMEOUT_MS, _one_of_each, _fields, self._handle_response)
 
     def ask(
         self,
@@ -89,8 +89,7 @@ class AddPartitions:
         elif leader == self._host.node_id:
             self._handle_here(request)
         else:
-            self._queued.setdefault(leader, []).append(request)
-            self._send_queued(leader)
+            self._queue.add(leader, ApiKey.ADD_PARTITIONS_TO_TXN, [request])
 
     def _coordinator(self, transactional_id: str) -> int:
         topic = self._host.image.topics.get(TOPIC)
@@ -107,38 +106,12 @@ class AddPartitions:
         else:
             request.answer(coordinator.verify_partitions(request.transactional_id, request.producer, request.places))
 
-    # -- other brokers ---------------------------------------------------------------------------------------------
-    def _send_queued(self, broker: int) -> None:
-        queued = self._queued.get(broker)
-        if not queued or broker in self._in_flight:
-            return
-        batch: dict[str, _Request] = {}
-        rest: list[_Request] = []
-        for request in queued:
-            if request.transactional_id in batch:
-                rest.append(request)
-            else:
-                batch[request.transactional_id] = request
-        self._queued[broker] = rest
-        channel = self._host.channel
-        assert channel is not None
-        self._in_flight.add(broker)
-        fields = {"transactions": [request.fields() for request in batch.values()]}
-        channel.send(
-            broker,
-            ApiKey.ADD_PARTITIONS_TO_TXN,
-            fields,
-            lambda response: self._handle_response(broker, batch, response),
-            timeout_ms=ANSWER_TIMEOUT_MS,
-        )
-
-    def _handle_response(self, broker: int, batch: Mapping[str, _Request], response: Any | None) -> None:
-        self._in_flight.discard(broker)
+    def _handle_response(self, batch: Sequence[_Request], response: Any | None) -> None:
         code = errors.NetworkException.code if response is None else int(response.error_code)
         if code == errors.ClusterAuthorizationFailed.code:
             code = errors.InvalidTxnState.code
         results = _results(response) if not code else {}
-        for request in batch.values():
+        for request in batch:
             if code:
                 request.refuse(code)
                 continue
@@ -146,7 +119,6 @@ class AddPartitions:
             self._answer_or_retry(
                 request, {place: codes.get(place, errors.UnknownServerError.code) for place in request.places}
             )
-        self._send_queued(broker)
 
     def _answer_or_retry(self, request: _Request, codes: Codes) -> None:
         host = self._host
@@ -157,6 +129,18 @@ class AddPartitions:
             host.timer.schedule(backoff_ms, lambda _now_ms: self._dispatch(request), now_ms)
         else:
             request.answer(codes)
+
+
+def _one_of_each(queued: Sequence[_Request]) -> Sequence[_Request]:
+    """The first request of each transactional id: AddPartitionsToTxn cannot hold an id twice."""
+    first: dict[str, _Request] = {}
+    for request in queued:
+        first.setdefault(request.transactional_id, request)
+    return list(first.values())
+
+
+def _fields(batch: Sequence[_Request]) -> Fields:
+    return {"transactions": [request.fields() for request in batch]}
 
 
 def _results(response: Any) -> dict[str, dict[TopicPartition, int]]:

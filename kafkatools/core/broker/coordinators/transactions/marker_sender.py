@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from kafkatools.core.broker.coordinators.host import Host
+from kafkatools.core.broker.coordinators.request_queue import RequestQueue
 from kafkatools.core.broker.coordinators.transactions.markers import Marker, MarkerWriter
 from kafkatools.core.broker.coordinators.transactions.transaction import TopicPartition
 from kafkatools.core.broker.metadata.image import NO_LEADER
@@ -27,7 +28,7 @@ from kafkatools.core.protocol.entities import Fields
 from kafkatools.core.topic_partition import numbers_by_topic
 
 MOST_PLACES = 1000
-ANSWER_TIMEOUT_MS = 10_000
+RESPONSE_TIMEOUT_MS = 10_000
 """About as long as the controller keeps a hanging broker: after that other brokers lead its partitions."""
 NONE = 0
 Note = Callable[[TopicPartition, int], None]
@@ -45,15 +46,16 @@ class MarkerSender:
     def __init__(self, host: Host, writer: MarkerWriter) -> None:
         self._host = host
         self._writer = writer
-        self._queued: dict[int, list[_Entry]] = {}
-        self._in_flight: set[int] = set()
+        self._queue = RequestQueue[_Entry](
+            host, RESPONSE_TIMEOUT_MS, lambda queued: queued[:MOST_PLACES], _fields, _handle_response
+        )
 
     def send(self, places: Collection[TopicPartition], marker: Marker, note: Note) -> None:
         """Write the marker to each partition, on this broker or through its leader. Calls `note` once for each
         partition, at once or later: with 0 if the marker is durable or the partition is gone, else with an error
         code."""
         here: list[TopicPartition] = []
-        brokers: set[int] = set()
+        remote: dict[int, list[_Entry]] = {}
         for place in sorted(places):
             leader = self._leader(place)
             if leader is None:
@@ -63,11 +65,10 @@ class MarkerSender:
             elif leader == NO_LEADER:
                 note(place, LeaderNotAvailable.code)
             else:
-                self._queued.setdefault(leader, []).append(_Entry(place, marker, note))
-                brokers.add(leader)
+                remote.setdefault(leader, []).append(_Entry(place, marker, note))
         self._write_here(here, marker, note)
-        for broker in brokers:
-            self._send_queued(broker)
+        for broker, entries in remote.items():
+            self._queue.add(broker, ApiKey.WRITE_TXN_MARKERS, entries)
 
     def note_failure(self, error: KafkaError) -> None:
         """Report an error that no client waits for."""
@@ -79,7 +80,6 @@ class MarkerSender:
         state = None if topic is None else topic.partitions.get(place[1])
         return None if state is None else state.leader
 
-    # -- this broker -----------------------------------------------------------------------------------------------
     def _write_here(self, places: Sequence[TopicPartition], marker: Marker, note: Note) -> None:
         waiting: list[tuple[TopicPartition, ProduceStatus]] = []
         written: list[TopicPartition] = []
@@ -105,39 +105,20 @@ class MarkerSender:
 
         self._host.when_durable([status for _, status in waiting], complete)
 
-    # -- other brokers ---------------------------------------------------------------------------------------------
-    def _send_queued(self, broker: int) -> None:
-        queued = self._queued.get(broker)
-        if not queued or broker in self._in_flight:
-            return
-        entries, rest = queued[:MOST_PLACES], queued[MOST_PLACES:]
-        self._queued[broker] = rest
-        channel = self._host.channel
-        assert channel is not None
-        self._in_flight.add(broker)
-        channel.send(
-            broker,
-            ApiKey.WRITE_TXN_MARKERS,
-            {"markers": _fields(entries)},
-            lambda response: self._handle_response(broker, entries, response),
-            timeout_ms=ANSWER_TIMEOUT_MS,
-        )
 
-    def _handle_response(self, broker: int, entries: Sequence[_Entry], response: Any | None) -> None:
-        self._in_flight.discard(broker)
-        codes = _codes(response)
-        for entry in entries:
-            missing = NetworkException.code if response is None else UnknownServerError.code
-            entry.note(entry.place, codes.get((entry.marker.producer_id, entry.place), missing))
-        self._send_queued(broker)
+def _handle_response(entries: Sequence[_Entry], response: Any | None) -> None:
+    codes = _codes(response)
+    missing = NetworkException.code if response is None else UnknownServerError.code
+    for entry in entries:
+        entry.note(entry.place, codes.get((entry.marker.producer_id, entry.place), missing))
 
 
-def _fields(entries: Sequence[_Entry]) -> list[Fields]:
-    """The `markers` field of WriteTxnMarkers: one entry for each transaction, with its partitions by topic."""
+def _fields(entries: Sequence[_Entry]) -> Fields:
+    """The fields of WriteTxnMarkers: one entry for each transaction, with its partitions by topic."""
     places: dict[Marker, list[TopicPartition]] = {}
     for entry in entries:
         places.setdefault(entry.marker, []).append(entry.place)
-    return [
+    markers = [
         {
             "producer_id": marker.producer_id,
             "producer_epoch": marker.producer_epoch,
@@ -151,6 +132,7 @@ def _fields(entries: Sequence[_Entry]) -> list[Fields]:
         }
         for marker, partitions in places.items()
     ]
+    return {"markers": markers}
 
 
 def _codes(response: Any | None) -> dict[tuple[int, TopicPartition], int]:

@@ -57,7 +57,7 @@ class Member:
     @property
     def has_satisfied_heartbeat(self) -> bool:
         """Whether an expired session is ignored: a member with a pending response sends no heartbeats. A new member
-        does expire, or its group could wait for it for ever."""
+        does expire, or its group could wait for it forever."""
         return not self.is_new and (self.is_awaiting_join or self.is_awaiting_sync)
 
     def metadata(self, protocol: str) -> bytes:

@@ -192,8 +192,8 @@ class Rebalancing:
             self.complete_join_phase(group)
 
     def complete_join_phase(self, group: Group) -> None:
-        """End the join phase: remove dynamic members that have not rejoined, and answer the others with the next
-        generation."""
+        """End the join phase: remove dynamic members that have not rejoined, and send JoinGroup responses with the next
+        generation to the members that have."""
         self.timer.cancel(("join", group.group_id))
         if not group.is_in(GroupState.PREPARING_REBALANCE):
             return
