@@ -36,7 +36,7 @@ FEATURES = {
     "streams.version": Feature(1, {1: "4.2-IV1"}),
 }
 DEPENDENCIES = {("eligible.leader.replicas.version", 1): "4.0-IV1"}
-"""Feature and level -> the metadata version it needs at least."""
+"""Feature and level -> the lowest metadata version that it requires."""
 
 
 def metadata_level(release: str) -> int | None:

@@ -60,6 +60,7 @@ class PartitionState:
 
     @property
     def is_reassigning(self) -> bool:
+        """Whether a reassignment of the partition is under way."""
         return bool(self.adding_replicas or self.removing_replicas)
 
     def directory(self, broker_id: int) -> uuid.UUID | None:
@@ -78,6 +79,7 @@ class TopicState:
 
     @property
     def is_internal(self) -> bool:
+        """Whether the topic is one of Kafka's internal topics."""
         return self.name in INTERNAL_TOPICS
 
 
@@ -112,8 +114,8 @@ class MetadataDelta:
 
 
 class Transactions:
-    """Holds the records of a metadata transaction back until its EndTransaction record (KIP-868); `pending` has them,
-    None outside of a transaction."""
+    """Holds the records of a metadata transaction back until its EndTransaction record (KIP-868). `pending` is None
+    outside of a transaction."""
 
     def __init__(self) -> None:
         self.pending: list[Entity] | None = None

@@ -57,7 +57,6 @@ class MetadataFollower:
         self._slices: Iterator[MetadataDelta] | None = None
         self._published: Callable[[], None] | None = None
 
-    # -- of raft -------------------------------------------------------------------------------------------------------
     def on_commit(self, first: int, end: int) -> None:
         """Replay the committed records and complete the responses that wait for them."""
         node = self._node
@@ -89,7 +88,7 @@ class MetadataFollower:
         node.link.note_leader(now_ms)
 
     def on_snapshot_loaded(self, snapshot: Snapshot) -> None:
-        """Replace the image by the snapshot's content; only the difference is applied."""
+        """Replace the image by the snapshot's content. The next `tick` applies everything that may differ."""
         replaced = MetadataImage()
         for record in snapshot.records:
             replaced.replay(record)
@@ -109,7 +108,6 @@ class MetadataFollower:
         else:
             node.note_failure(error)
 
-    # -- to the broker -------------------------------------------------------------------------------------------------
     def publish_first(self, done: Callable[[], None]) -> None:
         """Start applying the metadata to the broker; `done` is called when all replayed records are applied."""
         self._is_publishing = True
@@ -167,8 +165,8 @@ class RaftWriter:
 
 
 def become(image: MetadataImage, other: MetadataImage) -> None:
-    """Copy the state of `other` into `image` in place and set the image's delta to the difference. Holders of the image
-    or of its parts see the new state."""
+    """Copy the state of `other` into `image` in place and set the image's delta to everything that may differ. Holders
+    of the image or of its parts see the new state."""
     delta = MetadataDelta()
     for topic_id, topic in image.topics_by_id.items():
         if topic_id not in other.topics_by_id:

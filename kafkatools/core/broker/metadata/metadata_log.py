@@ -93,14 +93,12 @@ class MetadataLog:
         self._on_storage_error = on_storage_error
         self._log: PartitionLog | None = None
         self._quorum_records: dict[bytes, bytes] = {}
-        self._last_snapshot_offset = 0
-        self._last_snapshot_ms = 0
-        self._last_clean_ms = 0
-        self._bytes_since_snapshot = 0
+        self._last_snapshot_offset = self._last_snapshot_ms = self._last_clean_ms = self._bytes_since_snapshot = 0
         self._last_timestamp = -1
 
     @property
     def log(self) -> PartitionLog:
+        """The partition log of the open metadata log."""
         assert self._log is not None, "the metadata log is open"
         return self._log
 

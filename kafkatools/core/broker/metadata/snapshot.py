@@ -68,11 +68,6 @@ def parse_name(name: str) -> SnapshotId | None:
     return SnapshotId(int(offset), int(epoch))
 
 
-def is_leftover(name: str) -> bool:
-    """Whether a file is a snapshot whose writing or deletion did not finish."""
-    return SUFFIX in name and name.endswith((PART_SUFFIX, DELETED_SUFFIX))
-
-
 def encode_snapshot(
     records: Iterable[Entity],
     epoch: int,
@@ -223,5 +218,5 @@ class SnapshotStore:
         """Delete the files of unfinished writes and deletions."""
         self._forget()
         for entry in self._files.list_directory(self._directory):
-            if is_leftover(entry.name):
+            if SUFFIX in entry.name and entry.name.endswith((PART_SUFFIX, DELETED_SUFFIX)):
                 self._files.remove(os.path.join(self._directory, entry.name))

@@ -13,8 +13,7 @@ from kafkatools.core.config import BROKER, Config
 
 
 class ReplicationSettings(NamedTuple):
-    """Broker settings of replication, in Kafka's units and names without `replica.`. `quota_windows` is (window in ms,
-    count)."""
+    """The replica.* settings of a broker in ms and bytes; `quota_windows` is (window in ms, number of windows)."""
 
     max_lag_ms: int = BROKER.default_number("replica.lag.time.max.ms")
     fetch_max_bytes: int = BROKER.default_number("replica.fetch.max.bytes")
@@ -54,8 +53,8 @@ class Cluster(NamedTuple):
     broker_epoch: Callable[[], int]
     """The epoch of this broker's registration, -1 before it has one."""
     schedule: Callable[[int, Callable[[int], None]], TimerTask]
-    """`Timer.schedule` without the time: (delay in ms, what to run)."""
+    """`Timer.schedule` from now on: (delay in ms, callback)."""
     limit_of: Callable[[str], int | None]
-    """A throttle's rate as it is set now, by the setting's name."""
+    """The current rate of a throttle in bytes per second, by the setting's name; None when it was never set."""
     note_failure: Callable[[Exception], None] | None = None
-    """Hears of logs that could not be written."""
+    """Called with the error of a log that could not be written."""

@@ -51,9 +51,11 @@ class DelayedDeleteRecords(DelayedOperation):
         self._on_complete = on_complete
 
     def try_complete(self) -> bool:
+        """Complete if every partition is done. Returns whether the operation completed now."""
         if not all([status.look() for status in self.statuses]):
             return False
         return self.force_complete()
 
     def on_complete(self) -> None:
+        """Call the completion callback, which sends the response."""
         self._on_complete()

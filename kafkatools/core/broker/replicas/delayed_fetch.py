@@ -70,11 +70,14 @@ class DelayedFetch(DelayedOperation):
                 self.force_complete()
 
     def try_complete_for(self, key: Hashable) -> bool:
+        """Complete if an event on this partition satisfies the fetch. Returns whether the operation completed now."""
         number = self._numbers[key]
         self._changed[number] = None
         return self.force_complete() if self._is_reached(number) else False
 
     def on_complete(self) -> None:
+        """Call the completion callback with the indexes of the changed partitions, and drop the results of the first
+        read."""
         self._on_complete(list(self._changed))
         del self._reads, self._numbers, self._changed, self._available  # the purgatory may hold this operation for long
 

@@ -34,6 +34,7 @@ class DelayedProduce(DelayedOperation):
         self._on_complete = on_complete
 
     def try_complete(self) -> bool:
+        """Complete if every partition is replicated or has failed. Returns whether the operation completed now."""
         for status in self.statuses:
             if not status.acks_pending:
                 continue
@@ -45,4 +46,5 @@ class DelayedProduce(DelayedOperation):
         return self.force_complete()
 
     def on_complete(self) -> None:
+        """Call the completion callback with the status of every partition."""
         self._on_complete(self.statuses)

@@ -14,7 +14,7 @@ from kafkatools.core.errors import UnknownTopicId, UnknownTopicOrPartition
 from kafkatools.core.protocol.entities import Fields
 
 MAX_PER_REQUEST = 500
-"""The controller makes the changes of a request in one go; Apache Kafka's brokers send up to 2,250."""
+"""The controller makes all changes of a request in one step; Apache Kafka's brokers send up to 2,250."""
 RETRY_MS = 1000
 NONE = 0
 _GONE = (UnknownTopicId.code, UnknownTopicOrPartition.code)

@@ -139,15 +139,19 @@ def _parse_topic(frame: memoryview, position: int, wanted: list[FetchPartition])
 
 def _replica_state(frame: memoryview, position: int) -> tuple[int, int] | None:
     """Decode ReplicaState (replica id, broker epoch), tag 1 of a Fetch request; None without it."""
-    count, position = read_unsigned_varint(frame, position)
-    found = None
+    tags, _ = _tagged_fields(frame, position)
+    return _STATE.unpack_from(frame, tags[1]) if 1 in tags else None
+
+
+def _tagged_fields(data: memoryview, position: int) -> tuple[dict[int, int], int]:
+    """Return the position of each tagged field by tag, and the position after all of them."""
+    count, position = read_unsigned_varint(data, position)
+    positions = {}
     for _ in range(count):
-        tag, position = read_unsigned_varint(frame, position)
-        size, position = read_unsigned_varint(frame, position)
-        if tag == 1:
-            found = _STATE.unpack_from(frame, position)
-        position += size
-    return found
+        tag, position = read_unsigned_varint(data, position)
+        size, positions[tag] = read_unsigned_varint(data, position)
+        position = positions[tag] + size
+    return positions, position
 
 
 def encode_request(
@@ -221,18 +225,8 @@ def _decode_partition(body: memoryview, position: int, topic_id: uuid.UUID) -> t
         if end > len(body):
             raise IndexError(f"records of {size - 1} bytes in {len(body) - position} bytes")
         records, position = body[position:end], end
-    diverging = leader = None
-    if body[position]:
-        count, position = read_unsigned_varint(body, position)
-        for _ in range(count):
-            tag, position = read_unsigned_varint(body, position)
-            length, position = read_unsigned_varint(body, position)
-            if tag == 0:
-                diverging = _EPOCH_END.unpack_from(body, position)
-            elif tag == 1:
-                leader = _TWO_INT32.unpack_from(body, position)
-            position += length
-    else:
-        position += 1
+    tags, position = _tagged_fields(body, position) if body[position] else ({}, position + 1)
+    diverging = _EPOCH_END.unpack_from(body, tags[0]) if 0 in tags else None
+    leader = _TWO_INT32.unpack_from(body, tags[1]) if 1 in tags else None
     data = FetchedData(topic_id, index, error_code, high_watermark, log_start, records, diverging, leader)
     return data, position

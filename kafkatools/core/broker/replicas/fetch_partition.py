@@ -59,6 +59,7 @@ class FetchedPartition:
 
     @property
     def size_bytes(self) -> int:
+        """The size of the records in bytes, 0 without records."""
         return 0 if self.records is None else self.records.size_bytes
 
 

@@ -23,7 +23,7 @@ MAX_SESSIONS = 1000
 MIN_EVICTION_MS = 120_000
 NONE, SESSION_ID_NOT_FOUND, INVALID_SESSION_EPOCH, SESSION_TOPIC_ID_ERROR = 0, 70, 71, 106
 MANY_PARTITIONS = 1000
-"""A session with more is read in the slow lane, however small its requests are."""
+"""Sessions with more partitions are read in the slow lane, however small their requests are."""
 FIRST_WITH_SESSIONS, FIRST_WITHOUT_REPLICA_ID = 7, 15
 _INT32 = Struct(">i")
 _SESSION_ID_POSITION = 13  # after max wait, min bytes, max bytes and isolation level
@@ -100,6 +100,7 @@ class FetchContext:
 
     @property
     def session_id(self) -> int:
+        """The id of the fetch session, 0 without one."""
         return INVALID_SESSION_ID if self.session is None else self.session.session_id
 
     def select(self, results: Sequence[FetchedPartition]) -> Sequence[int]:

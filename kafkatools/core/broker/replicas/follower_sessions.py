@@ -47,9 +47,9 @@ from kafkatools.core.protocol.varints import unsigned_varint
 FULL_PASS_MS = 100
 MAX_SESSIONS = 4
 MANY_PARTITIONS = 2000
-"""A look at all partitions of a session with more of them is taken in the slow lane: it costs 1 to 2 us for each."""
+"""Sessions with more partitions are checked in the slow lane: each partition costs 1 to 2 us."""
 MOST_READ = 100
-"""Reading a partition costs the leader about 15 us, appending its records the follower 80 us, the first ones 500 us."""
+"""A partition costs the leader about 15 us to read and the follower 80 us to append, 500 us for the first records."""
 MOST_NEWS = 2000
 INLINE_BYTES = 4096
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
@@ -131,7 +131,7 @@ class _Result:
 
 NoteFetch = Callable[[Partition, Replica, tuple[int, int], int, int, int], None]
 """Partition, replica, (fetch offset, log start offset), the leader's end offset, broker epoch, time in ms; raises
-NotLeaderOrFollower for an earlier life of the follower's broker."""
+NotLeaderOrFollower for an earlier incarnation of the follower's broker."""
 
 
 @dataclass(eq=False, repr=False)

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Fields
 
 LEADER_ERRORS = (6, 74)
-"""NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH: the answer names the leader (KIP-951)."""
+"""NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH, with which a response names the leader (KIP-951)."""
 
 
 class Fetchers(Protocol):

@@ -82,7 +82,6 @@ class Replication:
         )
         self._next_shrink_ms = self._next_expiry_ms = 0
 
-    # -- turns ---------------------------------------------------------------------------------------------------------
     def tick(self, now_ms: int) -> None:
         """Shrink ISRs, expire waiting writes and send fetches and ISR changes, each when it is due."""
         if now_ms >= self._next_shrink_ms:
@@ -104,7 +103,6 @@ class Replication:
         others = (self.fetchers.next_deadline_ms, self.isr_changes.next_deadline_ms)
         return min(self._next_shrink_ms, self._next_expiry_ms, *(at_ms for at_ms in others if at_ms is not None))
 
-    # -- called by partitions ------------------------------------------------------------------------------------------
     def is_alive(self, broker_id: int) -> bool:
         """Whether a broker is registered and not fenced."""
         broker = self._image.brokers.get(broker_id)

@@ -32,6 +32,7 @@ class BrokerControlState(Enum):
 
     @property
     def is_fenced(self) -> bool:
+        """Whether a broker in this state is fenced: FENCED or SHUTDOWN_NOW."""
         return self in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW)
 
 
@@ -46,10 +47,12 @@ class BrokerHeartbeatState:
 
     @property
     def is_active(self) -> bool:
+        """Whether the broker is neither fenced nor in a controlled shutdown."""
         return not self.is_fenced and self.controlled_shutdown_offset < 0
 
     @property
     def control_state(self) -> BrokerControlState:
+        """The broker's state before its next heartbeat."""
         if self.controlled_shutdown_offset >= 0:
             return BrokerControlState.CONTROLLED_SHUTDOWN
         return BrokerControlState.FENCED if self.is_fenced else BrokerControlState.UNFENCED
@@ -73,7 +76,6 @@ class BrokerHeartbeats:
         self._contacts: OrderedDict[tuple[int, int], int] = OrderedDict()
         self._restarted: set[tuple[int, int]] = set()
 
-    # -- sessions ------------------------------------------------------------------------------------------------------
     def begin_sessions(self, epochs: Mapping[int, int], now_ms: int, last_heard: tuple[int, int] | None) -> None:
         """Start the sessions of the unfenced brokers (`epochs` by id) on a new active controller. `last_heard` is (node
         id, time in ms): that node's session starts then, unless this is more than half a session ago."""
@@ -124,7 +126,6 @@ class BrokerHeartbeats:
             return last + self.session_timeout_ms
         return NEVER
 
-    # -- states --------------------------------------------------------------------------------------------------------
     def register(self, broker_id: int, registration_offset: int, *, is_fenced: bool) -> None:
         """Set a broker's registration offset and fencing, at its registration or at this controller's activation."""
         broker = self._brokers.get(broker_id)

@@ -74,6 +74,7 @@ class ClientChanges:
 
     @property
     def is_active(self) -> bool:
+        """Whether this node is the active controller."""
         return self._writer is not None
 
     @property
@@ -84,6 +85,7 @@ class ClientChanges:
 
     @property
     def effective_config(self) -> Config:
+        """The broker configuration that all layers give together."""
         return self.settings.effective()
 
     def ensure_active(self) -> RecordWriter:

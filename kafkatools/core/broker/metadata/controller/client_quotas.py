@@ -28,7 +28,7 @@ _IP_KEYS = {CONNECTION_CREATION_RATE: "INT"}
 _LIMITS = {"INT": 2.0**31 - 1, "LONG": float(2**63 - 1)}
 
 Entity = tuple[tuple[str, str | None], ...]
-"""Types and names, sorted by type; the name None is the default of the type."""
+"""Types and names, sorted by type; None stands for the default entity of a type."""
 
 
 class Component(NamedTuple):
@@ -73,7 +73,7 @@ class ClientQuotas:
 
 
 def entity_of(names: Mapping[str, str | None]) -> Entity:
-    """Return the entity with these names by entity type."""
+    """Return the quota entity for entity names by type: its (type, name) pairs, sorted."""
     return tuple(sorted(names.items()))
 
 

@@ -209,13 +209,17 @@ def _clear_elr(image: MetadataImage, resource: Resource, changed: Sequence[str])
     return [ClearElrRecord(topic_name=resource[1] if resource[0] == TOPIC_RESOURCE else "")]
 
 
+def cluster_min_isr_record(static: Config) -> Entity:
+    """Return the record that makes a broker's min.insync.replicas that of the cluster."""
+    value = str(static.min_insync_replicas)
+    return ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name=MIN_ISR, value=value)
+
+
 def elr_safety_records(image: MetadataImage, static: Config) -> list[Entity]:
     """Return the records that leave one cluster-wide min.insync.replicas, before eligible leader replicas are enabled
     (maybeGenerateElrSafetyRecords)."""
-    records = []
-    if MIN_ISR not in image.configs.get((BROKER_RESOURCE, ""), {}):
-        value = str(static.min_insync_replicas)
-        records.append(ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name=MIN_ISR, value=value))
+    has_value = MIN_ISR in image.configs.get((BROKER_RESOURCE, ""), {})
+    records = [] if has_value else [cluster_min_isr_record(static)]
     for (kind, name), values in image.configs.items():
         if kind == BROKER_RESOURCE and name and MIN_ISR in values:
             records.append(ConfigRecord(resource_type=BROKER_RESOURCE, resource_name=name, name=MIN_ISR, value=None))

@@ -19,8 +19,14 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kafkatools.core.broker.metadata.broker_settings import ELIGIBLE_LEADER_REPLICAS, MIN_ISR
-from kafkatools.core.broker.metadata.controller import leader_balance, leader_reports, registrations, sole_broker
+from kafkatools.core.broker.metadata.broker_settings import ELIGIBLE_LEADER_REPLICAS
+from kafkatools.core.broker.metadata.controller import (
+    configs,
+    leader_balance,
+    leader_reports,
+    registrations,
+    sole_broker,
+)
 from kafkatools.core.broker.metadata.controller.broker_heartbeats import (
     BrokerControlState,
     BrokerHeartbeats,
@@ -29,7 +35,7 @@ from kafkatools.core.broker.metadata.controller.broker_heartbeats import (
 from kafkatools.core.broker.metadata.controller.client_changes import ClientChanges
 from kafkatools.core.broker.metadata.controller.partition_change import DIRECTORIES_SINCE
 from kafkatools.core.broker.metadata.feature_levels import METADATA_LEVELS, METADATA_VERSION
-from kafkatools.core.broker.metadata.image import BROKER_RESOURCE, MetadataDelta, MetadataImage
+from kafkatools.core.broker.metadata.image import MetadataDelta, MetadataImage
 from kafkatools.core.broker.metadata.image_records import copy_image
 from kafkatools.core.broker.server.channels import RecordWriter
 from kafkatools.core.clock import Clock
@@ -45,7 +51,6 @@ from kafkatools.core.protocol.entities import Fields
 from kafkatools.core.protocol.schemas.metadata import (
     AbortTransactionRecord,
     BeginTransactionRecord,
-    ConfigRecord,
     EndTransactionRecord,
     NoOpRecord,
 )
@@ -118,15 +123,10 @@ class Controller(ClientChanges):
         first = list(self._bootstrap())
         levels = {each.name: each.feature_level for each in first if hasattr(each, "feature_level")}
         if levels.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0:
-            first.append(self._min_isr_record())
+            first.append(configs.cluster_min_isr_record(self._config))
         if levels.get(METADATA_VERSION, 0) >= TRANSACTIONS_SINCE:
             first = [BeginTransactionRecord(name="Bootstrap records"), *first, EndTransactionRecord()]
         return records + first
-
-    def _min_isr_record(self) -> Any:
-        """Return the cluster-wide min.insync.replicas, which eligible leader replicas require."""
-        value = str(self._config.min_insync_replicas)
-        return ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name=MIN_ISR, value=value)
 
     # -- time ----------------------------------------------------------------------------------------------------------
     @property

@@ -30,7 +30,7 @@ from kafkatools.core.protocol.entities import Entity, Fields
 NONE = 0
 ANY_EPOCH = -1
 Isr = list[tuple[int, int]]
-"""Broker id and epoch; an epoch of -1 fits any."""
+"""Broker ids and epochs; -1 matches any epoch."""
 
 
 def alter_partitions(control: ReplicaControl, entity: Entity) -> tuple[list[Entity], Fields]:

@@ -56,6 +56,7 @@ class ClusterRules:
 
     @property
     def record_version(self) -> int:
+        """The version of PartitionRecord and PartitionChangeRecord."""
         return record_version(self.metadata_level)
 
 
@@ -127,7 +128,6 @@ class PartitionChangeBuilder:
             **self._changes,
         )
 
-    # -- eligible leader replicas --------------------------------------------------------------------------------------
     def _find_eligible_replicas(self) -> None:
         """Compute the eligible leader replicas: those that left an ISR smaller than min.insync.replicas
         (maybePopulateTargetElr). The high watermark does not move then, so they have all acknowledged records unless
@@ -167,7 +167,6 @@ class PartitionChangeBuilder:
         elif leader >= 0 and last_leaders:
             self._changes["last_known_elr"] = ()
 
-    # -- election ------------------------------------------------------------------------------------------------------
     def _may_lead(self, replica: int) -> bool:
         """Whether a live replica is in the ISR, or, if that is empty, an eligible leader replica."""
         is_candidate = replica in (self.target_isr or self._elr)
@@ -217,7 +216,6 @@ class PartitionChangeBuilder:
         if "leader" not in self._changes and not set(self.target_replicas).issuperset(self.partition.replicas):
             self._changes["leader"] = self.partition.leader
 
-    # -- replicas ------------------------------------------------------------------------------------------------------
     def _note_assignment(self) -> None:
         partition, changes = self.partition, self._changes
         if self.target_replicas:

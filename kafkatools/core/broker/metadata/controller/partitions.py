@@ -46,7 +46,6 @@ def elect_leader(control: ReplicaControl, election_type: int, name: str, index: 
     return records
 
 
-# -- reassignments -----------------------------------------------------------------------------------------------------
 def reassign(
     control: ReplicaControl, name: str, index: int, replicas: Sequence[int] | None, *, may_change_factor: bool = True
 ) -> list[Entity]:

@@ -34,7 +34,7 @@ _FEATURE = ("name", "min_supported_version", "max_supported_version")
 
 
 def supported_features() -> list[Fields]:
-    """Return the supported feature levels in the form of a registration."""
+    """Return the supported feature levels as the features field of a registration."""
     return [
         {"name": name, "min_supported_version": low, "max_supported_version": high}
         for name, (low, high) in SUPPORTED_FEATURES.items()

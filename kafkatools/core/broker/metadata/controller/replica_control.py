@@ -34,9 +34,9 @@ class ReplicaControl:
         self.settings = settings
         self._report = report or (lambda line: None)
 
-    # -- what holds ----------------------------------------------------------------------------------------------------
     @property
     def elr_enabled(self) -> bool:
+        """Whether eligible leader replicas are enabled (KIP-966)."""
         return self.image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0
 
     def is_active(self, broker_id: int) -> bool:
@@ -101,7 +101,6 @@ class ReplicaControl:
             )
         return [record]
 
-    # -- which partitions ----------------------------------------------------------------------------------------------
     def partitions(self) -> Iterator[tuple[TopicState, PartitionState]]:
         """Yield every partition with its topic."""
         for topic in self.image.topics.values():
@@ -132,7 +131,6 @@ class ReplicaControl:
             if broker_id in each[1].replicas and each[1].directory(broker_id) == directory
         ]
 
-    # -- brokers come and go -------------------------------------------------------------------------------------------
     def leader_and_isr_changes(
         self, partitions: TopicPartitions, *, remove: int = NOBODY, add: int = NOBODY, unclean_shutdown: int = NOBODY
     ) -> list[Any]:

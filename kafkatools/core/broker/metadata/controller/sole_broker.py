@@ -27,7 +27,7 @@ CONTROLLER_LISTENER = "CONTROLLER"
 EndPoint = tuple[str, str, int]
 """Name, host and port of a listener."""
 TopicsOnDisk = Mapping[tuple[str, str], Mapping[int, int]]
-"""By name and id of the topic the leader epoch of each partition."""
+"""(topic name, topic id) -> partition -> leader epoch."""
 
 
 def _endpoint(name: str, host: str, port: int) -> Fields:

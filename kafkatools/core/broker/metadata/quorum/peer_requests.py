@@ -46,6 +46,7 @@ class PeerRequests:
 
     @property
     def has_answers(self) -> bool:
+        """Whether responses wait for `take_answers`."""
         return bool(self._answers)
 
     @property

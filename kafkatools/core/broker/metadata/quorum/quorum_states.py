@@ -22,18 +22,22 @@ class Votes:
 
     @property
     def majority(self) -> int:
+        """The number of votes that wins the election."""
         return len(self.voters) // 2 + 1
 
     @property
     def is_granted(self) -> bool:
+        """Whether the election is won."""
         return len(self.granted) >= self.majority
 
     @property
     def is_rejected(self) -> bool:
+        """Whether the election can no longer be won."""
         return len(self.voters) - len(self.rejected) < self.majority
 
     @property
     def unrecorded(self) -> list[int]:
+        """The voters that have not responded yet."""
         return sorted(self.voters - self.granted - self.rejected)
 
     def record(self, voter_id: int, *, is_granted: bool) -> None:

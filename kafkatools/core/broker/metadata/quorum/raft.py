@@ -17,7 +17,8 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 from typing import Any, TypeVar
@@ -54,66 +55,66 @@ MAX_STATES_A_TICK = 10
 _Result = TypeVar("_Result")
 
 
+@dataclass(eq=False, repr=False)
 class Raft:
     """The state machine of one quorum member: voter or observer, leader or follower."""
 
-    def __init__(
-        self,
-        node_id: int,
-        voters: Mapping[int, tuple[str, int]],
-        log: RaftLog,
-        store: ElectionStore,
-        channel: PeerChannel,
-        settings: RaftSettings,
-        random: Random,
-        listener: RaftListener,
-    ) -> None:
-        self.node_id = node_id
-        self.voters = dict(voters)
-        self.log = log
-        self.settings = settings
-        self.listener = listener
-        self.state: State = Unattached(0, None, None, NEVER)
-        self.now_ms = 0
-        self.failure: Exception | None = None
-        self.high_watermark = -1
-        self.last_heard: tuple[int, int] | None = None  # (leader id, time in ms) of the last fetch response
-        self.parked: list[ParkedFetch] = []
-        self.epoch_pace = EpochPace(settings.election_timeout_ms)
-        self._store = store
-        self._random = random
-        self._requests = PeerRequests(channel, settings)
-        self._applied = 0
-        self._announced: tuple[int | None, int] = (None, -1)
-        self._is_telling = False
-        self._has_unflushed = False
-        self._must_tick = True
-        self._wake_ms = NEVER
-        self.is_shutting_down = False
+    node_id: int
+    voters: dict[int, tuple[str, int]]
+    log: RaftLog
+    store: ElectionStore
+    channel: PeerChannel
+    settings: RaftSettings
+    random: Random
+    listener: RaftListener
+    state: State = field(default_factory=lambda: Unattached(0, None, None, NEVER), init=False)
+    now_ms: int = field(default=0, init=False)
+    failure: Exception | None = field(default=None, init=False)
+    high_watermark: int = field(default=-1, init=False)
+    last_heard: tuple[int, int] | None = field(default=None, init=False)
+    """Leader id and time in ms of the last Fetch response."""
+    parked: list[ParkedFetch] = field(default_factory=list, init=False)
+    is_shutting_down: bool = field(default=False, init=False)
+    _applied: int = field(default=0, init=False)
+    _announced: tuple[int | None, int] = field(default=(None, -1), init=False)
+    _is_telling: bool = field(default=False, init=False)
+    _has_unflushed: bool = field(default=False, init=False)
+    _must_tick: bool = field(default=True, init=False)
+    _wake_ms: int = field(default=NEVER, init=False)
+
+    def __post_init__(self) -> None:
+        self.epoch_pace = EpochPace(self.settings.election_timeout_ms)
+        self._requests = PeerRequests(self.channel, self.settings)
 
     # -- state ---------------------------------------------------------------------------------------------------------
     @property
     def epoch(self) -> int:
+        """The leader epoch of this member's state."""
         return self.state.epoch
 
     @property
     def leader_id(self) -> int | None:
+        """The leader of the epoch, None while it is unknown."""
         return self.state.leader_id
 
     @property
     def is_leader(self) -> bool:
+        """Whether this node leads the quorum."""
         return isinstance(self.state, Leader)
 
     @property
     def is_voter(self) -> bool:
+        """Whether this node is a voter; otherwise it is an observer."""
         return self.node_id in self.voters
 
     @property
     def other_voters(self) -> list[int]:
+        """The ids of the voters except this node, sorted."""
         return [voter for voter in sorted(self.voters) if voter != self.node_id]
 
     @property
     def end_offset(self) -> int:
+        """The offset of the next record in the metadata log."""
         return self.log.end_offset
 
     @property
@@ -142,7 +143,7 @@ class Raft:
         if snapshot is not None:
             self._applied = self.high_watermark = snapshot.snapshot_id.offset
             self.listener.on_snapshot_loaded(snapshot)
-        stored = self._store.read() or ElectionState()
+        stored = self.store.read() or ElectionState()
         if self.log.last_epoch > stored.epoch:
             stored = ElectionState(self.log.last_epoch)
         self.state = initial_state(self, stored)
@@ -256,11 +257,11 @@ class Raft:
     def random_election_timeout(self) -> int:
         """Return a random time in ms between one and two election time-outs."""
         timeout_ms = self.settings.election_timeout_ms
-        return timeout_ms + (self._random.randrange(timeout_ms) if timeout_ms > 0 else 0)
+        return timeout_ms + (self.random.randrange(timeout_ms) if timeout_ms > 0 else 0)
 
     def _become(self, state: State) -> None:
         """Write the election state to disk, then enter the state."""
-        self._store.write(ElectionState(state.epoch, state.leader_id, state.voted_id))
+        self.store.write(ElectionState(state.epoch, state.leader_id, state.voted_id))
         self._enter(state)
 
     def _enter(self, state: State) -> None:
@@ -340,7 +341,7 @@ class Raft:
     def become_again_resigned(self, epoch: int) -> None:
         """Enter an epoch that this node led, as other nodes report, but that its disk does not have. As after any
         restart of a leader, the node must not lead or vote in that epoch again."""
-        self._store.write(ElectionState(epoch, self.node_id, None))
+        self.store.write(ElectionState(epoch, self.node_id, None))
         deadline_ms = self.now_ms + self.random_election_timeout()
         self._enter(Resigned(epoch, deadline_ms, set(self.other_voters), ()))
 
@@ -387,7 +388,7 @@ class Raft:
     def back_off(self, state: Candidate) -> None:
         """Wait a random time after a lost election, longer after every loss."""
         spread = 2 << min(20, max(0, state.retries - 1))
-        wait_ms = min(RETRY_BACKOFF_BASE_MS * self._random.randrange(spread), self.settings.election_backoff_max_ms)
+        wait_ms = min(RETRY_BACKOFF_BASE_MS * self.random.randrange(spread), self.settings.election_backoff_max_ms)
         state.backoff_until_ms = self.now_ms + wait_ms
         self._wake_at(state.backoff_until_ms)
 
@@ -464,7 +465,7 @@ class Raft:
         requests = self._requests
         ready = [voter for voter in self.other_voters if requests.backoff_until_ms(voter) <= self.now_ms]
         if ready:
-            self._fetch_from(self._random.choice(ready))
+            self._fetch_from(self.random.choice(ready))
         else:
             self._wake_at(min(map(requests.backoff_until_ms, self.other_voters)))
 

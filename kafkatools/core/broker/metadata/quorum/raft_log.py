@@ -30,6 +30,7 @@ class Validity(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
+        """Whether the follower's log is a prefix of the leader's."""
         return self.diverging is None and self.snapshot is None
 
 
@@ -53,10 +54,12 @@ class RaftLog:
 
     @property
     def start_offset(self) -> int:
+        """The first offset of the log."""
         return self.log.log_start_offset
 
     @property
     def end_offset(self) -> int:
+        """The offset of the next record."""
         return self.log.log_end_offset
 
     @property
@@ -77,7 +80,6 @@ class RaftLog:
         """The offset and epoch up to which `committed` has read complete transactions: where a snapshot may end."""
         return self._applied
 
-    # -- writing -------------------------------------------------------------------------------------------------------
     def append_leader_change(self, leader_id: int, epoch: int, voters: Iterable[int], granting: Iterable[int]) -> None:
         """Append the LeaderChange record that begins a leader's epoch."""
         message = LeaderChangeMessage(
@@ -119,7 +121,6 @@ class RaftLog:
         """Advance the log's high watermark to an offset, if it is larger."""
         self.log.maybe_increment_high_watermark(offset)
 
-    # -- two logs ------------------------------------------------------------------------------------------------------
     def end_of_epoch(self, epoch: int) -> SnapshotId:
         """Return the end offset and epoch of the largest epoch that is at most `epoch`."""
         largest, offset = self.log.end_offset_for_epoch(epoch)
@@ -153,7 +154,6 @@ class RaftLog:
         """Return batches from `offset` on, committed or not, and at least one."""
         return self.log.read(offset, max_bytes).read()
 
-    # -- committed records ---------------------------------------------------------------------------------------------
     def load_snapshot(self) -> Snapshot | None:
         """Return the newest valid snapshot, after which `committed` continues; None without one. Raises
         CorruptRecord."""
@@ -175,7 +175,6 @@ class RaftLog:
         """Whether the records read by `committed` end inside of a transaction, which a new controller must abort."""
         return self._transactions.pending is not None
 
-    # -- snapshots -----------------------------------------------------------------------------------------------------
     def maybe_snapshot(self, records: Callable[[], Iterable[Any]], now_ms: int) -> bool:
         """Write a snapshot of the applied records if it is due, and delete old ones. Returns whether one was
         written."""

@@ -49,7 +49,6 @@ def _topics(partition: Fields) -> list[Fields]:
     return [{"topic_name": METADATA_TOPIC, "partitions": [partition]}]
 
 
-# -- requests ----------------------------------------------------------------------------------------------------------
 def vote_request(cluster_id: str | None, voter_id: int, candidate: Fields) -> Fields:
     """Build a Vote request; `candidate` has replica_epoch, replica_id, last_offset_epoch, last_offset and pre_vote."""
     partition = {"partition_index": 0, "replica_directory_id": None, "voter_directory_id": None, **candidate}
@@ -108,7 +107,6 @@ def snapshot_request(cluster_id: str | None, replica_id: int, max_bytes: int, pa
     return {"cluster_id": cluster_id, "replica_id": replica_id, "max_bytes": max_bytes, "topics": topics}
 
 
-# -- responses ---------------------------------------------------------------------------------------------------------
 def _node_endpoints(position: Position, voters: Voters) -> list[Fields]:
     if position.leader_id is None or position.leader_id not in voters:
         return []

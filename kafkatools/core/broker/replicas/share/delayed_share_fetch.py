@@ -34,6 +34,8 @@ class DelayedShareFetch(DelayedOperation):
         self._on_complete = on_complete
 
     def try_complete(self) -> bool:
+        """Complete if `min_bytes` can be acquired or a partition has an error. Returns whether the operation completed
+        now."""
         available = 0
         for key in self._keys:
             try:
@@ -45,4 +47,5 @@ class DelayedShareFetch(DelayedOperation):
         return False
 
     def on_complete(self) -> None:
+        """Call the completion callback, which acquires the records and sends the response."""
         self._on_complete()

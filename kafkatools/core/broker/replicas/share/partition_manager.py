@@ -43,7 +43,7 @@ from kafkatools.core.errors import (
 
 EARLIEST = "earliest"
 LOCK_RETRY_MS = 500
-"""The delay before expired locks that could not be written are tried again."""
+"""The delay before the next attempt to write expired locks."""
 
 
 class SharePartitionManager:

@@ -43,6 +43,7 @@ class Run:
 
     @property
     def count(self) -> int:
+        """The number of offsets in the run."""
         return self.last - self.first + 1
 
     def __repr__(self) -> str:
@@ -64,10 +65,12 @@ class Runs:
 
     @property
     def first(self) -> Run | None:
+        """The run with the lowest offsets, None without runs."""
         return self._runs[0] if self._runs else None
 
     @property
     def last_offset(self) -> int | None:
+        """The last offset of the last run, None without runs."""
         return self._runs[-1].last if self._runs else None
 
     def insert(self, run: Run) -> None:
