@@ -117,8 +117,7 @@ class BrokerSettings:
 def check_broker_configs(
     changes: Mapping[str, str | None], remaining: Mapping[str, str], settings: BrokerSettings, *, is_default: bool
 ) -> None:
-    """Check that a change of dynamic broker settings is allowed; `remaining` has the values after it. Raises
-    InvalidRequest."""
+    """Check a change of dynamic broker settings; `remaining` has the values after it. Raises InvalidRequest."""
     names = [name for name in changes if name in settings.static.table]
     secret = [name for name in names if name in SECURITY]
     if secret:

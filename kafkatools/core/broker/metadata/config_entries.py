@@ -16,11 +16,7 @@ from kafkatools.core.broker.metadata.broker_settings import (
     BrokerSettings,
 )
 from kafkatools.core.broker.metadata.controller.configs import is_integer
-from kafkatools.core.broker.metadata.image import (
-    CLIENT_METRICS_RESOURCE,
-    GROUP_RESOURCE,
-    MetadataImage,
-)
+from kafkatools.core.broker.metadata.image import CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, MetadataImage
 from kafkatools.core.config import Config, Setting, to_text
 from kafkatools.core.config.setting import PASSWORD, READ_ONLY
 from kafkatools.core.config.topic import TOPIC_SYNONYMS, topic_config
@@ -117,7 +113,7 @@ def check_broker_id(settings: BrokerSettings, name: str, words: str) -> None:
 
 
 def _unknown_entry(settings: BrokerSettings, name: str) -> Fields:
-    """Return the entry of an unknown setting. Its value may be a secret, except a throttle's
+    """Return the entry of an unknown setting, without its value unless it is a throttle
     (QuotaConfig.brokerQuotaConfigs)."""
     synonyms = [_synonym(*layer) for layer in settings.layers(name)]
     value, source = synonyms[0]["value"], synonyms[0]["source"]
@@ -150,8 +146,7 @@ def describe_group(image: MetadataImage, settings: BrokerSettings, name: str, ke
 
 
 def describe_client_metrics(image: MetadataImage, name: str, keys: Keys) -> Entries:
-    """Return the entries of a client metrics subscription, which need not exist. Raises InvalidRequest for an empty
-    name."""
+    """Return the entries of a client metrics subscription, existing or not. Raises InvalidRequest for an empty name."""
     from kafkatools.core.config.resources import CLIENT_METRICS
 
     if not name:

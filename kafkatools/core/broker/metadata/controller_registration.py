@@ -21,8 +21,7 @@ RETRY_MS = 1000
 
 @dataclass(eq=False, repr=False)
 class ControllerRegistration:
-    """A worker of the node that sends ControllerRegistration while the metadata lacks this incarnation of the
-    controller."""
+    """Sends ControllerRegistration while the metadata lacks this incarnation of the controller."""
 
     node_id: int
     image: MetadataImage

@@ -20,8 +20,7 @@ METADATA_LEVELS = {name: _LOWEST_LEVEL + index for index, name in enumerate(_REL
 
 
 class Feature(NamedTuple):
-    """A feature other than metadata.version: its highest level, and the metadata version from which a level is the
-    default."""
+    """A feature but metadata.version: its highest level, and the first metadata version with a level as default."""
 
     highest: int
     default_from: Mapping[int, str]

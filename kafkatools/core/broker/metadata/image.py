@@ -285,8 +285,7 @@ class MetadataImage:
         self.delta.changed_topics[topic.topic_id] = topic
 
     def _change_partition(self, record: Entity) -> None:
-        """Merge a PartitionChangeRecord: a leader raises the leader epoch, every change the partition epoch
-        (PartitionRegistration.merge)."""
+        """Merge a PartitionChangeRecord; a new leader also raises the leader epoch (PartitionRegistration.merge)."""
         topic = self.topics_by_id.get(record.topic_id)
         if topic is None or record.partition_id not in topic.partitions:
             return

@@ -270,8 +270,7 @@ class BrokerLifecycle:
         self._shutdown_ends_ms = now_ms + timeout_ms
 
     def begin_farewell(self, timeout_ms: int) -> None:
-        """Ask the controller to fence this broker now instead of at the end of its session, since it no longer serves
-        clients."""
+        """Ask the controller to fence this broker now, before its session expires: it no longer serves clients."""
         self._wants_clients = False
         self.begin_controlled_shutdown(timeout_ms)
 

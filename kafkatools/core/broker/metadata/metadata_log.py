@@ -157,8 +157,7 @@ class MetadataLog:
         return snapshot
 
     def read_batches(self, offset: int, end: int) -> Iterator[CommittedBatch]:
-        """Yield the batches between two offsets; control batches have no records. Their bytes count towards the next
-        snapshot."""
+        """Yield the batches between two offsets, control batches without records; counts them for the next snapshot."""
         while offset < end:
             data = self.log.read(offset, READ_BYTES, max_offset=end).read()
             for batch in read_batches(data):
@@ -218,11 +217,7 @@ class MetadataLog:
         """Write a snapshot of the log up to `at` and return its id. The log is synced first."""
         quorum: list[ControlRecord] = list(self._quorum_records.items())
         data = encode_snapshot(
-            records,
-            at.epoch,
-            last_contained_timestamp=self._last_timestamp,
-            wall_ms=wall_ms,
-            quorum_records=quorum,
+            records, at.epoch, last_contained_timestamp=self._last_timestamp, wall_ms=wall_ms, quorum_records=quorum
         )
         self.log.flush(wall_ms)
         self.snapshots.write(at, data)

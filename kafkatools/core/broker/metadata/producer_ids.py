@@ -29,8 +29,7 @@ class ProducerIds:
         self._is_requesting = False
 
     def next_id(self) -> int:
-        """Return an unused producer id. Raises CoordinatorLoadInProgress while there is none, and the errors of
-        `request_block`."""
+        """Return an unused producer id. Raises CoordinatorLoadInProgress without one, and errors of `request_block`."""
         if sum(len(block) for block in self._blocks) < self._request_below:
             self.prefetch()
         if not self._blocks:
@@ -57,8 +56,7 @@ class ProducerIds:
 
 
 def request_from_controller(controller: ControllerChannel, fields: dict[str, int], on_block: OnBlock) -> None:
-    """Request a block from the active controller (AllocateProducerIds); `on_block` gets an empty block after an
-    error."""
+    """Request a block from the controller (AllocateProducerIds); `on_block` gets an empty one after an error."""
 
     def answered(answer: Entity | None) -> None:
         start = count = 0

@@ -37,8 +37,7 @@ class ScramCredential(NamedTuple):
 
 
 def parse_credential(text: str) -> ScramCredential:
-    """Parse `SCRAM-SHA-256=[name=alice,password=secret,iterations=4096,salt="..."]`. Raises ScramSyntaxError with
-    Kafka's message."""
+    """Parse `SCRAM-SHA-256=[name=alice,password=secret,salt="..."]`. Raises ScramSyntaxError with Kafka's message."""
     label, equals, rest = text.partition("=")
     if not equals:
         raise ScramSyntaxError(f"Failed to find equals sign in SCRAM argument '{text}'")

@@ -90,8 +90,7 @@ def encode_snapshot(
 
 
 def decode_snapshot(snapshot_id: SnapshotId, data: bytes) -> Snapshot:
-    """Decode a snapshot file; its records are decoded on demand. Raises CorruptRecord unless it is complete and
-    valid."""
+    """Decode a snapshot, its records on demand. Raises CorruptRecord unless it is complete and valid."""
     batches: list[RecordBatch] = []
     end = 0
     for batch in read_batches(data):

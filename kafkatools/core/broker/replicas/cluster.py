@@ -42,8 +42,7 @@ class ReplicationSettings(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """The node's services that replication uses: image, clock, channels to other brokers and to the controller,
-    timer."""
+    """The node's services that replication uses: image, clock, timer, channels to brokers and to the controller."""
 
     node_id: int
     image: MetadataImage

@@ -15,8 +15,7 @@ NONE = 0
 
 @dataclass(slots=True)
 class DeleteRecordsStatus:
-    """One partition of a DeleteRecords request: the offset its replicas must start at, its error code and low
-    watermark."""
+    """One partition of a DeleteRecords request: the required log start offset, error code and low watermark."""
 
     partition: Partition
     required_offset: int
@@ -24,8 +23,7 @@ class DeleteRecordsStatus:
     low_watermark: int = -1
 
     def look(self) -> bool:
-        """Update the error code and low watermark. Returns whether the partition is done; until then REQUEST_TIMED_OUT
-        stays."""
+        """Update the error code, REQUEST_TIMED_OUT at first, and the low watermark. Returns whether it is final."""
         if self.error_code != RequestTimedOut.code:
             return True
         partition = self.partition
@@ -52,9 +50,7 @@ class DelayedDeleteRecords(DelayedOperation):
 
     def try_complete(self) -> bool:
         """Complete if every partition is done. Returns whether the operation completed now."""
-        if not all([status.look() for status in self.statuses]):
-            return False
-        return self.force_complete()
+        return self.force_complete() if all([status.look() for status in self.statuses]) else False
 
     def on_complete(self) -> None:
         """Call the completion callback, which sends the response."""

@@ -76,7 +76,7 @@ class DelayedFetch(DelayedOperation):
         return self.force_complete() if self._is_reached(number) else False
 
     def on_complete(self) -> None:
-        """Call the completion callback with the indexes of the changed partitions, and drop the results of the first
+        """Call the completion callback with the indexes of changed partitions and drop the results of the first
         read."""
         self._on_complete(list(self._changed))
         del self._reads, self._numbers, self._changed, self._available  # the purgatory may hold this operation for long
@@ -96,8 +96,7 @@ class DelayedFetch(DelayedOperation):
         return self._total >= self._min_bytes
 
     def _available_bytes(self, number: int) -> int | None:
-        """Return the bytes a partition can serve, or None if the partition alone completes the fetch. Raises
-        KafkaError."""
+        """Return the bytes a partition can serve, None if it alone completes the fetch. Raises KafkaError."""
         reader, requested = self._reads.reader, self._reads.wanted[number]
         partition = self._replicas.find(requested)
         if partition is None:

@@ -17,7 +17,13 @@ class ProduceStatus:
     partition: Partition
     required_offset: int
     error_code: int = RequestTimedOut.code
-    acks_pending: bool = True
+
+    def look(self) -> bool:
+        """Update the error code, REQUEST_TIMED_OUT at first. Returns whether the write is replicated or has failed."""
+        if self.error_code == RequestTimedOut.code:
+            outcome = self.partition.replication_outcome(self.required_offset)
+            self.error_code = self.error_code if outcome is None else outcome
+        return self.error_code != RequestTimedOut.code
 
 
 class DelayedProduce(DelayedOperation):
@@ -35,15 +41,7 @@ class DelayedProduce(DelayedOperation):
 
     def try_complete(self) -> bool:
         """Complete if every partition is replicated or has failed. Returns whether the operation completed now."""
-        for status in self.statuses:
-            if not status.acks_pending:
-                continue
-            outcome = status.partition.replication_outcome(status.required_offset)
-            if outcome is not None:
-                status.acks_pending, status.error_code = False, outcome
-        if any(status.acks_pending for status in self.statuses):
-            return False
-        return self.force_complete()
+        return self.force_complete() if all([status.look() for status in self.statuses]) else False
 
     def on_complete(self) -> None:
         """Call the completion callback with the status of every partition."""

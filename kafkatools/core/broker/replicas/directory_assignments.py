@@ -26,8 +26,7 @@ class DirectoryAssignments:
     """The queue of replica directories to report to the controller."""
 
     def __init__(self, broker_id: int, broker_epoch: Callable[[], int], send: Send, now_ms: Callable[[], int]) -> None:
-        """`send` takes the fields of AssignReplicasToDirs and a callback for the response, which is None when none
-        came."""
+        """`send` takes the fields of AssignReplicasToDirs and a callback for the response, None if none came."""
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._send = send

@@ -54,8 +54,7 @@ class FetchRequest(NamedTuple):
 
 
 class FetchedData(NamedTuple):
-    """One partition of a Fetch response; `diverging` is (epoch, end offset), `current_leader` (leader id, leader
-    epoch)."""
+    """A partition of a Fetch response; `diverging` is (epoch, end offset), `current_leader` (leader id, epoch)."""
 
     topic_id: uuid.UUID
     partition_index: int

@@ -53,8 +53,7 @@ class CachedPartition:
     log_start_offset: int = -1
 
     def has_news(self, result: FetchedPartition) -> bool:
-        """Whether the response must include the partition; stores the offsets that it sends
-        (maybeUpdateResponseData)."""
+        """Whether the response must include the partition; stores the sent offsets (maybeUpdateResponseData)."""
         has_news = result.size_bytes > 0 or result.error_code != NONE or result.diverging is not None
         if result.high_watermark != self.high_watermark:
             self.high_watermark, has_news = result.high_watermark, True

@@ -33,13 +33,7 @@ from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
 from kafkatools.core.broker.replicas.throttles import ReplicationThrottles
 from kafkatools.core.broker.server.requests import DELAYED, FileRegion, Part, Request, Response
 from kafkatools.core.broker.server.timer import TimerTask
-from kafkatools.core.errors import (
-    KafkaError,
-    KafkaStorageError,
-    NotLeaderOrFollower,
-    OffsetOutOfRange,
-    UnknownTopicId,
-)
+from kafkatools.core.errors import KafkaError, KafkaStorageError, NotLeaderOrFollower, OffsetOutOfRange, UnknownTopicId
 from kafkatools.core.log.partition.log_results import LogSlice
 from kafkatools.core.protocol.slices import current_pause, paced, pausing
 from kafkatools.core.protocol.varints import unsigned_varint
@@ -72,8 +66,7 @@ class SessionPartition:
     sent_offsets: tuple[int, int] = field(default=NOTHING_SENT, init=False)
 
     def note(self) -> None:
-        """Mark the partition for the next response, because of new records or a changed role, and wake a waiting
-        fetch."""
+        """Mark the partition for the next response, for new records or a new role, and wake a waiting fetch."""
         session = self.session
         session.ready[self] = None
         if session.waiting is not None:
@@ -314,8 +307,7 @@ class FollowerSessions:
 
     @staticmethod
     def _is_still_there(place: SessionPartition, now_ms: int) -> bool:
-        """Whether an in-sync follower still is at the log end, as in its last request. If so, it counts as caught up
-        now."""
+        """Whether an in-sync follower still is at the log end, as in its last request; if so, note it as caught up."""
         partition, session = place.partition, place.session
         if (
             partition is None
@@ -465,8 +457,7 @@ def _write(writer: _Writer, result: _Result) -> None:
 
 
 def _take_news(session: FollowerSession) -> list[SessionPartition]:
-    """Remove and return the partitions whose high watermark the next response carries: all in a session's first
-    response, else at most MOST_NEWS."""
+    """Remove and return the partitions whose high watermark the next response carries: all at first, then MOST_NEWS."""
     news = session.news
     if session.epoch == INITIAL_EPOCH + 1 or len(news) <= MOST_NEWS:
         session.news = {}

@@ -84,8 +84,7 @@ class NodeDirectories:
         self._verify_ids()
 
     def _attempt(self, path: str, work: Callable[[], _Result]) -> _Result | None:
-        """Run `work` on a directory and return its result. If one of several directories fails, it goes offline, and
-        the result is None."""
+        """Run `work` on a directory and return its result; None if one of several directories is or goes offline."""
         if path in self.failed:
             return None
         try:
@@ -124,8 +123,7 @@ class NodeDirectories:
             raise OSError(str(error)) from error
 
     def _format(self, properties: dict[str, dict[str, str] | None], wall_ms: int) -> None:
-        """Format the unformatted directories. They join the cluster of the formatted ones; without one the cluster is
-        new."""
+        """Format the unformatted directories for the cluster of the formatted ones, or else for a new cluster."""
         ids = [each["cluster.id"] for each in properties.values() if each is not None and "cluster.id" in each]
         level = METADATA_LEVELS[LATEST_RELEASE]
         request = FormatRequest(

@@ -217,8 +217,7 @@ class Partition:
             place.note()
 
     def settle(self) -> None:
-        """Recompute the fields that every append reads, after a change of the replicas, the ISR or the topic's
-        settings."""
+        """Recompute the fields that every append reads, after a change of replicas, ISR or topic settings."""
         self.min_isr = min(self.log.config.min_insync_replicas, len(self.followers) + 1)
         pending = self.pending
         self.maximal_isr = frozenset(self.isr) if pending is None else frozenset((*self.isr, *pending.isr))
@@ -263,8 +262,8 @@ class Partition:
         return info
 
     def append_plain(self, records: memoryview, now_ms: int) -> LogAppendInfo | None:
-        """Append an ordinary client batch on the fast path. Returns None, with nothing appended, when `append` must
-        validate it."""
+        """Append an ordinary client batch on the fast path; None, with nothing appended, if `append` must validate
+        it."""
         log = self.log
         info = append_plain(log, records, self.leader_epoch, now_ms) if self.takes_plain else None
         if info is not None:
@@ -275,8 +274,7 @@ class Partition:
         return info
 
     def _note_end(self) -> None:
-        """Advance the high watermark after an append where no follower is in sync. With in-sync followers it waits for
-        their fetches."""
+        """Advance the high watermark after an append, unless it must wait for a follower in the ISR or for the disk."""
         if self.high_watermark_is_end:
             self.log.update_high_watermark(self.log.log_end_offset)
         elif self.is_alone_in_isr and not self.waits_for_disk:
@@ -407,8 +405,7 @@ class Partition:
         return [(broker_id, max(UNDEFINED, epochs.get(broker_id, UNDEFINED))) for broker_id in isr]
 
     def replication_outcome(self, required_offset: int) -> int | None:
-        """Return the error code of a write with acks=all, or None while it waits for replication
-        (checkEnoughReplicasReachOffset)."""
+        """Return the error code of an acks=all write, None while it waits (checkEnoughReplicasReachOffset)."""
         if not self.is_leader:
             return NotLeaderOrFollower.code
         if self.log.failure is not None:
@@ -418,8 +415,7 @@ class Partition:
         return NONE if self.min_isr <= len(self.maximal_isr) else NotEnoughReplicasAfterAppend.code
 
     def answer_waiting(self, now_ms: int | None = None) -> None:
-        """Answer the acks=all writes that are replicated or have failed; with `now_ms`, also those whose time-out has
-        passed."""
+        """Answer the acks=all writes that are replicated or failed; with `now_ms`, also those that timed out."""
         self.waiting.complete(self.replication_outcome, now_ms)
 
     def is_replicated_to(self, required_offset: int) -> bool:
@@ -453,8 +449,7 @@ class Partition:
             raise NotLeaderOrFollower()
 
     def fetch_end_offset(self, isolation_level: int) -> int:
-        """Return the offset below which a reader may read: the high watermark, the last stable offset or the log end
-        offset."""
+        """Return the end of what a reader may read: high watermark, last stable offset or log end offset."""
         if isolation_level == READ_UNCOMMITTED:
             return self.log.high_watermark
         return self.log.last_stable_offset if isolation_level == READ_COMMITTED else self.log.log_end_offset

@@ -208,8 +208,7 @@ class ReplicaFetcher:
         self.tick(now_ms)
 
     def _begin_anew(self, response: FetchResponse | None, now_ms: int) -> None:
-        """Open a new session after an error: soon after a session error or a lost response, else after
-        replica.fetch.backoff.ms."""
+        """Open a new session, soon after a session error or a lost response, else after replica.fetch.backoff.ms."""
         session_id = self._session[0]
         is_session_error = response is not None and response.error_code in SESSION_ERRORS
         self._session = (session_id if response is None else 0, 0)
@@ -284,8 +283,7 @@ class ReplicaFetcher:
         followed.retry_ms = FIRST_RETRY_MS
 
     def _append_in_pieces(self, followed: Followed, records: memoryview) -> None:
-        """Append records in pieces that fit into a segment, since segment.bytes may have become smaller than a
-        response."""
+        """Append records in pieces that fit into a segment: segment.bytes may be smaller than a response."""
         limit = followed.partition.log.config.segment_bytes
         while len(records) > limit:
             size = whole_batches_bytes(records[:limit]) or whole_batches_bytes(records)

@@ -23,11 +23,7 @@ from kafkatools.core.broker.metadata.image import (
 )
 from kafkatools.core.broker.replicas.fetch_partition import NONE, FetchedPartition, FetchPartition, Reader
 from kafkatools.core.broker.replicas.group_commit import GroupCommit
-from kafkatools.core.broker.replicas.partition import (
-    READ_COMMITTED,
-    Followers,
-    Partition,
-)
+from kafkatools.core.broker.replicas.partition import READ_COMMITTED, Followers, Partition
 from kafkatools.core.broker.server.deferred import Waiting
 from kafkatools.core.broker.server.purgatory import Purgatory
 from kafkatools.core.broker.server.requests import Request, Response
@@ -145,8 +141,7 @@ class ReplicaManager:
         self.replication = join(self)
 
     def end_start(self) -> None:
-        """End the start phase: partitions that cannot be opened are reported from now on, instead of failing the
-        start."""
+        """End the start phase: a partition that cannot be opened is reported from now on and fails nothing."""
         self._is_starting = False
 
     # -- metadata ------------------------------------------------------------------------------------------------------
@@ -295,8 +290,7 @@ class ReplicaManager:
             self._around.note_failure(error)
 
     def lose(self, names: Sequence[TopicPartition]) -> None:
-        """Drop the replicas of a failed log directory: they answer KAFKA_STORAGE_ERROR from now on
-        (handleLogDirFailure)."""
+        """Drop the replicas of a failed log directory, which then answer KAFKA_STORAGE_ERROR (handleLogDirFailure)."""
         for name in names:
             partition = self.partitions.get(name.topic, {}).pop(name.partition, None)
             if partition is None:
@@ -367,8 +361,7 @@ class ReplicaManager:
         return partition.leader, partition.leader_epoch
 
     def endpoint(self, broker_id: int, listener_name: str) -> tuple[str, int, str | None] | None:
-        """Return (host, port, rack) of a live broker on a listener, or on its first one. None for a fenced or unknown
-        broker."""
+        """Return (host, port, rack) of a live broker on this listener or else its first; None for other brokers."""
         broker = self.image.brokers.get(broker_id)
         if broker is None or broker.is_fenced:
             return None
@@ -388,23 +381,20 @@ class ReplicaManager:
 
     # -- appends -------------------------------------------------------------------------------------------------------
     def note_append(self, partition: Partition) -> None:
-        """Note an append, so that waiting readers are checked after the requests at hand, and the partition is synced
-        if needed."""
+        """Note an append: check waiting readers after the requests at hand, and sync the partition if needed."""
         if self.commits is not None:
             self.commits.note(partition)
         self.wake_readers(partition)
 
     def wake_readers(self, partition: Partition) -> None:
-        """Let the next `complete_delayed` check the fetches that wait for new records: followers', and consumers' if
-        the leader is alone in the ISR."""
+        """Let `complete_delayed` check fetches of followers, and of consumers if the leader is alone in the ISR."""
         for session in partition.sessions:
             session.note()
         if partition.is_alone_in_isr:
             self.wake(partition.key)
 
     def note_high_watermark(self, partition: Partition) -> None:
-        """Note a moved high watermark: the next `complete_delayed` checks waiting consumer fetches and acks=all
-        writes."""
+        """Note a moved high watermark: `complete_delayed` then checks waiting consumer fetches and acks=all writes."""
         self._advanced[partition.key] = partition
         for session in partition.sessions:
             session.note_news()
@@ -415,8 +405,7 @@ class ReplicaManager:
             self._appended[key] = None
 
     def wait_for_followers(self, partition: Partition, write: Waiting) -> None:
-        """Answer a write once the high watermark reaches its required offset; a partition's writes are answered in
-        order."""
+        """Answer a write when the high watermark reaches its required offset; writes of a partition stay in order."""
         partition.waiting.append(write)
         self._waited[partition.key] = partition
         if partition.log.high_watermark >= write.required_offset:
@@ -462,8 +451,8 @@ class ReplicaManager:
 
     # -- fetches -------------------------------------------------------------------------------------------------------
     def read_one(self, requested: FetchPartition, limit: int, reader: Reader, min_one: bool) -> FetchedPartition:
-        """Read at most `limit` bytes of one partition; with `min_one` at least one batch, whatever its size. Errors are
-        returned in the result."""
+        """Read at most `limit` bytes of a partition, with `min_one` at least one batch. Returns errors in the
+        result."""
         partition = self.find(requested)
         if partition is None:
             return self._failed(requested, self._why_absent(requested), ())
@@ -535,8 +524,7 @@ def aborted_transactions(partition: Partition, start: int, found: LogSlice) -> l
 
 
 def error_code_of(error: Exception) -> int:
-    """Return the wire error code of an exception: KAFKA_STORAGE_ERROR for an OSError, UNKNOWN_SERVER_ERROR for foreign
-    ones."""
+    """Return the wire error code of an exception; KAFKA_STORAGE_ERROR for OSError, else UNKNOWN_SERVER_ERROR."""
     if isinstance(error, KafkaError):
         return error.code
     return KafkaStorageError.code if isinstance(error, OSError) else UnknownServerError.code

@@ -91,8 +91,7 @@ class ReplicaMoves:
         self.read_rate()
 
     def resume(self) -> None:
-        """Resume the moves that a stop interrupted, and delete future replicas of partitions that this broker no longer
-        has."""
+        """Resume the moves that a stop interrupted; delete future replicas that this broker no longer has."""
         if self.is_ready():
             self._forget_strangers()
         for name, directory in self.replicas.logs.interrupted_futures():

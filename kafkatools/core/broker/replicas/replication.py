@@ -117,8 +117,7 @@ class Replication:
         return replica.broker_epoch in (-1, broker.epoch)
 
     def is_joining(self, partition: Partition, replica: Replica) -> bool:
-        """Whether a follower outside of the ISR is caught up and may join it. The high watermark then waits for this
-        follower."""
+        """Whether a follower outside of the ISR is caught up and may join it: the high watermark waits for it."""
         end = partition.log.log_end_offset
         is_caught_up = replica.is_caught_up(end, self._clock.now_ms(), self.max_lag_ms)
         return is_caught_up and self.is_eligible(replica) and self._has_directory(partition, replica.broker_id)

@@ -48,8 +48,7 @@ class ReplicationThrottles:
             self._sent.record(size_bytes, self._clock.now_ms())
 
     def is_receiving_throttled(self, partition: Partition) -> bool:
-        """Whether this follower must not fetch the partition now: out of the ISR and above its rate
-        (shouldFollowerThrottle)."""
+        """Whether the follower, out of the ISR and above its rate, must not fetch now (shouldFollowerThrottle)."""
         names = partition.log.config.follower_replication_throttled_replicas
         if self._node_id in partition.isr or not self._is_named(partition, names):
             return False

@@ -147,8 +147,7 @@ def ensure_enabled(has_authorizer: bool, message: str) -> None:
 
 
 def check_new_acl(acl: Acl) -> None:
-    """Check that an ACL can be created (AclApis, AclControlManager.validateNewAcl). Raises InvalidRequest,
-    UnknownServerError."""
+    """Check that an ACL is valid (AclControlManager.validateNewAcl). Raises InvalidRequest, UnknownServerError."""
     if acl.resource_type == CLUSTER and acl.resource_name != CLUSTER_NAME:
         raise InvalidRequest(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
     if not acl.resource_name:

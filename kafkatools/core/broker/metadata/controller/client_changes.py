@@ -42,8 +42,7 @@ TOPICS_AT_ONCE = 10
 
 
 class ClientChanges:
-    """Decides and writes clients' changes. Every method raises NotController while this node is not the active
-    controller."""
+    """Decides and writes clients' changes. Unless this node is the active controller, methods raise NotController."""
 
     def __init__(
         self,

@@ -202,8 +202,7 @@ def _records(
 
 
 def _clear_elr(image: MetadataImage, resource: Resource, changed: Sequence[str]) -> list[Entity]:
-    """Return the record that clears eligible leader replicas after a change of min.insync.replicas
-    (createClearElrRecordsAsNeeded)."""
+    """Return the record that clears eligible leader replicas when min.insync.replicas changes."""
     if MIN_ISR not in changed or image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) < 1:
         return []
     return [ClearElrRecord(topic_name=resource[1] if resource[0] == TOPIC_RESOURCE else "")]

@@ -40,13 +40,7 @@ from kafkatools.core.broker.metadata.image_records import copy_image
 from kafkatools.core.broker.server.channels import RecordWriter
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
-from kafkatools.core.errors import (
-    BrokerIdNotRegistered,
-    InvalidRequest,
-    KafkaError,
-    NotController,
-    UnsupportedVersion,
-)
+from kafkatools.core.errors import BrokerIdNotRegistered, InvalidRequest, KafkaError, NotController, UnsupportedVersion
 from kafkatools.core.protocol.entities import Fields
 from kafkatools.core.protocol.schemas.metadata import (
     AbortTransactionRecord,
@@ -175,8 +169,7 @@ class Controller(ClientChanges):
             self._last_write_ms = now_ms
 
     def _fence_stale_brokers(self, now_ms: int) -> None:
-        """Fence the brokers whose session has expired, one by one, so that each election knows the brokers fenced
-        before."""
+        """Fence the brokers with expired sessions one by one, so that each election knows those fenced before."""
         while (session := self.heartbeats.expired(now_ms)) is not None:
             broker_id, epoch = session
             broker = self._image.brokers.get(broker_id)
@@ -252,8 +245,7 @@ class Controller(ClientChanges):
         return self.replica_control.fence(broker_id)
 
     def unregister_broker(self, broker_id: int) -> None:
-        """Remove a broker's registration. Raises BrokerIdNotRegistered, and InvalidRequest for the only broker of a
-        node alone."""
+        """Remove a broker. Raises BrokerIdNotRegistered, and InvalidRequest for the only broker of a node alone."""
         if broker_id not in self.image.brokers:
             raise BrokerIdNotRegistered(f"Broker ID {broker_id} is not currently registered")
         if len(self.image.brokers) == 1 and self.ensure_active().commits_at_once:
@@ -262,11 +254,7 @@ class Controller(ClientChanges):
         self.heartbeats.remove(broker_id)
 
     def register_sole_broker(
-        self,
-        endpoints: Sequence[sole_broker.EndPoint],
-        directory_ids: Sequence[uuid.UUID | None],
-        *,
-        new_epochs: bool,
+        self, endpoints: Sequence[sole_broker.EndPoint], directory_ids: Sequence[uuid.UUID | None], *, new_epochs: bool
     ) -> int:
         """Register this node, a quorum of one, as controller and as the broker that leads its partitions. Returns the
         broker epoch. With `new_epochs`, after an unclean stop, every partition gets a new leader epoch: clients then

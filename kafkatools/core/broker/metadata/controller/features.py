@@ -35,8 +35,7 @@ Supported = Mapping[str, Mapping[str, tuple[int, int]]]
 
 
 def supported_levels(image: MetadataImage, node_id: int) -> Supported:
-    """Return the feature levels that the registered nodes support, without this controller (QuorumFeatures,
-    ClusterSupportDescriber)."""
+    """Return the feature levels that the registered nodes support, except this controller (QuorumFeatures)."""
     members = [(f"Broker {broker_id}", each) for broker_id, each in sorted(image.registrations.items())]
     members += [(f"Controller {i}", each) for i, each in sorted(image.controllers.items()) if i != node_id]
     return {
@@ -64,11 +63,7 @@ def update_records(
 
 
 def _problem(
-    levels: Mapping[str, int],
-    proposed: Mapping[str, int],
-    node_id: int,
-    update: FeatureUpdate,
-    supported: Supported,
+    levels: Mapping[str, int], proposed: Mapping[str, int], node_id: int, update: FeatureUpdate, supported: Supported
 ) -> str | None:
     """Return the error message of one update, None if it is valid (updateFeature)."""
     reason = _reason(levels, proposed, node_id, update) or _unsupported(update, supported)
@@ -132,8 +127,7 @@ def _metadata_downgrade(current: int, update: FeatureUpdate) -> str | None:
 
 
 def records(levels: Mapping[str, int]) -> Iterator[Entity]:
-    """Yield the records of all levels for a snapshot. The metadata version comes first, since later records depend on
-    it."""
+    """Yield the records of all levels for a snapshot, the metadata version first: later records depend on it."""
     for name in sorted(levels, key=lambda name: (name != METADATA_VERSION, name)):
         if levels[name] > 0:
             yield FeatureLevelRecord(name=name, feature_level=levels[name])

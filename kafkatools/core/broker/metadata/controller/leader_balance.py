@@ -26,8 +26,7 @@ def balance(control: ReplicaControl) -> list[Entity]:
 
 
 def elect_unclean_leaders(control: ReplicaControl) -> list[Entity]:
-    """Return the records of unclean elections for leaderless partitions whose topics allow them, at most
-    MAX_ELECTIONS."""
+    """Return at most MAX_ELECTIONS records of unclean elections, for leaderless partitions whose topics allow them."""
     records: list[Entity] = []
     for topic, partition in control.leaderless():
         if len(records) >= MAX_ELECTIONS:

@@ -29,8 +29,7 @@ NO_EPOCH_BUMP_ON_SHRINK_SINCE = METADATA_LEVELS["3.6-IV0"]
 
 
 class Election(Enum):
-    """The replicas that may be elected: the preferred one first, any that keeps the partition online, or any live
-    one."""
+    """The electable replicas: the preferred one first, those that keep the partition online, or any live one."""
 
     PREFERRED = "preferred"
     ONLINE = "online"
@@ -105,8 +104,7 @@ class PartitionChangeBuilder:
         self._elr = partition.elr
 
     def build(self) -> Any | None:
-        """Return the PartitionChangeRecord, None when nothing changes. Sets `is_unclean` if the change may lose
-        records."""
+        """Return the PartitionChangeRecord, None without changes. Sets `is_unclean` if records may be lost."""
         self._changes = {}
         done = completed(self.target_replicas, self.target_isr, self.target_removing, self.target_adding)
         if done is not None:

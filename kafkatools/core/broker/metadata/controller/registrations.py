@@ -105,8 +105,7 @@ def _check_feature(name: str, level: int, lowest: int, highest: int) -> None:
 
 
 def registration_record(image: MetadataImage, entity: Entity, epoch: int) -> Any:
-    """Return the record of a broker's registration. A new incarnation is fenced; the same one keeps its state and
-    epoch."""
+    """Return a broker's registration. A new incarnation is fenced; the same one keeps its state and epoch."""
     current = image.brokers.get(entity.broker_id)
     if current is not None and current.incarnation_id != entity.incarnation_id:
         current = None
@@ -128,8 +127,7 @@ def registration_record(image: MetadataImage, entity: Entity, epoch: int) -> Any
 
 
 def _register_version(level: int) -> int:
-    """Return the version of RegisterBrokerRecord for a metadata version
-    (MetadataVersion.registerBrokerRecordVersion)."""
+    """Return the version of RegisterBrokerRecord at a metadata version (registerBrokerRecordVersion)."""
     if level >= CORDONED_SINCE:
         return 4
     if level >= DIRECTORIES_SINCE:

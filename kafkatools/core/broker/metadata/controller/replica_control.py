@@ -184,8 +184,7 @@ class ReplicaControl:
         return [*records, UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=epoch)]
 
     def take_directories_offline(self, broker_id: int, offline: Sequence[uuid.UUID]) -> list[Any]:
-        """Return the records that remove the replicas in failed directories from their ISRs
-        (handleDirectoriesOffline)."""
+        """Return the records that remove replicas in failed directories from their ISRs (handleDirectoriesOffline)."""
         log_dirs = self.image.brokers[broker_id].log_dirs
         failed = [each for each in log_dirs if each in offline]
         if not failed:

@@ -17,8 +17,7 @@ from kafkatools.core.broker.metadata.quorum.quorum_states import (
 
 
 def initial_state(raft: Member, stored: ElectionState) -> State:
-    """Return a member's state at the start. A former leader starts as Resigned: it may have lost records of its
-    epoch."""
+    """Return a member's state at the start. A former leader is Resigned: it may have lost records of its epoch."""
     epoch, leader_id, voted_id = stored
     fetch_deadline_ms = raft.now_ms + raft.settings.fetch_timeout_ms
     if leader_id is not None and leader_id not in raft.voters:
@@ -38,8 +37,7 @@ def initial_state(raft: Member, stored: ElectionState) -> State:
 
 
 def note_leader(raft: Member, epoch: int, leader_id: int | None) -> bool:
-    """Apply the epoch and leader of a message (maybeTransition). Returns False if they contradict this member's
-    state."""
+    """Apply a message's epoch and leader (maybeTransition). Returns False if they contradict this member's state."""
     state = raft.state
     if epoch < state.epoch:
         return True

@@ -98,8 +98,7 @@ class RaftListener(Protocol):
         """Replace all state by the snapshot's. The next `on_commit` starts at the snapshot's end offset."""
 
     def on_fault(self, error: Exception) -> None:
-        """Report a violation of the protocol, or a disk failure, after which `raft.failure` is set and the member
-        stops."""
+        """Report a protocol violation or a disk failure; the latter sets `raft.failure` and stops the member."""
 
 
 BURST = 1000

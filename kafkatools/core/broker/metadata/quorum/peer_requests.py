@@ -67,8 +67,7 @@ class PeerRequests:
         self._peers.clear()
 
     def send(self, node_id: int, api_key: int, fields: Callable[[], Fields], now_ms: int) -> int:
-        """Send a request, unless one is under way or its back-off lasts. Returns the end of the back-off in ms, else
-        NEVER."""
+        """Send a request unless one is under way or backed off. Returns the end of the back-off in ms, else NEVER."""
         peer = self._peers[node_id]
         if peer.pending is not None:
             return NEVER

@@ -122,8 +122,7 @@ class ReplicaProgress:
 
 @dataclass
 class Leader:
-    """The member appends records and tracks voters and observers. The record at `start_offset` is the epoch's
-    LeaderChange."""
+    """The member appends records and tracks replicas. The record at `start_offset` is the epoch's LeaderChange."""
 
     epoch: int
     leader_id: int

@@ -136,8 +136,7 @@ class Raft:
 
     # -- calls of the owner --------------------------------------------------------------------------------------------
     def start(self, now_ms: int) -> None:
-        """Load the snapshot and the stored election state, and take the first state. Raises KafkaStorageError,
-        CorruptRecord."""
+        """Load the snapshot and the election state, and enter a state. Raises KafkaStorageError, CorruptRecord."""
         self.now_ms = now_ms
         snapshot = self.log.load_snapshot()
         if snapshot is not None:
@@ -236,8 +235,7 @@ class Raft:
         return self._handle(raft_requests.fetch_snapshot, entity, now_ms)
 
     def handle_fetch(self, entity: Entity, now_ms: int, answer: Callable[[wire.Fields], None]) -> None:
-        """Handle a Fetch request; `answer` gets the response's fields, now or when there are records. Raises
-        `failure`."""
+        """Handle a Fetch request; `answer` gets the response's fields now or with later records. Raises `failure`."""
         self._handle(lambda raft, request: raft_requests.fetch(raft, request, answer), entity, now_ms)
 
     def _handle(self, handler: Callable[[Member, Any], _Result], entity: Entity, now_ms: int) -> _Result:
@@ -540,8 +538,7 @@ class Raft:
         self.listener.on_fault(error)
 
     def _fail(self, error: Exception) -> Exception:
-        """Note that the disk failed. Its content is uncertain, so this member decides and writes nothing more. Returns
-        `failure`."""
+        """Note a disk failure and return `failure`. The disk is uncertain, so this member writes nothing more."""
         if self.failure is not None:
             return self.failure
         self.failure = error if isinstance(error, KafkaError) else KafkaStorageError(str(error))

@@ -155,8 +155,7 @@ class RaftLog:
         return self.log.read(offset, max_bytes).read()
 
     def load_snapshot(self) -> Snapshot | None:
-        """Return the newest valid snapshot, after which `committed` continues; None without one. Raises
-        CorruptRecord."""
+        """Return the newest valid snapshot, where `committed` continues; None without one. Raises CorruptRecord."""
         snapshot = self.metadata_log.load_snapshot()
         self._transactions = Transactions()
         self._applied = SnapshotId(0, 0) if snapshot is None else snapshot.snapshot_id
@@ -176,8 +175,7 @@ class RaftLog:
         return self._transactions.pending is not None
 
     def maybe_snapshot(self, records: Callable[[], Iterable[Any]], now_ms: int) -> bool:
-        """Write a snapshot of the applied records if it is due, and delete old ones. Returns whether one was
-        written."""
+        """Write a snapshot of applied records if it is due and delete old ones. Returns whether one was written."""
         return self.metadata_log.maybe_snapshot(records, now_ms, self.wall_ms(), self.applied)
 
     def take_snapshot(self, records: Iterable[Any], now_ms: int) -> SnapshotId:

@@ -34,8 +34,7 @@ class Position(NamedTuple):
 
 
 def only_partition(topics: Any, name_field: str) -> Entity | None:
-    """Return the metadata partition of a message, by topic name or id; None if the message has another or more
-    partitions."""
+    """Return a message's metadata partition, by topic name or id; None for any other or for several partitions."""
     if len(topics) != 1 or len(topics[0].partitions) != 1:
         return None
     topic, partition = topics[0], topics[0].partitions[0]
@@ -86,8 +85,7 @@ def end_request(
 
 
 def fetch_request(cluster_id: str | None, replica_id: int, limits: tuple[int, int], partition: Fields) -> Fields:
-    """Build a Fetch request; `limits` is (max wait ms, max bytes), `partition` has epochs and offsets of the replica's
-    log."""
+    """Build a Fetch request; `limits` is (max wait ms, max bytes), `partition` has the replica's epochs and offsets."""
     max_wait_ms, max_bytes = limits
     asked = {"partition": 0, "partition_max_bytes": max_bytes, **partition}
     return {

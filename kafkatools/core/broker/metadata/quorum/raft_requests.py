@@ -145,8 +145,7 @@ def _heard_from_leader(raft: Member, entity: Entity) -> tuple[wire.Fields, Any |
 
 
 def _successor_wait_ms(raft: Member, partition: Entity) -> int:
-    """Return the election delay in ms: 0 for the first successor, longer for each further one
-    (endEpochElectionBackoff)."""
+    """Return the election delay in ms: 0 for the first successor, then growing (endEpochElectionBackoff)."""
     candidates = [each.candidate_id for each in partition.preferred_candidates]
     ids = candidates or list(getattr(partition, "preferred_successors", ()))
     place = ids.index(raft.node_id) if raft.node_id in ids else 0

@@ -37,8 +37,7 @@ class SoleVoter:
         self._store = store
 
     def start(self, replay: Callable[[Entity], None]) -> None:
-        """Replay every committed record, the snapshot's first, and begin a leader epoch. Raises KafkaStorageError,
-        CorruptRecord."""
+        """Replay the snapshot and all records, and begin a leader epoch. Raises KafkaStorageError, CorruptRecord."""
         log = self._log
         log.update_high_watermark(log.end_offset)
         offset = log.start_offset

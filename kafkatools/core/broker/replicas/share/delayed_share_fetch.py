@@ -34,7 +34,7 @@ class DelayedShareFetch(DelayedOperation):
         self._on_complete = on_complete
 
     def try_complete(self) -> bool:
-        """Complete if `min_bytes` can be acquired or a partition has an error. Returns whether the operation completed
+        """Complete if `min_bytes` can be acquired or a partition failed. Returns whether the operation completed
         now."""
         available = 0
         for key in self._keys:

@@ -71,8 +71,7 @@ class _Step(NamedTuple):
 
 
 class SharePartition:
-    """The share-group state of one partition. `write` persists an update of the state; it raises a KafkaError when that
-    fails."""
+    """The share-group state of one partition. `write` persists a state update and may raise a KafkaError."""
 
     def __init__(
         self, state: ShareState, leader_epoch: int, limits: Limits, write: Callable[[ShareUpdate], Kept]
@@ -104,8 +103,7 @@ class SharePartition:
         return self.next_new_offset
 
     def has_room(self) -> bool:
-        """Whether any offset can be acquired: an available one below the end offset, or a new one within the in-flight
-        limit."""
+        """Whether an available offset, or a new one within the limit of records in flight, can be acquired."""
         return self.next_fetch_offset() < self.next_new_offset or self._room() > 0
 
     def _room(self) -> int:

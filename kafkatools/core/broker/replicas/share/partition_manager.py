@@ -93,8 +93,7 @@ class SharePartitionManager:
         return self._partitions.get(key)
 
     def _opened(self, key: ShareKey, partition: Partition) -> SharePartition | None:
-        """Return the share partition, loading it if necessary. None while its coordinator is asked. Raises a
-        KafkaError."""
+        """Return the share partition, loaded if necessary; None while its coordinator loads it. Raises a KafkaError."""
         shared = self._partitions.get(key)
         if shared is not None:
             return shared
