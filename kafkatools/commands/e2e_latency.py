@@ -56,7 +56,7 @@ OPTIONS = (
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run kt e2e-latency. Raises UsageError for invalid acks, counts or sizes."""
+    """Run kt e2e-latency. Raises UsageError for invalid acks, counts or sizes, CommandError when a record is lost."""
     if args.is_positional:
         console.note(_DEPRECATED)
     if args.producer_acks not in _ACKS:

@@ -206,7 +206,10 @@ COMMAND = Command(
         _subcommand("upgrade", "Raise feature levels.", (_METADATA, _RELEASE, _FEATURE, _DRY_RUN), _update),
         _subcommand("downgrade", "Lower feature levels.", (_METADATA, _RELEASE, _FEATURE, _UNSAFE, _DRY_RUN), _update),
         _subcommand(
-            "disable", "Disable features (level 0).", (_FEATURE._replace(value="NAME"), _UNSAFE, _DRY_RUN), _update
+            "disable",
+            "Disable features (level 0).",
+            (_FEATURE._replace(value="NAME", about="Feature to disable, such as share.version."), _UNSAFE, _DRY_RUN),
+            _update,
         ),
         _subcommand(
             "version-mapping", "Show the feature levels of a release of Apache Kafka.", (_RELEASE,), _version_mapping

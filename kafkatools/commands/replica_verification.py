@@ -29,7 +29,10 @@ def run(console: Console, args: Args) -> ExitStatus:
     from kafkatools.core.admin.offsets import EARLIEST
     from kafkatools.tools.replicas.preparation import prepare
 
-    topics = _topic_filter(args.topics_include)
+    try:
+        topics = TopicFilter(args.topics_include)
+    except ValueError:
+        raise UsageError(f"{args.topics_include} is an invalid regex") from None
     given = args.bootstrap_server
     if given is not None and not all(_ADDRESS.fullmatch(one.strip()) for one in given.split(",")):
         raise UsageError("Please provide valid host:port like host1:9091,host2:9092")
@@ -44,13 +47,6 @@ def run(console: Console, args: Args) -> ExitStatus:
             max_wait_ms=args.max_wait_ms,
         )
         return _Run(console, args, verifier, unknown).until_the_end()
-
-
-def _topic_filter(regex: str) -> TopicFilter:
-    try:
-        return TopicFilter(regex)
-    except ValueError:
-        raise UsageError(f"{regex} is an invalid regex") from None
 
 
 class _Run:
@@ -228,7 +224,9 @@ COMMAND = Command(
             default=1000,
         ),
         Option("--report-interval-ms", "Time between two reports in ms.", value="MS", type=java_long, default=30000),
-        Option("--exit-at-end", "Exit at the end offsets that the partitions have at the start.", ours=True),
+        Option(
+            "--exit-at-end", "Exit when every partition reaches the end offset that it had at the start.", ours=True
+        ),
         command_config()._replace(ours=True),
     ),
     run=run,

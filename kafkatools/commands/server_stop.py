@@ -11,14 +11,16 @@ from kafkatools.options import Args, Command, Option
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
-    from kafkatools.sandbox.messages import RunInfo
 
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Send SIGTERM to the running brokers. Does not wait, like Kafka's script. Raises CommandError if none runs."""
-    servers = _running(os.path.join(console.home, "servers"))
-    if args.given("node-id"):
-        servers = [server for server in servers if server["node_id"] == args.node_id]
+    from kafkatools.sandbox.run_files import read_run_file
+
+    folder = os.path.join(console.home, "servers")
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    found = (read_run_file(os.path.join(folder, name)) for name in names)
+    servers = [server for server in found if server is not None and args.node_id in (None, server["node_id"])]
     if not servers:
         raise CommandError("No kafka server to stop")
     for server in servers:
@@ -26,14 +28,6 @@ def run(console: Console, args: Args) -> ExitStatus:
         if args.json:
             console.print_json(server)
     return ExitStatus.OK
-
-
-def _running(folder: str) -> list[RunInfo]:
-    from kafkatools.sandbox.run_files import read_run_file
-
-    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-    found = [read_run_file(os.path.join(folder, name)) for name in names]
-    return [server for server in found if server is not None]
 
 
 COMMAND = Command(

@@ -279,7 +279,7 @@ COMMAND = Command(
     subcommands=(
         _subcommand(
             "list",
-            "List transactional ids.",
+            "List transactional ids with their coordinators and states.",
             (
                 Option(
                     "--duration-filter",

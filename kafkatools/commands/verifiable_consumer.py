@@ -56,7 +56,7 @@ OPTIONS = (
     ),
     Option("--assignment-strategy", "Assignor class, with the classic protocol.", value="CLASS", default=_RANGE),
     Option("--consumer.config", "Older name of --command-config.", value="FILE", replacement="--command-config"),
-    command_config("Properties file with settings of the consumer; what an option says wins."),
+    command_config("Properties file with settings of the consumer; options override it."),
 )
 
 

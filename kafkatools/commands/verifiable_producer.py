@@ -40,10 +40,10 @@ OPTIONS = (
         choices=("0", "1", "-1"),
     ),
     Option("--producer.config", "Older name of --command-config.", value="FILE", replacement="--command-config"),
-    command_config("Properties file with settings of the producer; what an option says wins."),
+    command_config("Properties file with settings of the producer; options override it."),
     Option(
         "--message-create-time",
-        "Timestamp of the first record in ms. Later records add the time that has passed since.",
+        "Timestamp of the first record in ms; later records add the elapsed time. -1: the current time.",
         value="MS",
         type=java_long,
         default=-1,

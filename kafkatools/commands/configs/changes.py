@@ -86,7 +86,7 @@ def carry_out(
 
 
 def show(console: Console, args: Args, plans: Iterable[Plan]) -> None:
-    """Print each setting that would change, with --json one row per entity."""
+    """Print each setting that the plans would change, with --json one row per entity."""
     shown = 0
     for plan in plans:
         shown += len(plan.differences)

@@ -30,7 +30,7 @@ from kafkatools.tools.configs.entities import Entities, entity_words, own_source
 
 
 def describe(console: Console, args: Args, admin: AdminClient, entities: Entities) -> ExitStatus:
-    """Print the settings of the entities. Returns FAILED when one does not exist or cannot be described."""
+    """Print the settings of entities. Returns FAILED when an entity does not exist or cannot be described."""
     if entities.kind in (kinds.USERS, kinds.CLIENTS, kinds.IPS):
         _describe_quotas(console, args, admin, entities)
         if kinds.CLIENTS not in entities.types and kinds.IPS not in entities.types and "" not in entities.names:

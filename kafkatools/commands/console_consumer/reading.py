@@ -176,9 +176,11 @@ class ConsoleConsumer:
             return 0
         done = self._formatter.write(out, due, self._on_error)
         self._count += done
-        if not self._has_failed():
+        error = self._error
+        if error is None:
             return done
-        self._name_failed(due, done - 1)
+        where = f"{due.topic}-{due.partition} offset {due.columns.offsets[done - 1]}"
+        self._error = type(error)(f"{error} ({where})")
         return done - 1
 
     def _has_failed(self) -> bool:
@@ -203,11 +205,6 @@ class ConsoleConsumer:
                 consumer.seek(part, offset)
                 consumer.pause([part])
                 del self._unprinted[part]
-
-    def _name_failed(self, fetched: FetchedColumns, index: int) -> None:
-        """Add topic-partition and offset of the failed record to the error that ends the run."""
-        where = f"{fetched.topic}-{fetched.partition} offset {fetched.columns.offsets[index]}"
-        self._error = type(self._error)(f"{self._error} ({where})") if self._error is not None else None
 
     def _within_limits(self, fetched: FetchedColumns) -> FetchedColumns | None:
         """Cut fetched records at the partition's end offset and at --max-messages; None when none are left."""

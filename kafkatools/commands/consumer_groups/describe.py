@@ -37,6 +37,7 @@ def prepare_describe(args: Args) -> Callable[[Session], ExitStatus]:
 def _describe_members_or_state(session: Session) -> ExitStatus:
     names, is_complete = chosen_groups(session, "")
     descriptions = describe_groups(session.admin, names)
+    table = members_table if session.args.members else state_table
     status = ExitStatus.OK if is_complete else ExitStatus.FAILED
     for name in sorted(descriptions):
         description = descriptions[name]
@@ -46,15 +47,10 @@ def _describe_members_or_state(session: Session) -> ExitStatus:
         elif session.args.json:
             session.print_json(_members_or_state_json(session.args, description))
         else:
-            _show_members_or_state(session, description)
+            say_state(session, description)
+            for line in table(description, verbose=session.args.verbose):
+                session.console.print(line)
     return status
-
-
-def _show_members_or_state(session: Session, description: GroupDescription) -> None:
-    table = members_table if session.args.members else state_table
-    say_state(session, description)
-    for line in table(description, verbose=session.args.verbose):
-        session.console.print(line)
 
 
 def _members_or_state_json(args: Args, description: GroupDescription) -> dict[str, object]:

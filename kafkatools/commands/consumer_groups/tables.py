@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from kafkatools.core.admin.groups import GroupDescription, MemberDescription
 from kafkatools.core.topic_partition import numbers_by_topic
 from kafkatools.tools.groups.times import duration_text
-from kafkatools.tools.groups.view import GroupView, PartitionRow
+from kafkatools.tools.groups.view import GroupView
 
 MISSING = "-"
 _COLUMN = 15
@@ -47,15 +47,11 @@ def offsets_table(view: GroupView, *, verbose: bool, extra: Sequence[str] = ()) 
         member = row.member
         who = (MISSING, MISSING, MISSING) if member is None else (member.member_id, member.host, member.client_id)
         epochs = (_shown(row.leader_epoch),) if verbose else ()
-        times = _times(row, extra)
+        lags_ms = {"LAG-TIME": row.lag_ms, "BEHIND-NEWEST": row.behind_newest_ms}
+        times = (duration_text(lags_ms[name]) for name in extra)
         yield line % (
             group, row.topic, row.partition, *epochs, _shown(row.offset), _shown(row.end), _shown(row.lag), *times, *who
         )  # fmt: skip
-
-
-def _times(row: PartitionRow, extra: Sequence[str]) -> tuple[str, ...]:
-    shown = {"LAG-TIME": row.lag_ms, "BEHIND-NEWEST": row.behind_newest_ms}
-    return tuple(duration_text(shown[name]) for name in extra)
 
 
 def assignment_text(partitions: Iterable[tuple[str, int]]) -> str:

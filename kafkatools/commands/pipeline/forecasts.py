@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _BATCHES = ("file", "position", "maxTimestamp")
 _RECORDS = ("key", "value", "topic", "partition", "offset", "headers", "transaction")
 _MAX_LONG = (1 << 63) - 1
+_DEFAULT = "Default: the topic's setting at --bootstrap-server, else Kafka's default."
 
 
 def run_retention(console: Console, args: Args) -> ExitStatus:
@@ -124,20 +125,11 @@ def _number(args: Args, option: str, topic: Mapping[str, str], setting: str, def
 
 RETENTION = Command(
     "retention-forecast",
-    "Predict which retention rule deletes each segment, and when. Settings come from the options or "
-    "from the topics at --bootstrap-server.",
+    "Predict which retention rule deletes each segment, and when.",
     options=(
+        Option("--retention-ms", f"Value of retention.ms; -1: no limit. {_DEFAULT}", value="MS", type=java_long),
         Option(
-            "--retention-ms",
-            "Value of retention.ms; -1: no limit. Default: the topic's setting.",
-            value="MS",
-            type=java_long,
-        ),
-        Option(
-            "--retention-bytes",
-            "Value of retention.bytes; -1: no limit. Default: the topic's setting.",
-            value="BYTES",
-            type=java_long,
+            "--retention-bytes", f"Value of retention.bytes; -1: no limit. {_DEFAULT}", value="BYTES", type=java_long
         ),
         *SOURCE_OPTIONS,
     ),
@@ -149,23 +141,9 @@ COMPACTION = Command(
     "compact-forecast",
     "Predict how much of each segment of compacted topics the cleaner would remove now.",
     options=(
-        Option(
-            "--min-cleanable-dirty-ratio",
-            "Value of min.cleanable.dirty.ratio. Default: the topic's setting.",
-            value="RATIO",
-        ),
-        Option(
-            "--min-compaction-lag-ms",
-            "Value of min.compaction.lag.ms. Default: the topic's setting.",
-            value="MS",
-            type=java_long,
-        ),
-        Option(
-            "--max-compaction-lag-ms",
-            "Value of max.compaction.lag.ms. Default: the topic's setting.",
-            value="MS",
-            type=java_long,
-        ),
+        Option("--min-cleanable-dirty-ratio", f"Value of min.cleanable.dirty.ratio. {_DEFAULT}", value="RATIO"),
+        Option("--min-compaction-lag-ms", f"Value of min.compaction.lag.ms. {_DEFAULT}", value="MS", type=java_long),
+        Option("--max-compaction-lag-ms", f"Value of max.compaction.lag.ms. {_DEFAULT}", value="MS", type=java_long),
         *SOURCE_OPTIONS,
     ),
     run=run_compaction,

@@ -27,7 +27,7 @@ from kafkatools.tools.reassignment.plan_file import Plan, plan_text, read_plan
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Cancel the moves of the plan file. Returns FAILED when one could not be cancelled. Raises CommandError."""
+    """Cancel the moves of a reassignment plan. Returns FAILED when one could not be cancelled. Raises CommandError."""
     plan = read_plan(args.reassignment_json_file)
     with session(console, args) as opened:
         if plan.log_dirs and opened.admin.through_controllers:

@@ -37,7 +37,7 @@ _EXISTING = (
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Start the moves of the plan file. Returns FAILED when a throttle or a move failed. Raises CommandError."""
+    """Start the moves of a reassignment plan. Returns FAILED when a throttle or a move failed. Raises CommandError."""
     plan = read_plan(args.reassignment_json_file)
     check_executable(plan)
     with session(console, args) as opened:

@@ -36,7 +36,7 @@ class _PlanOptions(NamedTuple):
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Compute, write and print a plan. Returns FAILED when partitions were left out. Raises UsageError,
+    """Compute, write and print a reassignment. Returns FAILED when partitions were left out. Raises UsageError,
     CommandError."""
     options = _checked_options(args)
     from kafkatools.tools.reassignment.cluster_state import ensure_nothing_moves, read_cluster

@@ -14,12 +14,12 @@ _BROKER_HEADERS = ("BROKER", "RACK", "REPLICAS", "LEADERS", "BYTES", "TO RECEIVE
 
 
 def plan_assignment(moves: Iterable[Move]) -> dict[str, object]:
-    """Return the replicas after the moves, as fields of a plan file."""
+    """Return the replicas after the moves, as fields of a reassignment file."""
     return plan_fields({(move.topic, move.partition): move.after for move in moves}, {})
 
 
 def current_assignment(moves: Iterable[Move]) -> dict[str, object]:
-    """Return the replicas before the moves, as fields of a plan file for the way back."""
+    """Return the replicas before the moves, as fields of a reassignment file for the way back."""
     return plan_fields({(move.topic, move.partition): move.before for move in moves}, {})
 
 
@@ -39,7 +39,7 @@ def bytes_text(count: float) -> str:
 
 
 def summary(plan: ReassignmentPlan) -> str:
-    """Return one line that counts the changed partitions, and the replicas and bytes to copy."""
+    """Return one line that counts the changed partitions of a plan, and the replicas and bytes to copy."""
     if not plan.moves:
         return "Nothing to move."
     reordered = sum(not move.added and not move.removed for move in plan.moves)

@@ -51,7 +51,8 @@ def positive_count(text: str) -> int:
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Execute what is left of the plan. Returns FAILED when a partition failed or time ran out. Raises UsageError."""
+    """Execute what is left of a reassignment and wait. Returns FAILED for a failed partition or a timeout. Raises
+    UsageError."""
     if args.max_throttle is not None and args.max_throttle < args.throttle:
         raise UsageError("--max-throttle is less than --throttle")
     settings = client_settings(args)

@@ -22,7 +22,7 @@ _BAR_WIDTH = 20
 
 @contextmanager
 def report(console: Console, as_json: bool) -> Iterator[Report]:
-    """Open the report for this console, and close it at the end of the context."""
+    """Open the progress report of a reassignment for this console; close it at the end of the context."""
     on_stderr = BarReport if console.is_error_terminal else LineReport
     made: Report = JsonReport(console) if as_json else on_stderr(console)
     try:
@@ -38,7 +38,7 @@ class Speed:
         self._seen: deque[tuple[int, int]] = deque()
 
     def note(self, now_ms: int, moved_bytes: int) -> float | None:
-        """Add the bytes moved so far. Returns the speed in bytes per second; None at the first call."""
+        """Add the total of bytes moved so far. Returns the speed in bytes per second; None at the first call."""
         self._seen.append((now_ms, moved_bytes))
         while now_ms - self._seen[0][0] > _RATE_MS:
             self._seen.popleft()
@@ -49,7 +49,7 @@ class Speed:
 
 
 def seconds_left(progress: Progress, speed: float | None) -> int | None:
-    """Return the seconds left at this speed; None without a speed."""
+    """Return the seconds until all bytes are moved at this speed in bytes per second; None without a speed."""
     if not speed:
         return None
     return round((progress.total_bytes - progress.moved_bytes) / speed)

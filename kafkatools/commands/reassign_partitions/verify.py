@@ -21,7 +21,10 @@ from kafkatools.tools.reassignment.plan_file import read_plan
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Print the state of each move of the plan. Returns FINDINGS if the plan is not complete."""
+    """Print the state of each move of a reassignment plan. Returns FINDINGS if the plan is not complete.
+
+    Removes the throttles when nothing is moving, unless --preserve-throttles.
+    """
     plan = read_plan(args.reassignment_json_file)
     with session(console, args) as opened:
         from kafkatools.core.admin.reassignments import active_reassignments

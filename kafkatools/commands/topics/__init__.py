@@ -56,7 +56,7 @@ OPTIONS = (
     Option("--exclude-internal", "With --list and --describe: leave out internal topics."),
     Option("--topics-with-overrides", "With --describe: only topics with settings of their own."),
     Option("--under-replicated-partitions", "With --describe: only under-replicated partitions."),
-    Option("--unavailable-partitions", "With --describe: only partitions without a leader."),
+    Option("--unavailable-partitions", "With --describe: only partitions without a live leader."),
     Option(
         "--under-min-isr-partitions",
         "With --describe: only partitions with fewer in-sync replicas than min.insync.replicas.",

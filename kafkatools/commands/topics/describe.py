@@ -25,7 +25,7 @@ MOVES_WITHIN_MS = 5000
 
 
 def describe(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
-    """Print the requested topics. Returns FAILED when something could not be described."""
+    """Print the topics of --topic or --topic-id. Returns FAILED when something could not be described."""
     from kafkatools.core.admin.configs import TOPIC, describe_configs
 
     topics = _described(args, admin)
