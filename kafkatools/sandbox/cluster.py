@@ -38,11 +38,11 @@ _MOST_PORT_TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """How to start a sandbox of several nodes. Port 0 means free ports; None the default ports, or free ones if one of
-    them is in use.
+    """How to start a sandbox of several nodes. Port 0: free ports; None: the default ports, or free ones if one is in
+    use.
 
-    `racks` are assigned to the nodes in turn. The nodes end with the process `parent`; with `remove_home` the last of
-    them then removes the home.
+    `racks` are assigned to the nodes in turn. The nodes end with the process `parent`; with `remove_home` the last one
+    removes the home.
     """
 
     nodes: int = 3
@@ -137,11 +137,9 @@ class SandboxCluster:
         return self._end(node_id, pid, signal.SIGTERM)
 
     def start_node(self, node_id: int) -> bool:
-        """Start a dead node, after formatting its directory if that was wiped. Raises SandboxError for a node that is
-        not dead or does not start.
+        """Start a dead node, formatted again if it was wiped. Raises SandboxError if it is not dead or does not start.
 
-        Returns whether the cluster has admitted the node, which takes a majority of the nodes, within
-        RESTART_TIMEOUT_MS.
+        Returns whether a majority of the nodes has admitted it to the cluster within RESTART_TIMEOUT_MS.
         """
         if self.node(node_id).state != DEAD:
             raise SandboxError(f"Node {node_id} is already running")

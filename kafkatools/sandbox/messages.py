@@ -42,8 +42,8 @@ class LayoutContent(TypedDict):
 class NodeRequest(TypedDict):
     """The request that starts a process of a sandbox.
 
-    A sandbox of one has `port`, `directory` and `settings`; a node of several has `layout`, `node` and `wait_for`, the
-    ids of the brokers to wait for.
+    A sandbox of one has `port`, `directory` and `settings`; a node of several has `layout`, `node` and `wait_for`
+    (ids).
     """
 
     run_file: str

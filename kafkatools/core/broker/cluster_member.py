@@ -320,8 +320,7 @@ class ClusterMember:
             self._home.schedule(limit_ms, lambda now_ms: self._ensure_told(failed))
 
     def _ensure_told(self, directory_id: uuid.UUID) -> None:
-        """Shut the node down if the controller still does not know of a failed log directory
-        (log.dir.failure.timeout.ms): the broker might lead partitions there."""
+        """Shut down if the controller does not know of a failed log directory in time (log.dir.failure.timeout.ms)."""
         broker = self.image.brokers.get(self.node_id)
         if broker is not None and directory_id in broker.log_dirs:
             shown = uuid_text(directory_id)
@@ -393,8 +392,7 @@ class ClusterMember:
 
 
 class _Farewell:
-    """The shutdown of a node whose disk failed (KafkaStorageError), so that other brokers take over its leaderships at
-    once.
+    """The shutdown of a node whose disk failed, so that other brokers take over its leaderships at once.
 
     Its clients are disconnected first, as if the process had ended. Then the quorum elects another leader, whose
     controller fences the broker without waiting for its session. Apache Kafka's node just halts, and its partitions

@@ -1,5 +1,4 @@
-"""The interfaces between a node and its membership: `SoleMember` for a node alone, `ClusterMember` in a cluster of
-several."""
+"""The interfaces between a node and its membership: `SoleMember` for a node alone, otherwise `ClusterMember`."""
 
 from __future__ import annotations
 

@@ -589,6 +589,6 @@ if TYPE_CHECKING:
         contexts.ChangeContext,
         contexts.QuorumContext,
     ]:
-        """Make the type checker verify that a node satisfies the protocols of all handlers and of forwarding, and
-        `Refusing` those of changes. Handlers are found by name, so nothing else does."""
+        """Let the type checker verify that a node fits all handlers, which are found by name, and `Refusing` those of
+        changes."""
         return node, node, node, node, node, node, node, node, node, node, node, node, node, refusing, refusing

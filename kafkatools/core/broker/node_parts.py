@@ -56,8 +56,7 @@ class HasRaft(Protocol):
 
 
 class HasController(HasRaft, Protocol):
-    """A node with a controller, which is active while the node leads the quorum, and the responses that wait for a
-    commit."""
+    """A node with a controller, active while the node leads the quorum, and the responses that wait for a commit."""
 
     @property
     def controller(self) -> Controller: ...

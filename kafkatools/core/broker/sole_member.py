@@ -1,7 +1,6 @@
 """The membership of a node alone: a quorum of one voter, whose controller the node calls directly.
 
-Rules: metadata records are committed and applied at once. When `start` returns, the node is in its cluster; there is
-nothing to hand over at the end.
+Rules: metadata records are committed and applied at once; at its end the node has nothing to hand over.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ from typing import Any
 
 from kafkatools.core.broker.apis.contexts import GroupContext
 from kafkatools.core.broker.apis.groups import (
-    Description,
     client_of,
     describe_each,
     ensure_may_see,
@@ -116,7 +115,7 @@ def handle_consumer_group_describe(node: GroupContext, request: Request) -> Resp
     return describe_each(node, request, entity, entity.group_ids, _answer)
 
 
-def _answer(node: GroupContext, request: Request, group_id: str) -> Description:
+def _answer(node: GroupContext, request: Request, group_id: str) -> Fields:
     try:
         ensure_enabled(node)
         node.authorize_or_raise(request, DESCRIBE, GROUP, group_id)
@@ -127,7 +126,7 @@ def _answer(node: GroupContext, request: Request, group_id: str) -> Description:
         return refusal(group_id, error.code)
 
 
-def _describe(node: GroupContext, request: Request, group_id: str) -> Description:
+def _describe(node: GroupContext, request: Request, group_id: str) -> Fields:
     if not group_id:
         raise InvalidGroupId()
     node.groups.ensure_active(group_id)

@@ -1,5 +1,4 @@
-"""Handlers of the active controller for requests of brokers and controllers: BrokerRegistration, BrokerHeartbeat,
-ControllerRegistration, AlterPartition, AllocateProducerIds, AssignReplicasToDirs. All need CLUSTER_ACTION."""
+"""Handlers of the active controller for requests of brokers and other controllers. All need CLUSTER_ACTION."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ The response to a change is sent when all records that the controller had writte
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from struct import Struct
 from typing import Any, Protocol
 
@@ -24,12 +25,40 @@ class EnvelopeContext(ControllerMember, Authorizes, Protocol):
 
 
 def handle_envelope(node: EnvelopeContext, request: Request) -> Response:
-    """Answer Envelope with the response to the forwarded request.
+    """Answer Envelope with the response to the forwarded request; DELAYED until its records are committed.
 
     The error NOT_CONTROLLER means that nothing was changed, REQUEST_TIMED_OUT that the outcome is unknown. Raises
     ClusterAuthorizationFailed, and InvalidRequest for a request that is malformed or not forwarded.
     """
-    return _Envelope(node, request).begin()
+    import ipaddress
+
+    entity = request.decode()
+    ensure_permitted(node, request)
+    later = Deferred(request)
+
+    def finish(response: Response) -> None:
+        if response is not DELAYED:
+            data = b"".join(bytes(part) for part in response if not hasattr(part, "position"))
+            later.respond({"response_data": data[4:]})
+
+    def fail(code: int) -> None:
+        later.respond({"error_code": code})
+
+    try:
+        client_host = str(ipaddress.ip_address(bytes(entity.client_host_address)))
+        connection: Any = _EnvelopeConnection(request, client_host, finish)
+        inner = _forwarded_request(connection, bytes(entity.request_data))
+    except (ValueError, DecodeError, KeyError) as error:
+        raise InvalidRequest() from error
+    api = BROKER_APIS[inner.api_key]
+    work = partial(api.load(), node, inner)
+    refuse = partial(fail, NotController.code)  # another controller may execute the request
+    give_up = refuse if api.answered_by is AnsweredBy.FORWARDED_READ else partial(fail, RequestTimedOut.code)
+    try:
+        run_on_controller(node, inner.api_key, work, finish, refuse, give_up)
+    except CloseConnection as error:
+        raise InvalidRequest() from error
+    return later.result()
 
 
 class _EnvelopeConnection:
@@ -48,58 +77,17 @@ class _EnvelopeConnection:
         """Do nothing: the client is connected to the node that forwarded the request."""
 
 
-class _Envelope:
-    def __init__(self, node: EnvelopeContext, request: Request) -> None:
-        self._node = node
-        self._request = request
-        self._later = Deferred(request)
-
-    def begin(self) -> Response:
-        """Execute the forwarded request; returns the response, or DELAYED until its records are committed. Raises
-        ClusterAuthorizationFailed or InvalidRequest."""
-        import ipaddress
-
-        entity = self._request.decode()
-        ensure_permitted(self._node, self._request)
-        try:
-            host = str(ipaddress.ip_address(bytes(entity.client_host_address)))
-            inner = self._inner(bytes(entity.request_data), host)
-        except (ValueError, DecodeError, KeyError) as error:
-            raise InvalidRequest() from error
-        node, api = self._node, BROKER_APIS[inner.api_key]
-        handler = api.load()
-        try:
-            give_up = self._refuse if api.answered_by is AnsweredBy.FORWARDED_READ else self._give_up
-            run_on_controller(node, inner.api_key, lambda: handler(node, inner), self._finish, self._refuse, give_up)
-        except CloseConnection as error:
-            raise InvalidRequest() from error
-        return self._later.result()
-
-    def _inner(self, data: bytes, client_host: str) -> Request:
-        frame = memoryview(bytearray(data))
-        if len(frame) < _HEADER.size:
-            raise DecodeError("a request without a header")
-        key, version, correlation_id = _HEADER.unpack_from(frame)
-        api = BROKER_APIS[key]
-        if api.answered_by not in FORWARDED or not api.lowest <= version <= api.highest:
-            raise DecodeError(f"{api.name} v{version} is not forwarded")
-        connection: Any = _EnvelopeConnection(self._request, client_host, self._finish)
-        inner = Request(connection, frame, (key, version, correlation_id))
-        header = decode_request_header(frame)
-        inner.client_id, inner.body_offset = header.client_id, header.body_offset
-        inner.is_flexible = version >= api.flexible_since
-        return inner
-
-    def _finish(self, response: Response) -> None:
-        if response is DELAYED:
-            return
-        data = b"".join(bytes(part) for part in response if not hasattr(part, "position"))
-        self._later.respond({"response_data": data[4:]})
-
-    def _refuse(self) -> None:
-        """Respond NOT_CONTROLLER: nothing was changed, so another controller may execute the request."""
-        self._later.respond({"error_code": NotController.code})
-
-    def _give_up(self) -> None:
-        """Respond REQUEST_TIMED_OUT: whether the change was made is unknown."""
-        self._later.respond({"error_code": RequestTimedOut.code})
+def _forwarded_request(connection: Any, data: bytes) -> Request:
+    """Decode the header of a forwarded request. Raises DecodeError, or KeyError for an unknown API."""
+    frame = memoryview(bytearray(data))
+    if len(frame) < _HEADER.size:
+        raise DecodeError("a request without a header")
+    key, version, correlation_id = _HEADER.unpack_from(frame)
+    api = BROKER_APIS[key]
+    if api.answered_by not in FORWARDED or not api.lowest <= version <= api.highest:
+        raise DecodeError(f"{api.name} v{version} is not forwarded")
+    request = Request(connection, frame, (key, version, correlation_id))
+    header = decode_request_header(frame)
+    request.client_id, request.body_offset = header.client_id, header.body_offset
+    request.is_flexible = version >= api.flexible_since
+    return request

@@ -1,12 +1,12 @@
-"""Handlers for groups of every type: ListGroups, DescribeGroups, DeleteGroups; and functions that the handlers of
-classic, consumer and share groups share."""
+"""Handlers for groups of every type: ListGroups, DescribeGroups, DeleteGroups; and what the handlers of groups
+share."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kafkatools.core.broker.apis.contexts import GroupContext
 from kafkatools.core.broker.coordinators.groups.classic.group import Group
@@ -24,7 +24,6 @@ from kafkatools.core.protocol.slices import paced
 
 # DescribeGroups
 FIRST_VERSION_OF_NOT_FOUND = 6
-Description = dict[str, Any]
 Refuse = Callable[[int], Fields]
 HIDDEN = "The group has described topic(s) that the client is not authorized to describe."
 
@@ -143,7 +142,7 @@ def describe_each(
     request: Request,
     entity: Entity,
     group_ids: Iterable[str],
-    describe: Callable[[C, Request, str], Description],
+    describe: Callable[[C, Request, str], Fields],
 ) -> Response:
     """Respond with `describe(node, request, group_id)` for each distinct group, and its authorized operations if
     requested."""
@@ -162,12 +161,12 @@ def ensure_may_see(node: GroupContext, request: Request, topics: Iterable[str]) 
         raise TopicAuthorizationFailed(HIDDEN)
 
 
-def refusal(group_id: str, error_code: int, message: str | None = None) -> Description:
+def refusal(group_id: str, error_code: int, message: str | None = None) -> Fields:
     """The fields of a group that could not be described."""
     return {"error_code": error_code, "error_message": message, "group_id": group_id}
 
 
-def topics_of(topics: GroupTopics, assignment: Mapping[uuid.UUID, Collection[int]]) -> Description:
+def topics_of(topics: GroupTopics, assignment: Mapping[uuid.UUID, Collection[int]]) -> Fields:
     """The field with a member's assignment: topic id, topic name and partitions. Deleted topics are left out."""
     return {
         "topic_partitions": [

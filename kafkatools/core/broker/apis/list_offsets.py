@@ -76,8 +76,7 @@ def _listed_offset(node: ReplicaContext, request: Request, topic: str, requested
 
 
 def handle_offset_for_leader_epoch(node: ReplicaContext, request: Request) -> Response:
-    """Answer OffsetForLeaderEpoch: the end offset of a leader epoch in each partition, for clients (KIP-320) and
-    followers (KIP-101) that check for truncation."""
+    """Answer OffsetForLeaderEpoch: the end offset of a leader epoch, to check for truncation (KIP-320, KIP-101)."""
     entity = request.decode()
     topics = [
         {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kafkatools.core.broker.apis.contexts import MetadataContext
@@ -144,15 +144,17 @@ def auto_create(node: MetadataContext, name: str) -> int:
     return UnknownTopicOrPartition.code
 
 
-def topic_fields(topic: TopicState, alive: AliveBrokers, version: int) -> Fields:
-    """The fields of a topic for the newest version of a Metadata response."""
+def topic_fields(topic: TopicState, alive: AliveBrokers, version: int, indexes: Iterable[int] | None = None) -> Fields:
+    """The fields of a topic for the newest version of a Metadata response, with these partitions or all."""
+    partitions = topic.partitions
     return {
         "error_code": NONE,
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
         "partitions": [
-            partition_fields(index, partition, alive, version) for index, partition in sorted(topic.partitions.items())
+            partition_fields(index, partitions[index], alive, version)
+            for index in (sorted(partitions) if indexes is None else indexes)
         ],
     }
 
@@ -215,14 +217,5 @@ def _topic(node: MetadataContext, name: str, first: int, limit: int, alive: Aliv
     indexes = sorted(topic.partitions)
     if first:
         indexes = [index for index in indexes if index >= first]
-    fields = {
-        "error_code": NONE,
-        "name": name,
-        "topic_id": topic.topic_id,
-        "is_internal": topic.is_internal,
-        "partitions": [
-            partition_fields(index, topic.partitions[index], alive, ApiKey.METADATA.last_version)
-            for index in indexes[:limit]
-        ],
-    }
+    fields = topic_fields(topic, alive, ApiKey.METADATA.last_version, indexes[:limit])
     return fields, indexes[limit] if len(indexes) > limit else None

@@ -285,8 +285,7 @@ def _nothing(index: int, error_code: int = 0) -> PartitionRow:
 
 
 def handle_offset_delete(node: GroupContext, request: Request) -> Response:
-    """Answer OffsetDelete: delete a group's offsets of topics that it is not subscribed to, one error code per
-    partition (KIP-496). A missing offset counts as deleted."""
+    """Answer OffsetDelete: delete a group's offsets of topics that it is not subscribed to (KIP-496)."""
     entity = request.decode()
     try:
         node.authorize_or_raise(request, DELETE, GROUP, entity.group_id)

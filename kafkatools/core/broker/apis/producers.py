@@ -78,8 +78,7 @@ def _current_identity(entity: Entity) -> ProducerIdentity | None:
 
 
 def handle_describe_producers(node: TransactionContext, request: Request) -> Response:
-    """Answer DescribeProducers: the producers that a replica remembers, with their open transactions. Followers answer
-    too, because tools compare the replicas."""
+    """Answer DescribeProducers: the producers that this replica, leader or not, remembers, and their transactions."""
     entity = request.decode()
     topics = [
         {

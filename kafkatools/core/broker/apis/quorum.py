@@ -1,5 +1,4 @@
-"""Handlers for the metadata quorum: Fetch of the metadata log, Vote, BeginQuorumEpoch, EndQuorumEpoch, FetchSnapshot,
-DescribeQuorum.
+"""Handlers for the metadata quorum: Fetch, FetchSnapshot, Vote, BeginQuorumEpoch, EndQuorumEpoch, DescribeQuorum.
 
 Not done: directory ids of voters and replicas, which newer versions have; the voters are static.
 """

@@ -60,8 +60,8 @@ def _reassigned(index: int, error: KafkaError | None) -> Fields:
 
 
 def handle_list_partition_reassignments(node: ChangeContext, request: Request) -> Response:
-    """Answer ListPartitionReassignments: the replicas of partitions with a reassignment in progress, of the named
-    topics or of all. Raises ClusterAuthorizationFailed."""
+    """Answer ListPartitionReassignments: the replicas of partitions that are reassigned. Raises
+    ClusterAuthorizationFailed."""
     entity = request.decode()
     requested = None
     if entity.topics is not None:
@@ -83,8 +83,10 @@ def handle_list_partition_reassignments(node: ChangeContext, request: Request) -
 
 
 def handle_elect_leaders(node: ChangeContext, request: Request) -> Response:
-    """Answer ElectLeaders: preferred or unclean elections, one result per partition. A request for all partitions
-    leaves out those that need no election, as in Kafka."""
+    """Answer ElectLeaders: preferred or unclean elections, one result per partition.
+
+    A request for all partitions leaves out those that need no election, as in Kafka.
+    """
     entity = request.decode()
     requested = None
     if entity.topic_partitions is not None:

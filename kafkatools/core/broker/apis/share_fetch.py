@@ -143,10 +143,8 @@ def _refused(node: ShareContext, request: Request, keys: Sequence[ShareKey]) -> 
     refused = {}
     for key in keys:
         name = node.replicas.topic_name(key.topic_id)
-        if name is None:
-            refused[key] = ShareFetched(error_code=UnknownTopicId.code, error_message=str(UnknownTopicId()))
-        elif not node.authorize(request, READ, TOPIC, name):
-            error = TopicAuthorizationFailed()
+        if name is None or not node.authorize(request, READ, TOPIC, name):
+            error = UnknownTopicId() if name is None else TopicAuthorizationFailed()
             refused[key] = ShareFetched(error_code=error.code, error_message=str(error))
     return refused
 

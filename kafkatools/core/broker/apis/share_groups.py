@@ -5,7 +5,6 @@ from __future__ import annotations
 from kafkatools.core.broker.apis.consumer_groups import ensure_may_subscribe, heartbeat_refusal, message_of
 from kafkatools.core.broker.apis.contexts import ShareContext
 from kafkatools.core.broker.apis.groups import (
-    Description,
     client_of,
     describe_each,
     ensure_may_see,
@@ -62,7 +61,7 @@ def handle_share_group_describe(node: ShareContext, request: Request) -> Respons
     return describe_each(node, request, entity, entity.group_ids, _answer)
 
 
-def _answer(node: ShareContext, request: Request, group_id: str) -> Description:
+def _answer(node: ShareContext, request: Request, group_id: str) -> Fields:
     try:
         ensure_enabled(node)
         node.authorize_or_raise(request, DESCRIBE, GROUP, group_id)
@@ -75,7 +74,7 @@ def _answer(node: ShareContext, request: Request, group_id: str) -> Description:
         return refusal(group_id, error.code, None if is_plain else str(error))
 
 
-def _describe(node: ShareContext, request: Request, group_id: str) -> Description:
+def _describe(node: ShareContext, request: Request, group_id: str) -> Fields:
     group = node.groups.share.find(group_id)
     ensure_may_see(node, request, group.topics_of(group.members.values()))
     return {

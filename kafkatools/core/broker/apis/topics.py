@@ -178,8 +178,8 @@ def _permitted(
 
 
 def handle_create_partitions(node: ChangeContext, request: Request) -> Response:
-    """Answer CreatePartitions: add partitions to topics, with or without assigned replicas, one result per topic. Needs
-    ALTER on the topic. Not done: controller mutation quotas."""
+    """Answer CreatePartitions: add partitions to topics, one result per topic. Needs ALTER on the topic. Not done:
+    controller mutation quotas."""
     entity = request.decode()
     counts = Counter(topic.name for topic in entity.topics)
     results: dict[str, dict[str, Any]] = {}

@@ -44,8 +44,10 @@ Offsets = list[tuple[Place, CommittedOffset]]
 
 
 def handle_add_offsets_to_txn(node: TransactionContext, request: Request) -> Response:
-    """Answer AddOffsetsToTxn: add the partition of `__consumer_offsets` that holds a group to the transaction. Clients
-    of transaction version 2 do not send it: TxnOffsetCommit adds the partition."""
+    """Answer AddOffsetsToTxn: add the partition of `__consumer_offsets` that holds a group to the transaction.
+
+    Clients of transaction version 2 do not send it: TxnOffsetCommit adds the partition.
+    """
     entity = request.decode()
     response = Deferred(request)
 

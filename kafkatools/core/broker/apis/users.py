@@ -20,8 +20,8 @@ from kafkatools.core.protocol.entities import Fields
 
 
 def handle_describe_user_scram_credentials(node: ChangeContext, request: Request) -> Response:
-    """Answer DescribeUserScramCredentials: SCRAM mechanisms and iterations per user, never keys; without users, of all
-    users with credentials. Raises ClusterAuthorizationFailed."""
+    """Answer DescribeUserScramCredentials: mechanisms and iterations of users or all; raises
+    ClusterAuthorizationFailed."""
     entity = request.decode()
     ensure_permitted(node, request)
     users = None if entity.users is None else [each.name for each in entity.users]

@@ -34,8 +34,7 @@ class AliveBrokers:
         return [self._image.brokers[broker_id] for broker_id in sorted(self.addresses if with_fenced else self._ids)]
 
     def named_by(self, node_id: int) -> list[BrokerState]:
-        """The brokers for a Metadata response of a node: those that are not fenced, or the node itself when all are
-        fenced.
+        """The brokers for a node's Metadata response: those not fenced, or the node itself when all are fenced.
 
         After a response without brokers librdkafka forgets every address, and stays silent even when the brokers are
         back (rd_kafka_metadata_decommission_unavailable_brokers).

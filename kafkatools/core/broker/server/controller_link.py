@@ -115,8 +115,7 @@ class ControllerLink:
                     self._finish(call, Fate.ABANDONED)
 
     def note_leader(self, now_ms: int) -> None:
-        """Send all calls to a new leader of the quorum. A request of `send_once` that the old leader has waits
-        LAST_WORD_MS for its response."""
+        """Send all calls to a new leader; those of `send_once` that were sent wait LAST_WORD_MS for the old leader."""
         leader = self.leader()
         if leader is None or leader == self._asked:
             return

@@ -25,8 +25,8 @@ class Deferred:
         self.is_delayed = False  # whether the handler has returned without the response
 
     def complete(self, response: Response) -> None:
-        """Give the response to the client. Raises RuntimeError for a second response: the client would take it for the
-        response to its next request."""
+        """Give the response to the client. Raises RuntimeError for a second one, which would answer the next
+        request."""
         self._end()
         if self.is_delayed:
             self._request.complete(response)
@@ -45,8 +45,8 @@ class Deferred:
             self._request.resume(make)
 
     def close_connection(self, reason: CloseConnection) -> None:
-        """Close the client's connection instead of a response: raise `reason` if the handler still runs. Raises
-        RuntimeError for a second response."""
+        """Close the client's connection: raise `reason` while the handler runs. Raises RuntimeError after a
+        response."""
         self._end()
         if not self.is_delayed:
             raise reason

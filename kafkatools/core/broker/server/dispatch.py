@@ -1,7 +1,6 @@
 """Dispatch of request frames to their handlers (Kafka's KafkaApis.handle).
 
-An API or version that the listener does not serve (`apis.py`) closes the connection, as in Kafka. Only ApiVersions is
-answered in every version.
+An API or version that the listener does not serve closes the connection, as in Kafka; ApiVersions is always answered.
 """
 
 from __future__ import annotations

@@ -18,10 +18,10 @@ def open_listener(
     limits: ConnectionLimits,
     schedule: Callable[[int, Callable[[int], None]], object],
 ) -> Listener:
-    """Bind every listener of a node; `dispatcher_of` makes the request handler for a listener's name.
+    """Bind every listener of a node; `dispatcher_of` makes the request handler for a listener's name. Raises OSError.
 
     Controller listeners, and those of a node alone, accept connections at once; the others when the broker serves
-    clients. Raises OSError.
+    clients.
     """
     listener: Listener | None = None
     clients = [point.name for point in settings.broker_listeners if point.name != settings.inter_broker_listener]

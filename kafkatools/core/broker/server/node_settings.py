@@ -1,5 +1,4 @@
-"""A node's id, log directories and addresses from its server.properties (Kafka's KafkaConfig and SocketServerConfigs,
-4.3)."""
+"""A node's id, log directories and addresses from its server.properties (Kafka's KafkaConfig, SocketServerConfigs)."""
 
 from __future__ import annotations
 

@@ -62,8 +62,7 @@ class Shortcut(Protocol):
     """Handles the frames of a connection that repeat an earlier request, without decoding them."""
 
     def answer(self, frame: memoryview) -> bytes | None:
-        """The response to a frame, or OWED when `Connection.pay` gets it later. None, with nothing changed, when the
-        frame has to be dispatched."""
+        """The response to a frame; OWED if `Connection.pay` gets it later; None if the frame has to be dispatched."""
         ...
 
 
