@@ -72,7 +72,9 @@ def main(request: NodeRequest, clock: Clock) -> int:
     if watch.is_deserted:
         watch.take_others_along()
     elif wait_for is not None:
-        leave(node, watch)
+        node.begin_leaving()
+        while not (watch.is_hurried or node.has_left):
+            node.run_once(IDLE_CHECK_MS)
     status = _close(node)
     run_file.remove()
     watch.remove_what_is_left()
@@ -193,13 +195,6 @@ def _are_there(node: Node, broker_ids: list[int]) -> bool:
     """Whether this broker serves clients and all these brokers are registered and unfenced."""
     brokers = [node.image.brokers.get(broker_id) for broker_id in broker_ids]
     return node.is_ready and all(broker is not None and not broker.is_fenced for broker in brokers)
-
-
-def leave(node: Node, watch: Watch) -> None:
-    """Hand over the node's leaderships: of partitions, then of the quorum."""
-    node.begin_leaving()
-    while not (watch.is_hurried or node.has_left):
-        node.run_once(IDLE_CHECK_MS)
 
 
 _DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}

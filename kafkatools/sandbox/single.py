@@ -15,10 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkatools.sandbox.run_files import read_run_file
-from kafkatools.sandbox.spawn import DEFAULT_IDLE_MS as DEFAULT_IDLE_MS
-from kafkatools.sandbox.spawn import DEFAULT_PORT as DEFAULT_PORT
-from kafkatools.sandbox.spawn import HOST as HOST
-from kafkatools.sandbox.spawn import Child, folder, start_lock
+from kafkatools.sandbox.spawn import DEFAULT_IDLE_MS, Child, folder, start_lock
 from kafkatools.sandbox.spawn import SandboxError as SandboxError
 
 if TYPE_CHECKING:

@@ -45,24 +45,9 @@ class _Image(Rights, HasImage, Protocol):
     """A node's metadata image, and its authorizer."""
 
 
-class _ClusterId(Protocol):
-    @property
-    def cluster_id(self) -> str: ...
-
-
 class _Coordination(Protocol):
     @property
     def coordination(self) -> Coordination: ...
-
-
-class _FetchPurgatory(Protocol):
-    @property
-    def fetch_purgatory(self) -> Purgatory: ...
-
-
-class _ProducePurgatory(Protocol):
-    @property
-    def produce_purgatory(self) -> Purgatory: ...
 
 
 # -- metadata ----------------------------------------------------------------------------------------------------------
@@ -74,15 +59,19 @@ class ChangeContext(_Image, HasBrokerSettings, Protocol):
     def controller(self) -> Controller | RefusedChanges: ...
 
 
-class MetadataContext(_Image, HasConfig, HasBrokerSettings, _ClusterId, Protocol):
+class MetadataContext(_Image, HasConfig, HasBrokerSettings, Protocol):
     """The node for Metadata and DescribeTopicPartitions: image, settings, cluster id, automatic creation of topics."""
 
+    @property
+    def cluster_id(self) -> str: ...
     def create_topic_later(self, topic: NewTopic) -> TopicState | KafkaError | None: ...
 
 
-class ClusterContext(_Image, HasMetadataOffset, _ClusterId, _Coordination, Protocol):
+class ClusterContext(_Image, HasMetadataOffset, _Coordination, Protocol):
     """The node for ApiVersions, DescribeCluster and FindCoordinator: its address, the voters, the coordinators."""
 
+    @property
+    def cluster_id(self) -> str: ...
     @property
     def advertised_host(self) -> str: ...
     @property
@@ -124,18 +113,22 @@ class ReplicaContext(_Image, HasClock, Protocol):
     def note_failure(self, error: Exception) -> None: ...
 
 
-class ReadContext(ReplicaContext, _FetchPurgatory, Protocol):
+class ReadContext(ReplicaContext, Protocol):
     """The node for Fetch requests: fetch sessions, and the purgatory of requests that wait for records."""
 
+    @property
+    def fetch_purgatory(self) -> Purgatory: ...
     @property
     def fetch_max_bytes(self) -> int: ...
     @property
     def fetch_sessions(self) -> FetchSessionCache: ...
 
 
-class ProduceContext(ReplicaContext, HasConfig, _Coordination, _ProducePurgatory, Protocol):
+class ProduceContext(ReplicaContext, HasConfig, _Coordination, Protocol):
     """The node for Produce requests: client quotas, and the purgatory of requests that wait for followers."""
 
+    @property
+    def produce_purgatory(self) -> Purgatory: ...
     @property
     def quotas(self) -> Quotas: ...
 
@@ -150,16 +143,20 @@ class LogDirContext(ReplicaContext, Protocol):
 
 
 # -- coordinators ------------------------------------------------------------------------------------------------------
-class GroupContext(ReplicaContext, HasConfig, _Coordination, _ProducePurgatory, Protocol):
+class GroupContext(ReplicaContext, HasConfig, _Coordination, Protocol):
     """The node for requests of groups of all types, and for their committed offsets."""
 
+    @property
+    def produce_purgatory(self) -> Purgatory: ...
     @property
     def groups(self) -> GroupCoordinator: ...
 
 
-class ShareContext(GroupContext, _FetchPurgatory, Protocol):
+class ShareContext(GroupContext, Protocol):
     """The node for requests of share groups: acquired records, and the persisted state of share partitions."""
 
+    @property
+    def fetch_purgatory(self) -> Purgatory: ...
     @property
     def share_partitions(self) -> SharePartitionManager: ...
 

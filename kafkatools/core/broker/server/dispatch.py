@@ -82,14 +82,9 @@ class Dispatcher:
 
     def _resume(self, lane: Lane, api: Api, request: Request, work: Callable[[], Response]) -> None:
         """Execute `work` of a delayed request in the slow lane, unless the client has disconnected."""
-
-        def go_on() -> Response:
-            with pausing(request.pause):
-                return self._handle(api, lambda node, request: work(), request)
-
         if not request.connection.is_closed:
             request.connection.begin_slices()
-            lane.submit(request, go_on)
+            lane.submit(request, lambda: self._handle_with_pauses(api, lambda _node, _request: work(), request))
 
     def _handle(self, api: Api, handler: Handler, request: Request) -> Response:
         try:

@@ -115,15 +115,13 @@ class ClientQuotaManager:
             if len(self._limits) >= MAX_CLIENT_IDS:  # a client that invents client ids must not fill the memory
                 self._limits.clear()
                 self._rates.clear()
-            self._limits[client_id] = self._find(client_id)
+            self._limits[client_id] = None
+            for entity, tags in _candidates(USER_NAME, client_id):
+                bound = self._quotas.by_entity.get(entity, {}).get(self._key)
+                if bound is not None:
+                    self._limits[client_id] = bound, tags
+                    break
         return self._limits[client_id]
-
-    def _find(self, client_id: str) -> tuple[float, Tags] | None:
-        for entity, tags in _candidates(USER_NAME, client_id):
-            bound = self._quotas.by_entity.get(entity, {}).get(self._key)
-            if bound is not None:
-                return bound, tags
-        return None
 
 
 def _candidates(user: str, client_id: str) -> Sequence[tuple[Entity, Tags]]:
