@@ -165,8 +165,7 @@ class SandboxCluster:
         return self.start_node(node_id)
 
     def wipe(self, node_id: int) -> str:
-        """Remove the data of a dead node, like a replaced disk; returns the directory. Raises SandboxError if it
-        runs."""
+        """Remove the data of a dead node, like a replaced disk; returns its directory. Raises SandboxError."""
         if self.node(node_id).state != DEAD:
             raise SandboxError(f"Node {node_id} is running: stop it or kill it first")
         place = self.layout.place(node_id)

@@ -40,8 +40,7 @@ _LOCK_TRIES, _LOCK_PAUSE_MS = 25, 20
 
 
 def main(request: NodeRequest, clock: Clock) -> int:
-    """Run a node until it is stopped. Returns the exit status, 1 if it did not start, failed or did not stop
-    cleanly."""
+    """Run a node until it is stopped. Returns the exit status: 1 if it did not start, failed or stopped uncleanly."""
     os.umask(0o077)
     raise_descriptor_limit()
     run_file = _run_file(request["run_file"], clock)

@@ -55,8 +55,7 @@ MAX_WAIT_MS, LEAVING_WAIT_MS = 1 << 62, 20
 
 
 class ClusterMember:
-    """A node's part in a cluster of several: raft, registration, connections. `random` spreads the times of
-    elections."""
+    """A node's part in a cluster of several: raft, registration, connections. `random` spreads election times."""
 
     def __init__(self, home: Home, random: Random) -> None:
         self._home = home
@@ -259,8 +258,7 @@ class ClusterMember:
 
     @property
     def is_ready(self) -> bool:
-        """Whether this broker is unfenced and serves clients; for a controller only, whether the quorum has a
-        leader."""
+        """Whether this broker is unfenced and serves clients; on a controller only, whether there is a leader."""
         if self.lifecycle is None:
             return self.raft.leader_id is not None
         return self._serves_clients and self.lifecycle.state is State.RUNNING
@@ -298,8 +296,7 @@ class ClusterMember:
         return f"the controller did not respond{unreachable}"
 
     def create_topic(self, topic: NewTopic) -> TopicState | KafkaError | None:
-        """Create a topic through the active controller; returns it or the error, None while the request is under
-        way."""
+        """Create a topic through the active controller; returns it or the error, None while the request runs."""
         return self.topic_creation.create(topic)
 
     def maybe_snapshot(self) -> None:
@@ -334,8 +331,7 @@ class ClusterMember:
 
     # -- faults ----------------------------------------------------------------------------------------------------
     def note_stranger(self, node_id: int) -> None:
-        """Note a voter with another cluster id; when most voters have one, this node has the wrong id and shuts
-        down."""
+        """Note a voter with another cluster id; if most voters have one, this node has the wrong id and shuts down."""
         if node_id in self._strangers:
             return
         self._strangers.add(node_id)

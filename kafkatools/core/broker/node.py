@@ -143,10 +143,9 @@ class Node(Authorizing):
 
     # -- start -----------------------------------------------------------------------------------------------------
     def start(self, *, format_if_needed: bool = False) -> None:
-        """Lock the directories, read the metadata, recover the logs, listen. Raises KafkaStorageError, ConfigError,
-        OSError.
+        """Lock the directories, read the metadata, recover the logs, listen. A node alone then serves clients.
 
-        A node alone then serves clients; one of several does when `is_ready`.
+        A node of several serves clients when `is_ready`. Raises KafkaStorageError, ConfigError, OSError.
         """
         self._lock = NodeDirectories(self.files, self.settings)
         try:
@@ -289,8 +288,7 @@ class Node(Authorizing):
         return response
 
     def create_topic_later(self, topic: NewTopic) -> TopicState | KafkaError | None:
-        """Create a topic, its partitions in later turns; returns it or the error, None while the controller is
-        asked."""
+        """Create a topic, its partitions in later turns; returns it or the error, None while the controller works."""
         with self._changes.collect():
             return self.member.create_topic(topic)
 
@@ -334,8 +332,7 @@ class Node(Authorizing):
 
     @property
     def is_ready(self) -> bool:
-        """Whether this broker is unfenced and serves clients; for a controller only, whether the quorum has a
-        leader."""
+        """Whether this broker is unfenced and serves clients; on a controller only, whether the quorum has a leader."""
         return self.member.is_ready
 
     @property
@@ -441,8 +438,7 @@ class Node(Authorizing):
 
     # -- the crank -------------------------------------------------------------------------------------------------
     def run_once(self, max_wait_ms: int = MAX_POLL_MS) -> int:
-        """Run one turn: wait at most `max_wait_ms` for requests or timers and handle them; returns the number of
-        events."""
+        """Wait at most `max_wait_ms` for requests or timers and handle them; returns the number of socket events."""
         now_ms = self.clock.now_ms()
         max_wait_ms = min(max_wait_ms, self.member.longest_wait_ms)
         next_ms = self.timer.next_expiration_ms()

@@ -196,8 +196,7 @@ def _find_coordinator(node: ClusterContext, request: Request, kind: int, key: st
 
 
 def _endpoint(node: ClusterContext, request: Request, node_id: int) -> tuple[int, str, int]:
-    """The (id, host, port) of a broker on the client's listener. Raises CoordinatorNotAvailable if it is
-    unreachable."""
+    """The (id, host, port) of a broker on the client's listener. Raises CoordinatorNotAvailable without one."""
     if node_id == node.node_id and not node.coordination.is_clustered:
         return node_id, node.advertised_host, node.advertised_port
     broker = node.image.brokers.get(node_id)
@@ -220,10 +219,10 @@ def _ensure_share_key(key: str) -> None:
 
 
 def handle_unregister_broker(node: ChangeContext, request: Request) -> Response:
-    """Answer UnregisterBroker: remove a broker's registration. Raises ClusterAuthorizationFailed,
-    BrokerIdNotRegistered.
+    """Answer UnregisterBroker: remove a broker's registration.
 
     Unlike Apache Kafka it raises InvalidRequest for the only broker of a cluster, which would then serve nothing.
+    Raises ClusterAuthorizationFailed and BrokerIdNotRegistered.
     """
     broker_id = request.decode().broker_id
     ensure_permitted(node, request)

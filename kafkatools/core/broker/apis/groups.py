@@ -1,5 +1,4 @@
-"""Handlers for groups of every type: ListGroups, DescribeGroups, DeleteGroups; and what the handlers of groups
-share."""
+"""Handlers for groups of every type, ListGroups, DescribeGroups and DeleteGroups, and functions that they share."""
 
 from __future__ import annotations
 
@@ -144,8 +143,8 @@ def describe_each(
     group_ids: Iterable[str],
     describe: Callable[[C, Request, str], Fields],
 ) -> Response:
-    """Respond with `describe(node, request, group_id)` for each distinct group, and its authorized operations if
-    requested."""
+    """Respond with `describe(node, request, group_id)` of each distinct group, with authorized operations on
+    request."""
     groups = []
     for group_id in paced(dict.fromkeys(group_ids)):
         fields = describe(node, request, group_id)

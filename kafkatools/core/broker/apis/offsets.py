@@ -173,8 +173,7 @@ def _collect(
 
 
 def handle_offset_fetch(node: GroupContext, request: Request) -> Response:
-    """Answer OffsetFetch: the committed offsets of a group, or from version 8 on of several; topic ids from version 10
-    on.
+    """Answer OffsetFetch: the committed offsets of a group, from version 8 on of several, from 10 on by topic id.
 
     A partition without a committed offset has offset -1. From version 7 on a client may require stable offsets:
     UNSTABLE_OFFSET_COMMIT marks partitions that an open transaction commits. Such a response waits until all records of
@@ -222,8 +221,7 @@ class _Fetch:
         self._unstable = offsets.pending if is_stable and offsets.pending.has_group(group_id) else None
 
     def rows(self, wanted: Any, member_id: str | None, member_epoch: int) -> GroupRows:
-        """The group's part of the response for these topics, or all (None); with an error if the client may not read
-        it."""
+        """The group's part of the response for these topics, or all (None); with an error if it may not be read."""
         try:
             self._node.authorize_or_raise(self._request, DESCRIBE, GROUP, self._group_id)
             self._node.groups.ensure_may_fetch(self._group_id, member_id, member_epoch)

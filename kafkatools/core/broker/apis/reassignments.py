@@ -60,7 +60,7 @@ def _reassigned(index: int, error: KafkaError | None) -> Fields:
 
 
 def handle_list_partition_reassignments(node: ChangeContext, request: Request) -> Response:
-    """Answer ListPartitionReassignments: the replicas of partitions that are reassigned. Raises
+    """Answer ListPartitionReassignments: replicas of partitions under reassignment. Raises
     ClusterAuthorizationFailed."""
     entity = request.decode()
     requested = None

@@ -225,8 +225,7 @@ def _altered_topic(node: ShareContext, topic: Entity, refused: dict[tuple[str, i
 
 
 def handle_delete_share_group_offsets(node: ShareContext, request: Request) -> Response:
-    """Answer DeleteShareGroupOffsets: delete topics' offsets in an empty share group, one result per topic
-    (KIP-932)."""
+    """Answer DeleteShareGroupOffsets: delete topics' offsets in an empty share group, one result each (KIP-932)."""
     entity = request.decode()
     later = Deferred(request)
     try:

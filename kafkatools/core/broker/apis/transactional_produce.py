@@ -74,8 +74,7 @@ def handle(node: ProduceContext, request: Request, data: appends.ProduceData) ->
 
 
 def operation_of(version: int) -> Operation:
-    """Whether a version of Produce adds partitions to transactions or only verifies them
-    (AddPartitionsToTxnManager)."""
+    """Whether a version of Produce adds partitions to a transaction or verifies them (AddPartitionsToTxnManager)."""
     if version >= FIRST_VERSION_OF_ADDING:
         return Operation.ADD
     return Operation.VERIFY if version >= FIRST_VERSION_OF_ABORTABLE else Operation.VERIFY_OLD_CLIENT

@@ -20,7 +20,7 @@ from kafkatools.core.protocol.entities import Fields
 
 
 def handle_describe_user_scram_credentials(node: ChangeContext, request: Request) -> Response:
-    """Answer DescribeUserScramCredentials: mechanisms and iterations of users or all; raises
+    """Answer DescribeUserScramCredentials: SCRAM mechanisms and iterations of users. Raises
     ClusterAuthorizationFailed."""
     entity = request.decode()
     ensure_permitted(node, request)

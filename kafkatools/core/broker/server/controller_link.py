@@ -68,8 +68,7 @@ class ControllerLink:
     def send(
         self, api_key: int, fields: Mapping[str, Any], on_answer: OnAnswer, *, timeout_ms: int | None = None
     ) -> None:
-        """Send a request, again if need be; `on_answer` gets the response, once and later, or None after the
-        time-out."""
+        """Send a request, again if need be; `on_answer` gets the response later, or None after the time-out."""
         self._begin(self._call(api_key, fields, on_answer, timeout_ms))
 
     def send_once(

@@ -25,8 +25,7 @@ class Deferred:
         self.is_delayed = False  # whether the handler has returned without the response
 
     def complete(self, response: Response) -> None:
-        """Give the response to the client. Raises RuntimeError for a second one, which would answer the next
-        request."""
+        """Give the response to the client. Raises RuntimeError for a second one: it would answer the next request."""
         self._end()
         if self.is_delayed:
             self._request.complete(response)
@@ -45,8 +44,7 @@ class Deferred:
             self._request.resume(make)
 
     def close_connection(self, reason: CloseConnection) -> None:
-        """Close the client's connection: raise `reason` while the handler runs. Raises RuntimeError after a
-        response."""
+        """Close the client's connection; raises `reason` while the handler runs, RuntimeError after a response."""
         self._end()
         if not self.is_delayed:
             raise reason

@@ -96,7 +96,7 @@ class _FullCollections:
         self._every = 0
 
     def put_off(self) -> None:
-        """Put full collections off until each call has been followed by an `allow`."""
+        """Put full collections off until each `put_off` was followed by an `allow`."""
         with self._lock:
             self._holders += 1
             if self._holders == 1:
