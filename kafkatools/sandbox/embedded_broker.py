@@ -2,7 +2,7 @@
 
 Rules: it listens on loopback, by default on a free port with a temporary directory. Its process checks once a second
 whether the program that started it is still there. When the program has ended, even by kill -9, the process ends and
-removes the directory.
+removes the temporary directory.
 """
 
 from __future__ import annotations

@@ -148,8 +148,8 @@ def _failed_later(
     """Put the error of a failed replication, if any, into a partition's result."""
     topic_id = topic.topic_id
     if topic_id is None:
-        known = node.image.topics.get(topic.name or "")
-        topic_id = None if known is None else known.topic_id
+        image = node.image.topics.get(topic.name or "")
+        topic_id = None if image is None else image.topic_id
     code = NONE if topic_id is None else failed.get((topic_id, result.partition), NONE)
     if not code:
         return result

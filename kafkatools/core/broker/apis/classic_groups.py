@@ -24,7 +24,7 @@ def handle_join_group(node: GroupContext, request: Request) -> Response:
     """Answer JoinGroup when the rebalance has all members. Raises GroupAuthorizationFailed."""
     entity = request.decode()
     version, session_timeout_ms = request.version, entity.session_timeout
-    wanted = requests.JoinRequest(
+    join = requests.JoinRequest(
         group_id=entity.group_id,
         member_id=entity.member_id,
         instance_id=entity.group_instance_id,
@@ -38,13 +38,13 @@ def handle_join_group(node: GroupContext, request: Request) -> Response:
         needs_member_id=version >= FIRST_VERSION_OF_MEMBER_ID_REQUIRED and entity.group_instance_id is None,
         may_skip_assignment=version >= FIRST_VERSION_OF_SKIPPED_ASSIGNMENT,
     )
-    node.authorize_or_raise(request, READ, GROUP, wanted.group_id)
+    node.authorize_or_raise(request, READ, GROUP, join.group_id)
     return answered(
         node,
         request,
-        wanted.group_id,
-        lambda answer: node.groups.join(wanted, answer),
-        lambda code: requests.join_error(wanted.member_id, code),
+        join.group_id,
+        lambda answer: node.groups.join(join, answer),
+        lambda code: requests.join_error(join.member_id, code),
     )
 
 
@@ -61,7 +61,7 @@ def handle_sync_group(node: GroupContext, request: Request) -> Response:
     protocol_name = entity.protocol_name if names_protocol else None
     if names_protocol and (protocol_type is None or protocol_name is None):
         raise InconsistentGroupProtocol()
-    wanted = requests.SyncRequest(
+    sync = requests.SyncRequest(
         entity.group_id,
         entity.generation_id,
         entity.member_id,
@@ -70,8 +70,8 @@ def handle_sync_group(node: GroupContext, request: Request) -> Response:
         protocol_name,
         [(each.member_id, bytes(each.assignment)) for each in entity.assignments],
     )
-    node.authorize_or_raise(request, READ, GROUP, wanted.group_id)
-    return answered(node, request, wanted.group_id, lambda answer: node.groups.sync(wanted, answer), error_code_field)
+    node.authorize_or_raise(request, READ, GROUP, sync.group_id)
+    return answered(node, request, sync.group_id, lambda answer: node.groups.sync(sync, answer), error_code_field)
 
 
 def handle_heartbeat(node: GroupContext, request: Request) -> Response:

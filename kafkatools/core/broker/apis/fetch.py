@@ -136,14 +136,14 @@ def _parse(node: ReadContext, request: Request) -> FetchRequest:
     return _from_entity(request.decode(), request.version)
 
 
-def _refused(wanted: Sequence[FetchPartition], error_code: int) -> list[FetchedPartition]:
+def _refused(partitions: Sequence[FetchPartition], error_code: int) -> list[FetchedPartition]:
     """The same error for every partition of a request."""
-    return [FetchedPartition(error_code=error_code) for _ in paced(wanted)]
+    return [FetchedPartition(error_code=error_code) for _ in paced(partitions)]
 
 
 def _from_entity(entity: Entity, version: int) -> FetchRequest:
     """Convert a decoded Fetch request of version 12 or earlier, which names topics."""
-    wanted = [
+    partitions = [
         FetchPartition(
             topic.topic,
             None,
@@ -164,7 +164,7 @@ def _from_entity(entity: Entity, version: int) -> FetchRequest:
         entity.isolation_level,
         entity.session_id if with_session else 0,
         entity.session_epoch if with_session else -1,
-        wanted,
+        partitions,
         [(topic.topic, index) for topic in paced(entity.forgotten_topics_data) for index in paced(topic.partitions)]
         if with_session
         else [],
@@ -199,17 +199,17 @@ def _frame(
     writer = _Writer(request.version)
     writer.begin(context, request.throttle_ms)
     groups: list[tuple[Any, list[tuple[FetchPartition, FetchedPartition]]]] = []
-    for wanted, result in paced(chosen):
-        name = wanted.topic_id if request.version >= 13 else wanted.topic
+    for requested, result in paced(chosen):
+        name = requested.topic_id if request.version >= 13 else requested.topic
         if not groups or groups[-1][0] != name:
             groups.append((name, []))
-        groups[-1][1].append((wanted, result))
+        groups[-1][1].append((requested, result))
     writer.count(len(groups))
     for name, partitions in paced(groups):
         writer.topic(name)
         writer.count(len(partitions))
-        for wanted, result in paced(partitions):
-            writer.partition(wanted.index, result)
+        for requested, result in paced(partitions):
+            writer.partition(requested.index, result)
         writer.tags()
     return writer.finish(request, endpoints)
 

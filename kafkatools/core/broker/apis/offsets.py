@@ -183,13 +183,13 @@ def handle_offset_fetch(node: GroupContext, request: Request) -> Response:
     entity = request.decode()
     version = request.version
     is_stable = entity.require_stable
-    asked = [entity] if version < FIRST_VERSION_OF_BATCHES else entity.groups
+    requested = [entity] if version < FIRST_VERSION_OF_BATCHES else entity.groups
     with_epoch = version >= FIRST_VERSION_OF_EPOCHS
     found = [
         _Fetch(node, request, group.group_id, is_stable).rows(
             group.topics, group.member_id if with_epoch else None, group.member_epoch if with_epoch else NO_EPOCH
         )
-        for group in paced(asked)
+        for group in paced(requested)
     ]
     if not (is_stable and node.coordination.is_clustered):
         return [request.frame_response(response_body(version, found))]
@@ -202,8 +202,8 @@ def handle_offset_fetch(node: GroupContext, request: Request) -> Response:
         ]
         response.complete([request.frame_response(response_body(version, groups) if failed else body)])
 
-    told = dict.fromkeys(rows.group_id for rows in paced(found) if not rows.error_code)
-    node.coordination.groups.when_all_committed(told, done)
+    group_ids = dict.fromkeys(rows.group_id for rows in paced(found) if not rows.error_code)
+    node.coordination.groups.when_all_committed(group_ids, done)
     return response.result()
 
 
@@ -220,17 +220,17 @@ class _Fetch:
         self._offsets: Mapping[Place, CommittedOffset] = dict(found) if current_pause() is not None else found
         self._unstable = offsets.pending if is_stable and offsets.pending.has_group(group_id) else None
 
-    def rows(self, wanted: Any, member_id: str | None, member_epoch: int) -> GroupRows:
+    def rows(self, requested: Any, member_id: str | None, member_epoch: int) -> GroupRows:
         """The group's part of the response for these topics, or all (None); with an error if it may not be read."""
         try:
             self._node.authorize_or_raise(self._request, DESCRIBE, GROUP, self._group_id)
             self._node.groups.ensure_may_fetch(self._group_id, member_id, member_epoch)
         except KafkaError as error:
-            return self.refused(wanted, coordinator_error_code(error))
-        topics = self._all_topics() if wanted is None else [self._topic(topic) for topic in paced(wanted)]
+            return self.refused(requested, coordinator_error_code(error))
+        topics = self._all_topics() if requested is None else [self._topic(topic) for topic in paced(requested)]
         return GroupRows(self._group_id, topics)
 
-    def refused(self, wanted: Any, code: int) -> GroupRows:
+    def refused(self, requested: Any, code: int) -> GroupRows:
         """The group's part of the response with an error; in version 1 every partition has it instead."""
         if self._request.version >= FIRST_VERSION_OF_GROUP_ERRORS:
             return GroupRows(self._group_id, (), code)
@@ -238,7 +238,7 @@ class _Fetch:
             self._group_id,
             [
                 TopicRows(topic.name, None, [_nothing(index, code) for index in topic.partition_indexes])
-                for topic in wanted
+                for topic in requested
             ],
         )
 
@@ -308,11 +308,11 @@ def _deletion_refusal(node: GroupContext, request: Request, group: AnyGroup, top
 
 def _answer_deletion(node: GroupContext, topic: Entity, code: int) -> Fields:
     image = node.image.topics.get(topic.name)
-    known = image.partitions if image is not None else {}
+    existing = image.partitions if image is not None else {}
     partitions = [
         {
             "partition_index": each.partition_index,
-            "error_code": code or (0 if each.partition_index in known else UnknownTopicOrPartition.code),
+            "error_code": code or (0 if each.partition_index in existing else UnknownTopicOrPartition.code),
         }
         for each in topic.partitions
     ]

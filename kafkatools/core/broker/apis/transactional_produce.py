@@ -55,22 +55,22 @@ def handle(node: ProduceContext, request: Request, data: appends.ProduceData) ->
     if not has_records or transactional_id is None:
         return appends.append_all(node, request, data)
     operation = operation_of(request.version)
-    wanted: list[TopicPartition] = []
+    unverified: list[TopicPartition] = []
     producers = set()
     for partition, records in _transactional(node, request, data):
         identity = ProducerIdentity(*_IDENTITY.unpack_from(records, IDENTITY_POSITION))
         producers.add(identity)
         (sequence,) = _SEQUENCE.unpack_from(records, SEQUENCE_POSITION)
         if partition.needs_verification(identity, sequence, bumps_epoch=operation.adds):
-            wanted.append((partition.topic, partition.index))
+            unverified.append((partition.topic, partition.index))
     if len({identity.producer_id for identity in producers}) > 1:
         return _refuse_all(
             request, data, InvalidProducerIdMapping.code, "Transactional records contained more than one producer ID"
         )
     is_off = not operation.adds and not node.config.transaction_partition_verification_enable
-    if not wanted or is_off:
+    if not unverified or is_off:
         return appends.append_all(node, request, data)
-    return _verified(node, request, data, (transactional_id, producers.pop(), wanted, operation))
+    return _verified(node, request, data, (transactional_id, producers.pop(), unverified, operation))
 
 
 def operation_of(version: int) -> Operation:
@@ -103,7 +103,7 @@ def _verified(
     transaction: tuple[str, ProducerIdentity, list[TopicPartition], Operation],
 ) -> Response:
     """Append once the coordinator has verified or added the partitions: at once, or later from a copy of the frame."""
-    transactional_id, producer, wanted, operation = transaction
+    transactional_id, producer, unverified, operation = transaction
     deferred = Deferred(request)
 
     def finish(codes: Mapping[TopicPartition, int]) -> None:
@@ -120,7 +120,7 @@ def _verified(
         if response is not DELAYED or not deferred.is_delayed:
             deferred.complete(response)
 
-    node.coordination.add_partitions.ask(transactional_id, producer, wanted, finish, adds=operation.adds)
+    node.coordination.add_partitions.ask(transactional_id, producer, unverified, finish, adds=operation.adds)
     result = deferred.result()
     if deferred.is_delayed:
         request.frame = memoryview(bytearray(request.frame))

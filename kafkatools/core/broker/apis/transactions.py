@@ -114,25 +114,25 @@ def _add(
     node: TransactionContext,
     request: Request,
     transaction: tuple[str, ProducerIdentity],
-    wanted: Sequence[TopicPartition],
+    partitions: Sequence[TopicPartition],
     answer: Callable[[Codes], None],
 ) -> None:
     transactional_id, producer = transaction
     if not node.authorize(request, WRITE, TRANSACTIONAL_ID, transactional_id):
-        answer(dict.fromkeys(wanted, TransactionalIdAuthorizationFailed.code))
+        answer(dict.fromkeys(partitions, TransactionalIdAuthorizationFailed.code))
         return
-    faults = {place: code for place in wanted if (code := _fault(node, request, place))}
+    faults = {place: code for place in partitions if (code := _fault(node, request, place))}
     if faults:
-        answer({place: faults.get(place, OperationNotAttempted.code) for place in wanted})
+        answer({place: faults.get(place, OperationNotAttempted.code) for place in partitions})
         return
 
     def added(code: int) -> None:
         if code == ProducerFenced.code and request.version < FIRST_ADD_PARTITIONS_TO_TXN_VERSION_OF_FENCING:
             code = InvalidProducerEpoch.code
-        answer(dict.fromkeys(wanted, code))
+        answer(dict.fromkeys(partitions, code))
 
     client_version = BROKER_VERSION if request.version >= FIRST_VERSION_OF_BATCHES else CLIENT_VERSION
-    node.transactions.add_partitions(transactional_id, producer, wanted, client_version, added)
+    node.transactions.add_partitions(transactional_id, producer, partitions, client_version, added)
 
 
 def _fault(node: TransactionContext, request: Request, place: TopicPartition) -> int:

@@ -26,7 +26,7 @@ class FailureReports:
             self._told[line] = told_ms, repeats + 1
             return
         if len(self._told) >= MOST_LINES:
-            self._told = {each: told for each, told in self._told.items() if now_ms - told[0] < QUIET_MS}
+            self._told = {each: report for each, report in self._told.items() if now_ms - report[0] < QUIET_MS}
         if len(self._told) < MOST_LINES:
             self._told[line] = now_ms, 0
         self._report(f"{line} ({repeats} more times since the last report)" if repeats else line)

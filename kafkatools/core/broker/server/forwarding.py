@@ -211,14 +211,14 @@ class RefusedChanges:
         return self.settings.effective()
 
     def create_topics(
-        self, wanted: Sequence[topics.NewTopic], *, validate_only: bool = False
+        self, new_topics: Sequence[topics.NewTopic], *, validate_only: bool = False
     ) -> dict[str, TopicState | KafkaError]:
         """The error for each topic, by name."""
-        return {topic.name: self._error for topic in wanted}
+        return {topic.name: self._error for topic in new_topics}
 
-    def create_acls(self, wanted: Sequence[acls.Acl]) -> list[KafkaError | None]:
+    def create_acls(self, new_acls: Sequence[acls.Acl]) -> list[KafkaError | None]:
         """The error for each ACL."""
-        return [self._error for _ in wanted]
+        return [self._error for _ in new_acls]
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise self._error

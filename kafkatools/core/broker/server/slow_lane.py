@@ -104,7 +104,7 @@ class _FullCollections:
                 gc.set_threshold(young, middle, NEVER)
 
     def allow(self) -> None:
-        """End one `put_off`."""
+        """Allow full collections again, when each `put_off` was followed by a call of this."""
         with self._lock:
             self._holders -= 1
             young, middle, every = gc.get_threshold()
