@@ -128,9 +128,11 @@ EXACT = {
         (15603, 3412, "checksum", "Record is corrupt (stored crc = 503616363, computed crc = 2717341810)")
     ],
     "damaged-v1-crc": [(460, 41, "checksum", "Record is corrupt (stored crc = 397451589, computed crc = 246124548)")],
-    "damaged-v0-truncated": [(5119, 89, "truncated", "the log ends within a batch: 89 of 92 bytes are there")],
-    "damaged-text-tail": [(19015, 126, "truncated", "the log ends within a batch: 126 of 1852797996 bytes are there")],
-    "damaged-truncated-after-length": [(15603, 12, "truncated", "the log ends with 12 bytes that are no whole batch")],
+    "damaged-v0-truncated": [(5119, 89, "truncated", "the log ends within a batch: 89 of 92 bytes are present")],
+    "damaged-text-tail": [
+        (19015, 126, "truncated", "the log ends within a batch: 126 of 1852797996 bytes are present")
+    ],
+    "damaged-truncated-after-length": [(15603, 12, "truncated", "the log ends with 12 bytes of an incomplete batch")],
     "damaged-magic-3": [(1144, 483, "magic", "Invalid magic found in record: 3")],
     "damaged-record-count-negative-valid-crc": [
         (104, 138, "records", "Found invalid record count -1 in magic v2 batch")

@@ -1,13 +1,13 @@
-"""Transactions of a partition's files: what was aborted, what is still open, where the last stable offset is.
+"""Transactions in a partition's files: aborted and open ones, and the last stable offset.
 
-Once for a partition (`find_transactions`, on the driver): what is open at its end, from the producers' snapshot beside
-the last segments and the headers behind it; and the aborted transactions that .txnindex names. A segment without a
-.txnindex mostly has nothing aborted, but a copy may have lost the file. So nothing is taken for granted there: whoever
-reads such a segment asks at each batch of a transaction for the marker that ends it, and the headers from there on are
-scanned as far as needed (`FileTransactions`, on the executors). A topic without transactions costs nothing.
+The driver calls `find_transactions` once for each partition. Open transactions come from the producer snapshot beside
+the last segments and the headers after it, aborted ones from .txnindex files. A segment without a .txnindex mostly has
+no aborted transactions, but the file may be missing from a copy. The reader of such a segment therefore looks for the
+marker that ends each transaction, by scanning later headers as far as needed (`FileTransactions`, on executors). Topics
+without transactions cost nothing.
 
-A transaction that is open, with damage behind its first record, may have lost its marker there. It is left out of what
-a read_committed reader sees, but does not end what he sees.
+An open transaction with damage after its first record may have lost its marker there. A read_committed reader does not
+see its records, but reads past it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from kafkatools.core.log.format.transaction_index import CURRENT_VERSION, ENTRY,
 from kafkatools.core.log.producers.snapshot import parse_snapshot
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline import storage
+from kafkatools.pipeline.sources.arrow_columns import ABORTED, COMMITTED, OPEN
 from kafkatools.pipeline.sources.log.files import LogFile
 from kafkatools.pipeline.sources.log.transaction_scan import (
     OpenTransaction,
@@ -33,18 +34,16 @@ from kafkatools.pipeline.sources.log.transaction_scan import (
 )
 from kafkatools.pipeline.sources.record_bounds import MAX_LONG
 
-OPEN = "open"
-COMMITTED = "committed"
-ABORTED = "aborted"
 _THREADS = 4
 
 Range = tuple[int, int]
-"""The first offset of a transaction, and that of its marker."""
+"""The first offset of a transaction, and the offset of its marker."""
 
 
 @dataclass(slots=True)
 class FileTransactions:
-    """What a reader of one segment asks. Plain data until the first question that needs a look at the files."""
+    """The transactions that a reader of one segment needs: ranges of aborted and undecided ones by producer ID.
+    `unsure` are the segments to scan for markers, from this one on; empty if the ranges are complete."""
 
     last_stable_offset: int
     aborted: Mapping[int, tuple[Range, ...]]
@@ -52,34 +51,22 @@ class FileTransactions:
     unsure: tuple[LogFile, ...] = ()
     _ahead: _LookAhead | None = field(default=None, repr=False, compare=False)
 
-    def is_aborted(self, producer_id: int, base_offset: int, position: int = 0) -> bool:
-        """Whether a batch belongs to a transaction that was aborted; `position`: that of the batch in the file."""
-        if _covers(self.aborted.get(producer_id), base_offset):
-            return True
-        if not self.unsure or _covers(self.undecided.get(producer_id), base_offset):
-            return False
-        return self._end_of(producer_id, base_offset, position) == ABORTED
-
-    def is_left_out(self, producer_id: int, base_offset: int, position: int = 0) -> bool:
-        """Whether a read_committed reader does not see a batch of a transaction."""
-        return self.state(producer_id, base_offset, position) != COMMITTED
-
     def state(self, producer_id: int, base_offset: int, position: int = 0) -> str:
-        """What became of the transaction of a batch: OPEN, COMMITTED or ABORTED."""
+        """Return OPEN, COMMITTED or ABORTED for the transaction of a batch at a file position. May scan files; raises
+        PipelineError if one cannot be opened."""
         if _covers(self.aborted.get(producer_id), base_offset):
             return ABORTED
         if _covers(self.undecided.get(producer_id), base_offset):
             return OPEN
-        return self._end_of(producer_id, base_offset, position) if self.unsure else COMMITTED
-
-    def _end_of(self, producer_id: int, base_offset: int, position: int) -> str:
+        if not self.unsure:
+            return COMMITTED
         if self._ahead is None or base_offset < self._ahead.start:
             self.close()
             self._ahead = _LookAhead(self.unsure, base_offset, position)
         return self._ahead.state(producer_id, base_offset)
 
     def close(self) -> None:
-        """Let go of the files that were looked at."""
+        """Close the file that is being scanned for markers."""
         if self._ahead is not None:
             self._ahead.close()
             self._ahead = None
@@ -87,8 +74,9 @@ class FileTransactions:
 
 @dataclass(frozen=True, slots=True)
 class PartitionTransactions:
-    """The transactions of one partition. `last_stable_offset`: what lies from there on is not decided (MAX_LONG: all
-    is); `undecided`: what is open, or lost its marker; `unsure`: segments that may hold more that was aborted."""
+    """The transactions of one partition. From `last_stable_offset` on (MAX_LONG: none) they are undecided. `aborted`
+    and `undecided` are (producer ID, first offset, last offset); undecided ones are open or lost their marker. `unsure`
+    are URLs of segments that may hold more aborted transactions."""
 
     files: tuple[LogFile, ...] = ()
     last_stable_offset: int = MAX_LONG
@@ -97,22 +85,23 @@ class PartitionTransactions:
     unsure: frozenset[str] = frozenset()
 
     def within(self, file: LogFile) -> FileTransactions:
-        behind: tuple[LogFile, ...] = ()
+        """Return the transactions that touch one segment."""
+        following: tuple[LogFile, ...] = ()
         if file.url in self.unsure:
-            behind = self.files[next(i for i, each in enumerate(self.files) if each.url == file.url) :]
+            following = self.files[next(i for i, each in enumerate(self.files) if each.url == file.url) :]
         return FileTransactions(
-            self.last_stable_offset, _ranges_in(file, self.aborted), _ranges_in(file, self.undecided), behind
+            self.last_stable_offset, _ranges_in(file, self.aborted), _ranges_in(file, self.undecided), following
         )
 
 
-def _ranges_in(file: LogFile, found: Iterable[tuple[int, int, int]]) -> dict[int, tuple[Range, ...]]:
-    """The ranges that touch a segment, by producer id and in order."""
+def _ranges_in(file: LogFile, transactions: Iterable[tuple[int, int, int]]) -> dict[int, tuple[Range, ...]]:
+    """Return the offset ranges that touch a segment, sorted, by producer ID."""
     end = MAX_LONG if file.next_base_offset is None else file.next_base_offset
     ranges: dict[int, list[Range]] = {}
-    for producer_id, first, last in found:
+    for producer_id, first, last in transactions:
         if first < end and last >= file.base_offset:
             ranges.setdefault(producer_id, []).append((first, last))
-    return {producer_id: tuple(sorted(each)) for producer_id, each in ranges.items()}
+    return {producer_id: tuple(sorted(own)) for producer_id, own in ranges.items()}
 
 
 def _covers(ranges: Sequence[Range] | None, offset: int) -> bool:
@@ -123,8 +112,8 @@ def _covers(ranges: Sequence[Range] | None, offset: int) -> bool:
 
 
 def find_transactions(files: Sequence[LogFile]) -> PartitionTransactions:
-    """The transactions of a partition, whose segments are given in order. Raises PipelineError for a segment that
-    cannot be opened."""
+    """Return the transactions of a partition from its sorted segments. Raises PipelineError for a segment that cannot
+    be opened."""
     start, opened = _last_snapshot(files)
     scanned = _scan(files[start:], opened)
     aborted = set(scanned.aborted).union(*(_aborted_in(file) or () for file in files[start:]))
@@ -132,7 +121,7 @@ def find_transactions(files: Sequence[LogFile]) -> PartitionTransactions:
     is_next_sure = True
     for index in range(start - 1, -1, -1):
         entries = _aborted_in(files[index])
-        # What is open at the end of a segment may be aborted in the next one, whose .txnindex would tell.
+        # A transaction open at the end of a segment may be aborted in the next one, according to its .txnindex.
         spanning = {} if is_next_sure else _open_before(files[index + 1])
         is_next_sure = entries is not None and spanning is not None
         if entries is None or spanning is None:
@@ -140,21 +129,21 @@ def find_transactions(files: Sequence[LogFile]) -> PartitionTransactions:
         else:
             aborted.update(entries)
             aborted.update(_ends(files[index + 1 :], spanning))
-    # what an index says of a transaction whose marker is lost
-    known = {(producer_id, first) for producer_id, first, _ in aborted}
-    waiting = {each: opened for each, opened in scanned.open.items() if (each, opened.first_offset) not in known}
-    lost = [each for each in scanned.lost if each[:2] not in known]
+    # A transaction whose marker is lost may still be listed in an index as aborted.
+    listed = {(producer_id, first) for producer_id, first, _ in aborted}
+    waiting = {pid: opened for pid, opened in scanned.open.items() if (pid, opened.first_offset) not in listed}
+    lost = [transaction for transaction in scanned.lost if transaction[:2] not in listed]
     return PartitionTransactions(
         tuple(files) if unsure else (),
         min((each.first_offset for each in waiting.values() if each.damaged >= scanned.damaged), default=MAX_LONG),
         tuple(sorted(aborted)),
-        tuple(sorted([*lost, *((each, opened.first_offset, MAX_LONG) for each, opened in waiting.items())])),
+        tuple(sorted([*lost, *((pid, opened.first_offset, MAX_LONG) for pid, opened in waiting.items())])),
         frozenset(file.url for file in unsure),
     )
 
 
 def find_all_transactions(files: Iterable[LogFile]) -> dict[TopicPartition, PartitionTransactions]:
-    """The transactions of every partition among segments, a few partitions at a time."""
+    """Return the transactions of each partition among the segments, four partitions at a time. Raises PipelineError."""
     partitions: dict[TopicPartition, list[LogFile]] = {}
     for file in sorted(files, key=lambda each: each.base_offset):
         partitions.setdefault(file.topic_partition, []).append(file)
@@ -163,7 +152,8 @@ def find_all_transactions(files: Iterable[LogFile]) -> dict[TopicPartition, Part
 
 
 def _last_snapshot(files: Sequence[LogFile]) -> tuple[int, Mapping[int, OpenTransaction]]:
-    """The last segment whose first offset has a snapshot that can be read, and what was open there."""
+    """Return the index of the last segment with a readable producer snapshot, and the transactions open at its base
+    offset."""
     for index in range(len(files) - 1, 0, -1):
         opened = _open_before(files[index])
         if opened is not None:
@@ -172,8 +162,8 @@ def _last_snapshot(files: Sequence[LogFile]) -> tuple[int, Mapping[int, OpenTran
 
 
 def _open_before(file: LogFile) -> Mapping[int, OpenTransaction] | None:
-    """The transactions that are open where a segment begins, by producer id; None when that is not
-    known."""
+    """Return the transactions that are open at a segment's base offset, by producer ID; None without a readable
+    snapshot."""
     data = file.read_beside(SNAPSHOT_SUFFIX)
     if data is None:
         return None
@@ -189,13 +179,13 @@ def _open_before(file: LogFile) -> Mapping[int, OpenTransaction] | None:
 
 
 def _aborted_in(file: LogFile) -> list[tuple[int, int, int]] | None:
-    """The entries of a segment's .txnindex; None when there are none or when they do not fit the segment."""
+    """Return the entries of a segment's .txnindex; None if there is none or its entries do not fit the segment."""
     data = file.read_beside(TXN_INDEX_SUFFIX)
     if not data or len(data) % ENTRY_SIZE:
         return None
     end = MAX_LONG if file.next_base_offset is None else file.next_base_offset
     last = file.base_offset - 1
-    found = []
+    entries = []
     for position in range(0, len(data), ENTRY_SIZE):
         entry = AbortedTransaction._make(ENTRY.unpack_from(data, position))
         if (
@@ -207,14 +197,14 @@ def _aborted_in(file: LogFile) -> list[tuple[int, int, int]] | None:
         if not last < entry.last_offset < end or entry.last_stable_offset > entry.last_offset + 1:
             return None
         last = entry.last_offset
-        found.append((entry.producer_id, entry.first_offset, entry.last_offset))
-    return found
+        entries.append((entry.producer_id, entry.first_offset, entry.last_offset))
+    return entries
 
 
 @dataclass(slots=True)
 class _Scanned:
-    """What a scan to the end found: aborted ranges, those whose markers are lost, what is open, and how many places
-    were damaged."""
+    """Result of a scan to the end of the log: aborted ranges, ranges whose markers are lost, open transactions, and the
+    number of damaged places."""
 
     aborted: list[tuple[int, int, int]]
     lost: list[tuple[int, int, int]]
@@ -223,26 +213,26 @@ class _Scanned:
 
 
 def _scan(files: Sequence[LogFile], opened: Mapping[int, OpenTransaction]) -> _Scanned:
-    """Follow transactions from where those in `opened` are open to the end of the files."""
+    """Follow transactions to the end of the files, starting with those in `opened`."""
     follower = TransactionFollower(opened)
     aborted: list[tuple[int, int, int]] = []
     lost: list[tuple[int, int, int]] = []
     damaged = lost_tail = 0
     for file in files:
-        damaged += lost_tail  # behind the last batch of the last one is the end of the log
+        damaged += lost_tail  # in the last segment, bytes after the last batch are the end of the log, not damage
         with storage.open_segment(file.url) as segment:
             scan = TransactionScan(segment)
             for window in scan.windows():
                 for end in (end for batch in window for end in follower.feed(batch, segment, damaged)):
                     if end.first_offset is not None and end.is_abort is not False:
-                        found = aborted if end.is_abort else lost
-                        found.append((end.producer_id, end.first_offset, end.last_offset))
+                        ranges = aborted if end.is_abort else lost
+                        ranges.append((end.producer_id, end.first_offset, end.last_offset))
             damaged, lost_tail = damaged + scan.damaged, int(scan.has_lost_tail)
     return _Scanned(aborted, lost, follower.open, damaged)
 
 
 def _ends(files: Sequence[LogFile], opened: Mapping[int, OpenTransaction]) -> Iterator[tuple[int, int, int]]:
-    """Those of the open transactions that are aborted in the segments to come."""
+    """Yield those of the open transactions that are aborted in the given segments."""
     follower = TransactionFollower(opened)
     waiting = set(opened)
     for file in files if waiting else ():
@@ -257,7 +247,7 @@ def _ends(files: Sequence[LogFile], opened: Mapping[int, OpenTransaction]) -> It
 
 
 class _LookAhead:
-    """The ends of transactions from a batch on, read as far as someone asked."""
+    """Reads the ends of transactions from a batch on, as far as callers ask."""
 
     def __init__(self, files: Sequence[LogFile], start: int, position: int) -> None:
         self.start = start
@@ -266,7 +256,8 @@ class _LookAhead:
         self._ends: dict[int, tuple[list[int], list[str]]] = {}
 
     def state(self, producer_id: int, offset: int) -> str:
-        """What the first end of a transaction of a producer behind an offset says; OPEN where there is none."""
+        """Return the state from the first end of the producer's transaction at or after an offset; OPEN if there is
+        none."""
         while True:
             offsets, states = self._ends.get(producer_id, ((), ()))
             at = bisect_left(offsets, offset)
@@ -276,9 +267,9 @@ class _LookAhead:
             if ends is None:
                 return OPEN
             for end in ends:
-                known = self._ends.setdefault(end.producer_id, ([], []))
-                known[0].append(end.last_offset)
-                known[1].append(OPEN if end.is_abort is None else ABORTED if end.is_abort else COMMITTED)
+                own_offsets, own_states = self._ends.setdefault(end.producer_id, ([], []))
+                own_offsets.append(end.last_offset)
+                own_states.append(OPEN if end.is_abort is None else ABORTED if end.is_abort else COMMITTED)
 
     def close(self) -> None:
         if self._segment is not None:

@@ -1,12 +1,12 @@
-"""Which segments a path means, and whose they are.
+"""Discovery of log segments below paths, and of the topic-partition of each.
 
-A path is a segment file, a partition's directory (`topic-N`) or a log directory with such directories in it; several
-may be given, with `*`, `?` and `[...]` in them, on this machine or behind any URL of fsspec. What a log directory holds
-besides is passed over as Kafka does at its start: partitions that are being deleted, future replicas, strays, files
-that are no segments. Named by itself, such a directory is read: what a broker threw away can be looked at.
+A path is a segment file, a partition directory (`topic-N`) or a log directory that contains such directories. Several
+paths may be given, with `*`, `?` and `[...]`, on local disks or behind any fsspec URL. In a log directory, entries that
+Kafka ignores or sets aside at startup are skipped: deleted, future and stray partitions, and files that are not
+segments. Such a directory is read if named by itself, so that data a broker has set aside can be examined.
 
-A directory of another name that holds segments is partition 0 of a topic of that name. Topics of the brokers
-themselves are read only where they are named, by a topic or by their directory's path.
+A directory with segments but another name is partition 0 of a topic of that name. Internal topics are read only if
+named, by topic or by the path of their directory.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ from kafkatools.options.patterns import INTERNAL_TOPICS
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.sources.live.options import OptionReader
+from kafkatools.pipeline.sources.log import sections as table
 
 HIDDEN_TOPICS = INTERNAL_TOPICS | {"__cluster_metadata", "__remote_log_metadata"}
-"""Topics that are left out unless they are named."""
+"""Internal topics, which are read only if named."""
 
 _ASIDE = re.compile(
     rf"(.+)-([0-9]+)\.[^.]*(?:{DELETE_DIRECTORY_SUFFIX}|{FUTURE_DIRECTORY_SUFFIX}|{STRAY_DIRECTORY_SUFFIX})", re.ASCII
@@ -49,9 +50,9 @@ _SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """One segment. `url` is an absolute path, or a URL for fsspec; `next_base_offset` that of the segment behind it
-    (None: it is the last); `log_start_offset` the first offset that the broker still shows of this partition;
-    `suffixes` those of the files beside it with the same name (`.index`)."""
+    """One log segment. `url` is an absolute path or an fsspec URL; `next_base_offset` is that of the next segment (None
+    for the last). `log_start_offset` is the partition's first offset that the broker still serves. `suffixes` are those
+    of the files with the same base name (such as `.index`)."""
 
     topic: str
     partition: int
@@ -64,29 +65,31 @@ class LogFile:
 
     @property
     def topic_partition(self) -> TopicPartition:
+        """The segment's topic and partition."""
         return TopicPartition(self.topic, self.partition)
 
     @property
     def directory(self) -> str:
+        """The directory that contains the segment."""
         return storage.split(self.url)[0]
 
     def beside(self, suffix: str) -> str:
-        """The URL of one of the segment's other files, by its suffix (`.index`)."""
+        """Return the URL of the file with the same base name and another suffix, such as `.index`."""
         directory, name = storage.split(self.url)
         stem, _, swap = name.partition(LOG_SUFFIX)
         return storage.join(directory, stem + suffix + (swap if suffix in INDEX_SUFFIXES else ""))
 
     def read_beside(self, suffix: str) -> bytes | None:
-        """What is in one of the segment's other files; None when there is none. `.snapshot`: the producers that were
-        known at its first offset."""
+        """Read the file with the same base name and another suffix; None if there is none. `.snapshot` holds the
+        producer state at the segment's base offset."""
         return storage.read_bytes(self.beside(suffix)) if suffix in self.suffixes else None
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which partitions are wanted: named topics, topics by a pattern, or named partitions; all of it None for every
-    partition. Of the three at most one is set. A pattern may match anywhere in a name, as for Spark's Kafka source
-    (SubscribePatternStrategy): `^orders$` is one topic."""
+    """Which partitions to read: named topics, topics matching a pattern, or named partitions; at most one is set, and
+    none means all. A pattern may match anywhere in a name, as in Spark's SubscribePatternStrategy; `^orders$` is one
+    topic."""
 
     topics: frozenset[str] | None = None
     pattern: str | None = None
@@ -94,14 +97,16 @@ class Selection:
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> Selection:
-        """Docstring."""
+        """Build the selection from the option subscribe, subscribePattern or assign. Raises PipelineError if several
+        are set or one is invalid."""
         given = OptionReader(options).subscription()
         if given is None:
             return cls()
         return cls(frozenset(given.topics) or None, given.pattern or None, frozenset(given.partitions) or None)
 
     def takes(self, topic: str, partition: int, *, is_named: bool = False) -> bool:
-        """Whether a partition is wanted; `is_named`: its directory was."""
+        """Whether a partition is selected; internal topics are not unless named. `is_named`: the path names the
+        partition's directory."""
         if self.topics is not None:
             return topic in self.topics
         if self.partitions is not None:
@@ -111,45 +116,45 @@ class Selection:
         return self.pattern is None or java_pattern(self.pattern).search(topic) is not None
 
     def ensure_found(self, found: Iterable[TopicPartition], present: Iterable[TopicPartition], where: str) -> None:
-        """Raise PipelineError for what was asked for and is not there."""
-        there = set(found)
+        """Raise PipelineError if a named topic or partition is missing or nothing is selected. `present` are the
+        partitions in `where`, for the message."""
+        selected = set(found)
         if self.topics is not None:
-            missing = sorted(self.topics - {each.topic for each in there})
+            missing = sorted(self.topics - {partition.topic for partition in selected})
         else:
-            missing = [f"{each.topic}-{each.partition}" for each in sorted((self.partitions or frozenset()) - there)]
+            missing = [str(partition) for partition in sorted((self.partitions or frozenset()) - selected)]
         if missing:
-            raise PipelineError(f"{_list(missing)} not found in {where}; {_there(present)}")
-        if not there:
-            wanted = f"no topic in {where} matches {self.pattern}" if self.pattern else f"no topic to read in {where}"
-            raise PipelineError(f"{wanted}; {_there(present)}")
+            raise PipelineError(f"{_list(missing)} not found in {where}; {_topics(present)}")
+        if not selected:
+            problem = f"No topic in {where} matches {self.pattern}" if self.pattern else f"No topic to read in {where}"
+            raise PipelineError(f"{problem}; {_topics(present)}")
 
 
 def given_paths(options: Mapping[str, str]) -> list[str]:
-    """The paths in the options of a read: `path`, or the JSON list `paths` of `load([...])`."""
-    given = {name.lower(): text for name, text in options.items()}
-    paths = json.loads(given["paths"]) if "paths" in given else []
-    paths += [given["path"]] if given.get("path") else []
+    """Return the paths of a read: the option `path`, and the JSON list `paths` of `load([...])`. Raises PipelineError
+    if both are missing."""
+    values = {name.lower(): text for name, text in options.items()}
+    paths = json.loads(values["paths"]) if "paths" in values else []
+    paths += [values["path"]] if values.get("path") else []
     if not paths:
-        raise PipelineError("option path is missing: a segment file, a partition's directory or a log directory")
-    return [str(each) for each in paths]
+        raise PipelineError("The option path is missing: a segment file, a partition directory or a log directory")
+    return [str(path) for path in paths]
 
 
 def find_log_files(paths: str | Sequence[str], selection: Selection | None = None) -> list[LogFile]:
-    """The segments that paths mean, by topic, partition and base offset.
-
-    A text may name several paths with commas between them, unless there is one of just that name. Raises PipelineError
-    for a path that does not exist or cannot be read, that holds no segments, for topics and partitions that are not
-    there, and when the same partition lies in two directories.
-    """
+    """Return the selected log segments below the paths, sorted by topic, partition and base offset. A text may contain
+    several paths separated by commas, unless a file has just that name. Raises PipelineError if a path does not exist,
+    cannot be read or holds no segments, if a named topic or partition is missing, or if a partition is in two
+    directories."""
     selection = selection or Selection()
-    given = [paths] if isinstance(paths, str) else list(paths)
-    places = [place for each in given for url in _expanded(each) for place in _places(url)]
-    wanted = [place for place in places if selection.takes(*place.topic_partition, is_named=place.is_named)]
+    names = [paths] if isinstance(paths, str) else list(paths)
+    places = [place for name in names for url in _expanded(name) for place in _places(url)]
+    selected = [place for place in places if selection.takes(*place.topic_partition, is_named=place.is_named)]
     selection.ensure_found(
-        [place.topic_partition for place in wanted], [place.topic_partition for place in places], ", ".join(given)
+        [place.topic_partition for place in selected], [place.topic_partition for place in places], ", ".join(names)
     )
-    _ensure_one_directory_each(wanted)
-    files = {file.url: file for place in wanted for file in _segments_of(place)}
+    _ensure_one_directory_each(selected)
+    files = {file.url: file for place in selected for file in _segments_of(place)}
     for url in files:
         storage.ensure_readable(url)
     return _in_order(files.values())
@@ -157,7 +162,7 @@ def find_log_files(paths: str | Sequence[str], selection: Selection | None = Non
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A partition's directory; `segment`: only this one of it is wanted; `entries` where they are known already."""
+    """A partition directory to read; `segment` restricts it to one file. `entries` caches its listing."""
 
     topic_partition: TopicPartition
     directory: str
@@ -168,20 +173,20 @@ class _Place:
 
 def _expanded(path: str) -> list[str]:
     if not path.strip():
-        raise PipelineError("option path is empty")
+        raise PipelineError("The option path is empty")
     if "," in path and storage.kind_of(storage.normal(path)) is None:
-        return [url for each in path.split(",") if each.strip() for url in _expanded(each.strip())]
-    found = storage.expand(path)
-    if found == [storage.normal(path)]:
-        return found
-    found = [url for url in found if _is_log(url)]
-    if not found:
+        return [url for part in path.split(",") if part.strip() for url in _expanded(part.strip())]
+    urls = storage.expand(path)
+    if urls == [storage.normal(path)]:
+        return urls
+    urls = [url for url in urls if _is_log(url)]
+    if not urls:
         raise PipelineError(f"{path} matches no segment and no directory")
-    return found
+    return urls
 
 
 def _is_log(url: str) -> bool:
-    """Whether something that a pattern matched is to be read: a segment, or a directory that is not put aside."""
+    """Whether a path that matched a wildcard is read: a segment, or a directory that the broker has not set aside."""
     name = storage.split(url)[1]
     if storage.kind_of(url) == storage.DIRECTORY:
         return _ASIDE.fullmatch(name) is None
@@ -189,26 +194,26 @@ def _is_log(url: str) -> bool:
 
 
 def _places(url: str) -> list[_Place]:
-    """The partitions that lie under one path."""
+    """Return the partition directories below one path. Raises PipelineError if there are none."""
     kind = storage.kind_of(url)
     if kind is None:
         raise PipelineError(f"{url} does not exist")
     directory, name = storage.split(url)
     if kind == storage.FILE:
         if kind_of(name) != LOG or not is_log_name(name):
-            raise PipelineError(f"{url} is no segment: the name of one is its base offset and .log")
+            raise PipelineError(f"{url} is not a segment: segments are named by their base offset and .log")
         return [_Place(_partition_of(directory), directory, True, name)]
-    inside = storage.entries(url)
-    if any(_is_segment(each) for each in inside):
-        return [_Place(_partition_of(url), url, True, entries=tuple(inside))]
-    found = [
-        _Place(partition, storage.join(url, each.name), False)
-        for each in inside
-        if each.kind == storage.DIRECTORY and (partition := parse_partition_directory(each.name)) is not None
+    entries = storage.entries(url)
+    if any(_is_segment(entry) for entry in entries):
+        return [_Place(_partition_of(url), url, True, entries=tuple(entries))]
+    places = [
+        _Place(partition, storage.join(url, entry.name), False)
+        for entry in entries
+        if entry.kind == storage.DIRECTORY and (partition := parse_partition_directory(entry.name)) is not None
     ]
-    if not found:
-        raise PipelineError(f"{url} holds neither segments nor directories of partitions")
-    return found
+    if not places:
+        raise PipelineError(f"{url} contains neither segments nor partition directories")
+    return places
 
 
 def _is_segment(entry: storage.Entry) -> bool:
@@ -216,38 +221,36 @@ def _is_segment(entry: storage.Entry) -> bool:
 
 
 def _partition_of(directory: str) -> TopicPartition:
-    """Whose directory this is, by its name."""
+    """Return the topic-partition that a directory's name stands for."""
     name = storage.split(directory)[1]
-    found = parse_partition_directory(name)
-    if found is None and (aside := _ASIDE.fullmatch(name)) is not None:
-        found = TopicPartition(aside[1], int(aside[2]))
-    return found or TopicPartition(name, 0)
+    if (aside := _ASIDE.fullmatch(name)) is not None:
+        return TopicPartition(aside[1], int(aside[2]))
+    return parse_partition_directory(name) or TopicPartition(name, 0)
 
 
 def _segments_of(place: _Place) -> list[LogFile]:
     entries = place.entries if place.entries is not None else storage.entries(place.directory)
     suffixes: dict[str, set[str]] = {}
-    for each in entries:
-        stem, dot, suffix = each.name.partition(".")
+    for entry in entries:
+        stem, dot, suffix = entry.name.partition(".")
         suffixes.setdefault(stem, set()).add(dot + suffix)
     start = _log_start_offset(place)
     segments: Sequence[storage.Entry] = [
-        each for each in entries if _is_segment(each) and place.segment in ("", each.name)
+        entry for entry in entries if _is_segment(entry) and place.segment in ("", entry.name)
     ]
     if not place.segment:
         segments = _with_swaps(place.directory, segments, entries)
     files = []
-    for each in segments:
-        stem, _, swap = each.name.partition(LOG_SUFFIX)
-        found = {suffix.removesuffix(swap) if swap else suffix for suffix in suffixes[stem]}
+    for entry in segments:
+        stem, _, swap = entry.name.partition(LOG_SUFFIX)
         files.append(
             LogFile(
                 *place.topic_partition,
-                base_offset=offset_from_name(each.name) or 0,
-                url=storage.join(place.directory, each.name),
-                size_bytes=each.size_bytes,
+                base_offset=offset_from_name(entry.name) or 0,
+                url=storage.join(place.directory, entry.name),
+                size_bytes=entry.size_bytes,
                 log_start_offset=start,
-                suffixes=frozenset(found - {LOG_SUFFIX}),
+                suffixes=frozenset({suffix.removesuffix(swap) for suffix in suffixes[stem]} - {LOG_SUFFIX}),
             )
         )
     return files
@@ -256,8 +259,8 @@ def _segments_of(place: _Place) -> list[LogFile]:
 def _with_swaps(
     directory: str, segments: Sequence[storage.Entry], entries: Iterable[storage.Entry]
 ) -> Sequence[storage.Entry]:
-    """The segments as a broker would find them after a crash while the cleaner put others in their place: what is
-    complete (`.swap`) counts, and not what it replaces (LogLoader.completeSwapOperations)."""
+    """Return the segments that a broker would load after a crash during log cleaning: complete `.swap` files replace
+    the segments they cover (LogLoader.completeSwapOperations)."""
     cleaned = [offset_from_name(each.name) or 0 for each in entries if each.name.endswith(CLEANED_SUFFIX)]
     before = min(cleaned, default=1 << 63)
     swaps = {
@@ -275,37 +278,34 @@ def _with_swaps(
 
 
 def _next_offset(url: str, base_offset: int) -> int:
-    """The offset behind the last batch of a segment."""
-    from kafkatools.pipeline.sources.log import sections as log_sections
-
-    found = base_offset + 1
+    """Return the offset after the last batch of a segment."""
+    offset = base_offset + 1
     with storage.open_segment(url) as segment:
-        for section in log_sections.SectionWalk(segment, 0, segment.size, lambda damage: None, checks=False).sections():
+        for section in table.SectionWalk(segment, 0, segment.size, lambda damage: None, checks=False).sections():
             last = section.headers[-1]
-            found = max(found, int(last[log_sections.BASE_OFFSET] + last[log_sections.LAST_DELTA]) + 1)
-    return found
+            offset = max(offset, int(last[table.BASE_OFFSET] + last[table.LAST_DELTA]) + 1)
+    return offset
 
 
 def _log_start_offset(place: _Place) -> int:
-    """What the log directory says of the first offset that is not deleted; 0 where it says nothing."""
+    """Return the log start offset from the log directory's checkpoint; 0 if it has none for the partition."""
     text = storage.read_bytes(storage.join(storage.split(place.directory)[0], LOG_START_OFFSET_CHECKPOINT))
     topic, partition = place.topic_partition
-    wanted = f"{topic} {partition} ".encode()
+    prefix = f"{topic} {partition} ".encode()
     for line in (text or b"").splitlines():
-        offset = line[len(wanted) :]
-        if line.startswith(wanted) and offset.isdigit():
+        offset = line[len(prefix) :]
+        if line.startswith(prefix) and offset.isdigit():
             return int(offset)
     return 0
 
 
 def _ensure_one_directory_each(places: Iterable[_Place]) -> None:
-    """The same records must not be read twice, from two replicas."""
+    """Raise PipelineError if a partition is in two directories: the records of two replicas would be read twice."""
     directories: dict[TopicPartition, str] = {}
     for place in places:
         other = directories.setdefault(place.topic_partition, place.directory)
         if other != place.directory:
-            topic, partition = place.topic_partition
-            raise PipelineError(f"{topic}-{partition} lies in {other} and in {place.directory}: name one of them")
+            raise PipelineError(f"{place.topic_partition} is in both {other} and {place.directory}; name only one")
 
 
 def _in_order(files: Iterable[LogFile]) -> list[LogFile]:
@@ -313,8 +313,8 @@ def _in_order(files: Iterable[LogFile]) -> list[LogFile]:
     result = []
     for _, group in groupby(ordered, key=lambda file: file.topic_partition):
         segments = list(group)
-        behind = [file.base_offset for file in segments[1:]] + [None]
-        result += [replace(file, next_base_offset=offset) for file, offset in zip(segments, behind, strict=True)]
+        following = [file.base_offset for file in segments[1:]] + [None]
+        result += [replace(file, next_base_offset=offset) for file, offset in zip(segments, following, strict=True)]
     return result
 
 
@@ -322,6 +322,6 @@ def _list(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
-def _there(present: Iterable[TopicPartition]) -> str:
-    topics = sorted({each.topic for each in present})
-    return f"there is {_list(topics)}" if topics else "there is nothing"
+def _topics(present: Iterable[TopicPartition]) -> str:
+    topics = sorted({partition.topic for partition in present})
+    return f"its topics are {_list(topics)}" if topics else "it has no topics"

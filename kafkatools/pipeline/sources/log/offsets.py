@@ -1,7 +1,7 @@
-"""Where reading of a partition's files starts and ends: options about offsets and timestamps -> bounds of offsets.
+"""Start and end offsets of each partition's files, from the options for offsets and timestamps.
 
-As in Spark's Kafka source a timestamp stands for the first offset whose record is not older; what follows it is read,
-whatever its timestamp.
+As in Spark's Kafka source, a timestamp stands for the first offset whose record is not older; all later records are
+read, whatever their timestamps.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from kafkatools.pipeline.sources.record_bounds import MAX_LONG, RecordBounds
 def partition_bounds(
     files: Sequence[LogFile], options: LogOptions, pushed: RecordBounds | None = None
 ) -> dict[TopicPartition, RecordBounds]:
-    """The bounds of each partition among segments in order; raises PipelineError for offsets that are not there.
-    `pushed` is what filters say: partitions that it leaves out are not looked at, the options may name them though."""
+    """Return the bounds of each partition among the segments, which must be sorted. `pushed` are the bounds from
+    filters: partitions outside of them are skipped, though options may name them. Raises PipelineError for offsets that
+    do not exist."""
     pushed = pushed or RecordBounds()
-    found = {}
+    result = {}
     partitions = {each: list(group) for each, group in groupby(files, key=lambda file: file.topic_partition)}
     for limit in (options.starting, options.ending):
         _ensure_known(limit, partitions)
@@ -42,22 +43,22 @@ def partition_bounds(
         start = _start(partition, segments, earliest, options)
         end = _end(partition, segments, options)
         is_everything = start <= segments[0].base_offset
-        found[partition] = RecordBounds(start_offset=0 if is_everything else start, end_offset=end).within(pushed)
-    return found
+        result[partition] = RecordBounds(start_offset=0 if is_everything else start, end_offset=end).within(pushed)
+    return result
 
 
 def _ensure_known(limit: Limit, partitions: Mapping[TopicPartition, object]) -> None:
-    """As in Spark: offsets by partition are given for all partitions that are read, and for no others."""
-    given = limit.offsets if limit.offsets is not None else limit.timestamps_ms
-    if given is None:
+    """Raise PipelineError unless offsets by partition name exactly the partitions that are read, as Spark requires."""
+    named = limit.offsets if limit.offsets is not None else limit.timestamps_ms
+    if named is None:
         return
-    missing = sorted(partitions.keys() - given.keys())
-    unknown = sorted(given.keys() - partitions.keys())
-    for names, what in ((missing, "says nothing of"), (unknown, "names what is not read:")):
+    missing, unknown = partitions.keys() - named.keys(), named.keys() - partitions.keys()
+    for names, problem in (
+        (missing, "must name every partition that is read; missing:"),
+        (unknown, "names partitions that are not read:"),
+    ):
         if names:
-            raise PipelineError(
-                f"{limit.option} {what} {', '.join(f'{each.topic}-{each.partition}' for each in names)}"
-            )
+            raise PipelineError(f"{limit.option} {problem} {', '.join(map(str, sorted(names)))}")
 
 
 def _start(partition: TopicPartition, segments: Sequence[LogFile], earliest: int, options: LogOptions) -> int:
@@ -66,13 +67,16 @@ def _start(partition: TopicPartition, segments: Sequence[LogFile], earliest: int
     if timestamp is not None:
         offset = offset_for_time(segments, timestamp)
         if offset is None and not options.latest_without_match:
-            raise PipelineError(f"{limit.option}: {_name(partition)} has no record at {timestamp} or later")
+            raise PipelineError(
+                f"{limit.option}: {partition} has no record at or after {timestamp} "
+                "(startingOffsetsByTimestampStrategy=latest starts at the end instead)"
+            )
         return MAX_LONG if offset is None else max(offset, earliest)
     start = earliest if limit.offsets is None or limit.offsets[partition] < 0 else limit.offsets[partition]
     if start < earliest and options.fail_on_data_loss:
         raise PipelineError(
-            f"{limit.option}: {_name(partition)} begins with offset {earliest}, {start} is gone "
-            "(failOnDataLoss=false reads what there is)"
+            f"{limit.option}: {partition} begins with offset {earliest}, so offset {start} is deleted "
+            "(failOnDataLoss=false reads what is left)"
         )
     return max(start, earliest)
 
@@ -88,18 +92,14 @@ def _end(partition: TopicPartition, segments: Sequence[LogFile], options: LogOpt
     end = limit.offsets[partition]
     if options.fail_on_data_loss and end > (last := end_offset(segments)):
         raise PipelineError(
-            f"{limit.option}: {_name(partition)} ends with offset {last}, {end} is not there "
-            "(failOnDataLoss=false reads what there is)"
+            f"{limit.option}: {partition} ends at offset {last}, before offset {end} "
+            "(failOnDataLoss=false reads what is left)"
         )
     return end
 
 
-def _name(partition: TopicPartition) -> str:
-    return f"{partition.topic}-{partition.partition}"
-
-
 def end_offset(segments: Sequence[LogFile]) -> int:
-    """The offset behind the last record of a partition's segments."""
+    """Return the offset after the last batch of a partition's segments."""
     file = segments[-1]
     index = read_index(file)
     start = int(index[-1, 1]) if len(index) else 0
@@ -111,8 +111,8 @@ def end_offset(segments: Sequence[LogFile]) -> int:
 
 
 def offset_for_time(segments: Sequence[LogFile], timestamp: int) -> int | None:
-    """The first offset of a record that is not older than a timestamp; None when all are. Markers of transactions
-    count, as for a broker (FileRecords.searchForTimestamp): they have the time at which the transaction ended."""
+    """Return the first offset whose record is not older than a timestamp in epoch ms; None if all are older.
+    Transaction markers count, with the time the transaction ended, as for a broker (FileRecords.searchForTimestamp)."""
     for file in segments:
         bounds = RecordBounds(start_timestamp_ms=timestamp)
         split = narrow(file, bounds, read_index(file))
@@ -138,7 +138,5 @@ def _first_in(section: Section, row: int, timestamp: int) -> int | None:
         columns = batch_at(section.batch(row), 0).columns()
     except KafkaError:
         return None
-    for offset, its in zip(columns.offsets, columns.timestamps, strict=True):
-        if its >= timestamp:
-            return offset
-    return None
+    pairs = zip(columns.offsets, columns.timestamps, strict=True)
+    return next((offset for offset, record_timestamp in pairs if record_timestamp >= timestamp), None)

@@ -1,7 +1,6 @@
-"""The options of `kafka-log`, read and checked: those of Spark's Kafka source that files have a meaning for,
-and its own.
+"""Options of `kafka-log`: those of Spark's Kafka source that apply to files, and a few more.
 
-Names are matched whatever their case; every refusal names the option and says what it takes.
+Option names are case-insensitive; each error names the option and its valid values.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _LEAST_SPLIT = 1024
 
 @dataclass(frozen=True)
 class LogOptions:
-    """All that was asked for, checked as far as that goes without a look at the files; it can be pickled."""
+    """The parsed options of a `kafka-log` source, checked without reading the files; can be pickled."""
 
     paths: list[str]
     selection: Selection
@@ -48,7 +47,7 @@ class LogOptions:
 
 
 def read_options(options: Mapping[str, str]) -> LogOptions:
-    """The options of a read; raises PipelineError."""
+    """Parse and check the options of a `kafka-log` source. Raises PipelineError that names the option."""
     given = OptionReader(options)
     given.refuse_unknown("kafka-log", _BY_LOWER)
     starting, ending = given.limit("starting", EARLIEST), given.limit("ending", LATEST)

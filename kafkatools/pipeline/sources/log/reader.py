@@ -1,7 +1,7 @@
-"""The executor's side of `kafka-log`: stretches of segments as Arrow batches, with a report of each.
+"""The executor's side of `kafka-log`: byte ranges of segments as Arrow batches, with a report for each.
 
-Tables: `records`, one row a record; `batches`, one row a batch, from the headers alone; `errors`, one row a range that
-could not be read, for which everything is read and decoded.
+The table `records` has a row for each record, `batches` a row for each batch, from headers alone. The table `errors`
+has a row for each damaged range; for it all records are read and decoded.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from kafkatools.pipeline import storage
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run import reports
 from kafkatools.pipeline.run.reports import Damage, SplitReport
+from kafkatools.pipeline.sources.arrow_columns import COMMITTED
 from kafkatools.pipeline.sources.arrow_rows import ArrowRows, Unread
 from kafkatools.pipeline.sources.log import sections as table
 from kafkatools.pipeline.sources.log.sections import Section, SectionWalk
@@ -33,7 +34,7 @@ _UNKNOWN_CODEC = "Unknown compression type id"
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What a task has to know besides its splits."""
+    """The options that all tasks of a `kafka-log` query share."""
 
     table: str = RECORDS
     is_committed_only: bool = False
@@ -42,9 +43,8 @@ class ReadOptions:
 
 
 def read_task(task: LogTask, schema: StructType, options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    """The rows of a task as pyarrow.RecordBatches. Raises PipelineError for a file that cannot be read, and with
-    `is_strict` for damage.
-    """
+    """Yield the rows of a task as pyarrow.RecordBatches and write its reports. Raises PipelineError for a file that
+    cannot be read, and with `is_strict` for damage."""
     readers: dict[str, Callable[..., Iterator[pa.RecordBatch]]] = {
         RECORDS: _SplitReader.records,
         BATCHES: _SplitReader.batches,
@@ -57,7 +57,7 @@ def read_task(task: LogTask, schema: StructType, options: ReadOptions) -> Iterat
 
 
 class _SplitReader:
-    """One split of a task."""
+    """Reads one split of a task."""
 
     def __init__(self, split: LogSplit, schema: StructType, options: ReadOptions) -> None:
         file = split.file
@@ -68,7 +68,7 @@ class _SplitReader:
         self.report = SplitReport(file.topic, file.partition, file.url, split.start_position, split.end_position)
 
     def finish(self) -> None:
-        """All rows have been taken: say so."""
+        """Close files and write the report, after all rows have been consumed."""
         if self._split.transactions is not None:
             self._split.transactions.close()
         if self._options.report_path is not None:
@@ -125,7 +125,7 @@ class _SplitReader:
             with storage.open_segment(split.file.url) as file:
                 walk = SectionWalk(
                     file, split.start_position, split.end_position, self._damaged,
-                    wanted=self._overlapping if self._has_bounds else None, checks=checks,
+                    is_relevant=self._overlapping if self._has_bounds else None, checks=checks,
                 )  # fmt: skip
                 for section in walk.sections():
                     self._count(section)
@@ -139,7 +139,8 @@ class _SplitReader:
         return bounds.start_offset > 0 or bounds.end_offset < MAX_LONG or bounds.has_timestamps
 
     def _overlapping(self, headers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which batches may hold records within the bounds. Of messages of magic 0 and 1 the header says too little."""
+        """Return a mask of the batches that may hold records within the bounds. Headers of magic 0 and 1 have too
+        little information, so those batches are included."""
         bounds = self._split.bounds
         bases = headers[:, table.BASE_OFFSET]
         is_new = headers[:, table.MAGIC] >= 2
@@ -167,13 +168,14 @@ class _SplitReader:
             self.report.add_range(int(headers[0, table.BASE_OFFSET]), last + 1)
 
     def _runs(self, section: Section) -> Iterator[tuple[int, int]]:
-        """Rows first..stop of batches whose records are wanted; compressed ones one at a time, since they grow."""
+        """Yield the rows first..stop of batches to decode. Compressed batches are separate runs, since their size
+        grows."""
         headers = section.headers
         kept = headers[:, table.ATTRIBUTES] & CONTROL_BIT == 0
         if self._has_bounds:
             kept &= self._overlapping(headers)
         if self._options.is_committed_only and self._split.transactions is not None:
-            self._leave_out(section, kept)
+            kept &= np.array([state in (None, COMMITTED) for state in self._states(section, kept)])
         is_packed = (headers[:, table.ATTRIBUTES] & _CODEC != 0) | (headers[:, table.MAGIC] < 2)
         breaks = np.diff(kept) | is_packed[1:] | is_packed[:-1] if is_packed.any() else np.diff(kept)
         edges = [0, *(np.flatnonzero(breaks) + 1).tolist(), section.rows]
@@ -181,34 +183,22 @@ class _SplitReader:
             if kept[first]:
                 yield first, stop
 
-    def _leave_out(self, section: Section, kept: npt.NDArray[np.bool_]) -> None:
-        """Takes the batches of transactions that were not committed out of those that are kept."""
-        headers, transactions = section.headers, self._split.transactions
-        assert transactions is not None
-        asked = np.flatnonzero(kept & (headers[:, table.ATTRIBUTES] & TRANSACTIONAL_BIT != 0))
-        for row in asked.tolist():
-            batch = headers[row]
-            if transactions.is_left_out(
-                int(batch[table.PRODUCER_ID]), int(batch[table.BASE_OFFSET]), section.origin + int(batch[0])
-            ):
-                kept[row] = False
-
-    def _states(self, section: Section) -> list[str | None]:
-        """What became of the transaction of each batch; None outside of any."""
+    def _states(self, section: Section, rows: npt.NDArray[np.bool_] | None = None) -> list[str | None]:
+        """Return the transaction state of each batch; None for batches outside of transactions."""
         transactions = self._split.transactions
         states: list[str | None] = [None] * section.rows
         if transactions is None:
             return states
-        headers = section.headers
-        for row in np.flatnonzero(headers[:, table.ATTRIBUTES] & TRANSACTIONAL_BIT).tolist():
-            batch = headers[row]
+        is_transactional = section.headers[:, table.ATTRIBUTES] & TRANSACTIONAL_BIT != 0
+        for row in np.flatnonzero(is_transactional if rows is None else rows & is_transactional).tolist():
+            batch = section.headers[row]
             states[row] = transactions.state(
                 int(batch[table.PRODUCER_ID]), int(batch[table.BASE_OFFSET]), section.origin + int(batch[0])
             )
         return states
 
     def _unread(self, section: Section, unread: Unread) -> None:
-        """Records that could not be read although the batch's checksum is right."""
+        """Report records that cannot be decoded although the batch's checksum is valid."""
         start = section.table[unread.row * table.WIDTH]
         end = start + section.table[unread.row * table.WIDTH + table.SIZE]
         kind = reports.CODEC if unread.reason.startswith(_UNKNOWN_CODEC) else reports.RECORDS

@@ -1,8 +1,8 @@
-"""Walking through a stretch of a segment: windows of sound batches, and the damage between them.
+"""Walk through a byte range of a segment: sections of valid batches, and the damage between them.
 
-Every batch is found by its header, a whole window of them in one call, and believed when its checksum is right. What
-is no sound batch is reported as `Damage`, and the walk goes on at the next batch that certainly is one, as
-`kt dump-log` does: behind the damaged one, or inside of it, where only its length was wrong.
+Batches are located by their headers, a window at a time, and accepted if their checksum is valid. Other bytes are
+reported as `Damage`. The walk continues at the next valid batch, as `kt dump-log` does: after the damaged one, or
+inside it if only its length was wrong.
 """
 
 from __future__ import annotations
@@ -25,12 +25,10 @@ from kafkatools.pipeline.run import reports
 from kafkatools.pipeline.run.reports import Damage
 
 Longs = npt.NDArray[np.int64]
-Wanted = Callable[[Longs], npt.NDArray[np.bool_]]
-
 ROWS = 4096
 _STEP = 1 << 20
-_FARTHEST = 1 << 31  # offsets of a segment lie closer together
-_KNOWN_ATTRIBUTES = 0x7F
+LARGEST_OFFSET_GAP = 1 << 31  # two offsets of one segment differ by less
+KNOWN_ATTRIBUTES = 0x7F
 WIDTH = kernel.HEADER_WIDTH
 # Columns of the table of headers.
 POSITION, BASE_OFFSET, SIZE, MAGIC, LEADER_EPOCH, CRC, ATTRIBUTES, LAST_DELTA = range(8)
@@ -38,9 +36,8 @@ BASE_TIMESTAMP, MAX_TIMESTAMP, PRODUCER_ID, PRODUCER_EPOCH, BASE_SEQUENCE, COUNT
 
 
 class Section(NamedTuple):
-    """Batches that follow each other: their bytes, where those begin in the file, and the table of their headers, of
-    which `rows` count. All of it is void when the next section is asked for.
-    """
+    """Consecutive batches: their bytes, the file position of these bytes, and the header table with `rows` valid rows.
+    The buffers are reused for the next section."""
 
     window: memoryview
     origin: int
@@ -49,43 +46,43 @@ class Section(NamedTuple):
 
     @property
     def headers(self) -> Longs:
-        """The table as a matrix."""
+        """The header table as a matrix with one row for each batch."""
         return np.frombuffer(self.table, np.int64).reshape(-1, WIDTH)[: self.rows]
 
     def batch(self, row: int) -> memoryview:
-        """The bytes of one batch."""
+        """Return the bytes of the batch in a row of the header table."""
         position, size = self.table[row * WIDTH], self.table[row * WIDTH + SIZE]
         return self.window[position : position + size]
 
 
 class SectionWalk:
-    """The batches from `start` to `end` of a segment; `end` is where a batch begins, or the end of the file.
+    """Iterates over the batches of a segment from byte `start` to `end`, where a batch begins or the file ends.
 
-    `wanted(headers)` says which batches matter: the others' checksums are not looked at. Without `checks` no checksum
-    is, and headers are believed as long as they lead on. Damage goes to `report`.
+    `is_relevant(headers)` returns a mask of the batches whose checksums are verified. Without `checks` none are, and
+    headers are trusted as long as they lead to a next header. Damage is passed to `report`.
 
-    A batch that was passed over may have had a wrong length. Then what it leads to is no header, which shows by its
-    offsets, its magic or its attributes, or by leading nowhere: whoever looks odd, and what led there, is checked.
+    An unverified batch may have a wrong length. The bytes after it are then not a header, which shows by offsets, magic
+    or attributes, or because no header follows. Such a suspicious header and the batch before it are verified.
     """
 
     def __init__(
         self, file: SegmentFile, start: int, end: int, report: Callable[[Damage], None], *,
-        wanted: Wanted | None = None, checks: bool = True,
+        is_relevant: Callable[[Longs], npt.NDArray[np.bool_]] | None = None, checks: bool = True,
     ) -> None:  # fmt: skip
         self._file = file
         self._position = start
         self._end = min(end, file.size)
         self._missing = end - self._end
         self._report = report
-        self._wanted = wanted
+        self._is_relevant = is_relevant
         self._checks = checks
-        self._is_legacy: bool | None = None  # not known before the first sound batch
+        self._is_legacy: bool | None = None  # unknown before the first valid batch
         self._last = (-1, -1, -1)
         self._table = array("q", bytes(8 * WIDTH * ROWS))
         self._status = array("q", bytes(8 * kernel.STATUS_SIZE))
 
     def sections(self) -> Iterator[Section]:
-        """The sound batches in the order of the file."""
+        """Yield sections of valid batches in file order."""
         while self._position < self._end:
             window = self._window()
             rows = kernel.scan_batches(window, 0, len(window), self._table, self._status)
@@ -93,7 +90,7 @@ class SectionWalk:
                 self._go_on(*self._misled() or self._stuck())
                 continue
             section = Section(window, self._position, self._table, rows)
-            odd = self._odd(section.headers) if self._wanted is not None else np.zeros(rows, np.bool_)
+            odd = self._odd(section.headers) if self._is_relevant is not None else np.zeros(rows, np.bool_)
             if odd[0] and (misled := self._misled()) is not None:
                 self._go_on(*misled)
                 continue
@@ -113,7 +110,7 @@ class SectionWalk:
             self._report(Damage(self._file.path, self._end, self._missing, reports.TRUNCATED, reason))
 
     def _window(self) -> memoryview:
-        """What can be read at once, a whole batch at least unless it is beyond reason."""
+        """Return the bytes to scan next: at least one whole batch, unless its size is implausible."""
         left = self._end - self._position
         window = self._file.window(self._position, min(HEADER_SIZE, left))
         if len(window) >= LOG_OVERHEAD:
@@ -123,30 +120,31 @@ class SectionWalk:
         return window[:left]
 
     def _is_true(self, size: int) -> bool:
-        """Whether a very large batch is one: such a length is damage, mostly."""
+        """Whether a very large batch has a valid checksum; such a length is mostly damage."""
         crc = int.from_bytes(self._file.view(self._position, HEADER_SIZE)[17:21], "big")
         return self._file.checksum(self._position + 21, size - 21, crc32c) == crc
 
-    # -- what is sound --
+    # -- valid batches --
 
     def _odd(self, headers: Longs) -> npt.NDArray[np.bool_]:
-        """Which headers do not look like what follows a batch."""
+        """Return a mask of headers that do not look like the successor of the previous batch."""
         first, magic = headers[:, BASE_OFFSET], headers[:, MAGIC]
         last = first + headers[:, LAST_DELTA]
         before = np.concatenate((np.array([self._last[1]], np.int64), last[:-1]))
-        found: npt.NDArray[np.bool_] = (first <= before) | (first - before > _FARTHEST) | (last < first)
-        found |= headers[:, ATTRIBUTES] & ~_KNOWN_ATTRIBUTES != 0
-        found |= magic != np.concatenate((np.array([self._last[2]], np.int64), magic[:-1]))
-        return found
+        odd: npt.NDArray[np.bool_] = (first <= before) | (first - before > LARGEST_OFFSET_GAP) | (last < first)
+        odd |= headers[:, ATTRIBUTES] & ~KNOWN_ATTRIBUTES != 0
+        odd |= magic != np.concatenate((np.array([self._last[2]], np.int64), magic[:-1]))
+        return odd
 
     def _remember(self, section: Section, rows: int) -> None:
         row = section.headers[rows - 1]
         self._last = section.origin + int(row[POSITION]), int(row[BASE_OFFSET] + row[LAST_DELTA]), int(row[MAGIC])
 
     def _misled(self) -> tuple[str, str, int, int] | None:
-        """What is wrong with the batch that led here, if something is."""
+        """Return the damage of the previous batch if its checksum is wrong, so that its length led to a wrong position;
+        else None."""
         start = self._last[0]
-        if start < 0 or self._wanted is None or not self._checks:
+        if start < 0 or self._is_relevant is None or not self._checks:
             return None
         size = int.from_bytes(self._file.view(start, LOG_OVERHEAD)[8:], "big", signed=True) + LOG_OVERHEAD
         batch = self._file.view(start, size)
@@ -156,51 +154,43 @@ class SectionWalk:
         return reports.CHECKSUM, _corrupt(batch), start + 1, self._end
 
     def _sound_rows(self, section: Section, odd: npt.NDArray[np.bool_]) -> int:
-        """How many batches of a section are sound, up to the first that is not."""
+        """Return the number of valid batches before the first damaged one."""
         headers = section.headers
         magics = headers[:, MAGIC]
-        known = (magics == 2) & (headers[:, SIZE] >= HEADER_SIZE) if magics.min() >= 2 else _known(headers)
+        known = (magics == 2) & (headers[:, SIZE] >= HEADER_SIZE) | (magics == 0) | (magics == 1)
         stop = section.rows if known.all() else int(np.argmin(known))
         if not self._checks:
             return stop
-        asked = headers[:stop]
-        if self._wanted is not None:
-            odd[:-1] |= odd[1:]
-            asked = asked[self._wanted(asked) | odd[:stop]]
-        columns = asked[:, (POSITION, SIZE, CRC)].tolist()
         if stop and magics[:stop].min() < 2:
-            return self._sound_mixed(section, stop)
+            return next((row for row in range(stop) if not _is_sound(section.batch(row))), stop)
+        checked = headers[:stop]
+        if self._is_relevant is not None:
+            odd[:-1] |= odd[1:]
+            checked = checked[self._is_relevant(checked) | odd[:stop]]
         window = section.window
-        for row, (position, size, crc) in enumerate(columns):
+        for position, size, crc in checked[:, (POSITION, SIZE, CRC)].tolist():
             if crc32c(window[position + 21 : position + size]) != crc:
-                return int(np.searchsorted(headers[:, POSITION], asked[row, POSITION]))
+                return int(np.searchsorted(headers[:, POSITION], position))
         return stop
 
-    def _sound_mixed(self, section: Section, stop: int) -> int:
-        for row in range(stop):
-            if not _is_sound(section.batch(row)):
-                return row
-        return stop
-
-    # -- what is not --
+    # -- damage --
 
     def _go_on(self, kind: str, reason: str, start: int, before: int) -> None:
-        """Reports what is lost and goes on at the next valid batch from `start` on; one that is not found before
-        `before` means that that is where to go on.
-        """
+        """Report damage and continue at the next valid batch at or after `start`; if there is none before `before`,
+        continue at `before`."""
         position = start - 1
         self._last = (-1, -1, -1)
-        found = self._next_valid(start, before)
-        if found < 0:
-            found = before
+        resume_at = self._next_valid(start, before)
+        if resume_at < 0:
+            resume_at = before
         elif kind == reports.TRUNCATED:
-            kind, reason = reports.SIZE, "a batch that does not fit before the next valid one"
-        self._position = found
-        self._report(Damage(self._file.path, position, found - position, kind, reason))
+            kind, reason = reports.SIZE, "the batch does not fit before the next valid one"
+        self._position = resume_at
+        self._report(Damage(self._file.path, position, resume_at - position, kind, reason))
 
     def _next_valid(self, start: int, before: int) -> int:
         found = next_valid_batch(self._file, start, self._end, legacy=self._is_legacy is True, before=before)
-        if self._is_legacy:  # a log that was converted goes on with magic 2
+        if self._is_legacy:  # after an upgrade of the message format, the log continues with magic 2
             newer = next_valid_batch(self._file, start, self._end, before=found if found >= 0 else before)
             found = newer if newer >= 0 else found
         elif self._is_legacy is None and found < 0:
@@ -209,7 +199,8 @@ class SectionWalk:
         return found
 
     def _behind_zeros(self, start: int, before: int) -> int:
-        """The first byte that is not zero: of zeros, any could begin a message of magic 0."""
+        """Return the position of the first non-zero byte, since a message of magic 0 could begin at any of the
+        zeros."""
         while start < before:
             chunk = bytes(self._file.view(start, min(_STEP, before - start)))
             rest = chunk.lstrip(b"\0")
@@ -219,7 +210,7 @@ class SectionWalk:
         return before
 
     def _stuck(self) -> tuple[str, str, int, int]:
-        """What follows is no batch: why, and from where to look for one up to the end."""
+        """Describe why no batch begins here, and return the byte range in which to search for the next."""
         left = self._end - self._position
         start = self._position + 1
         if self._status[kernel.STATUS_REASON] == kernel.SCAN_TOO_SMALL:
@@ -227,15 +218,15 @@ class SectionWalk:
             reason = f"Found record size {size} smaller than minimum record overhead ({SMALLEST_OVERHEAD})"
             return reports.SIZE, reason, start, self._end
         if self._end < self._file.size:
-            return reports.SIZE, "a batch that does not fit before the next valid one", start, self._end
+            return reports.SIZE, "the batch does not fit before the next valid one", start, self._end
         if left <= HEADER_SIZE_UP_TO_MAGIC:
-            return reports.TRUNCATED, f"the log ends with {left} bytes that are no whole batch", start, self._end
+            return reports.TRUNCATED, f"the log ends with {left} bytes of an incomplete batch", start, self._end
         size = int.from_bytes(self._file.view(self._position, LOG_OVERHEAD)[8:], "big", signed=True) + LOG_OVERHEAD
-        reason = f"the log ends within a batch: {left} of {size} bytes are there"
+        reason = f"the log ends within a batch: {left} of {size} bytes are present"
         return reports.TRUNCATED, reason, start, self._end
 
     def _wrong(self, section: Section, row: int) -> tuple[str, str, int, int]:
-        """What is wrong with one batch, and where another one may be hidden in it."""
+        """Describe what is wrong with a batch, and return the byte range in which another batch may be hidden."""
         batch = section.batch(row)
         magic = section.table[row * WIDTH + MAGIC]
         start = section.origin + section.table[row * WIDTH]
@@ -251,14 +242,8 @@ class SectionWalk:
         return reports.CHECKSUM, _corrupt(batch), start + 1, before
 
 
-def _known(headers: Longs) -> npt.NDArray[np.bool_]:
-    magics, sizes = headers[:, MAGIC], headers[:, SIZE]
-    found: npt.NDArray[np.bool_] = ((magics == 2) & (sizes >= HEADER_SIZE)) | (magics == 0) | (magics == 1)
-    return found
-
-
 def _checksums(batch: memoryview) -> tuple[int, int]:
-    """The checksum that a batch claims, and the one that it has."""
+    """Return the stored and the computed checksum of a batch."""
     if batch[16] < 2:
         return int.from_bytes(batch[12:16], "big"), zlib.crc32(batch[16:])
     return int.from_bytes(batch[17:21], "big"), crc32c(batch[21:])

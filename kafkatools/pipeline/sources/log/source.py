@@ -1,7 +1,7 @@
-"""`kafka-log`: the segments of a broker's log as a Spark source, without a broker.
+"""`kafka-log`: the segments of a broker's log as a Spark data source, without a broker.
 
-`spark.read.format("kafka-log").load(path)`; the driver finds the segments and cuts them (`partitions`), the executors
-read them (`read`). Everything in a reader can be pickled; core is imported where it is used.
+`spark.read.format("kafka-log").load(path)`: the driver finds and splits segments (`partitions`), executors read them
+(`read`). A reader can be pickled.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.sources import schema as columns
 from kafkatools.pipeline.sources.log.aborted import PartitionTransactions, find_all_transactions
 from kafkatools.pipeline.sources.log.files import LogFile, find_log_files
+from kafkatools.pipeline.sources.log.offsets import partition_bounds
 from kafkatools.pipeline.sources.log.options import LogOptions, read_options
 from kafkatools.pipeline.sources.log.reader import read_task
 from kafkatools.pipeline.sources.log.splits import LogTask, make_tasks
@@ -30,34 +31,37 @@ _KNOWN = {
 
 
 class KafkaLogDataSource(DataSource):
-    """Log directories, partition directories and segment files as a table."""
+    """The data source `kafka-log`: log directories, partition directories and segment files as a table."""
 
     @classmethod
     def name(cls) -> str:
-        """What `format` takes."""
+        """The name for `format`: "kafka-log"."""
         return "kafka-log"
 
     def schema(self) -> StructType:
-        """The table's schema, as the options say."""
+        """Return the schema of the table that the options select. Raises PipelineError for invalid options."""
         options = read_options(self.options)
         if options.reading.table == "records":
             return columns.spark_schema(options.include_headers, options.include_metadata)
         return columns.struct_of(_KNOWN[options.reading.table])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the columns of a schema; raises PipelineError for one that does not fit."""
+        """Return a reader for the columns of `schema`. Raises PipelineError for invalid options or columns."""
         options = read_options(self.options)
         columns.check_schema(schema, _KNOWN[options.reading.table])
         return (FilteredLogReader if options.pushes_filters else LogReader)(options, schema)
 
 
 class LogReader(DataSourceReader):
+    """The batch reader of `kafka-log`: splits segments on the driver and reads them on executors."""
+
     def __init__(self, options: LogOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
         self._pushed = options.bounds
 
     def partitions(self) -> Sequence[InputPartition]:
+        """Find the segments and return the tasks that read them. Raises PipelineError."""
         options = self._options
         files = find_log_files(options.paths, options.selection)
         transactions = self._transactions(files)
@@ -66,8 +70,8 @@ class LogReader(DataSourceReader):
         return [_with_transactions(task, transactions) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a task."""
-        if not isinstance(partition, LogTask):  # what PySpark makes of no tasks at all
+        """Yield the rows of a task as pyarrow.RecordBatches."""
+        if not isinstance(partition, LogTask):  # PySpark passes its own partition if there are no tasks
             return iter(())
         return read_task(partition, self._schema, self._options.reading)
 
@@ -75,42 +79,40 @@ class LogReader(DataSourceReader):
         names = {field.name.lower() for field in self._schema.fields}
         if not self._options.reading.is_committed_only and "transaction" not in names:
             return {}
-        wanted = [file for file in files if self._pushed.takes(file.topic, file.partition)]
-        return find_all_transactions(wanted)
+        return find_all_transactions(file for file in files if self._pushed.takes(file.topic, file.partition))
 
     def _bounds(
         self, files: list[LogFile], transactions: Mapping[TopicPartition, PartitionTransactions]
     ) -> dict[TopicPartition, RecordBounds]:
-        """What is wanted of each partition that is."""
-        from kafkatools.pipeline.sources.log.offsets import partition_bounds
-
-        found = {}
+        """Return the bounds of each partition to read, up to the last stable offset under read_committed."""
+        result = {}
         for partition, bounds in partition_bounds(files, self._options, self._pushed).items():
             if self._options.reading.is_committed_only and partition in transactions:
                 end = min(bounds.end_offset, transactions[partition].last_stable_offset)
                 bounds = replace(bounds, end_offset=end)
-            found[partition] = bounds
-        return found
+            result[partition] = bounds
+        return result
 
 
 class FilteredLogReader(LogReader):
-    """The same with `pushFilters`: one that takes filters. It is not the rule, because Spark keeps one reader for all
-    scans of a DataFrame: what the filters of one branch of a query (a union, a join, the next action) left out is
-    missing in the others. Filters of `kt pipeline` come as bounds."""
+    """A reader that accepts pushed filters (option pushFilters). Not the default: Spark shares one reader among all
+    scans of a DataFrame, so records that the filters of one branch (a union, a join, the next action) exclude would be
+    missing in the others. `kt pipeline` passes filters as bounds instead."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - PySpark's name
-        """Takes what can be said as bounds; the filters that Spark still has to apply."""
+        """Narrow the bounds by filters on topic, partition, offset and timestamp; return the filters that Spark must
+        still apply."""
         if self._options.reading.table != "records":
             return filters
-        bounds, left = from_filters(filters)
+        bounds, remaining = from_filters(filters)
         self._pushed = self._pushed.within(bounds)
-        return left
+        return remaining
 
 
-def _with_transactions(task: LogTask, known: Mapping[TopicPartition, PartitionTransactions]) -> LogTask:
-    if not known:
+def _with_transactions(task: LogTask, found: Mapping[TopicPartition, PartitionTransactions]) -> LogTask:
+    if not found:
         return task
     splits = tuple(
-        replace(split, transactions=known[split.file.topic_partition].within(split.file)) for split in task.splits
+        replace(split, transactions=found[split.file.topic_partition].within(split.file)) for split in task.splits
     )
     return replace(task, splits=splits)

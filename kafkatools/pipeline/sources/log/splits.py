@@ -1,9 +1,9 @@
-"""Which parts of which segments the tasks of a query read.
+"""Division of segments into the splits and tasks of a query.
 
-A split begins and ends where batches do. Where that is, the segment's sparse index says; an entry is believed only when
-the batch that it points to is one and ends with the entry's offset. Without an index the headers are walked through.
-Segments, and stretches of them, that hold nothing within the bounds are left out: by offsets through the names of the
-segments and `.index`, by timestamps through `.timeindex`. Small splits share a task.
+A split begins and ends at batch boundaries. The segment's sparse index locates them; an entry is trusted only if a
+valid batch begins at its position and ends with its offset. Without an index the headers are walked. Segments and parts
+of them outside the bounds are skipped: by offset through segment names and `.index`, by timestamp through `.timeindex`.
+Small splits share a task.
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ _TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
 
 @dataclass(frozen=True)
 class LogSplit:
-    """A stretch of a segment from batch to batch, and what of it is wanted. `transactions` tells what became of
-    those of the segment; None where nobody asks.
-    """
+    """A byte range of a segment from batch to batch, and the bounds of the records to read. `transactions` gives
+    transaction states, None if not requested."""
 
     file: LogFile
     start_position: int
@@ -48,17 +47,13 @@ class LogSplit:
 
     @property
     def size_bytes(self) -> int:
+        """Length of the byte range."""
         return self.end_position - self.start_position
-
-    @property
-    def is_tail(self) -> bool:
-        """Whether the log ends with it: what is cut off there was never there as a whole."""
-        return self.file.next_base_offset is None and self.end_position == self.file.size_bytes
 
 
 @dataclass(frozen=True)
 class LogTask(InputPartition):
-    """What one task of Spark reads."""
+    """The splits that one Spark task reads."""
 
     splits: tuple[LogSplit, ...]
 
@@ -75,7 +70,8 @@ def make_tasks(
     split_bytes: int = SPLIT_BYTES,
     min_partitions: int = 1,
 ) -> list[LogTask]:
-    """The tasks that read what lies within the bounds of each partition; partitions without bounds are not read."""
+    """Return the tasks that read the records within the bounds of each partition; partitions without bounds are not
+    read."""
     whole = [
         LogSplit(file, 0, file.size_bytes, bounds[file.topic_partition])
         for file in files
@@ -83,10 +79,10 @@ def make_tasks(
     ]
     indexes = {split.file.url: read_index(split.file) for split in whole}
     narrowed = [narrow(split.file, split.bounds, indexes[split.file.url]) for split in whole]
-    wanted = [split for split in narrowed if split is not None]
-    total = sum(split.size_bytes for split in wanted)
+    splits = [split for split in narrowed if split is not None]
+    total = sum(split.size_bytes for split in splits)
     size = max(min(split_bytes, -(-total // max(min_partitions, 1))), 1)
-    pieces = [piece for split in wanted for piece in _cut(split, indexes[split.file.url], size)]
+    pieces = [piece for split in splits for piece in _cut(split, indexes[split.file.url], size)]
     return list(_packed(pieces, size))
 
 
@@ -100,14 +96,15 @@ def _overlaps(file: LogFile, bounds: RecordBounds) -> bool:
 
 
 def read_index(file: LogFile) -> npt.NDArray[np.int64]:
-    """The sound entries of a segment's `.index`: offsets, absolute, and positions; none when there is no index."""
+    """Return the valid entries of a segment's `.index` as rows of absolute offset and position; no rows without an
+    index."""
     entries = _entries(file, INDEX_SUFFIX, _INDEX_ENTRY)
-    found = np.empty((len(entries), 2), np.int64)
-    found[:, 0] = entries["offset"].astype(np.int64) + file.base_offset
-    found[:, 1] = entries["position"]
-    good = (found[:, 1] > 0) & (found[:, 1] < file.size_bytes)
-    good[1:] &= (np.diff(found[:, 0]) > 0) & (np.diff(found[:, 1]) > 0)
-    return found[: _leading(good)]
+    index = np.empty((len(entries), 2), np.int64)
+    index[:, 0] = entries["offset"].astype(np.int64) + file.base_offset
+    index[:, 1] = entries["position"]
+    good = (index[:, 1] > 0) & (index[:, 1] < file.size_bytes)
+    good[1:] &= (np.diff(index[:, 0]) > 0) & (np.diff(index[:, 1]) > 0)
+    return index[: _leading(good)]
 
 
 def _entries(file: LogFile, suffix: str, dtype: np.dtype[np.void]) -> npt.NDArray[np.void]:
@@ -116,7 +113,7 @@ def _entries(file: LogFile, suffix: str, dtype: np.dtype[np.void]) -> npt.NDArra
 
 
 def _leading(good: npt.NDArray[np.bool_]) -> int:
-    """How many are good up to the first that is not. The very first entry of an index may be at position 0."""
+    """Return the number of true values before the first false one. The first index entry cannot be at position 0."""
     if len(good) and not good[0]:
         return 0
     bad = np.flatnonzero(~good)
@@ -124,7 +121,8 @@ def _leading(good: npt.NDArray[np.bool_]) -> int:
 
 
 def narrow(file: LogFile, bounds: RecordBounds, index: npt.NDArray[np.int64]) -> LogSplit | None:
-    """The part of a segment that may hold what is wanted, as far as its indexes say; None for nothing."""
+    """Return the part of a segment that may hold records within the bounds, according to its indexes; None if there is
+    none."""
     start, end = 0, file.size_bytes
     first = bounds.start_offset
     if bounds.has_timestamps:
@@ -135,7 +133,7 @@ def narrow(file: LogFile, bounds: RecordBounds, index: npt.NDArray[np.int64]) ->
     if len(index):
         at = int(np.searchsorted(index[:, 0], first, "right")) - 1
         start = _sound_start(file, index[at : at + 1]) if at >= 0 else 0
-        # the entry's batch may hold wanted records too: up to the one behind it
+        # The batch of this entry may still hold records below the end, so read up to the next entry.
         after = int(np.searchsorted(index[:, 0], bounds.end_offset, "left")) + 1
         if after < len(index):
             end = _sound_start(file, index[after : after + 1]) or end
@@ -143,9 +141,8 @@ def narrow(file: LogFile, bounds: RecordBounds, index: npt.NDArray[np.int64]) ->
 
 
 def _offset_before(file: LogFile, timestamp: int) -> int | None:
-    """An offset up to which all records are older than a timestamp; None when all of the segment's are. What the
-    index of the last segment says is not the whole story.
-    """
+    """Return an offset before which all records are older than a timestamp; None if all records of the segment are. The
+    time index of the last segment may be incomplete."""
     entries = _entries(file, TIME_INDEX_SUFFIX, _TIME_ENTRY)
     times = entries["timestamp"].astype(np.int64)
     offsets = entries["offset"].astype(np.int64)
@@ -162,14 +159,14 @@ def _offset_before(file: LogFile, timestamp: int) -> int | None:
 
 
 def _sound_start(file: LogFile, entry: npt.NDArray[np.int64]) -> int:
-    """The position of an entry whose batch is one and ends with its offset; 0 for any other."""
+    """Return the position of an index entry if a valid batch begins there and ends with the entry's offset; else 0."""
     offset, position = int(entry[0, 0]), int(entry[0, 1])
     with storage.open_segment(file.url) as segment:
         return position if _begins_batch(segment, position, offset) else 0
 
 
 def _begins_batch(segment: SegmentFile, position: int, offset: int | None) -> bool:
-    """Whether a sound batch begins at a position; with an offset, one that ends with it."""
+    """Whether a valid batch begins at a position; with `offset`, one whose last offset is that."""
     header = bytes(segment.view(position, min(HEADER_SIZE, segment.size - position)))
     if len(header) <= 16:
         return False
@@ -187,7 +184,7 @@ def _begins_batch(segment: SegmentFile, position: int, offset: int | None) -> bo
 
 
 def _cut(split: LogSplit, index: npt.NDArray[np.int64], size: int) -> Iterator[LogSplit]:
-    """A stretch in pieces of about a size."""
+    """Divide a split into pieces of about `size` bytes."""
     count = -(-split.size_bytes // size)
     goals = [split.start_position + split.size_bytes * number // count for number in range(1, count)]
     edges = [split.start_position, *_edges(split, index, goals), split.end_position]
@@ -196,21 +193,16 @@ def _cut(split: LogSplit, index: npt.NDArray[np.int64], size: int) -> Iterator[L
 
 
 def _edges(split: LogSplit, index: npt.NDArray[np.int64], goals: list[int]) -> list[int]:
-    """Positions of batches at or behind the goals, rising, strictly within the stretch."""
+    """Return sorted batch positions at or after the goals, strictly inside the split."""
     if not goals:
         return []
     with storage.open_segment(split.file.url) as segment:
-        found: set[int] = set()
-        missed = []
-        for goal in goals:
-            edge = _indexed_edge(segment, index, goal)
-            if edge:
-                found.add(edge)
-            else:
-                missed.append(goal)
+        indexed = {goal: _indexed_edge(segment, index, goal) for goal in goals}
+        edges = set(indexed.values())
+        missed = [goal for goal, edge in indexed.items() if not edge]
         if missed and storage.local_path(split.file.url) is not None:
-            found.update(_walked_edges(segment, split, missed))
-    return sorted(edge for edge in found if split.start_position < edge < split.end_position)
+            edges.update(_walked_edges(segment, split, missed))
+    return sorted(edge for edge in edges if split.start_position < edge < split.end_position)
 
 
 def _indexed_edge(segment: SegmentFile, index: npt.NDArray[np.int64], goal: int) -> int:
@@ -222,7 +214,7 @@ def _indexed_edge(segment: SegmentFile, index: npt.NDArray[np.int64], goal: int)
 
 
 def _walked_edges(segment: SegmentFile, split: LogSplit, goals: list[int]) -> Iterator[int]:
-    """The same by the headers from the beginning of the stretch on, as far as they lead."""
+    """Yield batch positions at or after the goals, found by walking the headers from the start of the split."""
     table = array("q", bytes(8 * kernel.HEADER_WIDTH * _ROWS))
     status = array("q", bytes(8 * kernel.STATUS_SIZE))
     position = split.start_position
@@ -240,7 +232,7 @@ def _walked_edges(segment: SegmentFile, split: LogSplit, goals: list[int]) -> It
 
 
 def _whole_batch(segment: SegmentFile, position: int, end: int) -> memoryview:
-    """A window that holds one batch at least, if there is a whole one."""
+    """Return a window that contains at least one whole batch, if there is one before `end`."""
     window = segment.window(position, min(HEADER_SIZE, end - position))
     size = int.from_bytes(window[8:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
     if len(window) < size <= end - position:
@@ -249,10 +241,10 @@ def _whole_batch(segment: SegmentFile, position: int, end: int) -> memoryview:
 
 
 def _packed(pieces: list[LogSplit], size: int) -> Iterator[LogTask]:
-    """Neighbours that are small together in one task: a task has its price."""
+    """Combine small neighbouring pieces into one task, since each task has a fixed cost."""
     waiting: list[LogSplit] = []
     for piece in pieces:
-        if waiting and sum(each.size_bytes for each in waiting) + piece.size_bytes > size:
+        if waiting and sum(split.size_bytes for split in waiting) + piece.size_bytes > size:
             yield LogTask(tuple(waiting))
             waiting = []
         waiting.append(piece)

@@ -1,4 +1,4 @@
-"""The tables of `kafka-log` that are not of records: batches, from their headers, and damages."""
+"""Rows of the `kafka-log` tables `batches`, from batch headers, and `errors`, from damaged ranges."""
 
 from __future__ import annotations
 
@@ -24,24 +24,23 @@ _ROWS_AT_ONCE = 1 << 14
 
 
 def damage_rows(schema: StructType, topic: str, partition: int, damages: Sequence[Damage]) -> pa.RecordBatch:
+    """Return damaged ranges as rows of the table `errors`, with the columns of `schema`."""
     columns = {
         "topic": [topic] * len(damages),
         "partition": [partition] * len(damages),
-        "file": [each.file for each in damages],
-        "position": [each.position for each in damages],
-        "length": [each.length for each in damages],
-        "kind": [each.kind for each in damages],
-        "reason": [each.reason for each in damages],
+        **{
+            name: [getattr(damage, name) for damage in damages]
+            for name in ("file", "position", "length", "kind", "reason")
+        },
     }
-    wanted = arrow_schema(schema)
-    arrays = [pa.array(columns[field.name.lower()], field.type) for field in wanted]
-    return pa.RecordBatch.from_arrays(arrays, schema=wanted)
+    arrow = arrow_schema(schema)
+    arrays = [pa.array(columns[field.name.lower()], field.type) for field in arrow]
+    return pa.RecordBatch.from_arrays(arrays, schema=arrow)
 
 
 class BatchRows:
-    """Rows of batches, gathered over many sections: one row for each batch that is kept. Of messages of magic 0 and 1 a
-    header tells less: no last offset but its own, one record where it is not compressed and null where it is.
-    """
+    """Collects one row of the table `batches` for each batch, over many sections. For messages of magic 0 and 1 the
+    last offset is the header's offset, and `count` is 1 if uncompressed, else null."""
 
     def __init__(self, schema: StructType, file: LogFile) -> None:
         self._schema = arrow_schema(schema)
@@ -55,11 +54,12 @@ class BatchRows:
 
     @property
     def is_full(self) -> bool:
-        """Enough for an Arrow batch."""
+        """Whether enough rows are collected for an Arrow batch."""
         return self._count >= _ROWS_AT_ONCE
 
     def add(self, section: Section, kept: npt.NDArray[np.bool_], states: Sequence[str | None] | None) -> None:
-        """The batches of a section that are kept; `states` of all its batches, None where nobody asks."""
+        """Add the batches of a section where `kept` is true. `states` has the transaction state of each batch of the
+        section, None if not requested."""
         headers = _with_legacy(section)[kept]
         headers[:, table.POSITION] += section.origin
         self._headers.append(headers)
@@ -68,7 +68,7 @@ class BatchRows:
             self._states += [states[row] for row in np.flatnonzero(kept).tolist()]
 
     def take(self) -> pa.RecordBatch:
-        """What was gathered, as a pyarrow.RecordBatch."""
+        """Return the collected rows as a pyarrow.RecordBatch and start an empty one."""
         headers, file = np.concatenate(self._headers), self._file
         makers = _MAKERS | {
             "topic": lambda _: pa.repeat(file.topic, len(headers)),
@@ -82,14 +82,12 @@ class BatchRows:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
-def _array(made: Items | pa.Array, arrow_type: pa.DataType) -> pa.Array:
-    if isinstance(made, np.ndarray):
-        return pa.array(made).cast(arrow_type)
-    return made.cast(arrow_type)
+def _array(values: Items | pa.Array, arrow_type: pa.DataType) -> pa.Array:
+    return (pa.array(values) if isinstance(values, np.ndarray) else values).cast(arrow_type)
 
 
 def _with_legacy(section: Section) -> Longs:
-    """The headers, those of messages of magic 0 and 1 with what they have."""
+    """Return the section's headers, with the fields of messages of magic 0 and 1 read from their bytes."""
     headers = section.headers
     old = np.flatnonzero(headers[:, table.MAGIC] < 2)
     if not len(old):

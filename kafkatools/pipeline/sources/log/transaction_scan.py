@@ -1,8 +1,7 @@
-"""The batches of transactions in a segment, found by headers alone.
+"""Scan of a segment's transactional batches by their headers alone.
 
-Nothing is believed that a checksum does not vouch for where it decides something: markers, and whatever the caller asks
-`is_sound` about. Behind a place that is no batch the scan goes on at the next valid one, as every reader of damaged
-logs here does.
+Where a decision depends on a batch, its checksum is verified: for markers, and for batches that callers pass to
+`is_sound`. After damage the scan continues at the next valid batch.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from kafkatools.core.records import kernel, layout
 from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.control import MARKER_BATCH_SIZE, ControlRecordType, EndTransactionMarker
 from kafkatools.core.records.crc import crc32c
+from kafkatools.pipeline.sources.log import sections as table
 
 Headers = NDArray[np.int64]
 
@@ -30,31 +30,15 @@ _LARGEST_BATCH = 1 << 30
 _SIZE_AT = 8
 _CRC_BYTES = 4
 _LEGACY_CRC_AT = 12
-# of a marker's batch: the length of its key (4, as a varint) and the type in it
+# In a marker's batch: the position of the key's length (4, as a varint) and of the marker type in the key
 _KEY_LENGTH_AT = layout.HEADER_SIZE + 4
 _KEY_LENGTH = 8
 _TYPE_AT = layout.HEADER_SIZE + 7
 
-_FARTHEST = 1 << 31  # offsets of a segment lie closer together
-_KNOWN = 0x7F  # every attribute that has a meaning
-
-# The columns of the table of headers.
-_POSITION, _BASE_OFFSET, _BYTES, _MAGIC, _CRC, _ATTRIBUTES, _LAST_DELTA, _PRODUCER_ID, _EPOCH = (
-    0,
-    1,
-    2,
-    3,
-    5,
-    6,
-    7,
-    10,
-    11,
-)
-
 
 class TransactionBatch(NamedTuple):
-    """A batch of a transaction; `is_abort` of a marker, None of one with records; `damaged` places came before it in
-    its segment."""
+    """A batch of a transaction. `is_abort` is None for a batch with records, else whether the marker aborts. `damaged`
+    counts the damaged places before it in its segment."""
 
     position: int
     base_offset: int
@@ -65,8 +49,8 @@ class TransactionBatch(NamedTuple):
 
 
 class TransactionEnd(NamedTuple):
-    """The end of a transaction: its first offset (None where that was not seen), that of its marker, and whether that
-    aborts. None: the marker is lost, and the next transaction of the producer begins right behind `last_offset`."""
+    """The end of a transaction: its first offset (None if not seen), its marker's offset, and whether it aborts.
+    `is_abort` None means that the marker is lost and the producer's next transaction begins after `last_offset`."""
 
     producer_id: int
     first_offset: int | None
@@ -75,7 +59,7 @@ class TransactionEnd(NamedTuple):
 
 
 class OpenTransaction(NamedTuple):
-    """The first offset of a transaction, the epoch of its producer (-1: not known), and how many places were damaged
+    """The first offset of an open transaction, its producer epoch (-1: unknown), and the number of damaged places
     before it."""
 
     first_offset: int
@@ -84,16 +68,16 @@ class OpenTransaction(NamedTuple):
 
 
 class TransactionFollower:
-    """Follows the transactions of a partition batch by batch. `open` are those that have not ended yet, by producer id.
-    Since transactions of version 2 (KIP-890) every one of a producer has an epoch of its own, and its marker has the
-    next one: an epoch beyond that tells of a marker that is lost."""
+    """Follows the transactions of a partition batch by batch; `open` has the unfinished ones by producer ID. Since
+    transaction version 2 (KIP-890) each transaction of a producer has its own epoch, and its marker has the next one. A
+    higher epoch therefore reveals a lost marker."""
 
     def __init__(self, opened: Mapping[int, OpenTransaction] | None = None) -> None:
         self.open = dict(opened or {})
 
     def feed(self, batch: TransactionBatch, file: SegmentFile, damaged: int = 0) -> list[TransactionEnd]:
-        """Takes the next batch; the transactions that end with it, or were over before it. `damaged` places came
-        before its segment."""
+        """Process the next batch and return the transactions that end with it or before it. `damaged` is the number of
+        damaged places before its segment."""
         producer_id, is_data = batch.producer_id, batch.is_abort is None
         opened = self.open.get(producer_id)
         is_next = opened is not None and 0 <= opened.producer_epoch < batch.producer_epoch - (not is_data)
@@ -115,8 +99,8 @@ class TransactionFollower:
 
 
 class TransactionScan:
-    """The batches of transactions of one segment from a position on. `damaged` counts the places between batches that
-    were none; `has_lost_tail`: none followed on the last one."""
+    """Scans one segment for transactional batches from a position on. `damaged` counts damaged places between batches;
+    `has_lost_tail` is true if no batch follows the last one."""
 
     def __init__(self, file: SegmentFile, position: int = 0) -> None:
         self._file = file
@@ -130,7 +114,7 @@ class TransactionScan:
         self.has_lost_tail = False
 
     def windows(self) -> Iterator[list[TransactionBatch]]:
-        """Lists of batches in the order of the file; whoever has what he wanted stops."""
+        """Yield lists of transactional batches in file order; callers may stop early."""
         while (window := self._next_window()) is not None:
             rows = kernel.scan_batches(window, 0, len(window), self._table, self._status)
             headers = self._headers(rows)
@@ -139,7 +123,7 @@ class TransactionScan:
                 resume_at = self._stuck_at(rows)
                 end = self._position + self._status[kernel.STATUS_POSITION]
             else:
-                window = self._next_window() or window  # looking at doubtful ones may have moved it
+                window = self._next_window() or window  # verifying suspicious headers may have moved the window
                 end = resume_at
             yield self._transactional(window, headers[:sound])
             self._position = end
@@ -147,7 +131,7 @@ class TransactionScan:
                 self._resume(resume_at)
 
     def _next_window(self) -> memoryview | None:
-        """What can be scanned from here on, at least one whole batch if there is one."""
+        """Return the bytes to scan next, at least one whole batch if there is one; None at the end of the file."""
         left = self._file.size - self._position
         if left <= 0:
             return None
@@ -160,38 +144,41 @@ class TransactionScan:
     def _headers(self, rows: int) -> Headers:
         width = kernel.HEADER_WIDTH
         headers = np.frombuffer(self._table, np.int64, rows * width).reshape(rows, width).copy()
-        headers[:, _POSITION] += self._position
+        headers[:, table.POSITION] += self._position
         return headers
 
     def _sound_rows(self, headers: Headers) -> tuple[int, int | None]:
-        """How many headers can be believed, and where to look for the next batch if that is not all of them. An offset
-        that does not go up, or what no broker writes, says that this is no header or that the length before it was
-        wrong; whose checksum is right is believed all the same."""
+        """Return how many headers can be trusted, and where to search for the next batch if not all can (else None). A
+        header whose offset does not increase, or with values no broker writes, means that it or the length before it is
+        wrong; a valid checksum overrides that."""
         for row in self._doubtful(headers):
-            before = int(headers[row - 1, _POSITION]) if row else self._last_position
+            before = int(headers[row - 1, table.POSITION]) if row else self._last_position
             if before >= 0 and not is_sound(self._file, before):
                 return max(row - 1, 0), before + 1
-            here = int(headers[row, _POSITION])
+            here = int(headers[row, table.POSITION])
             if not is_sound(self._file, here):
                 return row, here + 1
         if len(headers):
-            self._last_position = int(headers[-1, _POSITION])
-            self._last_offset = int(headers[-1, _BASE_OFFSET] + headers[-1, _LAST_DELTA])
-            self._last_magic = int(headers[-1, _MAGIC])
+            self._last_position = int(headers[-1, table.POSITION])
+            self._last_offset = int(headers[-1, table.BASE_OFFSET] + headers[-1, table.LAST_DELTA])
+            self._last_magic = int(headers[-1, table.MAGIC])
         return len(headers), None
 
     def _doubtful(self, headers: Headers) -> list[int]:
-        first, magic = headers[:, _BASE_OFFSET], headers[:, _MAGIC]
-        last = first + headers[:, _LAST_DELTA]
+        first, magic = headers[:, table.BASE_OFFSET], headers[:, table.MAGIC]
+        last = first + headers[:, table.LAST_DELTA]
         before = np.concatenate((np.array([self._last_offset], np.int64), last))[: len(headers)]
         magic_before = np.concatenate((np.array([self._last_magic], np.int64), magic))[: len(headers)]
-        is_wrong = (magic != magic_before) | (headers[:, _ATTRIBUTES] & ~_KNOWN != 0) | (last < first)
-        found: list[int] = np.flatnonzero(is_wrong | (first <= before) | (first - before > _FARTHEST)).tolist()
-        return found
+        is_wrong = (
+            (magic != magic_before) | (headers[:, table.ATTRIBUTES] & ~table.KNOWN_ATTRIBUTES != 0) | (last < first)
+        )
+        is_wrong |= (first <= before) | (first - before > table.LARGEST_OFFSET_GAP)
+        rows: list[int] = np.flatnonzero(is_wrong).tolist()
+        return rows
 
     def _stuck_at(self, rows: int) -> int | None:
-        """Where to look for the next batch when what follows the table is none; None when the file ends there, or when
-        the next window will show."""
+        """Return where to search for the next batch if the bytes after the table are not a batch; None at the end of
+        the file or if the next window decides."""
         position = self._position + self._status[kernel.STATUS_POSITION]
         is_damage = self._status[kernel.STATUS_REASON] == kernel.SCAN_TOO_SMALL or rows == 0
         if not is_damage or position >= self._file.size:
@@ -201,33 +188,30 @@ class TransactionScan:
         return position + 1
 
     def _resume(self, start: int) -> None:
-        found = next_valid_batch(self._file, start, self._file.size)
-        self.has_lost_tail = found < 0
-        self.damaged += found >= 0
-        self._position = found if found >= 0 else self._file.size
+        resume_at = next_valid_batch(self._file, start, self._file.size)
+        self.has_lost_tail = resume_at < 0
+        self.damaged += resume_at >= 0
+        self._position = resume_at if resume_at >= 0 else self._file.size
         self._last_position = self._last_offset = self._last_magic = -1
 
     def _transactional(self, window: memoryview, headers: Headers) -> list[TransactionBatch]:
-        mask = (headers[:, _MAGIC] == 2) & (headers[:, _ATTRIBUTES] & layout.TRANSACTIONAL_BIT != 0)
-        found = []
+        mask = (headers[:, table.MAGIC] == 2) & (headers[:, table.ATTRIBUTES] & layout.TRANSACTIONAL_BIT != 0)
+        batches = []
         for row in headers[mask].tolist():
             is_abort = None
-            if row[_ATTRIBUTES] & layout.CONTROL_BIT:
-                start = row[_POSITION] - self._position
-                is_abort = _marker(window[start : start + row[_BYTES]], row[_CRC])
+            if row[table.ATTRIBUTES] & layout.CONTROL_BIT:
+                start = row[table.POSITION] - self._position
+                is_abort = _marker(window[start : start + row[table.SIZE]], row[table.CRC])
                 if is_abort is None:
                     self.damaged += 1
                     continue
-            found.append(
-                TransactionBatch(
-                    row[_POSITION], row[_BASE_OFFSET], row[_PRODUCER_ID], row[_EPOCH], is_abort, self.damaged
-                )
-            )
-        return found
+            identity = row[table.POSITION], row[table.BASE_OFFSET], row[table.PRODUCER_ID], row[table.PRODUCER_EPOCH]
+            batches.append(TransactionBatch(*identity, is_abort, self.damaged))
+        return batches
 
 
 def _marker(batch: memoryview, crc: int) -> bool | None:
-    """Whether a control batch aborts a transaction; None when it is damaged or ends none."""
+    """Return whether a control batch aborts its transaction; None if damaged or not a transaction marker."""
     if crc32c(batch[layout.ATTRIBUTES_OFFSET :]) != crc:
         return None
     if len(batch) == MARKER_BATCH_SIZE and batch[_KEY_LENGTH_AT] == _KEY_LENGTH:
@@ -241,26 +225,17 @@ def _marker(batch: memoryview, crc: int) -> bool | None:
 
 
 def is_sound(file: SegmentFile, position: int) -> bool:
-    """Whether the checksum of the batch at a position is right."""
+    """Whether the batch at a position has a valid checksum."""
     header = file.view(position, layout.HEADER_SIZE_UP_TO_MAGIC + _CRC_BYTES)
     if len(header) < layout.HEADER_SIZE_UP_TO_MAGIC + _CRC_BYTES:
         return False
     size = int.from_bytes(header[_SIZE_AT : layout.LOG_OVERHEAD], "big", signed=True) + layout.LOG_OVERHEAD
     if header[layout.MAGIC_OFFSET] < 2:
-        stored, start, function, least = (
-            header[_LEGACY_CRC_AT : layout.MAGIC_OFFSET],
-            layout.LEGACY_CRC_START,
-            zlib.crc32,
-            layout.SMALLEST_OVERHEAD,
-        )
+        stored, start = header[_LEGACY_CRC_AT : layout.MAGIC_OFFSET], layout.LEGACY_CRC_START
+        function, least = zlib.crc32, layout.SMALLEST_OVERHEAD
     else:
-        stored, start, function, least = (
-            header[layout.CRC_OFFSET :],
-            layout.ATTRIBUTES_OFFSET,
-            crc32c,
-            layout.HEADER_SIZE,
-        )
+        stored, start = header[layout.CRC_OFFSET :], layout.ATTRIBUTES_OFFSET
+        function, least = crc32c, layout.HEADER_SIZE
     if not least <= size <= file.size - position:
         return False
-    expected = int.from_bytes(stored, "big")
-    return file.checksum(position + start, size - start, function) == expected
+    return file.checksum(position + start, size - start, function) == int.from_bytes(stored, "big")

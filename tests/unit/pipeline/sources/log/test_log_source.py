@@ -64,7 +64,7 @@ def ledger(tmp_path: pathlib.Path) -> pathlib.Path:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "option path is missing"),
+        ({}, "The option path is missing"),
         (
             {"path": "/x", "startingOfsets": "earliest"},
             "no option startingofsets for reading; did you mean startingOffsets",
@@ -134,17 +134,19 @@ def test_offsets_that_are_not_there_are_data_loss(ledger: pathlib.Path) -> None:
         file.unlink()
     low, high = {"startingOffsets": '{"ledger":{"0":3}}'}, {"endingOffsets": '{"ledger":{"0":1198}}'}
     first = min(offsets(ledger))
-    with pytest.raises(PipelineError, match=f"startingOffsets: ledger-0 begins with offset {first}, 3 is gone"):
+    with pytest.raises(PipelineError, match=f"startingOffsets: ledger-0 begins with offset {first}, so offset 3 is deleted"):
         offsets(ledger, **low)
-    with pytest.raises(PipelineError, match="endingOffsets: ledger-0 ends with offset 1197, 1198 is not there"):
+    with pytest.raises(PipelineError, match="endingOffsets: ledger-0 ends at offset 1197, before offset 1198"):
         offsets(ledger, **high)
     assert offsets(ledger, **low, **high, failOnDataLoss="false") == list(range(first, 1197))
 
 
 def test_offsets_by_partition_name_the_partitions_that_are_read(ledger: pathlib.Path) -> None:
-    with pytest.raises(PipelineError, match="startingOffsets says nothing of ledger-0"):
+    with pytest.raises(
+        PipelineError, match="startingOffsets must name every partition that is read; missing: ledger-0"
+    ):
         offsets(ledger, startingOffsets='{"other":{"0":3}}')
-    with pytest.raises(PipelineError, match="startingOffsets names what is not read: ledger-7"):
+    with pytest.raises(PipelineError, match="startingOffsets names partitions that are not read: ledger-7"):
         offsets(ledger, startingOffsets='{"ledger":{"0":3,"7":1}}')
 
 
@@ -159,7 +161,7 @@ def test_a_timestamp_is_the_first_offset_that_is_not_older(name: str, tmp_path: 
         ends = json.dumps({"ledger": {"0": time}})
         assert offsets(path, endingOffsetsByTimestamp=ends) == [record[0] for record in records if record[0] < first]
     late = str(times[-1] + 1)
-    with pytest.raises(PipelineError, match=f"startingTimestamp: ledger-0 has no record at {late} or later"):
+    with pytest.raises(PipelineError, match=f"startingTimestamp: ledger-0 has no record at or after {late} "):
         offsets(path, startingTimestamp=late)
     assert offsets(path, startingTimestamp=late, startingOffsetsByTimestampStrategy="latest") == []
     assert len(offsets(path, endingTimestamp=late)) == len(records)
@@ -235,7 +237,7 @@ def test_a_tail_that_is_cut_off_is_told(ledger: pathlib.Path) -> None:
     file.write_bytes(data[: last.position + 40])
     rows = read({"path": str(ledger), "table": "errors"}).to_pylist()
     assert [(row["position"], row["length"], row["kind"]) for row in rows] == [(last.position, 40, "truncated")]
-    assert rows[0]["reason"] == f"the log ends within a batch: 40 of {last.size_bytes} bytes are there"
+    assert rows[0]["reason"] == f"the log ends within a batch: 40 of {last.size_bytes} bytes are present"
 
 
 def test_a_file_that_shrinks_during_a_query_is_told(ledger: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -118,7 +118,10 @@ def test_selections(root: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"subscribe": "trio,nope"}, "nope not found in .*; there is __cluster_metadata, __consumer_offsets, .*trio"),
+        (
+            {"subscribe": "trio,nope"},
+            "nope not found in .*; its topics are __cluster_metadata, __consumer_offsets, .*trio",
+        ),
         ({"subscribe": " , "}, "subscribe names no topic: ','"),
         ({"assign": '{"trio": [7, 1]}'}, "trio-7 not found in"),
         ({"assign": "trio"}, "assign must be like {.*}, not"),
@@ -126,7 +129,7 @@ def test_selections(root: pathlib.Path) -> None:
         ({"assign": '{"trio": [true]}'}, "assign must be like {.*}, not"),
         ({"assign": "[]"}, "assign must be like {.*}, not"),
         ({"assign": "{}"}, "assign must be like {.*}, not '{}'"),
-        ({"subscribePattern": "^tri$"}, "no topic in .* matches .tri.; there is"),
+        ({"subscribePattern": "^tri$"}, "No topic in .* matches .tri.; its topics are"),
         ({"subscribePattern": "("}, r"subscribePattern '\(' is not a valid regular expression: "),
         ({"subscribe": "trio", "assign": "{}"}, "The options assign and subscribe cannot be used together"),
     ],
@@ -145,16 +148,18 @@ def test_paths_that_cannot_be(root: pathlib.Path, tmp_path: pathlib.Path) -> Non
         str(tmp_path / "missing"): "missing does not exist",
         f"{root}/trio-0,{tmp_path}/missing": "missing does not exist",
         f"{tmp_path}/miss*": r"miss\* matches no segment and no directory",
-        str(tmp_path / "empty"): "empty holds neither segments nor directories of partitions",
-        str(tmp_path / "empty-0"): "empty-0 holds neither segments nor directories of partitions",
-        str(root / "no-segments-0"): "no-segments-0 holds neither",
-        str(root / "meta.properties"): "meta.properties is no segment: the name of one is its base offset and .log",
-        str(root / "my-topic.with-dashes-0" / f"{9:020}.index"): "is no segment",
+        str(tmp_path / "empty"): "empty contains neither segments nor partition directories",
+        str(tmp_path / "empty-0"): "empty-0 contains neither segments nor partition directories",
+        str(root / "no-segments-0"): "no-segments-0 contains neither",
+        str(
+            root / "meta.properties"
+        ): "meta.properties is not a segment: segments are named by their base offset and .log",
+        str(root / "my-topic.with-dashes-0" / f"{9:020}.index"): "is not a segment",
         f"{root}/meta.properties/x": "does not exist",
         str(tmp_path / "loop"): "loop cannot be read: Too many levels of symbolic links",
         "/dev/null": "/dev/null is neither a file nor a directory",
-        "": "option path is empty",
-        " ": "option path is empty",
+        "": "The option path is empty",
+        " ": "The option path is empty",
         "nothing-known://bucket/x": "nothing-known://bucket/x cannot be read: Protocol not known",
     }
     for path, told in cases.items():
@@ -176,7 +181,7 @@ def test_two_replicas_of_a_partition_are_refused(root: pathlib.Path, tmp_path: p
     other = tmp_path / "other"
     (other / "trio-1").mkdir(parents=True)
     (other / "trio-1" / SEGMENT).touch()
-    with pytest.raises(PipelineError, match=r"trio-1 lies in .*/root/trio-1 and in .*/other/trio-1: name one of them"):
+    with pytest.raises(PipelineError, match=r"trio-1 is in both .*/root/trio-1 and .*/other/trio-1; name only one"):
         find_log_files([str(root), str(other)])
     assert found([str(root), str(other)], assign='{"trio": [0, 2]}') == [TRIO[0], TRIO[2]]
 
@@ -248,7 +253,7 @@ def test_without_fsspec_a_url_says_what_to_install(monkeypatch: pytest.MonkeyPat
 def test_paths_come_from_the_options_of_a_read() -> None:
     assert given_paths({"path": "/a"}) == ["/a"]
     assert given_paths({"paths": json.dumps(["/a", "/b"])}) == ["/a", "/b"]
-    with pytest.raises(PipelineError, match="option path is missing"):
+    with pytest.raises(PipelineError, match="The option path is missing"):
         given_paths({"subscribe": "x"})
 
 
