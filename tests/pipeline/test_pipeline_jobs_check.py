@@ -50,7 +50,7 @@ def test_files_are_spread_by_size(tmp_path: pathlib.Path) -> None:
 
 
 def test_nothing_to_check_is_said(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(PipelineError, match="there is nothing of a log in it"):
+    with pytest.raises(PipelineError, match="contains no files of a log"):
         files_to_check([str(tmp_path)])
     with pytest.raises(PipelineError, match="no such file or directory"):
         files_to_check([str(tmp_path / "gone")])

@@ -152,7 +152,7 @@ def test_records_go_back_where_they_came_from(spark: SparkSession) -> None:
 
 def test_one_topic_a_filter_and_the_loop_guard(spark: SparkSession) -> None:
     table = dead_letters(spark)
-    with pytest.raises(PipelineError, match="dead is read and would be written to"):
+    with pytest.raises(PipelineError, match="dead would be both read and written"):
         planned(table, ReplayPlan(["dead"], to_topic="dead"))
     plan = ReplayPlan(
         ["dead"], to_topic="dead", allows_loop=True, where="CAST(value AS STRING) < '2'", max_replays=9,

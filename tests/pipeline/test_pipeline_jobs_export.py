@@ -95,7 +95,7 @@ def test_a_run_that_is_killed_anywhere_goes_on(
     with pytest.raises(PipelineError, match="is an export with isolationlevel"):
         run_export(spark, replace(export, options=options))
     (out / STATE).unlink()
-    with pytest.raises(PipelineError, match="holds files that are no export"):
+    with pytest.raises(PipelineError, match="contains files that are not an export"):
         run_export(spark, export)
 
 

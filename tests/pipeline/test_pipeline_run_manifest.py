@@ -96,7 +96,7 @@ def test_a_run_goes_on_where_its_manifest_ends_and_can_be_verified(place: Place)
     assert {schema_of("pipeline").kind_of(line) for line in found.out.splitlines()} == {"difference", "verified"}
     assert [(one["item"], one["difference"]) for one in differences] == [
         (f"{topic}-0", "begins with offset 1, not 0"),
-        (first["sink"]["files"][0]["path"], "is not there"),
+        (first["sink"]["files"][0]["path"], "is missing"),
     ]
     assert verdict == {"verified": False, "differences": 2}
 

@@ -1,5 +1,5 @@
-"""What people ask of a log, each one a function of DataFrames in a module of its own.
+"""The jobs of `kt pipeline` besides `run`, each a module of functions on DataFrames.
 
-What needs no Spark (the walk through a file, the rules of retention) stands in modules beside them and is tested by
-itself; these import neither pyspark nor pyarrow.
+Parts that need no Spark, such as the walk through a file and the retention rules, are separate modules with their own
+tests; these import neither pyspark nor pyarrow.
 """

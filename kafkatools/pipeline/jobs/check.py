@@ -1,8 +1,8 @@
-"""`check`: whole log directories, every batch's checksum and every file beside the segments, as a table of findings.
+"""`check`: verify each batch checksum and each file of log directories; the result is a table of findings.
 
-Files are spread over the executors by size, each is checked by itself (check_files.py); what a segment tells of its
-partition then meets the other segments' (check_partition.py). It reads local directories (on a cluster: one that all
-workers see), since indexes are compared with positions in their files.
+Files are distributed over the executors by size and checked one by one (check_files.py). Then the facts of a
+directory's segments are checked against each other (check_partition.py). The directories must be local; on a cluster,
+all workers must see them, since indexes are compared with file positions.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from kafkatools.core.log.format.filenames import (
 )
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.jobs.check_files import Problem, SegmentFacts, check_segment, check_small_file
+from kafkatools.pipeline.jobs.check_partition import check_partition
+from kafkatools.pipeline.run.session import default_parallelism
 
 FINDINGS_SCHEMA = (
     "directory string, file string, kind string, position bigint, severity string, problem string, lost string"
@@ -43,34 +45,33 @@ _CHECKPOINTS = (
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
 )
-_SMALL_FILES = (".snapshot", ".txnindex")
+_SUFFIXES = (".log", ".index", ".timeindex", ".snapshot", ".txnindex")
 _TASKS_PER_CORE = 4
 
 
 class CheckedFile(NamedTuple):
-    """One file to be checked."""
+    """A file to check."""
 
     directory: str
     path: str
     size_bytes: int
     is_alone: bool = False
-    """Asked for by its own name: the rest of its directory is not checked."""
+    """The path names this file, so the rest of its directory is not checked."""
 
 
 def files_to_check(paths: Iterable[str]) -> list[CheckedFile]:
-    """Every file below the paths that can be checked; PipelineError where there is nothing. Partitions that are being
-    deleted are left out.
-    """
-    found: dict[str, CheckedFile] = {}
+    """Return the segments, indexes, snapshots and checkpoints below the paths, without partitions that are being
+    deleted. Raises PipelineError for a path that does not exist or contains no such file."""
+    files: dict[str, CheckedFile] = {}
     for path in paths:
         if not os.path.exists(path):
             raise PipelineError(f"{path}: there is no such file or directory")
-        before = len(found)
-        for each in _files_below(path):
-            found[each.path] = each
-        if len(found) == before:
-            raise PipelineError(f"{path}: there is nothing of a log in it")
-    return list(found.values())
+        before = len(files)
+        for file in _files_below(path):
+            files[file.path] = file
+        if len(files) == before:
+            raise PipelineError(f"{path} contains no files of a log")
+    return list(files.values())
 
 
 def _files_below(path: str) -> Iterator[CheckedFile]:
@@ -89,22 +90,20 @@ def _files_below(path: str) -> Iterator[CheckedFile]:
 def _is_checked(name: str) -> bool:
     if name in _CHECKPOINTS or name.endswith(".checkpoint"):
         return True
-    known = (".log", ".index", ".timeindex", *_SMALL_FILES)
-    return name.endswith(known) and offset_from_name(name) is not None
+    return name.endswith(_SUFFIXES) and offset_from_name(name) is not None
 
 
 def check(spark: SparkSession, paths: Iterable[str], *, deep: bool = False) -> DataFrame:
-    """All findings below the paths, a row each (FINDINGS_SCHEMA); `deep` reads every record too. `position` is null
-    where the whole file is meant; `severity` is damage or warning."""
-    from kafkatools.pipeline.run.session import default_parallelism
-
+    """Return all findings below the paths as rows of FINDINGS_SCHEMA; `deep` decodes each record too. `position` is
+    null if the whole file is meant; `severity` is damage or warning. Raises PipelineError for a path without log
+    files."""
     groups = spread(files_to_check(paths), _TASKS_PER_CORE * default_parallelism(spark))
-    found = spark.range(0, len(groups), 1, len(groups)).mapInArrow(_FileTask(groups, deep), _FOUND_SCHEMA)
-    return found.groupBy("directory").applyInArrow(_whole_partition, FINDINGS_SCHEMA)
+    findings = spark.range(0, len(groups), 1, len(groups)).mapInArrow(_FileTask(groups, deep), _FOUND_SCHEMA)
+    return findings.groupBy("directory").applyInArrow(_whole_partition, FINDINGS_SCHEMA)
 
 
 def spread(files: Sequence[CheckedFile], groups: int) -> list[list[CheckedFile]]:
-    """The files in at most so many groups of about the same size, the largest first."""
+    """Distribute the files over at most `groups` groups of about equal bytes."""
     buckets: list[tuple[int, int, list[CheckedFile]]] = [
         (0, number, []) for number in range(max(1, min(groups, len(files))))
     ]
@@ -116,7 +115,7 @@ def spread(files: Sequence[CheckedFile], groups: int) -> list[list[CheckedFile]]
 
 
 class _FileTask:
-    """Runs on an executor: the ids of its rows name groups of files."""
+    """Checks groups of files on an executor; the IDs of the input rows select the groups."""
 
     def __init__(self, groups: list[list[CheckedFile]], deep: bool) -> None:
         self._groups = groups
@@ -130,7 +129,8 @@ class _FileTask:
 
 
 def check_file(path: str, *, deep: bool = False) -> tuple[list[Problem], SegmentFacts | None]:
-    """One file by itself; what cannot be opened is a finding."""
+    """Check one file alone. Returns its problems, and for a segment the facts for the check of its partition. A file
+    that cannot be opened is a problem, not an exception."""
     kind = os.path.basename(path).rpartition(".")[2]
     try:
         if kind == "log":
@@ -153,10 +153,9 @@ def _check_checkpoint(path: str) -> list[Problem]:
 
 
 def _rows(file: CheckedFile, problems: Sequence[Problem], facts: SegmentFacts | None) -> pa.RecordBatch:
-    told = json.dumps({} if facts is None else asdict(facts))
-    rows = [(file.directory, *_cells(each), None) for each in problems]
+    rows = [(file.directory, *_cells(problem), None) for problem in problems]
     if not file.is_alone:
-        rows.append((file.directory, *[None] * 6, told))
+        rows.append((file.directory, *[None] * 6, json.dumps({} if facts is None else asdict(facts))))
     return _record_batch(rows, _FOUND_SCHEMA)
 
 
@@ -174,18 +173,15 @@ def _record_batch(rows: Sequence[tuple[object, ...]], schema: str) -> pa.RecordB
 
 
 def _whole_partition(table: pa.Table) -> pa.Table:
-    """Runs once for each directory: its findings as they are, and those of all its files together."""
-
-    from kafkatools.pipeline.jobs.check_partition import check_partition
-
+    """Return the findings of one directory, with those of the check across its files."""
     directory = table.column("directory")[0].as_py()
-    told = [json.loads(text) for text in table.column("facts").to_pylist() if text]
-    segments = [SegmentFacts(**{key: _pairs(value) for key, value in each.items()}) for each in told if each]
-    found = table.filter(pc.is_valid(table.column("file"))).drop_columns(["facts"])
-    if not told:
-        return found
-    more = [(directory, *_cells(each)) for each in check_partition(directory, segments)]
-    return pa.concat_tables([found, pa.Table.from_batches([_record_batch(more, FINDINGS_SCHEMA)])])
+    facts = [json.loads(text) for text in table.column("facts").to_pylist() if text]
+    segments = [SegmentFacts(**{key: _pairs(value) for key, value in each.items()}) for each in facts if each]
+    findings = table.filter(pc.is_valid(table.column("file"))).drop_columns(["facts"])
+    if not facts:
+        return findings
+    across = [(directory, *_cells(problem)) for problem in check_partition(directory, segments)]
+    return pa.concat_tables([findings, pa.Table.from_batches([_record_batch(across, FINDINGS_SCHEMA)])])
 
 
 def _pairs(value: Any) -> Any:

@@ -1,17 +1,16 @@
-"""Checking one file of a log directory: a segment together with its two indexes, or a small file by itself.
+"""Check of one file of a log directory: a segment with its two indexes, or a small file alone.
 
-A segment is walked once: `SoundStretch` takes whole windows of sound batches, the walk of `dump-log` everything else.
-What the walk saw of each batch that an index names (position, last offset, largest timestamp) is kept as columns, and
-the indexes are compared with them; only an index that does not fit entry by entry is looked at again in the way of
-Kafka's tool, which knows what is harmless. `SegmentFacts` is what the check of the whole partition (check_partition.py)
-needs to know.
+A segment is walked once. `SoundStretch` handles windows of valid batches, the walk of `dump-log` everything else. For
+batches that an index names, position, last offset and largest timestamp are kept as columns and compared with the
+indexes. An index that does not match entry by entry is compared again as Kafka's tool does, which knows harmless
+deviations. `SegmentFacts` is the input for the check of the whole partition (check_partition.py).
 """
 
 from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -50,7 +49,8 @@ DATA, COMMIT, ABORT = "data", "commit", "abort"
 
 @dataclass(frozen=True)
 class Problem:
-    """Something found in a file. `position` is -1 for the whole file; `severity` is `damage` or `warning`."""
+    """A problem in a file: `position` in bytes, -1 for the whole file; `lost` describes the effect; `severity` is
+    `damage` or `warning`."""
 
     file: str
     kind: str
@@ -62,11 +62,11 @@ class Problem:
 
 @dataclass
 class SegmentFacts:
-    """What a segment tells the check of its partition.
+    """What a segment contributes to the check of its partition.
 
-    `epochs`: the leader epochs with the first offset of each, as they came. `transactions`: (what, producer id,
-    offset), the first data batch of a producer since its last marker, and the markers. `holes`: (last offset before,
-    first after). `misses_records`: batches lack offsets inside, as only compaction leaves them.
+    `epochs` lists leader epochs with the first offset of each, in log order. `transactions` lists (kind, producer ID,
+    offset) of markers and of each producer's first data batch after a marker. `holes` lists (last offset before, first
+    after) for gaps between batches. `misses_records`: batches lack offsets inside, as only compaction leaves them.
     """
 
     base_offset: int
@@ -81,7 +81,8 @@ class SegmentFacts:
 
 
 def check_segment(path: str, *, deep: bool = False) -> tuple[list[Problem], SegmentFacts]:
-    """Every batch of a segment (with `deep` every record too), and the two indexes beside it. Raises OSError."""
+    """Check each batch of a segment (with `deep` each record too) and its two indexes. Returns the problems and the
+    facts for the partition's check. Raises OSError if the segment cannot be read."""
     findings: list[Finding] = []
     facts = SegmentFacts(_base_offset(path), os.path.getsize(path))
     indexes = {suffix: _read_index(path, suffix, entry, facts.size_bytes) for suffix, entry in _ENTRIES.items()}
@@ -96,7 +97,8 @@ def check_segment(path: str, *, deep: bool = False) -> tuple[list[Problem], Segm
 
 
 def check_small_file(path: str) -> list[Problem]:
-    """A producer snapshot, a transaction index, or a KRaft snapshot with all its batches."""
+    """Check a producer snapshot, a transaction index, or a KRaft snapshot with all its batches. Raises OSError or
+    Damage."""
     kind = str(file_kinds.kind_of(path)).removeprefix(".")
     findings: list[Finding] = []
     dump = FileDump(DumpOptions(), _Watch(SegmentFacts(-1, 0), deep=False), findings.append)
@@ -105,7 +107,7 @@ def check_small_file(path: str) -> list[Problem]:
 
 
 def read_aborted_entries(path: str) -> list[tuple[int, int, int]]:
-    """(producer id, first offset, last offset) of a transaction index's whole entries."""
+    """Return (producer ID, first offset, last offset) for each whole entry of a transaction index. Raises OSError."""
     with open(open_regular_file(path), "rb") as file:
         data = file.read()
     whole = data[: len(data) - len(data) % ENTRY_SIZE]
@@ -124,7 +126,7 @@ def _problem(finding: Finding, kind: str) -> Problem:
 
 
 class _Watch:
-    """`Lines` that shows nothing (file_dump.Lines): it notes what the other checks need."""
+    """An implementation of file_dump.Lines that prints nothing and records what the other checks need."""
 
     def __init__(
         self, facts: SegmentFacts, *, deep: bool, named: tuple[Longs | None, Longs | None] = (None, None)
@@ -140,7 +142,7 @@ class _Watch:
         self._is_lost = False
 
     def columns(self) -> tuple[Longs, Longs, Longs]:
-        """Position, last offset and largest timestamp of the batches that an index names, in the order of the file."""
+        """Return position, last offset and largest timestamp of the batches that an index names, in file order."""
         empty = [np.empty(0, np.int64)]
         parts = (self._positions, self._last_offsets, self._timestamps)
         return tuple(np.concatenate(part or empty) for part in parts)  # type: ignore[return-value]
@@ -151,7 +153,7 @@ class _Watch:
         return _WatchedStretch(file, end, self._deep, gaps, self).forward
 
     def sound(self, table: array[int], rows: int, window_position: int, window: memoryview) -> None:
-        """Rows of the kernel's table: sound batches of magic 2."""
+        """Record valid batches of magic 2 from rows of the kernel's header table."""
         if rows <= 0:
             return
         cells = np.frombuffer(table, np.int64, rows * kernel.HEADER_WIDTH).reshape(rows, kernel.HEADER_WIDTH)
@@ -174,7 +176,8 @@ class _Watch:
         self._note_end(int(base[0]), int(last[-1]), rows)
 
     def _keep(self, positions: Longs, last_offsets: Longs, timestamps: Longs) -> None:
-        """Notes the batches that an index names: no more than it has entries, however many there are."""
+        """Keep the batches that an index names, so that memory depends on the index entries, not on the number of
+        batches."""
         if self._named_positions is None:
             return
         rows = np.flatnonzero(_among(self._named_positions, positions) | _among(self._named_offsets, last_offsets))
@@ -186,20 +189,20 @@ class _Watch:
         counts, deltas = cells[:, 13], cells[:, 7]
         self.facts.misses_records |= bool((counts <= deltas).any())
         for row in np.flatnonzero((counts > deltas + 1) | (counts < 0)):
-            text = f"the batch counts {counts[row]} records on {deltas[row] + 1} offsets"
+            text = f"the batch header has {counts[row]} records for {deltas[row] + 1} offsets"
             self.miscounts.append((int(cells[row, 0]) + window_position, text))
 
     def batch(self, header: Header, decoder: object, gaps: GapFinder) -> None:
-        """One batch that is out of the ordinary; raises Damage where Kafka's tool would end."""
+        """Record one batch outside of the fast path. Raises Damage where Kafka's tool would stop."""
         exact = header.max_timestamp if isinstance(header, V2Header) else _UNKNOWN_TIME
         self._keep(*(np.array([number], np.int64) for number in (header.position, header.last_offset, exact)))
         if isinstance(header, V2Header) and header.is_valid:
             self._note_header(header)
         elif isinstance(header, LegacyHeader) and header.is_valid:
-            self.facts.misses_records = True  # a wrapper's first offset is inside of it
+            self.facts.misses_records = True  # the first offset of compressed messages is inside of them
             self._note_end(header.last_offset, header.last_offset, 1)
         else:
-            self._is_lost = True  # its offsets are not to be believed, so what follows is no hole
+            self._is_lost = True  # its offsets cannot be trusted, so the next offset is not a gap
         if isinstance(header, LegacyHeader):
             header.ensure_known_magic()
         if self._deep:
@@ -269,7 +272,7 @@ class _Watch:
 
 
 class _WatchedStretch(SoundStretch):
-    """The quick way through sound batches, which tells the watch of them and shows nothing."""
+    """The fast path over valid batches, which reports them to the watch and prints nothing."""
 
     def __init__(self, file: SegmentFile, end: int, deep: bool, gaps: GapFinder, watch: _Watch) -> None:
         super().__init__(file, end, DumpOptions(deep=deep), gaps, len)
@@ -283,7 +286,7 @@ class _WatchedStretch(SoundStretch):
 
 
 def _marker_kind(batch: memoryview) -> str | None:
-    """Of the control batch of a transaction: commit or abort."""
+    """Return COMMIT or ABORT for a control batch; None for other batches or damage."""
     try:
         kind = parse_control_type(next(RecordBatch(batch).records()).key)
     except (KafkaError, StopIteration):
@@ -295,21 +298,21 @@ def _marker_kind(batch: memoryview) -> str | None:
 
 
 class _Index(NamedTuple):
-    """The bytes of an index without zero entries at its end, and its size; no bytes when it is damaged as a whole."""
+    """The bytes of an index without trailing zero entries (None if the file is damaged as a whole), and its file
+    size."""
 
     data: bytes | None
     size_bytes: int
 
     def entries(self, entry: np.dtype[np.void]) -> npt.NDArray[np.void]:
-        """The whole entries, relative to the base offset of the segment."""
+        """Return the whole entries; offsets are relative to the segment's base offset."""
         data = self.data or b""
         return np.frombuffer(data, entry, len(data) // entry.itemsize)
 
 
 def _read_index(log_path: str, suffix: str, entry: np.dtype[np.void], log_bytes: int) -> _Index | None:
-    """An index before its log is walked: a broker that runs writes the log first, so that what the index says is there
-    then. None when there is no such file.
-    """
+    """Read an index; None if there is no such file. Indexes are read before the log is walked: a running broker writes
+    the log first, so the log then has all that the index names."""
     try:
         return _Index(*read_index(log_path.removesuffix(file_kinds.LOG) + suffix, entry.itemsize, log_bytes))
     except FileNotFoundError:
@@ -323,21 +326,18 @@ def _check_index(log_path: str, suffix: str, index: _Index | None, watch: _Watch
     kind = suffix.removeprefix(".")
     if index is None:
         return [Problem(path, kind, -1, "there is no such file", "a broker would rebuild it")]
-    if suffix == file_kinds.OFFSET_INDEX:
-        if _offsets_fit(index, watch):
-            return list(_emptiness(path, kind, index, watch))
-    elif _times_fit(index, watch):
-        return []
-    return _compare_slowly(path, kind)
-
-
-def _emptiness(path: str, kind: str, index: _Index, watch: _Watch) -> Iterator[Problem]:
-    if not index.size_bytes and watch.facts.size_bytes > _LARGE_SEGMENT and watch.facts.batches > 1:
-        yield Problem(path, kind, -1, "the index of a large segment is empty", "reads search all of it", WARNING)
+    is_offset_index = suffix == file_kinds.OFFSET_INDEX
+    if not (_offsets_fit(index, watch) if is_offset_index else _times_fit(index, watch)):
+        return _compare_slowly(path, kind)
+    facts = watch.facts
+    if is_offset_index and not index.size_bytes and facts.size_bytes > _LARGE_SEGMENT and facts.batches > 1:
+        return [Problem(path, kind, -1, "the index of a large segment is empty", "reads scan all of it", WARNING)]
+    return []
 
 
 def _entries(index: _Index, entry: np.dtype[np.void]) -> npt.NDArray[np.void] | None:
-    """The entries up to the first zero one; None when the size or what follows is odd, or the whole is damaged."""
+    """Return the entries before the first zero entry; None if the size is odd, entries follow a zero entry, or the file
+    is damaged."""
     if index.data is None or index.size_bytes % entry.itemsize:
         return None
     rows = index.entries(entry)
@@ -351,7 +351,7 @@ def _entries(index: _Index, entry: np.dtype[np.void]) -> npt.NDArray[np.void] | 
 
 
 def _named_by(indexes: Mapping[str, _Index | None], base_offset: int) -> tuple[Longs | None, Longs | None]:
-    """The positions and the offsets that the entries of the indexes name, sorted."""
+    """Return the sorted positions and offsets in the entries of the indexes."""
     positions, offsets = (
         np.unique((indexes[suffix] or _Index(None, 0)).entries(entry)[column].astype(np.int64))
         for (suffix, entry), column in zip(_ENTRIES.items(), ("position", "offset"), strict=True)
@@ -360,11 +360,11 @@ def _named_by(indexes: Mapping[str, _Index | None], base_offset: int) -> tuple[L
 
 
 def _among(named: Longs | None, values: Longs) -> npt.NDArray[np.bool_]:
-    """Which of the values are in a sorted array."""
+    """Return a mask of the values that are in a sorted array."""
     if named is None or not len(named):
         return np.zeros(len(values), np.bool_)
-    found: npt.NDArray[np.bool_] = named[np.minimum(np.searchsorted(named, values), len(named) - 1)] == values
-    return found
+    is_named: npt.NDArray[np.bool_] = named[np.minimum(np.searchsorted(named, values), len(named) - 1)] == values
+    return is_named
 
 
 def _offsets_fit(index: _Index, watch: _Watch) -> bool:
@@ -372,12 +372,12 @@ def _offsets_fit(index: _Index, watch: _Watch) -> bool:
     if rows is None:
         return False
     positions, last_offsets, _ = watch.columns()
-    wanted = rows["position"].astype(np.int64)
+    named = rows["position"].astype(np.int64)
     offsets = rows["offset"].astype(np.int64) + watch.facts.base_offset
-    where = np.searchsorted(positions, wanted)
+    where = np.searchsorted(positions, named)
     if (where >= len(positions)).any():
         return False
-    return bool((positions[where] == wanted).all() and (last_offsets[where] == offsets).all())
+    return bool((positions[where] == named).all() and (last_offsets[where] == offsets).all())
 
 
 def _times_fit(index: _Index, watch: _Watch) -> bool:
@@ -385,29 +385,31 @@ def _times_fit(index: _Index, watch: _Watch) -> bool:
     if rows is None:
         return False
     _, last_offsets, timestamps = watch.columns()
-    wanted = rows["offset"].astype(np.int64) + watch.facts.base_offset
+    named = rows["offset"].astype(np.int64) + watch.facts.base_offset
     times = rows["timestamp"].astype(np.int64)
     if (last_offsets[1:] <= last_offsets[:-1]).any() or (times[1:] <= times[:-1]).any():
         return False
-    where = np.searchsorted(last_offsets, wanted)
+    where = np.searchsorted(last_offsets, named)
     if (where >= len(last_offsets)).any():
         return False
-    return bool((last_offsets[where] == wanted).all() and (timestamps[where] == times).all())
+    return bool((last_offsets[where] == named).all() and (timestamps[where] == times).all())
 
 
 def _compare_slowly(path: str, kind: str) -> list[Problem]:
-    """Entry by entry as Kafka's tool does, in its words."""
+    """Compare an index with its log entry by entry as Kafka's tool does, and return the problems in its words."""
     findings: list[Finding] = []
     dump = FileDump(DumpOptions(verify_index_only=True), _Watch(SegmentFacts(-1, 0), deep=False), findings.append)
     try:
         dump.dump(path)
     except FileNotFoundError as missing:
-        return [Problem(path, kind, -1, f"cannot be compared: {os.path.basename(missing.filename)} is not there")]
+        return [Problem(path, kind, -1, f"cannot be compared: {os.path.basename(missing.filename)} is missing")]
     problems = [_problem(finding, kind) for finding in findings]
     summary = dump.summary
     for entries in summary.mismatches.values():
         problems += [
-            Problem(path, kind, -1, f"offset {each.first} is said to be at byte {each.second}, {each.found} is there")
+            Problem(
+                path, kind, -1, f"offset {each.first} is listed at byte {each.second}, where the log has {each.found}"
+            )
             for each in entries
             if not each.is_harmless
         ]

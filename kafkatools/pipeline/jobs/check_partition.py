@@ -1,9 +1,9 @@
-"""Checking a partition's directory as a whole: what no single file can tell.
+"""Checks across the files of a partition directory.
 
-Segments must follow one another, every epoch must stand in leader-epoch-checkpoint, and every aborted transaction whose
-records are still there must stand in a transaction index, or readers of committed data would see them. Compaction takes
-records and markers away: a hole is damage only where the log was certainly never compacted (it is in a broker's log
-directory whose cleaner-offset-checkpoint does not name it), and a warning where that is unknown.
+Segments must follow one another. Each leader epoch must be in leader-epoch-checkpoint. Each aborted transaction with
+records in the log must be in a transaction index, or readers of committed data would see its records. Compaction
+removes records and markers: a gap in offsets is damage only if the log was certainly never compacted (its log directory
+has a cleaner-offset-checkpoint that does not list the partition). If that is unknown, a gap is a warning.
 
 Source: TransactionIndex, CleanedTransactionMetadata (KIP-98), LeaderEpochFileCache (KIP-101).
 """
@@ -40,7 +40,7 @@ _COMPACTED_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
 @dataclass(frozen=True)
 class _Aborted:
-    """A transaction that was aborted while some of its records are in the log."""
+    """An aborted transaction with records in the log."""
 
     producer_id: int
     first_offset: int
@@ -48,12 +48,14 @@ class _Aborted:
 
 
 def check_partition(directory: str, segments: Sequence[SegmentFacts]) -> list[Problem]:
-    """What is wrong between the files of one directory; `segments` in any order."""
+    """Return the problems across the files of one directory; `segments` may be in any order."""
     ordered = sorted(segments, key=lambda each: each.base_offset)
-    problems = [*_order(directory, ordered), *_lone_files(directory, ordered)]
-    problems += _epochs(directory, ordered)
-    problems += _transactions(directory, ordered)
-    return problems
+    return [
+        *_order(directory, ordered),
+        *_lone_files(directory, ordered),
+        *_epochs(directory, ordered),
+        *_transactions(directory, ordered),
+    ]
 
 
 def _log(directory: str, facts: SegmentFacts) -> str:
@@ -69,7 +71,7 @@ def _order(directory: str, segments: Sequence[SegmentFacts]) -> Iterator[Problem
     for facts in segments:
         path = _log(directory, facts)
         if previous >= facts.base_offset:
-            text = f"begins at offset {facts.base_offset}, but the segment before ends with {previous}"
+            text = f"begins at offset {facts.base_offset}, but the previous segment ends with {previous}"
             yield Problem(path, "log", -1, text)
         elif hole and previous >= 0 and facts.base_offset > previous + 1:
             yield _hole(path, previous, facts.base_offset, hole)
@@ -88,7 +90,7 @@ def _hole(path: str, before: int, after: int, severity: str) -> Problem:
 
 
 def _weight_of_holes(directory: str, segments: Iterable[SegmentFacts]) -> str:
-    """How bad a hole is here: damage, a warning, or nothing at all (empty)."""
+    """Return the severity of a gap in offsets: damage, a warning, or "" for none."""
     partition = parse_partition_directory(os.path.basename(os.path.abspath(directory)))
     if any(facts.misses_records for facts in segments) or (partition and partition.topic in _COMPACTED_TOPICS):
         return ""
@@ -103,7 +105,7 @@ def _weight_of_holes(directory: str, segments: Iterable[SegmentFacts]) -> str:
 
 
 def _lone_files(directory: str, segments: Sequence[SegmentFacts]) -> Iterator[Problem]:
-    """Indexes without a segment, and what a crash left behind."""
+    """Yield problems for indexes without a segment and for files left by a crash."""
     bases = {facts.base_offset for facts in segments}
     for name in sorted(os.listdir(directory)):
         path = os.path.join(directory, name)
@@ -122,7 +124,7 @@ def _epochs(directory: str, segments: Sequence[SegmentFacts]) -> Iterator[Proble
     seen = [pair for facts in segments for pair in facts.epochs if pair[0] >= 0]
     if not os.path.exists(path):
         if seen and len(segments) and parse_partition_directory(os.path.basename(os.path.abspath(directory))):
-            yield Problem(path, LEADER_EPOCH_CHECKPOINT, -1, "there is no such file", "a broker would make it anew")
+            yield Problem(path, LEADER_EPOCH_CHECKPOINT, -1, "there is no such file", "a broker would recreate it")
         return
     try:
         rows = read_checkpoint(RealFileSystem(), path, columns=2)
@@ -140,16 +142,17 @@ def _epochs(directory: str, segments: Sequence[SegmentFacts]) -> Iterator[Proble
 def _epochs_of_batches(
     path: str, entries: Sequence[tuple[int, int]], seen: Sequence[tuple[int, int]]
 ) -> Iterator[Problem]:
-    """The first batch of each epoch against the file, which may begin an epoch earlier than compaction left it."""
-    told: set[int] = set()
+    """Compare the first batch of each epoch with the checkpoint, whose entry may begin before the first batch that
+    compaction left."""
+    reported: set[int] = set()
     for epoch, offset in seen:
-        if epoch in told:
+        if epoch in reported:
             continue
-        written = next((each for each, start in reversed(entries) if start <= offset), None)
-        if written != epoch:
-            told.add(epoch)
-            said = "of no epoch" if written is None else f"of epoch {written}"
-            text = f"offset {offset} is said to be {said}, its batch is of epoch {epoch}"
+        entry = next((entry for entry, start in reversed(entries) if start <= offset), None)
+        if entry != epoch:
+            reported.add(epoch)
+            listed = "no epoch" if entry is None else f"epoch {entry}"
+            text = f"the checkpoint has {listed} for offset {offset}, but the batch there has epoch {epoch}"
             yield Problem(path, LEADER_EPOCH_CHECKPOINT, -1, text)
 
 
@@ -173,12 +176,13 @@ def _transactions(directory: str, segments: Sequence[SegmentFacts]) -> Iterator[
             text = f"{what} to {each.marker_offset} is missing"
             yield Problem(path, "txnindex", -1, text, "readers of committed data would see its records")
         elif first > each.first_offset:
-            text = f"{what} is said to begin at {first}"
+            text = f"{what} is listed as beginning at {first}"
             yield Problem(path, "txnindex", -1, text, "readers of committed data would see its first records")
 
 
 def _outcomes(segments: Sequence[SegmentFacts]) -> tuple[list[_Aborted], dict[int, tuple[str, int]]]:
-    """The aborted transactions with data in the log, and every marker by its offset: kind and producer."""
+    """Return the aborted transactions with records in the log, and the kind and producer ID of each marker by
+    offset."""
     begun: dict[int, int] = {}
     markers: dict[int, tuple[str, int]] = {}
     aborted = []
@@ -197,7 +201,7 @@ def _outcomes(segments: Sequence[SegmentFacts]) -> tuple[list[_Aborted], dict[in
 def _entry(
     path: str, entry: tuple[int, int, int], facts: SegmentFacts, markers: dict[int, tuple[str, int]]
 ) -> Iterator[Problem]:
-    """An entry whose marker is in its own segment must be told by that marker; compaction may have removed it."""
+    """Check a transaction index entry against the marker at its last offset, which compaction may have removed."""
     producer_id, first_offset, last_offset = entry
     marker = markers.get(last_offset)
     text = f"entry of producer {producer_id}, offsets {first_offset} to {last_offset}"

@@ -1,9 +1,10 @@
-"""What the cleaner would look at in a compacted partition, by Kafka's rules: LogCleanerManager.cleanableOffsets.
+"""The part of a compacted partition that the log cleaner would clean, by the rules of
+LogCleanerManager.cleanableOffsets.
 
-Nothing of the active segment is cleaned, nothing from the last stable offset on, and no segment that holds records
-younger than min.compaction.lag.ms, nor those behind it. What was cleaned before ends at the offset in
-cleaner-offset-checkpoint; the part behind it is dirty. A log is cleaned when its dirty part is more than
-min.cleanable.dirty.ratio of both, or when a dirty record is older than max.compaction.lag.ms.
+The cleaner leaves out the active segment, offsets from the last stable offset on, and segments with records younger
+than min.compaction.lag.ms together with all later ones. The clean part ends at the offset in cleaner-offset-checkpoint;
+the part after it is dirty. A log is cleaned if its dirty part exceeds min.cleanable.dirty.ratio of both parts, or if a
+dirty record is older than max.compaction.lag.ms.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _NO_END = (1 << 63) - 1
 
 @dataclass(frozen=True)
 class Compaction:
-    """The settings of a topic that decide."""
+    """Topic settings for compaction, with Kafka's defaults; times in ms."""
 
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
@@ -28,7 +29,8 @@ class Compaction:
 
 @dataclass(frozen=True)
 class CleanableRange:
-    """How far a partition is clean, how far it can be cleaned (both offsets exclusive), and whether it is its turn."""
+    """The offsets [first_dirty_offset, first_uncleanable_offset) that the cleaner can clean, and the bytes before and
+    in that range. `is_overdue`: a dirty record is older than max.compaction.lag.ms."""
 
     first_dirty_offset: int
     first_uncleanable_offset: int
@@ -39,13 +41,13 @@ class CleanableRange:
 
     @property
     def dirty_ratio(self) -> float:
-        """The dirty part of what can be cleaned."""
+        """Cleanable bytes as a fraction of clean and cleanable bytes, 0 if there are none."""
         total = self.clean_bytes + self.cleanable_bytes
         return self.cleanable_bytes / total if total else 0.0
 
     @property
     def is_due(self) -> bool:
-        """Would the cleaner take it now?"""
+        """Whether the cleaner would clean the log now."""
         return self.dirty_ratio > self.settings.min_cleanable_dirty_ratio or (
             self.is_overdue and self.cleanable_bytes > 0
         )
@@ -59,8 +61,8 @@ def cleanable_range(
     first_dirty_offset: int | None = None,
     last_stable_offset: int | None = None,
 ) -> CleanableRange:
-    """The range for all segments of one partition, the active one included. `first_dirty_offset` is what
-    cleaner-offset-checkpoint says; `last_stable_offset` None when nothing is undecided."""
+    """Return the cleanable range from all segments of a partition, the active one included. `first_dirty_offset` is
+    from cleaner-offset-checkpoint (None: not in it); `last_stable_offset` None means no open transaction."""
     ordered = sorted(segments, key=lambda each: each.base_offset)
     if not ordered:
         return CleanableRange(0, 0, 0, 0, False, settings)

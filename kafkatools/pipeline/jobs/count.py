@@ -1,10 +1,10 @@
-"""`count`: how many records there are of each partition, and of what kind.
+"""`count`: the number of records in each partition, by kind.
 
-The header of a batch of magic 2 tells how many records it has, whether it is a control batch and whose transaction it
-belongs to: counts of records, control records, aborted and open ones are exact from headers alone, `basis` is then
-`headers`. Wrappers of magic 0 and 1 do not tell; of such a partition, and of a live topic, the records themselves are
-counted (`records`). Keys need the records in any case: `distinctKeys`, `tombstones` (a key, and null for a value),
-`liveKeys` (keys whose latest value is not null) are of committed records.
+Headers of batches of magic 2 have the number of records, the control flag and the transaction. Counts of records,
+control records, aborted and open records are therefore exact from headers alone (`basis` is `headers`). Compressed
+messages of magic 0 and 1 lack the number; for such partitions, and for live topics, the records are counted
+(`records`). Key counts always need the records and cover committed ones: `distinctKeys`, `tombstones` (null values with
+a key) and `liveKeys` (keys whose latest value is not null).
 """
 
 from __future__ import annotations
@@ -25,12 +25,10 @@ _PARTITION = ["topic", "partition"]
 
 
 def count_batches(batches: DataFrame) -> DataFrame:
-    """A row a partition (COUNT_COLUMNS) from the headers of its batches: the table `batches` of `kafka-log`.
-
-    `records` is null where a header does not tell (compressed messages of magic 0 and 1). Without the column
-    `transaction`, which costs a look at all markers first, `isTransactional` is needed: what was aborted and what is
-    open is null then where there are transactions, and 0 where there are none.
-    """
+    """Return a row of COUNT_COLUMNS for each partition from the `kafka-log` table `batches`. `records` is null if a
+    header lacks the number (compressed messages of magic 0 and 1). Without the column `transaction`, whose values need
+    a scan of all markers, `isTransactional` is required. `abortedRecords` and `openRecords` are then null in partitions
+    with transactions, else 0."""
     from pyspark.sql import functions as f
 
     def records_in(which: Column) -> Column:
@@ -57,7 +55,8 @@ def count_batches(batches: DataFrame) -> DataFrame:
 
 
 def count_records(records: DataFrame) -> DataFrame:
-    """The same from records (with `includeMetadata`). Control records are none of them: what is not told is null."""
+    """Return a row of COUNT_COLUMNS for each partition from records with metadata columns. Control records, batches and
+    bytes are null."""
     from pyspark.sql import functions as f
 
     def number(which: Column) -> Column:
@@ -77,7 +76,8 @@ def count_records(records: DataFrame) -> DataFrame:
 
 
 def count_keys(records: DataFrame) -> DataFrame:
-    """A row a partition (topic, partition, KEY_COLUMNS) from its committed records (with `includeMetadata`)."""
+    """Return a row of topic, partition and KEY_COLUMNS for each partition, from the committed ones of records with
+    metadata columns."""
     from pyspark.sql import functions as f
 
     is_committed = f.col("transaction").isNull() | (f.col("transaction") == "committed")
@@ -105,9 +105,8 @@ OFFSET_COLUMNS = ("topic", "partition", "basis", "records", "firstOffset", "last
 
 
 def count_offsets(ranges: Ranges) -> list[tuple[str, int, str, int, int | None, int | None]]:
-    """Rows of OFFSET_COLUMNS, without Spark: so many records at most. Control records have offsets too, and so has
-    what was compacted away.
-    """
+    """Return rows of OFFSET_COLUMNS from offset ranges, without Spark. `records` is an upper limit: control records and
+    compacted records have offsets too."""
     return [
         (topic, partition, "offsets", end - start, start if end > start else None, end - 1 if end > start else None)
         for (topic, partition), (start, end) in sorted(ranges.items())
@@ -115,8 +114,8 @@ def count_offsets(ranges: Ranges) -> list[tuple[str, int, str, int, int | None, 
 
 
 def count_exact(records: DataFrame, headers: DataFrame | None, *, with_keys: bool = True) -> DataFrame:
-    """COUNT_COLUMNS, and KEY_COLUMNS with `with_keys`; `headers` is what `count_batches` gave, None for a live topic.
-    Of partitions whose headers do not tell the number of records they are counted."""
+    """Return rows of COUNT_COLUMNS, and KEY_COLUMNS with `with_keys`. `headers` is the result of `count_batches`, None
+    for a live topic. Records are counted in partitions whose headers lack the number."""
     from pyspark.sql import functions as f
 
     counts = count_records(records) if headers is None else headers

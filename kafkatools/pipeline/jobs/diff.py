@@ -1,8 +1,9 @@
-"""`diff`: what is in one source and not in the other.
+"""`diff`: the records that are in one source and not in the other.
 
-By offset: partition and offset name a record. By key: the latest value of each key, a tombstone is as good as nothing;
-records without a key are left out. As multiset: how often each record is there, wherever it is. The topic's name is
-compared only where a side has several topics. One shuffle: both sides are laid together and grouped.
+By offset, partition and offset identify a record. By key, the latest values of keys are compared; a tombstone counts as
+absent, and records without a key are ignored. As multiset, the number of copies of each record is compared, at any
+offset. Topic names are compared only if a source has several topics. Both sides are combined and grouped, in one
+shuffle.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ COMPARED = ("key", "value")
 
 
 def diff(left: DataFrame, right: DataFrame, *, by: str = BY_KEY, compared: Sequence[str] = COMPARED) -> DataFrame:
-    """The differences, a row each: `side` (only-left, only-right, changed), what names the record, then `left` and
-    `right` (structs of the compared columns, null where there is none) and how often it is there on each side.
-    `compared` may have `timestamp` and `headers` besides; by key, the key itself is what names the record."""
+    """Return the differences: `side` (only-left, only-right, changed), the identifying columns, and the number of
+    copies on each side. By key and offset also `left` and `right`, structs of the compared columns (null if absent).
+    `compared` may include `timestamp` and `headers`. Raises PipelineError for an unknown way or column."""
     if by not in WAYS:
-        raise PipelineError(f"records are compared by {', '.join(WAYS)}, not by {by}")
+        raise PipelineError(f"Records can be compared by {', '.join(WAYS)}, not by {by}")
     sides = [_prepared(side, by, compared) for side in (left, right)]
     names = _naming(sides, by, compared)
     payload = [name for name in compared if name not in names]
@@ -34,7 +35,7 @@ def diff(left: DataFrame, right: DataFrame, *, by: str = BY_KEY, compared: Seque
 
 
 def summary(differences: DataFrame) -> dict[str, int]:
-    """How many there are of each side; by multiset, how many records more."""
+    """Return the number of differences by side; as multiset, the number of surplus records."""
     more = f.abs(f.col("leftCount") - f.col("rightCount"))
     number = f.sum(f.when(f.col("side") == CHANGED, 1).otherwise(more)).alias("number")
     counts = {row.side: int(row.number) for row in differences.groupBy("side").agg(number).collect()}
@@ -44,7 +45,7 @@ def summary(differences: DataFrame) -> dict[str, int]:
 def _prepared(side: DataFrame, by: str, compared: Sequence[str]) -> DataFrame:
     missing = [name for name in compared if name not in side.columns]
     if missing:
-        raise PipelineError(f"there is no column {missing[0]} to compare; there are {', '.join(side.columns)}")
+        raise PipelineError(f"There is no column {missing[0]} to compare; the columns are {', '.join(side.columns)}")
     if by != BY_KEY:
         return side
     payload = f.struct(*[f.col(name) for name in compared if name != "key"])
@@ -64,7 +65,7 @@ def _prepared(side: DataFrame, by: str, compared: Sequence[str]) -> DataFrame:
 
 
 def _naming(sides: Sequence[DataFrame], by: str, compared: Sequence[str]) -> list[str]:
-    """The columns that say which record it is."""
+    """Return the columns that identify a record."""
     names = {BY_KEY: ["key"], BY_OFFSET: ["partition", "offset"], AS_MULTISET: list(compared)}[by]
     several = [len(side.select("topic").distinct().limit(2).collect()) > 1 for side in sides]
     return ["topic", *names] if any(several) else names
@@ -95,9 +96,9 @@ def _compared(both: DataFrame, names: Sequence[str], has_payload: bool) -> DataF
             else f.when(f.col("leftCount") > f.col("rightCount"), ONLY_LEFT).otherwise(ONLY_RIGHT)
         )
     )
-    found = grouped.where(~is_same).withColumn("side", side)
+    differences = grouped.where(~is_same).withColumn("side", side)
     contents = ["left", "right"] if has_payload else []
-    return found.select("side", *names, *contents, "leftCount", "rightCount").orderBy(*names, "side")
+    return differences.select("side", *names, *contents, "leftCount", "rightCount").orderBy(*names, "side")
 
 
 _SIDES = ((True, "left"), (False, "right"))

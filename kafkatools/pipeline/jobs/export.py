@@ -1,9 +1,9 @@
-"""`export`: topics or a log directory as Parquet, JSON or CSV files, in directories by date or topic, to be continued.
+"""`export`: write topics or log directories as Parquet, JSON or CSV files, in directories by date or topic; resumable.
 
-A run goes in rounds, each some offsets of every partition. The files of a round are written below a directory that
-nobody reads; then the state beside them (STATE) says that they are complete and where the round ended, and only then
-are they moved to their places. Whoever finds a state with files to be moved moves them first: a run that was killed
-goes on without a record lost or twice. A run over what was exported before takes what came since.
+A run works in rounds, each over some offsets of all partitions. The files of a round are written to a hidden directory.
+Then the state file (STATE) records the round's end offsets and the files to move, and only then the files are moved
+into place. Whoever finds a state with files to move moves them first, so that a killed run resumes without lost or
+duplicate records. A later run exports the offsets since.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ DEFAULT_ROUND = 20_000_000
 _CHOOSING_OPTIONS = (
     "isolationlevel", "kafka.isolation.level", "includeheaders", "assign", "subscribe", "subscribepattern",
 )  # fmt: skip
-"""Options of the source that say which records an export has and which columns."""
+"""Lower-case names of the source options that determine which records and columns an export has."""
 
 
 @dataclass(frozen=True)
 class Export:
-    """What to export and how. `partition_by`: date (of the timestamp, UTC) and topic, in the order of directories.
-    `round_offsets`: about how many offsets a round takes in all. `is_text`: keys and values as text, those that are not
-    UTF-8 as base64 in a column of their own; always so in CSV."""
+    """What to export and how. `partition_by` lists date (UTC date of the timestamp) and topic in directory order.
+    `round_offsets` is the approximate number of offsets in a round. `is_text` writes keys and values as text, or as
+    base64 in a separate column if not UTF-8; always so in CSV."""
 
     source: Uri
     sink: Uri
@@ -56,8 +56,8 @@ class Export:
 
 @dataclass
 class Exported:
-    """What a run did: rows and files that it added, rounds, and up to where each partition is exported now. `lost`:
-    offsets that were deleted before they could be exported."""
+    """Rows, files and rounds that a run has added, and the next offset of each partition. `lost` are offset ranges that
+    were deleted before their export."""
 
     rows: int = 0
     files: int = 0
@@ -67,7 +67,7 @@ class Exported:
 
 
 def shaped(records: DataFrame, export: Export) -> DataFrame:
-    """The rows of the files: the columns of the records, `date` if it is a directory, texts where that is wanted."""
+    """Return the rows to write: record columns, as text if requested, and `date` if it is a directory level."""
     columns: list[Column] = []
     is_text = export.is_text or export.sink.kind == "csv"
     for name in records.columns:
@@ -88,7 +88,8 @@ def shaped(records: DataFrame, export: Export) -> DataFrame:
 def run_export(
     spark: SparkSession, export: Export, after_round: Callable[[Exported], object] | None = None
 ) -> Exported:
-    """Exports what is there now and was not exported yet; `after_round` hears of the progress. Raises PipelineError."""
+    """Export the offsets available now that are not exported yet. `after_round` is called with the progress after each
+    round. Raises PipelineError."""
     state = _State.opened(spark, export)
     state.finish_move()
     ends = offsets_of(spark, export.source, export.options, export.cluster)
@@ -104,7 +105,7 @@ def run_export(
 
 
 def lost_ranges(available: Ranges, exported: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
-    """Offsets behind what was exported that are not there any more: deleted between two runs."""
+    """Return the offset ranges after the exported offsets that are no longer available."""
     return {
         partition: (exported[partition], start)
         for partition, (start, _) in sorted(available.items())
@@ -113,19 +114,19 @@ def lost_ranges(available: Ranges, exported: Mapping[TopicPartition, int]) -> di
 
 
 def next_ranges(available: Ranges, exported: Mapping[TopicPartition, int], at_once: int) -> Ranges:
-    """The next offsets of each partition that has some, about `at_once` in all."""
-    waiting = {}
+    """Return the next offset range of each partition with new offsets, about `at_once` offsets in all."""
+    remaining = {}
     for partition, (start, end) in sorted(available.items()):
         first = max(start, exported.get(partition, start))
         if first < end:
-            waiting[partition] = (first, end)
-    share = max(1, at_once // max(len(waiting), 1))
-    return {partition: (first, min(end, first + share)) for partition, (first, end) in waiting.items()}
+            remaining[partition] = (first, end)
+    share = max(1, at_once // max(len(remaining), 1))
+    return {partition: (first, min(end, first + share)) for partition, (first, end) in remaining.items()}
 
 
 @dataclass(eq=False, repr=False)
 class _State:
-    """What is exported, in a file beside the data; and the round that is under way."""
+    """The state file of an export: the next offset of each partition, and the files of the current round to move."""
 
     spark: SparkSession
     export: Export
@@ -136,19 +137,20 @@ class _State:
 
     @classmethod
     def opened(cls, spark: SparkSession, export: Export) -> _State:
-        """The state of this export, new where the sink is empty. PipelineError when the sink holds something else."""
+        """Read the state of an export, or create it in an empty sink. Raises PipelineError if the sink has other
+        content or is not a local directory."""
         place = path_of(export.sink)
         local = local_path(place)
         directory = Directory(spark, place)
         if local is None or not directory.can_move:
             raise PipelineError(
-                f"{export.sink}: an export is kept in a directory of this machine, by a Spark of its own"
+                f"{export.sink} must be a local directory, and the session not Spark Connect, for an export"
             )
         state = cls(spark, export, directory, os.path.join(local, STATE))
         if os.path.exists(state.path):
             state._read()
         elif directory.exists():
-            raise PipelineError(f"{export.sink} holds files that are no export: name an empty directory")
+            raise PipelineError(f"{export.sink} contains files that are not an export; name an empty directory")
         else:
             os.makedirs(local, exist_ok=True)
         return state
@@ -165,14 +167,14 @@ class _State:
             with open(self.path, encoding="utf-8") as file:
                 content = json.load(file)
             if content["version"] != _VERSION:
-                raise PipelineError(f"{self.path} is of version {content['version']}, not {_VERSION}")
-            found, moving = content["export"], content["moving"]
+                raise PipelineError(f"{self.path} has version {content['version']}; supported is version {_VERSION}")
+            recorded, moving = content["export"], content["moving"]
             rows = [(TopicPartition(row["topic"], row["partition"]), row["end"]) for row in content["partitions"]]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise PipelineError(f"{self.path} is not the state of an export: {error}") from None
         for name, value in self._identity().items():
-            if found.get(name) != value:
-                raise PipelineError(f"{self.export.sink} is an export with {name} {found.get(name)}, not {value}")
+            if recorded.get(name) != value:
+                raise PipelineError(f"{self.export.sink} is an export with {name} {recorded.get(name)}, not {value}")
         self.ends, self._moving = dict(rows), moving
 
     def _save(self) -> None:
@@ -183,7 +185,8 @@ class _State:
         )
 
     def round(self, records: DataFrame, ranges: Ranges) -> int:
-        """Writes the files of a round aside and says so in the state; how many rows."""
+        """Write the files of a round to the hidden directory, record them in the state and return the number of
+        rows."""
         export, observation = self.export, Observation()
         self.directory.delete([_STAGE])
         rows = shaped(records, export).observe(observation, f.count(f.lit(1)).alias("rows"))
@@ -197,7 +200,7 @@ class _State:
         return int(observation.get["rows"])
 
     def finish_move(self) -> int:
-        """Moves the files that wait for it to their places; how many."""
+        """Move the recorded files into place and return their number."""
         moved = len(self._moving)
         if moved:
             self.directory.move(_STAGE, self._moving)

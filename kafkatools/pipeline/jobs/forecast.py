@@ -1,9 +1,8 @@
-"""`retention-forecast` and `compact-forecast`: what a broker will take away of a log, segment by segment.
+"""`retention-forecast` and `compact-forecast`: what a broker will delete from a log, by segment.
 
-The rules are in retention_rules.py and compaction_rules.py; here are the figures that they ask for. Retention needs the
-headers of the batches; compaction needs the keys of the records besides: which record of a key is the latest. What the
-cleaner would give back is told in bytes of records (keys, values and headers as they are, before compression); a batch
-whose records all go also gives back its header.
+The rules are in retention_rules.py and compaction_rules.py; this module computes their input. Retention needs batch
+headers. Compaction also needs record keys, to find the latest record of each key. Removable bytes are those of keys,
+values and headers before compression; a batch that becomes empty also frees its header.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _LATEST_TIME = 253_402_300_799_000
 
 
 class LogSegments(NamedTuple):
-    """The segments of one partition, oldest first."""
+    """The segments of one partition, oldest first, with its log start offset and directory."""
 
     partition: TopicPartition
     segments: Sequence[SegmentSize]
@@ -47,7 +46,7 @@ class LogSegments(NamedTuple):
 
 
 def measure_segments(files: Iterable[LogFile], batches: DataFrame) -> list[LogSegments]:
-    """The figures of every segment: sizes from the files, timestamps from the headers of `batches`."""
+    """Return the segments of each partition with sizes from the files and timestamps from the headers in `batches`."""
     times = (
         batches.groupBy("file")
         .agg(
@@ -57,12 +56,12 @@ def measure_segments(files: Iterable[LogFile], batches: DataFrame) -> list[LogSe
         .collect()
     )
     by_file = {row.file: (row.newest, row.first) for row in times}
-    found = []
+    logs = []
     for partition, group in groupby(files, key=lambda each: each.topic_partition):
         members = list(group)
         segments = [_segment(each, *by_file.get(each.url, (None, None))) for each in members]
-        found.append(LogSegments(partition, segments, members[0].log_start_offset, members[0].directory))
-    return found
+        logs.append(LogSegments(partition, segments, members[0].log_start_offset, members[0].directory))
+    return logs
 
 
 def _segment(file: LogFile, newest: int | None, first: int | None) -> SegmentSize:
@@ -78,7 +77,8 @@ def _segment(file: LogFile, newest: int | None, first: int | None) -> SegmentSiz
 def retention_forecast(
     spark: SparkSession, logs: Iterable[LogSegments], settings: Mapping[str, Retention], now_ms: int
 ) -> DataFrame:
-    """A row a segment (RETENTION_SCHEMA): which rule takes it, and when; `settings` by topic, "" for all others."""
+    """Return a row of RETENTION_SCHEMA for each segment: the rule that deletes it, and when. `settings` maps topics to
+    settings; "" is for all others."""
     rows = []
     for log in logs:
         retention = settings.get(log.partition.topic, settings.get("", Retention()))
@@ -96,7 +96,7 @@ def retention_forecast(
 
 
 def _moment(time_ms: int | None) -> datetime | None:
-    """A time for a column; None where there is none, or it is beyond what a timestamp can say."""
+    """Convert epoch ms to a datetime; None if absent or after the year 9999."""
     if time_ms is None or not 0 <= time_ms <= _LATEST_TIME:
         return None
     return datetime.fromtimestamp(time_ms / 1000, UTC)
@@ -108,7 +108,8 @@ def _moment(time_ms: int | None) -> datetime | None:
 def cleanable_ranges(
     logs: Iterable[LogSegments], settings: Mapping[str, Compaction], now_ms: int
 ) -> dict[TopicPartition, CleanableRange]:
-    """The range of each partition; how far it is clean stands in the checkpoint of its log directory."""
+    """Return the cleanable range of each partition, with its first dirty offset from the log directory's checkpoint.
+    `settings` maps topics to settings; "" is for all others."""
     return {
         log.partition: cleanable_range(
             log.segments,
@@ -131,11 +132,12 @@ def _checkpoint(log: LogSegments) -> int | None:
 def compact_forecast(
     records: DataFrame, logs: Sequence[LogSegments], ranges: Mapping[TopicPartition, CleanableRange]
 ) -> DataFrame:
-    """A row a segment that the cleaner may take: what of it would go if it ran now. `records` with `includeHeaders` and
-    `includeMetadata`.
+    """Return a row for each cleanable segment with the records that the cleaner would remove now. `records` need
+    headers and metadata columns.
 
-    `superseded`: the key has a later record in the dirty part. `aborted`: of an aborted transaction. `withoutKey`: the
-    cleaner drops those. `tombstones`: all that stay; they go delete.retention.ms after the round that saw them first.
+    `superseded` records have a later record with the same key in the dirty part, `aborted` ones belong to aborted
+    transactions, and `withoutKey` ones are always dropped. `tombstones` stay until delete.retention.ms after the first
+    cleaning that sees them.
     """
     located = _with_segments(records, logs, ranges)
     is_aborted = f.coalesce(f.col("transaction") == "aborted", f.lit(False))
@@ -182,7 +184,7 @@ _LOCATED = (
 def _with_segments(
     records: DataFrame, logs: Sequence[LogSegments], ranges: Mapping[TopicPartition, CleanableRange]
 ) -> DataFrame:
-    """The cleanable records, each with its segment; values are only null or not from here on."""
+    """Return the cleanable records with the columns of their segments; values are reduced to null or empty."""
     headers = f.aggregate(
         f.coalesce(f.col("headers"), f.array()),
         f.lit(0),
@@ -190,20 +192,13 @@ def _with_segments(
     )
     size = f.coalesce(f.octet_length("key"), f.lit(0)) + f.coalesce(f.octet_length("value"), f.lit(0)) + headers
     value = f.when(f.col("value").isNotNull(), f.lit(b""))
-    chosen = records.select(
-        "topic",
-        "partition",
-        "offset",
-        "key",
-        value.alias("value"),
-        "transaction",
-        size.cast("bigint").alias("recordBytes"),
-    )
+    record_bytes = size.cast("bigint").alias("recordBytes")
+    chosen = records.select("topic", "partition", "offset", "key", value.alias("value"), "transaction", record_bytes)
     return chosen.mapInArrow(_SegmentFinder(logs, ranges), _LOCATED)
 
 
 class _SegmentFinder:
-    """Runs on an executor: finds the segment of each record, leaves out those that cannot be cleaned yet."""
+    """A `mapInArrow` function that adds each record's segment and drops records that cannot be cleaned yet."""
 
     def __init__(self, logs: Sequence[LogSegments], ranges: Mapping[TopicPartition, CleanableRange]) -> None:
         self._segments = {tuple(log.partition): list(log.segments) for log in logs}
@@ -221,18 +216,15 @@ class _SegmentFinder:
                 segments = self._segments[(topic, partition)]
                 bases = np.array([each.base_offset for each in segments], np.int64)
                 sizes = np.array([each.size_bytes for each in segments], np.int64)
-                places = np.searchsorted(bases, rows["offset"].to_numpy(), side="right") - 1
-                places = np.maximum(places, 0)
-                more = [pa.array(bases[places]), pa.array(sizes[places])]
-                more += [
-                    pa.repeat(pa.scalar(value, kind), rows.num_rows)
-                    for value, kind in (
-                        (cleanable.first_dirty_offset, pa.int64()),
-                        (cleanable.is_due, pa.bool_()),
-                        (cleanable.dirty_ratio, pa.float64()),
-                    )
+                places = np.maximum(np.searchsorted(bases, rows["offset"].to_numpy(), side="right") - 1, 0)
+                added = [
+                    pa.array(bases[places]),
+                    pa.array(sizes[places]),
+                    pa.repeat(pa.scalar(cleanable.first_dirty_offset, pa.int64()), rows.num_rows),
+                    pa.repeat(pa.scalar(cleanable.is_due, pa.bool_()), rows.num_rows),
+                    pa.repeat(pa.scalar(cleanable.dirty_ratio, pa.float64()), rows.num_rows),
                 ]
-                yield pa.RecordBatch.from_arrays([*rows.columns, *more], names=[*rows.schema.names, *_PLACES])
+                yield pa.RecordBatch.from_arrays([*rows.columns, *added], names=[*rows.schema.names, *_PLACES])
 
 
 _PLACES = ("baseOffset", "segmentBytes", "firstDirty", "isDue", "dirtyRatio")

@@ -1,4 +1,4 @@
-"""Which offsets a source has now, and the same source cut to ranges of them: for jobs that go on where they were."""
+"""Offset ranges of a source, and reading a source restricted to such ranges, for jobs that resume."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Ranges = Mapping[TopicPartition, tuple[int, int]]
-"""First offset and the one behind the last."""
+"""The first offset of each partition and the offset after its last, by partition."""
 
 _SELECTIONS = ("subscribe", "subscribepattern", "assign")
 _LIMITS = ("starting", "ending")
 
 
 def offsets_of(spark: SparkSession, uri: Uri, options: Mapping[str, str], cluster: Cluster | None) -> Ranges:
-    """What there is to read of each partition; its end is the last stable offset with read_committed."""
+    """Return the available offset range of each partition; the end is the last stable offset with read_committed.
+    Raises PipelineError."""
     if uri.kind == LOG:
         return _offsets_of_log(spark, uri, options)
     assert uri.kind == TOPIC and cluster is not None
@@ -28,7 +29,7 @@ def offsets_of(spark: SparkSession, uri: Uri, options: Mapping[str, str], cluste
 
 
 def offsets_of_topics(uri: Uri, options: Mapping[str, str], cluster: Cluster) -> Ranges:
-    """The same of a live cluster, which needs no Spark. Raises PipelineError."""
+    """Return the available offset range of each partition of a live topic, without Spark. Raises PipelineError."""
     from kafkatools.pipeline.sources.live.cluster import LiveCluster
     from kafkatools.pipeline.sources.live.options import read_options
     from kafkatools.pipeline.sources.record_bounds import RecordBounds
@@ -59,20 +60,20 @@ def _offsets_of_log(spark: SparkSession, uri: Uri, options: Mapping[str, str]) -
     starts: dict[TopicPartition, int] = {}
     for file in files:
         starts.setdefault(file.topic_partition, max(file.base_offset, file.log_start_offset))
-    found = {}
+    ranges = {}
     for row in rows:
         partition = TopicPartition(row.topic, row.partition)
         start, end = max(starts[partition], bounds[partition].start_offset), min(row.end, bounds[partition].end_offset)
         if partition in stable:
             end = min(end, stable[partition].last_stable_offset)
-        found[partition] = (start, max(end, start))
-    return found
+        ranges[partition] = (start, max(end, start))
+    return ranges
 
 
 def read_ranges(
     spark: SparkSession, uri: Uri, options: Mapping[str, str], cluster: Cluster | None, ranges: Ranges
 ) -> DataFrame:
-    """The records of these ranges alone."""
+    """Open the source as a DataFrame of only the records in these offset ranges."""
     kept = {
         name: value
         for name, value in options.items()
@@ -85,8 +86,8 @@ def read_ranges(
         assigned.setdefault(topic, []).append(partition)
         starts.setdefault(topic, {})[str(partition)] = start
         ends.setdefault(topic, {})[str(partition)] = end
-    more = {"assign": assigned, "startingOffsets": starts, "endingOffsets": ends}
-    given = kept | {name: json.dumps(value) for name, value in more.items()}
+    limits = {"assign": assigned, "startingOffsets": starts, "endingOffsets": ends}
+    read_options = kept | {name: json.dumps(value) for name, value in limits.items()}
     if uri.kind == LOG and not any(name.lower() == "failondataloss" for name in kept):
-        given["failOnDataLoss"] = "false"  # the last batch may be damaged: headers told of it, records do not
-    return read_source(spark, uri if uri.kind == LOG else Uri(uri.kind, ""), given, cluster)
+        read_options["failOnDataLoss"] = "false"  # the last batch may have a valid header and damaged records
+    return read_source(spark, uri if uri.kind == LOG else Uri(uri.kind, ""), read_options, cluster)

@@ -1,12 +1,12 @@
-"""`profile`: the figures of a page about topics or a log, from the headers of batches, keys, and the groups' offsets.
+"""`profile`: the data of a profile page of topics or a log, from batch headers, keys and committed offsets.
 
-A log directory has a table of batches. Of a live topic the records of one batch (`batchPosition`) are counted together:
-their size is that of keys and values, before compression, and the codec is not known.
+A log directory has a table of batches. For a live topic the records of each batch (`batchPosition`) are aggregated
+instead: the size is that of keys and values before compression, and the codec is unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
@@ -27,6 +27,7 @@ from kafkatools.pipeline.charts.profile_data import (
     SizeBucket,
 )
 from kafkatools.pipeline.jobs.offsets import Ranges
+from kafkatools.pipeline.jobs.top_keys import by_key, key_skew, top_keys
 
 UNKNOWN_CODEC = "unknown"
 _MOST_SPANS = 120
@@ -39,7 +40,7 @@ _PARTITION = ("topic", "partition")
 
 
 def batches_of_records(records: DataFrame) -> DataFrame:
-    """Records (with `includeMetadata`) as a table of batches with the columns that a profile asks for."""
+    """Aggregate records with metadata columns into a table of batches with the columns that a profile needs."""
     size = f.coalesce(f.length("key"), f.lit(0)) + f.coalesce(f.length("value"), f.lit(0))
     return records.groupBy(*_PARTITION, "batchPosition").agg(
         f.sum(size).alias("size"),
@@ -61,7 +62,7 @@ def profile_of(
     lags: Sequence[GroupLag] | None = None,
     damages: int = 0,
 ) -> Profile:
-    """Everything that the page shows. The batches are looked at three times: they should be kept (`persist`)."""
+    """Compute the data of a profile page. The batches are read three times, so callers should persist them."""
     time = f.unix_millis("maxTimestamp")
     table = batches.withColumn("time", f.when(time >= 0, time))
     partitions = _partitions(table)
@@ -71,9 +72,7 @@ def profile_of(
 
 
 def key_figures(records: DataFrame, shown: int) -> KeySkew:
-    """The most frequent keys and the measures of their skew; needs topic, key and value."""
-    from kafkatools.pipeline.jobs.top_keys import by_key, key_skew, top_keys
-
+    """Return the `shown` most frequent keys and the skew of all keys. Needs topic, key and value."""
     keys = by_key(records).persist()
     try:
         skew, without = key_skew(keys)
@@ -116,9 +115,9 @@ def _partitions(table: DataFrame) -> list[PartitionFigures]:
 
 
 def span_width(first_ms: int, last_ms: int) -> int:
-    """A round length of time of which at most _MOST_SPANS fit."""
-    wanted = (last_ms - first_ms) / _MOST_SPANS
-    return next((width for width in _WIDTHS if width >= wanted), _WIDTHS[-1] * int(wanted // _WIDTHS[-1] + 1))
+    """Return a round interval in ms that divides the time range into at most 120 intervals."""
+    least = (last_ms - first_ms) / _MOST_SPANS
+    return next((width for width in _WIDTHS if width >= least), _WIDTHS[-1] * int(least // _WIDTHS[-1] + 1))
 
 
 def _rates(table: DataFrame, partitions: Sequence[PartitionFigures]) -> tuple[int, list[RatePoint]]:
@@ -140,7 +139,8 @@ def _rates(table: DataFrame, partitions: Sequence[PartitionFigures]) -> tuple[in
 
 
 def _shapes(table: DataFrame) -> tuple[list[CodecFigures], list[SizeBucket], list[SizeBucket]]:
-    """Codecs, sizes and counts of batches: powers of two, so that one small table tells all three."""
+    """Return codecs, batch sizes and record counts of batches; sizes and counts in powers of two, so that one small
+    query suffices."""
 
     def power(name: str) -> Column:
         return f.when(f.col(name) > 0, f.length(f.bin(f.col(name).cast("bigint"))) - 1)
@@ -166,41 +166,38 @@ def _shapes(table: DataFrame) -> tuple[list[CodecFigures], list[SizeBucket], lis
         figures = codecs.setdefault(row.codec, [0, 0, 0])
         for number, value in enumerate((row.batches, row.records, row.bytes)):
             figures[number] += value
-        for buckets, place in ((sizes, row.s), (counts, row.c)):
-            if place is not None:
-                buckets[place] = buckets.get(place, 0) + row.batches
+        for buckets, exponent in ((sizes, row.s), (counts, row.c)):
+            if exponent is not None:
+                buckets[exponent] = buckets.get(exponent, 0) + row.batches
     known = [CodecFigures(codec, *figures) for codec, figures in sorted(codecs.items()) if codec != UNKNOWN_CODEC]
     return known, _buckets(sizes), _buckets(counts)
 
 
-def _buckets(found: dict[int, int]) -> list[SizeBucket]:
-    """Every power of two from the smallest to the largest, empty ones too."""
-    if not found:
+def _buckets(by_exponent: dict[int, int]) -> list[SizeBucket]:
+    """Return a bucket for each power of two from the smallest to the largest, empty ones included."""
+    if not by_exponent:
         return []
-    return [SizeBucket(1 << n, 2 << n, found.get(n, 0)) for n in range(min(found), max(found) + 1)]
+    exponents = range(min(by_exponent), max(by_exponent) + 1)
+    return [SizeBucket(1 << n, 2 << n, by_exponent.get(n, 0)) for n in exponents]
 
 
 # -- Groups --
 
 
 def group_lags(admin: AdminClient, ends: Ranges) -> list[GroupLag]:
-    """How far every group that committed offsets of these partitions is behind their ends. Raises KafkaError."""
+    """Return the lag of each consumer group that committed offsets of these partitions' topics, share groups excluded.
+    Raises KafkaError."""
     names = sorted(each.group_id for each in list_groups(admin).groups if each.type != "Share")
     if not names:
         return []
-    found = []
-    for group, told in sorted(fetch_offsets(admin, names).items()):
+    lags = []
+    for group, fetched in sorted(fetch_offsets(admin, names).items()):
         committed = {
-            TopicPartition(*partition): each.offset for partition, each in told.offsets.items() if partition in ends
+            TopicPartition(*partition): each.offset for partition, each in fetched.offsets.items() if partition in ends
         }
         topics = {topic for topic, _ in committed}
-        found += [_lag(group, partition, committed, ends) for partition in _of_topics(ends, topics)]
-    return found
-
-
-def _of_topics(ends: Ranges, topics: Iterable[str]) -> list[TopicPartition]:
-    wanted = set(topics)
-    return sorted(partition for partition in ends if partition.topic in wanted)
+        lags += [_lag(group, partition, committed, ends) for partition in sorted(ends) if partition.topic in topics]
+    return lags
 
 
 def _lag(group: str, partition: TopicPartition, committed: Mapping[TopicPartition, int], ends: Ranges) -> GroupLag:

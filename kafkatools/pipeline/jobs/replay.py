@@ -1,9 +1,9 @@
-"""`replay`: records of a topic (a dead-letter topic, or a log's files) written again, to one topic or to their own.
+"""`replay`: write records of a topic or of log files again, to one topic or to the topics they came from.
 
-Where a record came from stands in a header that the framework wrote which put it there (ORIGIN_HEADERS), and each
-replay is counted in a header of ours, REPLAYS_HEADER: a record that fails again and comes back is not sent round for
-ever. Nothing is written to a topic that is read, unless that is asked for. `planned` gives every record its fate;
-`decisions` counts the fates, `to_send` are the rows for the sink `kt`.
+The framework that wrote a dead-letter record named its original topic in a header (ORIGIN_HEADERS). The header
+REPLAYS_HEADER counts replays, so that a record that keeps failing is not replayed endlessly. Topics that are read are
+not written to unless allowed. `planned` decides for each record, `decisions` counts the decisions, `to_send` returns
+rows for the `kt` sink.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from pyspark.sql import functions as f
 
 from kafkatools.core.clock import SystemClock
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.sources.schema import HEADERS
 
 ORIGIN_HEADERS = ("kafka_dlt-original-topic", "__connect.errors.topic")
-"""Spring for Apache Kafka's, Kafka Connect's."""
+"""The headers of Spring for Apache Kafka and of Kafka Connect."""
 
 REPLAYS_HEADER = "kt-replays"
 DEFAULT_MAX_REPLAYS = 3
@@ -30,8 +31,8 @@ _MAX_BATCH = 1000
 
 @dataclass(frozen=True)
 class ReplayPlan:
-    """What to do: `to_topic` for all records, or None for each one's own, out of the first of `origin_headers` that it
-    has. `read_topics` are those that are read; `allows_loop` lets records go back there."""
+    """Settings of a replay. `to_topic` None sends each record to the topic in the first of `origin_headers` that it
+    has. `where` is an SQL filter; `allows_loop` permits writing to `read_topics`."""
 
     read_topics: Collection[str]
     to_topic: str | None = None
@@ -43,11 +44,11 @@ class ReplayPlan:
 
 
 def planned(records: DataFrame, plan: ReplayPlan) -> DataFrame:
-    """The records that the filter takes, with `target` (the topic to write to), `replays` (how often it was replayed
-    before) and `decision`: send, no-origin (no header names its topic), too-often, or loop. Needs `headers`.
-    """
+    """Return the filtered records with the columns `target` (topic), `replays` (previous replays) and `decision`: send,
+    no-origin, too-often or loop. Records need `headers`. Raises PipelineError if `to_topic` is read and loops are not
+    allowed."""
     if plan.to_topic in plan.read_topics and not plan.allows_loop:
-        raise PipelineError(f"{plan.to_topic} is read and would be written to: say --allow-loop if that is meant")
+        raise PipelineError(f"{plan.to_topic} would be both read and written; --allow-loop permits that")
     chosen = records if plan.where is None else records.where(plan.where)
     replays = f.coalesce(_last_header(REPLAYS_HEADER).try_cast("int"), f.lit(0))
     own = f.coalesce(*[_last_header(name) for name in plan.origin_headers], f.lit(None))
@@ -63,7 +64,7 @@ def planned(records: DataFrame, plan: ReplayPlan) -> DataFrame:
 
 
 def decisions(table: DataFrame) -> DataFrame:
-    """How many records of `planned` go where: topic, target, decision, records."""
+    """Count the records of `planned` by topic, target and decision."""
     return (
         table.groupBy("topic", "target", "decision")
         .agg(f.count("*").alias("records"))
@@ -72,10 +73,9 @@ def decisions(table: DataFrame) -> DataFrame:
 
 
 def to_send(table: DataFrame, plan: ReplayPlan) -> DataFrame:
-    """The rows of `planned` that are to be sent, as the sink takes them: key, value, topic, headers with the count of
-    replays one higher; the timestamp too with `keeps_timestamps`.
-    """
-    others = f.filter(f.coalesce("headers", _no_headers()), lambda each: each["key"] != REPLAYS_HEADER)
+    """Return the rows of `planned` to send, with the columns of the `kt` sink: key, value, topic, headers with the
+    replay count increased. With `keeps_timestamps` also the timestamp."""
+    others = f.filter(f.coalesce("headers", f.array().cast(HEADERS)), lambda header: header["key"] != REPLAYS_HEADER)
     counted = f.struct(
         f.lit(REPLAYS_HEADER).alias("key"), (f.col("replays") + 1).cast("string").cast("binary").alias("value")
     )
@@ -90,27 +90,22 @@ def to_send(table: DataFrame, plan: ReplayPlan) -> DataFrame:
     return table.where(f.col("decision") == SEND).select(*columns)
 
 
-def _no_headers() -> Column:
-    from kafkatools.pipeline.sources.schema import HEADERS
-
-    return f.array().cast(HEADERS)
-
-
 def _last_header(name: str) -> Column:
-    """The value of the last header of a name as text; null when there is none."""
-    found = f.filter("headers", lambda each: each["key"] == name)
-    return f.try_element_at(found, f.lit(-1))["value"].cast("string")
+    """Return a column with the text of a record's last header of a name; null if there is none."""
+    headers = f.filter("headers", lambda header: header["key"] == name)
+    return f.try_element_at(headers, f.lit(-1))["value"].cast("string")
 
 
 def at_rate(rows: DataFrame, records_a_second: float) -> DataFrame:
-    """The same rows, no more than so many a second in all: one task takes them, in their order, and waits."""
+    """Limit the rows to a rate in records per second over all; a single task passes them on in order. Raises
+    PipelineError for a rate that is not positive."""
     if records_a_second <= 0:
-        raise PipelineError(f"a rate is a number of records a second above 0, not {records_a_second:g}")
+        raise PipelineError(f"The rate must be more than 0 records per second, not {records_a_second:g}")
     return rows.coalesce(1).mapInArrow(Throttle(records_a_second), rows.schema)
 
 
 class Throttle:
-    """Lets batches of rows through on time; a second's worth at most at once."""
+    """A `mapInArrow` function that delays rows to a rate, in slices of at most one second's rows."""
 
     def __init__(self, records_a_second: float) -> None:
         self._rate = records_a_second

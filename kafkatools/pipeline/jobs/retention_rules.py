@@ -1,10 +1,10 @@
-"""When a broker will delete the segments of a partition, by Kafka's rules and from what the segments' headers say.
+"""Forecast of when a broker deletes the segments of a partition, by Kafka's rules and from batch headers.
 
-In the order of UnifiedLog.deleteOldSegments: what lies below the log start offset, then by size, then by time, each
-time whole segments from the oldest on, until one has to stay. So a segment whose newest timestamp lies in the future
-keeps all that follow it. By time a segment goes when its newest timestamp is older than retention.ms (the time of its
-file where no record has a timestamp). The active segment goes like the others unless it is empty: a new one is begun
-first. That everything is committed (below the high watermark) is assumed.
+The order is that of UnifiedLog.deleteOldSegments: segments below the log start offset, then by size, then by time. Each
+rule deletes whole segments, oldest first, and stops at the first that must stay. A segment whose largest timestamp is
+in the future therefore keeps all later ones. By time, a segment is deleted when its largest timestamp (or its file's
+modification time if no record has one) is older than retention.ms. The active segment is deleted too unless empty; a
+new one is rolled first. All records are assumed to be below the high watermark.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ UNLIMITED = -1
 
 @dataclass(frozen=True)
 class SegmentSize:
-    """A segment as retention sees it; `modified_ms` counts where `largest_timestamp` is negative. `first_timestamp` is
-    the newest one of its first batch, -1 when there is none."""
+    """Size and timestamps of a segment, for the retention rules. `modified_ms` is used if `largest_timestamp` is
+    negative. `first_timestamp` is the largest timestamp of its first batch, -1 if it has none."""
 
     base_offset: int
     size_bytes: int
@@ -32,13 +32,14 @@ class SegmentSize:
 
     @property
     def retention_timestamp(self) -> int:
-        """LogSegment.largestTimestamp."""
+        """The largest timestamp, or the file's modification time without one (LogSegment.largestTimestamp), in epoch
+        ms."""
         return self.largest_timestamp if self.largest_timestamp >= 0 else self.modified_ms
 
 
 @dataclass(frozen=True)
 class Retention:
-    """The settings of a topic that decide; `is_deleted`: cleanup.policy has delete in it."""
+    """Topic settings for retention, with Kafka's defaults. `is_deleted`: cleanup.policy includes delete."""
 
     retention_ms: int = 604_800_000
     retention_bytes: int = UNLIMITED
@@ -47,9 +48,9 @@ class Retention:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What becomes of a segment. `reason`: the rule that takes it (or KEPT). `due_ms`: when, in ms since 1970; None
-    when time never takes it. `waits_for`: the older segment that keeps it beyond its own time, if one does.
-    `bytes_until_size`: how much more has to be written until retention.bytes takes it, None when that never does."""
+    """The forecast for a segment: the rule that deletes it (or KEPT) and the time in epoch ms (None: never by time).
+    `waits_for` is the base offset of an older segment that delays it. `bytes_until_size` is how much must be written
+    before retention.bytes deletes it, None for never."""
 
     segment: SegmentSize
     is_active: bool
@@ -62,12 +63,12 @@ class Forecast:
 def forecast_retention(
     segments: Sequence[SegmentSize], retention: Retention, now_ms: int, *, log_start_offset: int = 0
 ) -> list[Forecast]:
-    """All segments of one partition, oldest first; those that go now have `due_ms` = `now_ms`."""
+    """Return a forecast for each segment of a partition, oldest first. Segments deleted now have `due_ms` equal to
+    `now_ms`."""
     ordered = sorted(segments, key=lambda each: each.base_offset)
     below = sum(each.base_offset <= log_start_offset for each in ordered[1:])
     result = []
-    left = sum(each.size_bytes for each in ordered[below:])
-    excess = left - retention.retention_bytes
+    excess = sum(each.size_bytes for each in ordered[below:]) - retention.retention_bytes
     by_size = retention.is_deleted and retention.retention_bytes != UNLIMITED
     latest: tuple[int, int] | None = None
     for number, segment in enumerate(ordered):

@@ -1,11 +1,13 @@
-"""`top-keys`: which keys have most records and bytes, and how uneven keys and partitions are.
+"""`top-keys`: the keys with most records or bytes, and the skew of keys and partitions.
 
-Measures of skew are exact, over the histogram of how many keys have how many records: it is small however many keys
-there are. Gini is 0 when all have the same, and nears 1 when one has all. Bytes are those of keys and values.
+Skew is computed exactly, from a histogram of records per key, which is small for any number of keys. The Gini
+coefficient is 0 if all keys have equally many records and approaches 1 if one key has all. Bytes are those of keys and
+values.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,7 +17,7 @@ from pyspark.sql import functions as f
 
 @dataclass(frozen=True)
 class Skew:
-    """How unevenly something is spread over `members`; all of them are above zero."""
+    """Measures of how unevenly `total` records are spread over `members` keys, each with at least one."""
 
     members: int
     total: int
@@ -26,42 +28,38 @@ class Skew:
 
     @property
     def largest_share(self) -> float:
-        """The part that the largest one has."""
+        """The largest member's fraction of the total."""
         return self.largest / self.total if self.total else 0.0
 
     @property
     def p99_to_median(self) -> float:
-        """How many times the median the 99th percentile is."""
+        """The ratio of the 99th percentile to the median, 0 if there is none."""
         return self.p99 / self.median if self.median else 0.0
 
 
 def skew_of(histogram: Mapping[int, int]) -> Skew:
-    """The measures; `histogram`: how many members have how many. The median and the percentile are those of nearest
-    rank: the smallest number that at least so many do not exceed."""
+    """Compute skew from a histogram that maps a number of records to the number of keys with so many records. Median
+    and percentile are by nearest rank."""
     pairs = sorted(histogram.items())
     members = sum(many for _, many in pairs)
     total = sum(number * many for number, many in pairs)
     if not members or not total:
         return Skew(members, total, 0, 0.0, 0.0, 0.0)
     weighted = rank = 0
+    ranks = []  # the highest rank of each number
     for number, many in pairs:
         weighted += number * (many * rank + many * (many + 1) // 2)
         rank += many
+        ranks.append(rank)
     gini = 2 * weighted / (members * total) - (members + 1) / members
-    ranks = [-(-members // 2), -(-members * 99 // 100)]
-    found = []
-    for wanted in ranks:
-        passed = 0
-        for number, many in pairs:
-            passed += many
-            if passed >= wanted:
-                found.append(float(number))
-                break
-    return Skew(members, total, pairs[-1][0], found[0], found[1], gini)
+    median = float(pairs[bisect_left(ranks, -(-members // 2))][0])
+    p99 = float(pairs[bisect_left(ranks, -(-members * 99 // 100))][0])
+    return Skew(members, total, pairs[-1][0], median, p99, gini)
 
 
 def by_key(records: DataFrame) -> DataFrame:
-    """Topic, key, records, bytes of every key; records without one are a row of a null key. Wants topic, key, value."""
+    """Return topic, key, number of records and bytes for each key; a null key stands for records without a key. Needs
+    topic, key and value."""
     length = f.coalesce(f.length("key"), f.lit(0)) + f.coalesce(f.length("value"), f.lit(0))
     return (
         records.select("topic", "key", length.cast("bigint").alias("length"))
@@ -71,19 +69,20 @@ def by_key(records: DataFrame) -> DataFrame:
 
 
 def top_keys(keys: DataFrame, number: int, *, by: str = "records") -> DataFrame:
-    """The keys of `by_key` with most records (or bytes), largest first; ties by key."""
+    """Return the `number` largest keys of `by_key` by records (or bytes); ties are ordered by topic and key."""
     return keys.orderBy(f.desc(by), "topic", f.asc_nulls_first("key")).limit(number)
 
 
 def key_skew(keys: DataFrame) -> tuple[Skew, int]:
-    """How records are spread over the keys of `by_key`, and how many records have no key."""
+    """Return the skew of records over the keys of `by_key`, and the number of records without a key."""
     rows = keys.groupBy("records", f.col("key").isNull().alias("isWithout")).agg(f.count("*").alias("many")).collect()
     without = sum(row.records for row in rows if row.isWithout)
     return skew_of({row.records: row.many for row in rows if not row.isWithout}), without
 
 
 def partition_skew(partitions: DataFrame) -> DataFrame:
-    """A row a topic from rows of topic, partition, records, bytes: how uneven its partitions are."""
+    """Return a row for each topic with the largest partition's share of records and bytes, from rows of topic,
+    partition, records and bytes."""
 
     def measures(name: str) -> list[Column]:
         total = f.sum(name)

@@ -78,7 +78,9 @@ def test_segments_that_overlap(tmp_path: pathlib.Path) -> None:
     for path in directory.glob(f"{second.stem}*"):
         path.rename(directory / path.name.replace(second.stem, f"{int(second.stem) - 1:020d}"))
     problems = problems_of(directory)
-    assert problems[0].problem.startswith(f"begins at offset {int(second.stem) - 1}, but the segment before ends with ")
+    assert problems[0].problem.startswith(
+        f"begins at offset {int(second.stem) - 1}, but the previous segment ends with "
+    )
     assert int(first.stem) < int(second.stem)
 
 
@@ -90,7 +92,7 @@ def test_leader_epochs_that_the_batches_contradict(tmp_path: pathlib.Path) -> No
     start = entries[1].split()[1]
     path.write_text("\n".join([version, "2", entries[0], entries[2]]) + "\n")
     (problem,) = problems_of(directory)
-    assert problem.problem == f"offset {start} is said to be of epoch 0, its batch is of epoch 2"
+    assert problem.problem == f"the checkpoint has epoch 0 for offset {start}, but the batch there has epoch 2"
     path.write_text("\n".join([version, count, entries[1], entries[0], entries[2]]) + "\n")
     assert any("after epoch 2" in each.problem for each in problems_of(directory))
     path.write_text("nonsense")

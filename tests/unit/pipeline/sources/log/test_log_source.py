@@ -134,7 +134,9 @@ def test_offsets_that_are_not_there_are_data_loss(ledger: pathlib.Path) -> None:
         file.unlink()
     low, high = {"startingOffsets": '{"ledger":{"0":3}}'}, {"endingOffsets": '{"ledger":{"0":1198}}'}
     first = min(offsets(ledger))
-    with pytest.raises(PipelineError, match=f"startingOffsets: ledger-0 begins with offset {first}, so offset 3 is deleted"):
+    with pytest.raises(
+        PipelineError, match=f"startingOffsets: ledger-0 begins with offset {first}, so offset 3 is deleted"
+    ):
         offsets(ledger, **low)
     with pytest.raises(PipelineError, match="endingOffsets: ledger-0 ends at offset 1197, before offset 1198"):
         offsets(ledger, **high)
