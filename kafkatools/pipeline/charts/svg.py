@@ -74,7 +74,6 @@ def bars(label: str, rows: Sequence[Bar]) -> str:
 
 
 def _bar_path(left: float, top: float, length: float) -> str:
-    """Return the SVG path of a bar with a rounded right end."""
     radius = min(4.0, length)
     straight = length - radius
     return (

@@ -40,8 +40,6 @@ _COMPACTED_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
 @dataclass(frozen=True)
 class _Aborted:
-    """An aborted transaction with records in the log."""
-
     producer_id: int
     first_offset: int
     marker_offset: int

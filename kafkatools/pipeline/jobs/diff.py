@@ -65,7 +65,6 @@ def _prepared(side: DataFrame, by: str, compared: Sequence[str]) -> DataFrame:
 
 
 def _naming(sides: Sequence[DataFrame], by: str, compared: Sequence[str]) -> list[str]:
-    """Return the columns that identify a record."""
     names = {BY_KEY: ["key"], BY_OFFSET: ["partition", "offset"], AS_MULTISET: list(compared)}[by]
     several = [len(side.select("topic").distinct().limit(2).collect()) > 1 for side in sides]
     return ["topic", *names] if any(several) else names

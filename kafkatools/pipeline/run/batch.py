@@ -409,7 +409,6 @@ def _as_bytes(name: str, kind: str) -> Column:
 
 
 def _transformed(spec: str, tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Call the transform function with the table, or with all tables as keyword arguments if there are several."""
     function = load_function(spec)
     output = function(*tables.values()) if len(tables) == 1 else function(**tables)
     if not isinstance(output, DataFrame):

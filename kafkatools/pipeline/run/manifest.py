@@ -204,7 +204,6 @@ def merged_partitions(before: Iterable[PartitionContent], now: Iterable[Partitio
 
 
 def _sum(left: int | None, right: int | None) -> int | None:
-    """Add two counts; None if either is None."""
     return None if left is None or right is None else left + right
 
 

@@ -76,8 +76,7 @@ def is_running() -> bool:
 
 @functools.lru_cache
 def _java_version(path: str) -> int | None:
-    """Return the major version of a Java executable; None if its output has none. Cached: both the command's early
-    check and the start of Spark ask."""
+    """Return the major version of a Java executable; None if its output has none. Cached, since several callers ask."""
     reply = subprocess.run([path, "-version"], capture_output=True, check=False, stdin=subprocess.DEVNULL)
     match = _VERSION.search((reply.stderr + reply.stdout).decode(errors="replace"))
     return None if match is None else int(match[1])

@@ -142,7 +142,7 @@ def _optimized(frame: DataFrame) -> JavaObject:
 
 
 def _needs(plan: JavaObject, *, with_bounds: bool) -> tuple[Needs, frozenset[str]]:
-    """Return what a plan uses, and the names of all columns of its Kafka sources."""
+    """Return what a plan uses of its Kafka sources, and the names of all columns of these sources."""
     leaves: list[_Leaf] = []
     _walk(plan, _ids(plan.output()), None, leaves)
     names = frozenset(name for leaf in leaves for name in leaf.columns)

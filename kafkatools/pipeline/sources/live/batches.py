@@ -225,6 +225,5 @@ def _is_abort(records: memoryview, header: Header) -> bool:
 
 
 def _stretches(kept: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return the start and stop rows of each run of True values."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], kept, [False])).astype(np.int8)))
     return [(int(first), int(stop)) for first, stop in edges.reshape(-1, 2).tolist()]

@@ -70,7 +70,6 @@ def _share(size: int, total: int, parts: int) -> int:
 
 
 def _parts(one: OffsetRange, count: int) -> list[OffsetRange]:
-    """Split a range into `count` parts of nearly equal size."""
     edges = [one.start + one.size * n // count for n in range(count + 1)]
     return [one._replace(start=start, end=end) for start, end in zip(edges, edges[1:], strict=False) if end > start]
 

@@ -131,7 +131,6 @@ def _read_range(split: LiveSplit, task: Task, report: SplitReport) -> Iterator[p
 
 
 def _runs(split: LiveSplit, task: Task, report: SplitReport) -> Iterator[Run]:
-    """Yield the runs of batches in a range that belong to the query."""
     options = task.options
     walk = BatchWalk((split.start, split.end), report, is_strict=options.is_strict)
     has_states = _has(task.schema, "transaction")

@@ -247,7 +247,7 @@ def _ends(files: Sequence[LogFile], opened: Mapping[int, OpenTransaction]) -> It
 
 
 class _LookAhead:
-    """Reads the ends of transactions from a batch on, as far as callers ask."""
+    """Reads the ends of transactions from a batch on, only as far as `state` needs."""
 
     def __init__(self, files: Sequence[LogFile], start: int, position: int) -> None:
         self.start = start

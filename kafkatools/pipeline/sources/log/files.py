@@ -221,7 +221,6 @@ def _is_segment(entry: storage.Entry) -> bool:
 
 
 def _partition_of(directory: str) -> TopicPartition:
-    """Return the topic-partition that a directory's name stands for."""
     name = storage.split(directory)[1]
     if (aside := _ASIDE.fullmatch(name)) is not None:
         return TopicPartition(aside[1], int(aside[2]))
@@ -278,7 +277,6 @@ def _with_swaps(
 
 
 def _next_offset(url: str, base_offset: int) -> int:
-    """Return the offset after the last batch of a segment."""
     offset = base_offset + 1
     with storage.open_segment(url) as segment:
         for section in table.SectionWalk(segment, 0, segment.size, lambda damage: None, checks=False).sections():

@@ -57,8 +57,6 @@ def read_task(task: LogTask, schema: StructType, options: ReadOptions) -> Iterat
 
 
 class _SplitReader:
-    """Reads one split of a task."""
-
     def __init__(self, split: LogSplit, schema: StructType, options: ReadOptions) -> None:
         file = split.file
         self._split = split

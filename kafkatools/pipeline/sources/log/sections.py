@@ -243,7 +243,6 @@ class SectionWalk:
 
 
 def _checksums(batch: memoryview) -> tuple[int, int]:
-    """Return the stored and the computed checksum of a batch."""
     if batch[16] < 2:
         return int.from_bytes(batch[12:16], "big"), zlib.crc32(batch[16:])
     return int.from_bytes(batch[17:21], "big"), crc32c(batch[21:])

@@ -184,7 +184,6 @@ def _begins_batch(segment: SegmentFile, position: int, offset: int | None) -> bo
 
 
 def _cut(split: LogSplit, index: npt.NDArray[np.int64], size: int) -> Iterator[LogSplit]:
-    """Divide a split into pieces of about `size` bytes."""
     count = -(-split.size_bytes // size)
     goals = [split.start_position + split.size_bytes * number // count for number in range(1, count)]
     edges = [split.start_position, *_edges(split, index, goals), split.end_position]
