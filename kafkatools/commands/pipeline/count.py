@@ -41,8 +41,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 def _by_offsets(source: job_source.GivenSource) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
     """Count by the start and end offsets of a topic, without Spark. Returns columns and rows."""
-    from kafkatools.pipeline.jobs.count import OFFSET_COLUMNS, count_offsets
-    from kafkatools.pipeline.jobs.offsets import offsets_of_topics
+    from kafkatools.pipeline.jobs.offsets import OFFSET_COLUMNS, count_offsets, offsets_of_topics
 
     assert source.cluster is not None
     with failures():

@@ -9,12 +9,8 @@ a key) and `liveKeys` (keys whose latest value is not null).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from kafkatools.pipeline.jobs.offsets import Ranges
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
 
 COUNT_COLUMNS = (
     "topic", "partition", "basis", "records", "controlRecords", "abortedRecords", "openRecords", "batches", "bytes",
@@ -29,7 +25,6 @@ def count_batches(batches: DataFrame) -> DataFrame:
     header lacks the number (compressed messages of magic 0 and 1). Without the column `transaction`, whose values need
     a scan of all markers, `isTransactional` is required. `abortedRecords` and `openRecords` are then null in partitions
     with transactions, else 0."""
-    from pyspark.sql import functions as f
 
     def records_in(which: Column) -> Column:
         return f.coalesce(f.sum(f.when(which, f.col("count"))), f.lit(0)).cast("bigint")
@@ -57,7 +52,6 @@ def count_batches(batches: DataFrame) -> DataFrame:
 def count_records(records: DataFrame) -> DataFrame:
     """Return a row of COUNT_COLUMNS for each partition from records with metadata columns. Control records, batches and
     bytes are null."""
-    from pyspark.sql import functions as f
 
     def number(which: Column) -> Column:
         return f.count(f.when(which, 1))
@@ -78,8 +72,6 @@ def count_records(records: DataFrame) -> DataFrame:
 def count_keys(records: DataFrame) -> DataFrame:
     """Return a row of topic, partition and KEY_COLUMNS for each partition, from the committed ones of records with
     metadata columns."""
-    from pyspark.sql import functions as f
-
     is_committed = f.col("transaction").isNull() | (f.col("transaction") == "committed")
     is_null = f.col("value").isNull()
     by_key = (
@@ -101,23 +93,9 @@ def count_keys(records: DataFrame) -> DataFrame:
     )
 
 
-OFFSET_COLUMNS = ("topic", "partition", "basis", "records", "firstOffset", "lastOffset")
-
-
-def count_offsets(ranges: Ranges) -> list[tuple[str, int, str, int, int | None, int | None]]:
-    """Return rows of OFFSET_COLUMNS from offset ranges, without Spark. `records` is an upper limit: control records and
-    compacted records have offsets too."""
-    return [
-        (topic, partition, "offsets", end - start, start if end > start else None, end - 1 if end > start else None)
-        for (topic, partition), (start, end) in sorted(ranges.items())
-    ]
-
-
 def count_exact(records: DataFrame, headers: DataFrame | None, *, with_keys: bool = True) -> DataFrame:
     """Return rows of COUNT_COLUMNS, and KEY_COLUMNS with `with_keys`. `headers` is the result of `count_batches`, None
     for a live topic. Records are counted in partitions whose headers lack the number."""
-    from pyspark.sql import functions as f
-
     counts = count_records(records) if headers is None else headers
     if headers is not None and not headers.where("records IS NULL").isEmpty():
         counted = count_records(records).select(*_PARTITION, f.col("records").alias("counted"))

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 Ranges = Mapping[TopicPartition, tuple[int, int]]
 """The first offset of each partition and the offset after its last, by partition."""
 
+OFFSET_COLUMNS = ("topic", "partition", "basis", "records", "firstOffset", "lastOffset")
+
 _SELECTIONS = ("subscribe", "subscribepattern", "assign")
 _LIMITS = ("starting", "ending")
 
@@ -40,6 +42,15 @@ def offsets_of_topics(uri: Uri, options: Mapping[str, str], cluster: Cluster) ->
         return {each.partition: (each.start, each.end) for each in live.batch_ranges(RecordBounds())}
     finally:
         live.close()
+
+
+def count_offsets(ranges: Ranges) -> list[tuple[str, int, str, int, int | None, int | None]]:
+    """Return rows of OFFSET_COLUMNS from offset ranges, without Spark. `records` is an upper limit: control records and
+    compacted records have offsets too."""
+    return [
+        (topic, partition, "offsets", end - start, start if end > start else None, end - 1 if end > start else None)
+        for (topic, partition), (start, end) in sorted(ranges.items())
+    ]
 
 
 def _offsets_of_log(spark: SparkSession, uri: Uri, options: Mapping[str, str]) -> Ranges:

@@ -27,6 +27,7 @@ from kafkatools.pipeline.run.reports import Damage
 Longs = npt.NDArray[np.int64]
 ROWS = 4096
 _STEP = 1 << 20
+_LARGEST_BATCH = 1 << 30
 LARGEST_OFFSET_GAP = 1 << 31  # two offsets of one segment differ by less
 KNOWN_ATTRIBUTES = 0x7F
 WIDTH = kernel.HEADER_WIDTH
@@ -240,6 +241,15 @@ class SectionWalk:
             )
             return reports.CHECKSUM, reason, start + 1, before
         return reports.CHECKSUM, _corrupt(batch), start + 1, before
+
+
+def batch_window(file: SegmentFile, position: int, end: int) -> memoryview:
+    """Return the bytes from `position` up to `end` at most, at least one whole batch if one of up to 1 GiB fits."""
+    window = file.window(position, min(HEADER_SIZE, end - position))
+    size = int.from_bytes(window[8:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
+    if len(window) < size <= min(end - position, _LARGEST_BATCH):
+        window = file.window(position, size)
+    return window[: end - position]
 
 
 def _checksums(batch: memoryview) -> tuple[int, int]:

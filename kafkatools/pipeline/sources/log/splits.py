@@ -19,11 +19,12 @@ from kafkatools.core.log.dump.resync import next_valid_batch
 from kafkatools.core.log.dump.segment_file import SegmentFile
 from kafkatools.core.log.format.filenames import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from kafkatools.core.records import kernel
-from kafkatools.core.records.layout import HEADER_SIZE, LOG_OVERHEAD, V2_HEADER
+from kafkatools.core.records.layout import HEADER_SIZE, V2_HEADER
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.sources.log.aborted import FileTransactions
 from kafkatools.pipeline.sources.log.files import LogFile
+from kafkatools.pipeline.sources.log.sections import batch_window
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
 from kafkatools.pipeline.sources.spark_api import InputPartition
 
@@ -219,7 +220,7 @@ def _walked_edges(segment: SegmentFile, split: LogSplit, goals: list[int]) -> It
     position = split.start_position
     for goal in goals:
         while position < goal:
-            window = _whole_batch(segment, position, split.end_position)
+            window = batch_window(segment, position, split.end_position)
             rows = kernel.scan_batches(window, 0, len(window), table, status)
             if rows == 0:
                 return
@@ -228,15 +229,6 @@ def _walked_edges(segment: SegmentFile, split: LogSplit, goals: list[int]) -> It
             position = int(starts[at]) if at < rows else position + status[kernel.STATUS_POSITION]
         if position < split.end_position and _begins_batch(segment, position, None):
             yield position
-
-
-def _whole_batch(segment: SegmentFile, position: int, end: int) -> memoryview:
-    """Return a window that contains at least one whole batch, if there is one before `end`."""
-    window = segment.window(position, min(HEADER_SIZE, end - position))
-    size = int.from_bytes(window[8:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
-    if len(window) < size <= end - position:
-        window = segment.window(position, size)
-    return window[: end - position]
 
 
 def _packed(pieces: list[LogSplit], size: int) -> Iterator[LogTask]:

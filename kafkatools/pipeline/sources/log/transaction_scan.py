@@ -26,7 +26,6 @@ from kafkatools.pipeline.sources.log import sections as table
 Headers = NDArray[np.int64]
 
 _ROWS = 8192
-_LARGEST_BATCH = 1 << 30
 _SIZE_AT = 8
 _CRC_BYTES = 4
 _LEGACY_CRC_AT = 12
@@ -132,14 +131,9 @@ class TransactionScan:
 
     def _next_window(self) -> memoryview | None:
         """Return the bytes to scan next, at least one whole batch if there is one; None at the end of the file."""
-        left = self._file.size - self._position
-        if left <= 0:
+        if self._position >= self._file.size:
             return None
-        window = self._file.window(self._position, min(layout.HEADER_SIZE, left))
-        size = int.from_bytes(window[_SIZE_AT : layout.LOG_OVERHEAD], "big", signed=True) + layout.LOG_OVERHEAD
-        if len(window) < size <= min(left, _LARGEST_BATCH):
-            window = self._file.window(self._position, size)
-        return window
+        return table.batch_window(self._file, self._position, self._file.size)
 
     def _headers(self, rows: int) -> Headers:
         width = kernel.HEADER_WIDTH
