@@ -161,7 +161,7 @@ def test_one_topic_a_filter_and_the_loop_guard(spark: SparkSession) -> None:
     rows = to_send(planned(table, plan), plan).collect()
     assert [(row.topic, bytes(row.value)) for row in rows] == [("dead", b"0"), ("dead", b"1")]
     assert "timestamp" in rows[0]
-    with pytest.raises(PipelineError, match="above 0"):
+    with pytest.raises(PipelineError, match="must be more than 0 records per second"):
         at_rate(table, 0)
 
 

@@ -142,7 +142,7 @@ def _prepared(spark: SparkSession, pipeline: Pipeline, reports: str) -> tuple[di
 
 def _is_filtered_by_source(pipeline: Pipeline) -> bool:
     """Whether the query's filters may be evaluated by the source; not if rows are counted before the filter. Spark's
-    own filter pushdown is unreliable here (see `log_source.FilteredLogReader`)."""
+    own filter pushdown is unreliable here (see `log.source.FilteredLogReader`)."""
     return pipeline.manifest is None and not any(source.key or source.value for source in pipeline.sources)
 
 

@@ -33,8 +33,8 @@ RECORDS = "records"
 
 @dataclass(frozen=True)
 class Damage:
-    """A damaged byte range of a log file: its position and length in bytes, its kind (a constant of this module) and
-    the reason."""
+    """A damaged byte range of a log file: position and length in bytes, the reason, and its kind (a constant of this
+    module). For a live topic `file` is the partition and `position` the batch's base offset."""
 
     file: str
     position: int

@@ -132,7 +132,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._began
 
     def _latest(self, known: Offsets) -> dict[TopicPartition, int]:
-        """Return the current ends of all partitions. An end below a known offset may come from a stale replica and is
+        """Return the current ends of all partitions. An end below a known offset may come from a stale reply and is
         queried again."""
         options = self._options
         for remaining in reversed(range(options.fetch_retries)):
