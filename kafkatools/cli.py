@@ -361,6 +361,6 @@ def _global_options_help() -> Callable[..., None]:
         ),
         version: bool = typer.Option(False, "--version", help=GLOBAL_OPTIONS["--version"]),
     ) -> None:
-        """Stands for `kt` itself; never called."""
+        """The global options of `kt` as a Typer signature; never called."""
 
     return options

@@ -35,7 +35,7 @@ class Progress:
         """Returns the finished units beyond `done`; called by the drawing thread."""
 
     def advance(self, count: int = 1) -> None:
-        """Add to the number of finished units."""
+        """Add to the number of finished units of work."""
         self.done += count
 
 

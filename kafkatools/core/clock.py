@@ -29,11 +29,11 @@ class SystemClock:
     """The operating system's clocks."""
 
     def now_ms(self) -> int:
-        """Monotonic milliseconds."""
+        """Monotonic time in milliseconds."""
         return time.monotonic_ns() // 1_000_000
 
     def now_ns(self) -> int:
-        """Monotonic nanoseconds."""
+        """Monotonic time in nanoseconds."""
         return time.monotonic_ns()
 
     def wall_ms(self) -> int:
@@ -81,6 +81,6 @@ class ManualClock:
             self._wall_ms = wall_ms
 
     def sleep_ms(self, duration_ms: int) -> None:
-        """Advance both clocks instead of sleeping."""
+        """Advance both clocks by this duration instead of sleeping."""
         if duration_ms > 0:
             self.advance_ms(duration_ms)

@@ -121,7 +121,7 @@ def _whole(word: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=_MOST)
 def _forms(value: str) -> tuple[str, ...]:
-    """A value as it is, with escaped quotes, percent-encoded and in base64."""
+    """The forms in which a secret is searched: as it is, with escaped quotes, percent-encoded and in base64."""
     data = value.encode("utf-8", "surrogateescape")
     coded = _inner_base64(data) if len(value) >= _COMMON_WORD else ()
     quoted = value.replace("\\", "\\\\").replace('"', '\\"')

@@ -120,7 +120,7 @@ class ItemProblem(str):
 
     @classmethod
     def of(cls, item: str, problem: str) -> "ItemProblem":
-        """Make the problem of this item, with the problem's text."""
+        """Make a problem with this text for one item of a list."""
         made = cls(problem)
         made.item = item
         return made

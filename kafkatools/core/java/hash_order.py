@@ -73,7 +73,7 @@ class PartitionSet:
         self._partitions.pop(partition, None)
 
     def first(self) -> TopicPartition:
-        """The partition that an iterator would return first. Raises ValueError when the set is empty."""
+        """The partition that an iterator of the HashSet would return first. Raises ValueError when the set is empty."""
         return min(self._partitions, key=lambda part: _bucket(partition_hash(part), self._buckets - 1))
 
 

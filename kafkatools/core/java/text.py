@@ -120,8 +120,5 @@ def metric_lines(metrics: Iterable[Metric]) -> list[str]:
     rows: Sequence[tuple[str, float | str]] = sorted((metric.text, metric.value) for metric in metrics)
     width = max((len(name) for name, _ in rows), default=0)
     lines = ["", f"{'Metric Name':<{width}}   Value"]
-    return lines + [f"{name:<{width}} : {_value(value)}" for name, value in rows]
-
-
-def _value(value: float | str) -> str:
-    return value if isinstance(value, str) else java_fixed(value, 3)
+    texts = ((name, value if isinstance(value, str) else java_fixed(value, 3)) for name, value in rows)
+    return lines + [f"{name:<{width}} : {text}" for name, text in texts]

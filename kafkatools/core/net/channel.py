@@ -48,7 +48,7 @@ class Channel:
                 self._outgoing.append(view.cast("B") if view.format != "B" or view.ndim != 1 else view)
 
     def write(self) -> bool:
-        """Send as much as the socket takes; return True when nothing is left. Raises OSError."""
+        """Send queued frames as far as the socket takes them; return True when nothing is left. Raises OSError."""
         while self._outgoing:
             batch = [self._outgoing[i] for i in range(min(MAX_BUFFERS, len(self._outgoing)))]
             sent = self.transport.sendmsg(batch)
@@ -67,8 +67,8 @@ class Channel:
             self._outgoing.popleft()
 
     def read(self) -> list[memoryview]:
-        """Return the frames that are complete. Raises NotKafka and OSError. Raises EndOfStream when the node has closed
-        the connection; frames before the end are returned by an earlier call."""
+        """Receive from the socket and return the frames that are complete. Raises NotKafka and OSError. Raises
+        EndOfStream when the node has closed the connection; frames before the end are returned by an earlier call."""
         while True:
             with self._reader.buffer() as buffer:
                 room = len(buffer)

@@ -102,7 +102,7 @@ class _Watch:
                 return Diagnosis(address, (*steps, Step(name, "", now_ms - last_ms, error)), None)
 
     def _reached(self) -> int:
-        """The number of completed steps after DNS."""
+        """The number of connection steps that are complete, DNS not counted."""
         state = self._client.connection_states.state(_NODE)
         if state is ConnectionState.READY:
             return len(self._names)

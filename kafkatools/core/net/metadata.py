@@ -174,7 +174,7 @@ class Metadata:
 
     @property
     def cluster(self) -> ClusterView:
-        """The current snapshot of the cluster."""
+        """The current snapshot of the cluster metadata."""
         return self._cluster
 
     @property
@@ -363,7 +363,7 @@ class Metadata:
         return TopicView(topic.name, topic_id, bool(getattr(topic, "is_internal", False)), partitions)
 
     def _newer(self, view: PartitionView, present: PartitionView | None, is_same_topic: bool) -> PartitionView:
-        """The new view of a partition, or the present one if its leader epoch is newer."""
+        """The new metadata of a partition, or the present one if its leader epoch is newer."""
         key = (view.topic, view.partition)
         if view.leader_epoch is None:
             return view

@@ -41,7 +41,7 @@ class Selector(Generic[Data]):
         self._selector.register(sock, events, data)
 
     def modify(self, sock: socket.socket, events: int, data: Data) -> None:
-        """Change the events and data of a watched socket."""
+        """Change the watched events of a socket and the data that `poll` returns with them."""
         self._selector.modify(sock, events, data)
 
     def unregister(self, sock: socket.socket) -> None:

@@ -18,7 +18,7 @@ MAX_BUFFERS = 1024
 
 
 class Transport(Protocol):
-    """One non-blocking connection to a node."""
+    """The interface of a non-blocking connection to a node, plain or with TLS."""
 
     @property
     def socket(self) -> socket.socket: ...

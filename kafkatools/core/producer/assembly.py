@@ -28,7 +28,7 @@ MAX_IDEMPOTENT_IN_FLIGHT = 5
 
 
 class ProducerParts(NamedTuple):
-    """The parts that a Producer uses."""
+    """The metadata, accumulator and sender of a Producer."""
 
     metadata: ProducerMetadata
     accumulator: RecordAccumulator

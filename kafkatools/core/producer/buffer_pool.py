@@ -18,7 +18,7 @@ from kafkatools.core.errors import BufferExhausted, IllegalState, KafkaError
 
 
 class BufferPool:
-    """Allocates bytearrays of at most `total_bytes` in total."""
+    """The producer's buffer memory: allocates bytearrays of at most `total_bytes` in total."""
 
     def __init__(self, total_bytes: int, poolable_size_bytes: int, clock: Clock) -> None:
         self.total_bytes = total_bytes
@@ -121,7 +121,7 @@ class BufferPool:
 
     @property
     def available_bytes(self) -> int:
-        """Free memory in bytes, pooled buffers included."""
+        """Free buffer memory in bytes, pooled buffers included."""
         with self._lock:
             return self._available_bytes_locked()
 
@@ -130,11 +130,11 @@ class BufferPool:
 
     @property
     def unallocated_bytes(self) -> int:
-        """Free memory in bytes without the pooled buffers."""
+        """Free buffer memory in bytes without the pooled buffers."""
         with self._lock:
             return self._non_pooled_bytes
 
     @property
     def queued(self) -> int:
-        """The number of threads that wait for memory."""
+        """The number of threads that wait for buffer memory."""
         return len(self._waiters)

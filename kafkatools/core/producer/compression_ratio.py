@@ -23,11 +23,11 @@ class CompressionRatioEstimator:
         self._ratios: dict[tuple[str, CompressionType], float] = {}
 
     def estimation(self, topic: str, codec: CompressionType) -> float:
-        """The estimated ratio; 1.0 without any batch."""
+        """The estimated compression ratio of a topic's batches; 1.0 before the first batch."""
         return self._ratios.get((topic, codec), 1.0)
 
     def update(self, topic: str, codec: CompressionType, observed: float) -> float:
-        """Adjust the estimate with the ratio of a batch; return the new estimate."""
+        """Adjust a topic's estimated compression ratio with the ratio of a batch; return the new estimate."""
         with self._lock:
             current = self._ratios.get((topic, codec), 1.0)
             if observed > current:
@@ -38,6 +38,6 @@ class CompressionRatioEstimator:
             return current
 
     def set(self, topic: str, codec: CompressionType, ratio: float) -> None:
-        """Replace the estimate, after a batch was too large."""
+        """Replace a topic's estimated compression ratio, after a batch was too large for the broker."""
         with self._lock:
             self._ratios[topic, codec] = ratio

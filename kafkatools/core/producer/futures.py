@@ -84,7 +84,7 @@ class ProduceRequestResult:
         self.error = error
 
     def done(self) -> None:
-        """Wake the threads that wait for the result."""
+        """Wake the threads that wait for the result of the batch."""
         self._event.set()
 
     @property
@@ -96,7 +96,8 @@ class ProduceRequestResult:
         return None if self.error is None else self.error.error_at(index)
 
     def wait(self, timeout_ms: int | None) -> bool:
-        """Wait until the result is done; return False when the time is up. `timeout_ms` None waits without limit."""
+        """Wait until the batch is acknowledged or failed; return False when the time is up. `timeout_ms` None waits
+        without limit."""
         return self._event.wait(None if timeout_ms is None else timeout_ms / 1000)
 
     def add_dependent(self, result: ProduceRequestResult) -> None:

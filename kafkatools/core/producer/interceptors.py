@@ -61,7 +61,7 @@ class ProducerInterceptors:
             self.on_acknowledgement(RecordMetadata(record.topic, partition, NO_OFFSET, NO_TIMESTAMP, -1, -1), error)
 
     def close(self) -> None:
-        """Close all interceptors; an exception is only logged."""
+        """Close all interceptors of the producer; an exception is only logged."""
         for interceptor in self._interceptors:
             try:
                 interceptor.close()

@@ -101,7 +101,7 @@ class ProducerMetrics:
         self.record("produce-throttle-time", throttle_ms, now_ms)
 
     def snapshot(self, now_ms: int) -> dict[str, float]:
-        """The values of all metrics by name."""
+        """The current values of all producer metrics by name."""
         values: dict[str, float] = {}
         for name in _TOTALS:
             values[f"{name}-total"] = self._sensors[name].total

@@ -78,7 +78,7 @@ class StickyPartitioner:
         self._partition_ids: list[int] = []
 
     def peek(self, cluster: Cluster) -> StickyPartitionInfo:
-        """The current sticky partition; draws one on first use."""
+        """The current sticky partition of the topic; draws one on first use."""
         if self._current is None:
             self._current = StickyPartitionInfo(self.next_partition(cluster))
         return self._current

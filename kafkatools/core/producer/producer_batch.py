@@ -84,7 +84,7 @@ class RecordThunk:
     callback: Callback | None
 
     def complete(self, result: ProduceRequestResult, first_index: int) -> None:
-        """Call the callback with the record's metadata and error."""
+        """Call the record's callback with its RecordMetadata and its error, None for success."""
         if self.callback is not None:
             self.callback(self.future.metadata(), result.error_at(first_index))
 
@@ -251,7 +251,8 @@ class ProducerBatch:
     # -- sending --
 
     def close(self, is_transactional: bool = False) -> None:
-        """Write the header, compress the records and compute the CRC; only the header after `reset_producer_state`."""
+        """Encode the batch: write the header, compress the records, compute the CRC. After `reset_producer_state` only
+        the header is rewritten."""
         if self._records is not None and not self._reopened:
             return
         if self._reopened:
@@ -271,7 +272,7 @@ class ProducerBatch:
         return self._records
 
     def drained(self, now_ms: int) -> None:
-        """Record when the batch was drained from its queue."""
+        """Record the time at which the batch was drained from its queue."""
         self.drained_ms = max(self.drained_ms, now_ms)
 
     def reenqueued(self, now_ms: int) -> None:
@@ -282,7 +283,7 @@ class ProducerBatch:
         self.in_retry = True
 
     def waited_ms(self, now_ms: int) -> int:
-        """Milliseconds since the last attempt, or since creation."""
+        """Milliseconds since the last failed attempt to send the batch, or since its creation."""
         return max(0, now_ms - self.last_attempt_ms)
 
     def has_reached_delivery_timeout(self, delivery_timeout_ms: int, now_ms: int) -> bool:
@@ -352,9 +353,12 @@ class ProducerBatch:
     # -- splitting --
 
     def split(self, split_batch_bytes: int, make_builder: Callable[[int], BatchBuilder]) -> deque[ProducerBatch]:
-        """Split into smaller batches of about `split_batch_bytes` and move the thunks to them; at least two for two
-        records. Kafka splits by size alone and may get the same batch again, endlessly; here a split without effect
-        halves the number of records."""
+        """Split the batch into smaller ones of about `split_batch_bytes` and move the thunks to them; at least two for
+        two records.
+
+        Kafka splits by size alone and may get the same batch again, endlessly; here a split without effect halves the
+        number of records.
+        """
         batches = self._split_records(split_batch_bytes, self.record_count, make_builder)
         if len(batches) == 1 and self.record_count > 1:
             batches = self._split_records(split_batch_bytes, (self.record_count + 1) // 2, make_builder)

@@ -29,7 +29,7 @@ class AppendResult(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class RecordAppend:
-    """An append of one record."""
+    """One record to append to a batch of its partition, with its callback; `future` is set by the append."""
 
     taken: ClassVar[int] = 1
     payload: Payload
@@ -46,7 +46,7 @@ class RecordAppend:
 
 @dataclass(slots=True, eq=False)
 class RowsAppend:
-    """An append of as many rows of a span as fit into one batch; `taken` is their number."""
+    """A span of rows to append to a batch, as many as fit; `taken` is the number of rows that were appended."""
 
     future: ClassVar[None] = None
     columns: RowColumns

@@ -376,8 +376,8 @@ class Sender:
             self.accumulator.unmute_partition(batch.topic_partition)
 
     def _complete_expired(self, batch: ProducerBatch, outcome: ProduceOutcome) -> None:
-        """Handle the response for a batch that expired in flight: free its memory, and record its sequence after a
-        success."""
+        """Handle the Produce response for a batch that expired in flight: free its memory, and record its sequence
+        after a success."""
         if outcome.error is None:
             _log.debug("%s was acknowledged after it had been reported as failed", batch)
             if self.transactions is not None:

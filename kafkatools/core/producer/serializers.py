@@ -17,7 +17,7 @@ Serializer = Callable[[str, object], "bytes | None"]
 
 
 class SerializerObject(Protocol):
-    """A serializer that takes the topic too."""
+    """The interface of a serializer object, which gets the topic too."""
 
     def serialize(self, topic: str, value: Any) -> bytes | None:
         """Convert a value to bytes; None is a null."""

@@ -77,7 +77,7 @@ class TransactionDriver:
         self.accumulator.abort_unsequenced(error)
 
     def _send_or_wait(self, request: TxnRequest, now_ms: int) -> int | None:
-        """Send a request and return None, or return the milliseconds to wait before the next try."""
+        """Send a transactional request and return None, or return the milliseconds to wait before the next try."""
         lookup = self.manager.lookup(request)
         node = lookup.node
         if node is None:

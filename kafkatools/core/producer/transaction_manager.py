@@ -127,7 +127,7 @@ class TxnPartitionEntry:
         self.inflight.insert(place, batch)
 
     def remove(self, batch: ProducerBatch) -> None:
-        """Remove an in-flight batch."""
+        """Remove a batch that is no longer in flight."""
         self.inflight = [other for other in self.inflight if other is not batch]
 
     @property

@@ -163,7 +163,7 @@ class TxnRequest(ABC):
         """The fields of the request in an API version, with the current producer id and epoch."""
 
     def handle(self, response: Entity, now_ms: int) -> None:
-        """Process a response, under the manager's lock."""
+        """Process the response of a transactional request, under the manager's lock."""
         error = error_from_code(int(response.error_code))
         if error is None:
             self.succeeded(response, now_ms)
@@ -171,11 +171,11 @@ class TxnRequest(ABC):
             self.react(error, now_ms)
 
     def succeeded(self, response: Entity, now_ms: int) -> None:
-        """Process a response without an error."""
+        """Process the response of a transactional request that has no error code."""
         self.result.done()
 
     def backoff_ms(self, error: KafkaError | None) -> int:
-        """Milliseconds to wait before a retry after this error."""
+        """Milliseconds to wait before the request is retried after this error."""
         return self.manager.retry_backoff_ms
 
     def react(self, error: KafkaError, now_ms: int) -> None:
@@ -216,7 +216,7 @@ class TxnRequest(ABC):
         self.result.fail(error)
 
     def fatal(self, error: Exception) -> None:
-        """Fail the request and the producer."""
+        """Fail the transactional request and the producer with a fatal error."""
         self.fail(error)
         self.manager.fail(error)
 

@@ -184,7 +184,7 @@ class TransactionalManager(TransactionManager):
                 return PreparedTransaction(self.transactional_id, *self.identity, version, not self.transaction_started)
 
     def _unanswered(self) -> list[TxnRequest]:
-        """The requests that are queued or in flight."""
+        """The transactional requests that are queued or in flight."""
         with self.lock:
             waiting = [request for _, _, request in self._queue]
             return waiting if self.in_flight is None else [self.in_flight, *waiting]
@@ -258,7 +258,7 @@ class TransactionalManager(TransactionManager):
                 self._maybe_transition_to_error(error)
 
     def _cached(self, start: Callable[[], TransactionalResult], state: State, operation: str) -> TransactionalResult:
-        """Start an operation, or return the result of the same operation that timed out and still runs."""
+        """Start an init, commit or abort, or return the result of the same call that timed out and still runs."""
         with self.lock:
             if self._pending is not None and not self._pending.result.is_acked:
                 if self._pending.state is state:
@@ -283,7 +283,7 @@ class TransactionalManager(TransactionManager):
 
     @property
     def is_completing(self) -> bool:
-        """Whether a commit or abort is in progress."""
+        """Whether a commit or abort of the transaction is in progress."""
         return self.state in _COMPLETING
 
     @property
@@ -296,7 +296,7 @@ class TransactionalManager(TransactionManager):
 
     @property
     def has_error(self) -> bool:
-        """Whether the state is ABORTABLE_ERROR or FATAL_ERROR."""
+        """Whether the producer is in the state ABORTABLE_ERROR or FATAL_ERROR."""
         return self.state in _ERRORS
 
     @property
@@ -477,7 +477,7 @@ class TransactionalManager(TransactionManager):
 
     @property
     def has_pending_requests(self) -> bool:
-        """Whether requests are queued."""
+        """Whether transactional requests are queued."""
         return bool(self._queue)
 
     def next_request(self, is_flushed: Callable[[], bool]) -> TxnRequest | None:

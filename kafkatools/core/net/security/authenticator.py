@@ -89,7 +89,7 @@ class Authenticator:
             )
 
     def forget(self, node: int) -> None:
-        """Drop the state of a connection that was closed."""
+        """Drop the SASL state of a connection that was closed."""
         self._waiting.discard(node)
         self._exchanges.pop(node, None)
 
@@ -113,12 +113,9 @@ class Authenticator:
             return
         waiting, self._waiting = self._waiting, set()
         for node in waiting:
-            self._send_handshake(node, now_ms)
-
-    def _send_handshake(self, node: int, now_ms: int) -> None:
-        self._exchanges[node] = self._login.start()
-        fields = {"mechanism": self._login.mechanism}
-        self._send(node, ApiKey.SASL_HANDSHAKE, fields, _MIN_HANDSHAKE_VERSION, now_ms)
+            self._exchanges[node] = self._login.start()
+            fields = {"mechanism": self._login.mechanism}
+            self._send(node, ApiKey.SASL_HANDSHAKE, fields, _MIN_HANDSHAKE_VERSION, now_ms)
 
     def _send(self, node: int, api_key: ApiKey, fields: Mapping[str, object], min_version: int, now_ms: int) -> None:
         request = ClientRequest(

@@ -41,7 +41,7 @@ class Login(Protocol):
         """Whether credentials are available; if not, start to fetch them. Raises KafkaError when the fetch failed."""
 
     def start(self) -> Mechanism:
-        """Make the mechanism for a new exchange."""
+        """Make the SASL mechanism for a new exchange."""
 
 
 class StaticLogin:

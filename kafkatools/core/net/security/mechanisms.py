@@ -23,10 +23,11 @@ class Mechanism(Protocol):
         """Whether the exchange may end now: the server has proved what the mechanism requires."""
 
     def initial(self) -> bytes:
-        """The first message to the server."""
+        """The client's first SASL message."""
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """The reply to a message of the server; None when the exchange is over. Raises SaslAuthenticationFailed."""
+        """The reply to a SASL message of the server; None when the exchange is over. Raises
+        SaslAuthenticationFailed."""
 
 
 class Plain:
@@ -41,11 +42,11 @@ class Plain:
         self._message = f"\0{user}\0{password}".encode()
 
     def initial(self) -> bytes:
-        """User name and password, with an empty authorization identity."""
+        """The only message of SASL PLAIN: user name and password, with an empty authorization identity."""
         return self._message
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """Return None: PLAIN has a single message."""
+        """Return None: SASL PLAIN has a single message."""
         return None
 
 
@@ -60,7 +61,7 @@ class OAuthBearer:
         self.is_complete = True
 
     def initial(self) -> bytes:
-        """The token and the SASL extensions."""
+        """The first message of SASL OAUTHBEARER: the token and the SASL extensions."""
         return self._message
 
     def respond(self, challenge: bytes) -> bytes | None:

@@ -50,7 +50,7 @@ class Scram:
         self.is_complete = False
 
     def initial(self) -> bytes:
-        """The client-first message."""
+        """The client-first message of SCRAM."""
         return (_GS2_HEADER + self._client_first_bare).encode()
 
     def respond(self, challenge: bytes) -> bytes | None:

@@ -114,7 +114,9 @@ class TlsTransport(PlaintextTransport):
             while filled < room:
                 count = secured.recv_into(buffer[filled:] if filled else buffer)
                 if count == 0:
-                    self._note_end(secured)
+                    self._has_ended = True
+                    with contextlib.suppress(OSError):
+                        socket.socket.shutdown(secured, socket.SHUT_RD)
                     break
                 filled += count
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -124,11 +126,6 @@ class TlsTransport(PlaintextTransport):
                 raise handshake_error(problem, self._host) from None
             raise
         return filled
-
-    def _note_end(self, secured: ssl.SSLSocket) -> None:
-        self._has_ended = True
-        with contextlib.suppress(OSError):
-            socket.socket.shutdown(secured, socket.SHUT_RD)
 
     def sendmsg(self, buffers: Sequence[Buffer]) -> int:
         """Encrypt and send at most 128 KiB; small buffers are joined into one TLS record. Returns the number of bytes

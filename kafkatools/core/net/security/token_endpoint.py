@@ -43,7 +43,7 @@ class Endpoint(NamedTuple):
 
     @property
     def shown_url(self) -> str:
-        """The URL without user and password."""
+        """The URL of the token endpoint without user and password."""
         return remember_url(self.url)
 
 
