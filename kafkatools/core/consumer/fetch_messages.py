@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
@@ -54,52 +55,34 @@ NO_EPOCH = EpochEndOffset()
 NO_LEADER = CurrentLeader()
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class FetchedPartition:
     """One partition of a Fetch response; `records` is a slice of the receive buffer."""
 
-    __slots__ = (
-        "aborted_transactions",
-        "current_leader",
-        "diverging_epoch",
-        "error_code",
-        "high_watermark",
-        "last_stable_offset",
-        "log_start_offset",
-        "partition",
-        "preferred_read_replica",
-        "records",
-        "snapshot_id",
-        "topic",
-        "topic_id",
-    )
-
-    def __init__(self, topic: str, topic_id: uuid.UUID, partition: int, error_code: int = 0) -> None:
-        self.topic = topic
-        self.topic_id = topic_id
-        self.partition = partition
-        self.error_code = error_code
-        self.high_watermark = -1
-        self.last_stable_offset = -1
-        self.log_start_offset = -1
-        self.aborted_transactions: tuple[AbortedTransaction, ...] | None = None
-        self.preferred_read_replica = -1
-        self.records: memoryview | None = None
-        self.diverging_epoch = NO_EPOCH
-        self.current_leader = NO_LEADER
-        self.snapshot_id = NO_EPOCH
+    topic: str
+    topic_id: uuid.UUID
+    partition: int
+    error_code: int = 0
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    aborted_transactions: tuple[AbortedTransaction, ...] | None = None
+    preferred_read_replica: int = -1
+    records: memoryview | None = None
+    diverging_epoch: EpochEndOffset = NO_EPOCH
+    current_leader: CurrentLeader = NO_LEADER
+    snapshot_id: EpochEndOffset = NO_EPOCH
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class FetchResponse:
     """A decoded Fetch response, with its partitions in response order."""
 
-    __slots__ = ("error_code", "node_endpoints", "partitions", "session_id", "throttle_time_ms")
-
-    def __init__(self, throttle_time_ms: int, error_code: int, session_id: int) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.session_id = session_id
-        self.partitions: list[FetchedPartition] = []
-        self.node_endpoints: tuple[NodeEndpoint, ...] = ()
+    throttle_time_ms: int
+    error_code: int
+    session_id: int
+    partitions: list[FetchedPartition] = field(default_factory=list)
+    node_endpoints: tuple[NodeEndpoint, ...] = ()
 
 
 def decode_fetch_response(buffer: memoryview, version: int, position: int = 0) -> FetchResponse:
