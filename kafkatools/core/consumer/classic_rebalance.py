@@ -87,10 +87,6 @@ class ClassicRebalance(MemberHeartbeats):
             Step.COMPLETE: self._complete,
         }
 
-    @property
-    def _is_member(self) -> bool:
-        return self.membership.is_active
-
     # --- what the group consumer asks
 
     def advance(self, now_ms: int) -> None:

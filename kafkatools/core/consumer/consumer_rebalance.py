@@ -37,10 +37,6 @@ class ConsumerRebalance(MemberHeartbeats):
 
     # --- what the group consumer asks
 
-    @property
-    def _is_member(self) -> bool:
-        return self.membership.is_in_group
-
     def advance(self, now_ms: int) -> None:
         """Send subscription changes, then rejoin or reconcile if the membership state requires it; never waits. Raises
         fatal membership errors, and KafkaError with the listener's exception as its cause."""

@@ -84,16 +84,15 @@ class GroupSubscription:
             raise IllegalState(_EXCLUSIVE)
         self.type = kind
 
-    def subscribe(self, wanted: Topics, listener: RebalanceListener | None) -> bool:
-        """Set topics or a pattern, and the listener; return whether the subscription changed. Raises IllegalState for a
-        change of kind, ValueError for an empty topic name."""
-        before = (self.type, self.topics, self._takes, self.server_pattern)
+    def subscribe(self, wanted: Topics, listener: RebalanceListener | None) -> None:
+        """Set topics or a pattern, and the listener. Raises IllegalState for a change of kind, ValueError for an empty
+        topic name."""
         if isinstance(wanted, SubscriptionPattern):
             self.become(SubscriptionType.AUTO_PATTERN_RE2J)
             self.server_pattern = wanted.pattern
         elif isinstance(wanted, re.Pattern):
             self.become(SubscriptionType.AUTO_PATTERN)
-            self._takes = _Whole(wanted)
+            self._takes = lambda topic: wanted.fullmatch(topic) is not None
         elif callable(wanted):
             self.become(SubscriptionType.AUTO_PATTERN)
             self._takes = wanted
@@ -102,23 +101,17 @@ class GroupSubscription:
             self.become(SubscriptionType.AUTO_TOPICS)
             self.topics = topics
         self.listener = listener or RebalanceListener()
-        return before != (self.type, self.topics, self._takes, self.server_pattern)
 
     def unsubscribe(self) -> None:
         """Drop the topics or pattern."""
         self.type = SubscriptionType.NONE
         self.topics, self._takes, self.server_pattern = frozenset(), None, None
 
-    def match(self, topics: Mapping[str, TopicView]) -> bool:
-        """Set `topics` to those that the client-side pattern matches; return whether they changed."""
-        if self._takes is None:
-            return False
-        found = frozenset(name for name, topic in topics.items() if self._is_wanted(name, topic.is_internal))
-        changed, self.topics = found != self.topics, found
-        return changed
-
-    def _is_wanted(self, topic: str, is_internal: bool) -> bool:
-        return not (is_internal and self._exclude_internal) and self._takes is not None and self._takes(topic)
+    def match(self, topics: Mapping[str, TopicView]) -> None:
+        """Set the subscribed topics to those that the client-side pattern matches, if there is one."""
+        if self._takes is not None:
+            allowed = (name for name, view in topics.items() if not (view.is_internal and self._exclude_internal))
+            self.topics = frozenset(filter(self._takes, allowed))
 
     def accepts(self, partitions: Iterable[TopicPartition]) -> bool:
         """Return whether all assigned partitions belong to subscribed topics."""
@@ -126,22 +119,6 @@ class GroupSubscription:
             return True
         takes = self._takes or self.topics.__contains__
         return all(takes(part.topic) for part in partitions)
-
-
-class _Whole:
-    """A predicate that full-matches a regular expression; equal for equal expressions."""
-
-    def __init__(self, pattern: re.Pattern[str]) -> None:
-        self._pattern = pattern
-
-    def __call__(self, topic: str) -> bool:
-        return self._pattern.fullmatch(topic) is not None
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Whole) and other._pattern == self._pattern
-
-    def __hash__(self) -> int:
-        return hash(self._pattern)
 
 
 def _checked(topics: Iterable[str]) -> frozenset[str]:

@@ -25,15 +25,11 @@ class GroupParts(NamedTuple):
 
 
 class MemberHeartbeats:
-    """Base of ClassicRebalance and ConsumerRebalance: heartbeats and topic patterns. Subclasses define `_is_member`."""
+    """Base of ClassicRebalance and ConsumerRebalance: heartbeats and client-side topic patterns."""
 
     membership: ClassicMembership | ConsumerMembership
     _parts: GroupParts
     _seen_metadata = -1
-
-    @property
-    def _is_member(self) -> bool:
-        raise NotImplementedError
 
     def _match_metadata(self) -> bool:
         """Match the topic pattern against new metadata; return whether metadata was new."""
@@ -47,7 +43,7 @@ class MemberHeartbeats:
     def tick(self, now_ms: int) -> None:
         """Send a due heartbeat, or leave the group after max.poll.interval.ms. The caller holds the lock."""
         membership = self.membership
-        if self._is_member and membership.heartbeat.poll_expired(now_ms):
+        if membership.is_in_group and membership.heartbeat.poll_expired(now_ms):
             request = membership.poll_expired()
         else:
             request = membership.heartbeat_request(now_ms)
@@ -56,7 +52,7 @@ class MemberHeartbeats:
 
     def delay_ms(self, now_ms: int, longest_ms: int) -> int:
         """Return the ms until a heartbeat or the poll interval is due, at most `longest_ms`."""
-        if not self._is_member:
+        if not self.membership.is_in_group:
             return longest_ms
         heartbeat = self.membership.heartbeat
         return min(longest_ms, heartbeat.delay_ms(now_ms), heartbeat.poll_delay_ms(now_ms))

@@ -340,9 +340,7 @@ class ClassicMembership:
     def heartbeat_request(self, now_ms: int) -> GroupRequest | None:
         """Return a Heartbeat request when one is due, else None. After session.timeout.ms without a response the
         coordinator is looked up again."""
-        if self.state not in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE):
-            return None
-        if not self.lookup.is_known:
+        if not self.is_in_group or not self.lookup.is_known:
             return None
         if self.heartbeat.session_expired(now_ms):
             _log.info("The coordinator of %s was silent for session.timeout.ms", self.settings.group_id)
@@ -407,7 +405,7 @@ class ClassicMembership:
         return self.leave_request("consumer poll timeout has expired.")
 
     @property
-    def is_active(self) -> bool:
+    def is_in_group(self) -> bool:
         """Whether the member sends heartbeats: state COMPLETING_REBALANCE or STABLE."""
         return self.state in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)
 

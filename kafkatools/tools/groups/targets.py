@@ -118,7 +118,7 @@ class Targets:
             leaders.update({(name, part.partition): part.leader for part in topic.partitions})
         missing = [key for key in partitions if key not in leaders]
         if missing and self._reset.plan is not None:
-            self._refuse_lines(missing)
+            _refuse_lines(self._reset.plan, set(missing))
         elif missing:
             names = ",".join(f"{topic}-{partition}" for topic, partition in missing)
             raise UnknownTopicOrPartition(f'The partitions "{names}" do not exist')
@@ -126,20 +126,6 @@ class Targets:
         if orphans:
             names = ",".join(f"{topic}-{partition}" for topic, partition in orphans)
             raise LeaderNotAvailable(f'The partitions "{names}" have no leader')
-
-    def _refuse_lines(self, missing: Collection[TopicPartition]) -> None:
-        """Raise CommandError for plan lines with nonexistent partitions, except lines that delete an offset."""
-        plan = self._reset.plan
-        if plan is None:
-            return
-        gone = set(missing)
-        refuse(
-            [
-                f"{plan.path}, line {line.number}: partition {line.topic}-{line.partition} does not exist"
-                for line in plan.lines
-                if (line.topic, line.partition) in gone and line.offset is not None
-            ]
-        )
 
     def of_group(self, group_id: str) -> NewOffsets:
         """Return the new offsets of one group, in the order of Kafka's hash map. Raises CommandError."""
@@ -200,6 +186,17 @@ class Targets:
 
 def _plain(offsets: Mapping[TopicPartition, int]) -> NewOffsets:
     return {key: OffsetAndMetadata(offset) for key, offset in offsets.items()}
+
+
+def _refuse_lines(plan: PlanFile, missing: set[TopicPartition]) -> None:
+    """Raise CommandError for plan lines with nonexistent partitions, except lines that delete an offset."""
+    refuse(
+        [
+            f"{plan.path}, line {line.number}: partition {line.topic}-{line.partition} does not exist"
+            for line in plan.lines
+            if (line.topic, line.partition) in missing and line.offset is not None
+        ]
+    )
 
 
 def partitions_of(admin: AdminClient, scope: TopicScope) -> tuple[list[TopicPartition], dict[str, KafkaError]]:

@@ -63,21 +63,28 @@ class DefaultFormatter:
 
     def __init__(self, properties: Mapping[str, str], escape: Escape | None = None) -> None:
         check_properties(properties)
-        self._shown = {flag: _flag(properties, f"print.{flag}", flag == "value") for flag in _FLAGS}
+        shown = [flag for flag in _FLAGS if _flag(properties, f"print.{flag}", flag == "value")]
         self._separator = _bytes(properties.get("key.separator", "\t"))
         self._line_end = _bytes(properties.get("line.separator", "\n"))
         self._headers_separator = _bytes(properties.get("headers.separator", ","))
         self._null = _bytes(properties.get("null.literal", "null"))
         self._key, self._value, self._header = (named_deserializer(properties, name) for name in _DESERIALIZERS)
         self._escape = escape
-        shown = [flag for flag in _FLAGS if self._shown[flag]]
         texts = (self._key, self._value, escape)
         # The kernel writes plain values, or plain keys and values.
         self._is_plain = shown in (["value"], ["key", "value"]) and texts == (None, None, None)
         self._key_end = self._separator if shown == ["key", "value"] else None
-        self._parts: list[Callable[[FetchedColumns, int], bytes]] = [
-            getattr(self, f"_{flag}_text") for flag in _FLAGS if self._shown[flag]
-        ]
+        parts: dict[str, Callable[[FetchedColumns, int], bytes]] = {
+            "timestamp": lambda fetched, index: _timestamp_text(fetched.columns, index),
+            "partition": lambda fetched, index: b"Partition:%d" % fetched.partition,
+            "offset": lambda fetched, index: b"Offset:%d" % fetched.columns.offsets[index],
+            "delivery": lambda fetched, index: b"Delivery:NOT_PRESENT",
+            "epoch": lambda fetched, index: b"Epoch:NOT_PRESENT",
+            "headers": lambda fetched, index: self._headers_text(fetched.columns, index),
+            "key": lambda fetched, index: self._text(fetched.columns.key(index), self._key),
+            "value": lambda fetched, index: self._text(fetched.columns.value(index), self._value),
+        }
+        self._parts = [parts[flag] for flag in shown]
 
     def write(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
         """Append a line for each record; return how many records were processed."""
@@ -102,36 +109,17 @@ class DefaultFormatter:
         text = data if deserialize is None else deserialize(data)
         return text if self._escape is None else self._escape(text)
 
-    def _timestamp_text(self, fetched: FetchedColumns, index: int) -> bytes:
-        name = timestamp_type_name(fetched.columns)
-        if name == "NoTimestampType":
-            return b"NO_TIMESTAMP"
-        return b"%s:%d" % (name.encode(), fetched.columns.timestamps[index])
-
-    def _partition_text(self, fetched: FetchedColumns, index: int) -> bytes:
-        return b"Partition:%d" % fetched.partition
-
-    def _offset_text(self, fetched: FetchedColumns, index: int) -> bytes:
-        return b"Offset:%d" % fetched.columns.offsets[index]
-
-    def _delivery_text(self, fetched: FetchedColumns, index: int) -> bytes:
-        return b"Delivery:NOT_PRESENT"
-
-    def _epoch_text(self, fetched: FetchedColumns, index: int) -> bytes:
-        return b"Epoch:NOT_PRESENT"
-
-    def _headers_text(self, fetched: FetchedColumns, index: int) -> bytes:
-        headers = fetched.columns.headers(index)
+    def _headers_text(self, columns: RecordColumns, index: int) -> bytes:
+        headers = columns.headers(index)
         if not headers:
             return b"NO_HEADERS"
         pairs = [self._text(name.encode(), None) + b":" + self._text(value, self._header) for name, value in headers]
         return self._headers_separator.join(pairs)
 
-    def _key_text(self, fetched: FetchedColumns, index: int) -> bytes:
-        return self._text(fetched.columns.key(index), self._key)
 
-    def _value_text(self, fetched: FetchedColumns, index: int) -> bytes:
-        return self._text(fetched.columns.value(index), self._value)
+def _timestamp_text(columns: RecordColumns, index: int) -> bytes:
+    name = timestamp_type_name(columns)
+    return b"NO_TIMESTAMP" if name == "NoTimestampType" else b"%s:%d" % (name.encode(), columns.timestamps[index])
 
 
 class LoggingFormatter(DefaultFormatter):

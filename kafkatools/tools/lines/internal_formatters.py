@@ -31,6 +31,24 @@ INTERNAL_FORMATTERS: Final[Mapping[str, tuple[str, range]]] = {
 """Java class -> the module of protocol/schemas that reads the topic, and the record types that are shown."""
 
 
+def append_lines(
+    out: bytearray, count: int, line_of: Callable[[int], bytes | None], on_error: Callable[[KafkaError], bool]
+) -> int:
+    """Append `line_of(index)` and a newline for each of `count` records unless None; return how many were processed.
+    Stops after a record whose KafkaError makes `on_error` return False."""
+    for index in range(count):
+        try:
+            line = line_of(index)
+        except KafkaError as error:
+            if not on_error(error):
+                return index + 1
+            continue
+        if line is not None:
+            out += line
+            out += b"\n"
+    return count
+
+
 class InternalTopicFormatter:
     """Prints the records of one internal topic as JSON."""
 
@@ -46,18 +64,15 @@ class InternalTopicFormatter:
     def write(self, out: bytearray, fetched: FetchedColumns, on_error: Callable[[KafkaError], bool]) -> int:
         """Append a JSON line for each shown record; return how many records were processed, skipped ones included."""
         columns = fetched.columns
-        for index in range(columns.count):
-            try:
-                line = self.json_line(columns.key(index), columns.value(index), columns.offsets[index])
-            except KafkaError as error:
-                if not on_error(error):
-                    return index + 1
-                continue
-            if line is not None:
-                data = line.encode("utf-8", "surrogatepass")
-                out += data if self._escape is None else self._escape(data)
-                out += b"\n"
-        return columns.count
+
+        def line_of(index: int) -> bytes | None:
+            line = self.json_line(columns.key(index), columns.value(index), columns.offsets[index])
+            if line is None:
+                return None
+            data = line.encode("utf-8", "surrogatepass")
+            return data if self._escape is None else self._escape(data)
+
+        return append_lines(out, columns.count, line_of, on_error)
 
     def json_line(self, key: bytes | None, value: bytes | None, offset: int) -> str | None:
         """Return the JSON text of one record, None for a skipped one. Raises SerializationError."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kafkatools.core.consumer.completed_fetch import FetchedColumns
-from kafkatools.core.errors import KafkaError
 from kafkatools.tools.lines.formatters import OnError, check_properties, formatter_class, named_deserializer
-from kafkatools.tools.lines.internal_formatters import INTERNAL_FORMATTERS, InternalTopicFormatter
+from kafkatools.tools.lines.internal_formatters import INTERNAL_FORMATTERS, InternalTopicFormatter, append_lines
 
 
 class JsonFormatter:
@@ -31,22 +30,13 @@ class JsonFormatter:
             if lines is not None:
                 out += lines.encode()
                 return fetched.columns.count
-        return self._write_singly(out, fetched, on_error)
-
-    def _write_singly(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
         from kafkatools.output import json_line
 
-        for index in range(fetched.columns.count):
-            try:
-                row = self._row(fetched, index)
-            except KafkaError as error:
-                if not on_error(error):
-                    return index + 1
-                continue
-            if row is not None:
-                out += json_line(row).encode()
-                out += b"\n"
-        return fetched.columns.count
+        def line_of(index: int) -> bytes | None:
+            row = self._row(fetched, index)
+            return None if row is None else json_line(row).encode()
+
+        return append_lines(out, fetched.columns.count, line_of, on_error)
 
     def _row(self, fetched: FetchedColumns, index: int) -> dict[str, object] | None:
         columns = fetched.columns

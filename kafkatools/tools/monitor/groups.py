@@ -42,7 +42,7 @@ class GroupQuestions:
     def __init__(self, listed: Iterable[ListedGroup], complain: Callable[[int, str, KafkaError], None]) -> None:
         self._listed = list(listed)
         self._complain = complain
-        self._kinds: list[tuple[str, int, list[str]]] = []
+        self._kinds: list[tuple[_Kind, int, list[str]]] = []
         self._states: dict[str, str] = {}
         self._members: dict[str, int] = {}
         self._offsets: dict[str, dict[TopicPartition, tuple[int, int | None]]] = {}
@@ -50,38 +50,38 @@ class GroupQuestions:
     def questions(self) -> list[Question]:
         """Return the requests: one per coordinator and kind of data."""
         found: list[Question] = []
-        for kind, takes in _KINDS.items():
+        for kind in _KINDS:
             by_node: dict[int, list[str]] = {}
             for group in self._listed:
-                if group.type in takes:
+                if group.type in kind.types:
                     by_node.setdefault(group.coordinator, []).append(group.group_id)
             for node, names in by_node.items():
                 self._kinds.append((kind, node, names))
-                found.append(_QUESTIONS[kind](node, names))
+                found.append(kind.question(node, names))
         return found
 
     def waiting(self) -> list[bool]:
         """Return for each request whether its response may be late: OffsetFetch waits for pending commits."""
-        return [kind in _WAITING for kind, _, _ in self._kinds]
+        return [kind.is_late for kind, _, _ in self._kinds]
 
     def take(self, answers: list[Answer], admin: AdminClient, timeout_ms: int) -> None:
         """Process the answers, in request order. `admin` fetches offsets from brokers too old for batches."""
         for (kind, node, names), answer in zip(self._kinds, answers, strict=True):
-            if kind == "offsets" and isinstance(answer.error, UnsupportedVersion):
+            if kind is _OFFSETS and isinstance(answer.error, UnsupportedVersion):
                 found: Mapping[str, _Told] = fetch_offsets(admin, names, timeout_ms=timeout_ms)
             elif answer.error is not None:
-                self._complain(node, _WHAT[kind], answer.error)
+                self._complain(node, kind.what, answer.error)
                 continue
             else:
-                found = _READERS[kind](answer)
-            self._keep(kind, node, found)
+                found = kind.read(answer)
+            self._keep(kind.what, node, found)
 
-    def _keep(self, kind: str, node: int, found: Mapping[str, _Told]) -> None:
+    def _keep(self, what: str, node: int, found: Mapping[str, _Told]) -> None:
         for group_id, told in found.items():
             if isinstance(told, GroupOffsets) and told.error is not None:
                 told = told.error
             if isinstance(told, KafkaError):
-                self._complain(node, f"{_WHAT[kind]} {group_id}", told)
+                self._complain(node, f"{what} {group_id}", told)
             elif isinstance(told, GroupOffsets):
                 self._offsets[group_id] = {key: (at.offset, None) for key, at in told.offsets.items()}
             elif isinstance(told, ShareOffsets):
@@ -157,33 +157,25 @@ def _share_question(node: int, names: list[str]) -> Question:
     return Question(node, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, fields)
 
 
-# Kinds of requests and the group types they apply to; ListGroups already has the state of streams groups.
-_KINDS = {
-    "consumer": (CONSUMER,),
-    "classic": (CLASSIC, UNKNOWN),
-    "share": (SHARE,),
-    "offsets": (CONSUMER, CLASSIC, UNKNOWN, "Streams"),
-    "share offsets": (SHARE,),
-}
-_WAITING = ("offsets", "share offsets")
-_WHAT = {
-    "consumer": "groups",
-    "classic": "groups",
-    "share": "share groups",
-    "offsets": "offsets of groups",
-    "share offsets": "offsets of share groups",
-}
-_QUESTIONS: dict[str, Callable[[int, list[str]], Question]] = {
-    "consumer": _describe_question(ApiKey.CONSUMER_GROUP_DESCRIBE, "group_ids"),
-    "classic": _describe_question(ApiKey.DESCRIBE_GROUPS, "groups"),
-    "share": _describe_question(ApiKey.SHARE_GROUP_DESCRIBE, "group_ids"),
-    "offsets": _offsets_question,
-    "share offsets": _share_question,
-}
-_READERS: dict[str, Callable[[Answer], Mapping[str, _Told]]] = {
-    "consumer": _described,
-    "classic": _described,
-    "share": _described,
-    "offsets": _fetched,
-    "share offsets": _share_offsets,
-}
+class _Kind(NamedTuple):
+    """A kind of request: its group types, its name in problems, how to build it and to read its answer.
+
+    `is_late`: the response may wait for other brokers, as OffsetFetch does for pending commits.
+    """
+
+    types: tuple[str, ...]
+    what: str
+    question: Callable[[int, list[str]], Question]
+    read: Callable[[Answer], Mapping[str, _Told]]
+    is_late: bool = False
+
+
+# ListGroups already has the state of streams groups, so they are not described.
+_OFFSETS = _Kind((CONSUMER, CLASSIC, UNKNOWN, "Streams"), "offsets of groups", _offsets_question, _fetched, True)
+_KINDS = (
+    _Kind((CONSUMER,), "groups", _describe_question(ApiKey.CONSUMER_GROUP_DESCRIBE, "group_ids"), _described),
+    _Kind((CLASSIC, UNKNOWN), "groups", _describe_question(ApiKey.DESCRIBE_GROUPS, "groups"), _described),
+    _Kind((SHARE,), "share groups", _describe_question(ApiKey.SHARE_GROUP_DESCRIBE, "group_ids"), _described),
+    _OFFSETS,
+    _Kind((SHARE,), "offsets of share groups", _share_question, _share_offsets, True),
+)

@@ -282,7 +282,7 @@ def test_a_member_that_does_not_poll_leaves_and_loses_its_partitions() -> None:
         ("me-1", "consumer poll timeout has expired.")
     ]
     assert fields(request, 1) == {"group_id": "g", "member_id": "me-1"}
-    assert not turned.member.is_active
+    assert not turned.member.is_in_group
     assert turned.member.next_step(NOW) is Step.PREPARE
 
 
