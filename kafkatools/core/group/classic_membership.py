@@ -2,14 +2,14 @@
 
 Rules:
 
-- `next_step` names the next step, which the owner performs on the application's thread. The heartbeat thread may
-  request and answer heartbeats. The owner's one lock guards every method.
+- `next_step` names the next step, which ClassicRebalance performs on the application's thread. The heartbeat thread may
+  request and answer heartbeats. ClassicRebalance's lock guards every method.
 - Heartbeats are sent in the states COMPLETING_REBALANCE and STABLE only.
 - Every request carries its generation. A response that reports the loss of an outdated generation is ignored
   (KAFKA-10793).
-- After a lost generation, partitions may belong to other members. PREPARE then precedes the next JOIN, and the owner
-  reports the partitions as lost.
-- A fatal error becomes the `failure`, which the owner raises.
+- After a lost generation, partitions may belong to other members. PREPARE then precedes the next JOIN, and
+  ClassicRebalance reports the partitions as lost.
+- A fatal error becomes the `failure`, which ClassicRebalance raises.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Generation(NamedTuple):
 
 
 class Step(enum.Enum):
-    """The steps of a rebalance that the owner performs."""
+    """The steps of a rebalance that ClassicRebalance performs."""
 
     NOTHING = "nothing"
     WAIT = "wait"
@@ -188,7 +188,7 @@ class ClassicMembership:
         self.request_rejoin(reason)
 
     def completed(self) -> None:
-        """Record that the owner applied the assignment."""
+        """Clear the assignment, because ClassicRebalance has applied it."""
         self.assignment = None
 
     # --- JoinGroup

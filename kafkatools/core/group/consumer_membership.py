@@ -3,10 +3,11 @@
 Rules:
 
 - The member talks to the coordinator in heartbeats only. Responses carry the member epoch and a changed target
-  assignment. The owner reconciles on the application's thread and calls `acknowledge`; the next heartbeat reports it.
+  assignment. ConsumerRebalance reconciles on the application's thread and calls `acknowledge`;
+  the next heartbeat reports it.
 - A heartbeat contains the fields changed since the last one; all fields when joining and after any failure.
 - One heartbeat is in flight at a time. JOINING and ACKNOWLEDGING do not wait for the interval.
-- A fenced member has lost its partitions. The owner reports that, then `rejoin` starts again with epoch 0.
+- A fenced member has lost its partitions. ConsumerRebalance reports that, then `rejoin` starts again with epoch 0.
 - A member that stops polling leaves, becomes STALE, and joins again with the next poll.
 - Responses to heartbeats sent before the last leave or rejoin are ignored.
 """
@@ -147,7 +148,7 @@ class ConsumerMembership:
         self.heartbeat.send_now()
 
     def acknowledge(self, assigned: Assigned) -> None:
-        """Set the current assignment after the owner reconciled it; the next heartbeat reports it."""
+        """Set the current assignment after ConsumerRebalance reconciled it; the next heartbeat reports it."""
         self.current = dict(assigned)
         self.state = MemberState.ACKNOWLEDGING
 

@@ -1,8 +1,8 @@
 """Find the broker that coordinates a group, transactional id or share group: FindCoordinator v0 to v6, without I/O.
 
-Rules: the owner sends `request_fields` to any node when `should_ask` is true, and passes the response back. One request
-is in flight at a time; after a failure the next one waits for the back-off. A fatal error is returned to the owner
-once. `mark_unknown` drops a coordinator that reports NOT_COORDINATOR or whose connection is lost. Sources:
+Rules: the caller sends `request_fields` to any node when `should_ask` is true, and passes the response back. One
+request is in flight at a time; after a failure the next one waits for the back-off. A fatal error is returned to the
+caller once. `mark_unknown` drops a coordinator that reports NOT_COORDINATOR or whose connection is lost. Sources:
 FindCoordinatorResponseHandler of AbstractCoordinator, TransactionManager.
 """
 

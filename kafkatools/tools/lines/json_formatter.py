@@ -30,6 +30,9 @@ class JsonFormatter:
             if lines is not None:
                 out += lines.encode()
                 return fetched.columns.count
+        return self._write_singly(out, fetched, on_error)
+
+    def _write_singly(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
         from kafkatools.output import json_line
 
         def line_of(index: int) -> bytes | None:

@@ -1,4 +1,4 @@
-"""The latest view and the history of looks, shared with all threads that display them.
+"""The latest view and the history of snapshots, shared with all threads that display them.
 
 The collecting thread writes, any thread reads; `_lock` guards everything.
 """
@@ -17,7 +17,7 @@ _POINTS = 300
 
 
 class Point(NamedTuple):
-    """The values of one look for the charts; None is a gap. `topics` (messages per second) and `lags` (by group and
+    """The values of one snapshot for the charts; None is a gap. `topics` (messages per second) and `lags` (by group and
     topic) omit zeros. `unknown_groups`: groups whose coordinator did not respond."""
 
     time_ms: int
@@ -36,7 +36,7 @@ class Point(NamedTuple):
 
 
 class Board:
-    """The latest view, the last look's error, recent events (newest look first), and points (oldest first)."""
+    """The latest view, the last snapshot's error, recent events (newest snapshot first), and points (oldest first)."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -46,7 +46,7 @@ class Board:
         self._points: deque[Point] = deque(maxlen=_POINTS)
 
     def publish(self, view: ClusterView) -> None:
-        """Store the view of a successful look, with its events and point."""
+        """Store the view of a successful snapshot, with its events and point."""
         point = _point(view)
         with self._lock:
             self._view, self._error = view, None
@@ -54,18 +54,18 @@ class Board:
             self._points.append(point)
 
     def fail(self, error: str) -> None:
-        """Store the error of a failed look."""
+        """Store the error of a failed snapshot."""
         with self._lock:
             self._error = error
 
     @property
     def last(self) -> tuple[ClusterView | None, str | None]:
-        """The latest view (None before the first one), and the error of the last look or None."""
+        """The latest view (None before the first one), and the error of the last snapshot or None."""
         with self._lock:
             return self._view, self._error
 
     def events(self, number: int) -> list[Event]:
-        """Return up to `number` events of the newest looks, each look's in its own order, brokers first."""
+        """Return up to `number` events of the newest snapshots, each snapshot's in its own order, brokers first."""
         with self._lock:
             return list(self._events)[:number]
 

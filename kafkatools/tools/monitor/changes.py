@@ -1,6 +1,6 @@
-"""Compare two looks at a cluster: rates per second and events. Pure functions of two views.
+"""Compare two snapshots of a cluster: rates per second and events. Pure functions of two views.
 
-Rates are averages between the looks, computed from offsets and sizes. A decrease (retention, an offset reset, a
+Rates are averages between the snapshots, computed from offsets and sizes. A decrease (retention, an offset reset, a
 recreated topic) counts as 0.
 """
 
@@ -72,7 +72,7 @@ def _topic_with_rates(before: TopicView | None, topic: TopicView, seconds: float
 
 
 def _growth(old: PartitionView, part: PartitionView, before: int | None, after: int | None) -> int | None:
-    """Return a partition's growth between two looks: 0 without a leader, None when unknown."""
+    """Return a partition's growth between two snapshots: 0 without a leader, None when unknown."""
     if part.is_offline:
         return 0
     return None if before is None or after is None else max(0, after - before)

@@ -1,12 +1,12 @@
 """Collect one ClusterView after the other, with few requests that every Kafka cluster supports.
 
-A look has two turns of parallel requests. First any broker describes nodes and topics, and every broker its groups and
-log directories. Then leaders report log end offsets, and the coordinators (the brokers that listed groups) describe
+A snapshot has two turns of parallel requests. First any broker describes nodes and topics, and every broker its groups
+and log directories. Then leaders report log end offsets, and the coordinators (the brokers that listed groups) describe
 them. Quorum and reassignments are requested in between, over separate connections. Topics beyond a page of 2,000
 partitions and settings of new topics need further requests.
 
-A broker that does not respond in time delays one look. Later looks ask it only when its connection is up and it owes no
-response; each view names its missing data as problems.
+A broker that does not respond in time delays one snapshot. Later snapshots ask it only when its connection is up and it
+owes no response; each view names its missing data as problems.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ __all__ = ["ClusterCollector", "Scope"]
 
 
 class ClusterCollector:
-    """Collects one `ClusterView` per look; for one thread. `aside`: a second client, for requests to the controller.
-    `apart`: a third client, for group offsets, which coordinators may return late. A broker answers a connection's
-    requests in order. So a request to a missing controller or a late coordinator would delay everything else on the
-    same connection."""
+    """Collects one `ClusterView` per snapshot; for one thread. `aside`: a second client, for requests to the
+    controller. `apart`: a third client, for group offsets, which coordinators may return late. A broker answers a
+    connection's requests in order. So a request to a missing controller or a late coordinator would delay everything
+    else on the same connection."""
 
     def __init__(
         self,
@@ -85,8 +85,8 @@ class ClusterCollector:
         self._unheard = 0  # looks since the controller answered
 
     def collect(self) -> ClusterView:
-        """Return the view of one look, with rates and events since the previous one. Raises KafkaError when no broker
-        describes the cluster."""
+        """Return the view of one snapshot, with rates and events since the previous one. Raises KafkaError when no
+        broker describes the cluster."""
         started_ms = self._admin.clock.now_ms()
         self._admin.refresh_cluster()
         look = Look(self._admin, self._patience_ms)
@@ -243,7 +243,7 @@ class ClusterCollector:
 
     def _controller(self, found: _Found) -> int:
         """Return the active controller: the quorum's leader, or without a quorum (ZooKeeper) the one in metadata. While
-        the quorum request is only slow, the last known controller stays for two looks."""
+        the quorum request is only slow, the last known controller stays for two snapshots."""
         if not isinstance(found.quorum, KafkaError):
             self._unheard = 0
             return found.quorum.leader_id
@@ -312,7 +312,7 @@ class _TopicSettings:
 
 
 class _Found(NamedTuple):
-    """The results of a look's first turn."""
+    """The results of a snapshot's first turn."""
 
     nodes: Nodes
     topics: list[TopicDescription]

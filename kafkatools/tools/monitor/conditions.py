@@ -72,7 +72,7 @@ class Condition(NamedTuple):
                 yield f"{self.text} holds{where}: {self.measure} is {found.text}"
 
     def unknowns(self, view: ClusterView, *, is_only_look: bool) -> Iterator[str]:
-        """Yield a sentence for each undecidable value; values that need two looks only if `is_only_look`."""
+        """Yield a sentence for each undecidable value; values that need two snapshots only if `is_only_look`."""
         if self.measure == UNWELL:
             return
         for where, found in self._measured(view):

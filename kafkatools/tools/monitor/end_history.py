@@ -1,7 +1,7 @@
 """A history of log end offsets, which tells how long ago a group's next record arrived.
 
-Between two looks, an end offset is assumed to grow evenly. Records that arrived before the first look have an unknown
-age. Only changed end offsets are kept, the latest 128 of each partition.
+Between two snapshots, an end offset is assumed to grow evenly. Records that arrived before the first snapshot have an
+unknown age. Only changed end offsets are kept, the latest 128 of each partition.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ def size(number: float | None) -> str:
 
 
 def rate(number: float | None, *, is_unknown: bool = False) -> str:
-    """Format a rate per second. None is `-` (before the second look), or `?` if `is_unknown`."""
+    """Format a rate per second. None is `-` (before the second snapshot), or `?` if `is_unknown`."""
     if number is None:
         return UNKNOWN if is_unknown else _NONE
     return f"{number:,.0f}" if number >= 100 or number == 0 else f"{number:.1f}"

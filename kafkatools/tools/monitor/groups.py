@@ -1,5 +1,5 @@
-"""The requests about groups in one look at a cluster. The broker that lists a group coordinates it, so none is looked
-up.
+"""The requests about groups in one snapshot of a cluster. The broker that lists a group coordinates it, so none is
+looked up.
 
 Each coordinator gets its groups in one request per kind: a description by type, OffsetFetch, and
 DescribeShareGroupOffsets for share groups. Only states, member counts and offsets are read.

@@ -1,4 +1,4 @@
-"""JSON of a look: the output of --json and the parts of the web page's /view.json. docs/json/monitor.md lists the
+"""JSON of a snapshot: the output of --json and the parts of the web page's /view.json. docs/json/monitor.md lists the
 keys."""
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class QuorumRow(TypedDict):
 
 
 def view_json(view: ClusterView, findings: Sequence[str], unknowns: Sequence[str]) -> dict[str, object]:
-    """Return a look with its findings and unknown conditions as a JSON object."""
+    """Return a snapshot with its findings and unknown conditions as a JSON object."""
     return {
         **head_json(view),
         "brokers": brokers_json(view),
@@ -86,7 +86,7 @@ def view_json(view: ClusterView, findings: Sequence[str], unknowns: Sequence[str
 
 
 def head_json(view: ClusterView) -> dict[str, object]:
-    """Return time, cluster id, controller, faults and totals of a look."""
+    """Return time, cluster id, controller, faults and totals of a snapshot."""
     return {
         "time": view.time_ms,
         "took_ms": view.took_ms,

@@ -1,6 +1,6 @@
-"""The requests of one look at a cluster and the interpretation of their answers; missing answers become Problems.
+"""The requests of one snapshot of a cluster and the interpretation of their answers; missing answers become Problems.
 
-`collector.py` decides which requests to send when, and keeps state between looks.
+`collector.py` decides which requests to send when, and keeps state between snapshots.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Scope(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """The registered brokers, sorted by id."""
+    """The cluster's id, controller and registered brokers, sorted by id, with the ids of the fenced ones."""
 
     cluster_id: str | None
     controller: int
@@ -134,7 +134,7 @@ def offsets_question(leader: int, partitions: Iterable[TopicPartition], timestam
 
 
 class Look:
-    """One look at the cluster: sends requests, reads answers, collects `problems`. Answers have `patience_ms`."""
+    """One snapshot of the cluster: sends requests, reads answers, collects `problems`. Answers have `patience_ms`."""
 
     def __init__(self, admin: AdminClient, patience_ms: int) -> None:
         self._admin = admin

@@ -22,7 +22,7 @@ _CHARTS = 3
 
 
 def page_data(board: Board, topic: str) -> dict[str, object]:
-    """Return the page's JSON object; `error` is the last look's error. Before the first view it is the only key."""
+    """Return the page's JSON object; `error` is the last snapshot's error. Before the first view it is the only key."""
     view, error = board.last
     if view is None:
         return {"error": error or "there is no view yet"}

@@ -35,7 +35,7 @@ class Metric(NamedTuple):
 
 
 def metrics(board: Board) -> str:
-    """Return the metrics text: only `kt_monitor_up 0` before the first view and after a failed look."""
+    """Return the metrics text: only `kt_monitor_up 0` before the first view and after a failed snapshot."""
     view, error = board.last
     is_up = view is not None and error is None
     lines = list(

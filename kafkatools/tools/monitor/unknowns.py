@@ -1,6 +1,6 @@
 """Track groups whose coordinator does not respond, and explain unknown lags.
 
-Only its coordinator lists a group. While a coordinator does not respond, its groups are kept from the previous look
+Only its coordinator lists a group. While a coordinator does not respond, its groups are kept from the previous snapshot
 without members and offsets, until a coordinator lists them. A group that no coordinator lists `SETTLING_MS` after a
 change of coordinators is gone. A new coordinator reports only offsets that it knows to be replicated, perhaps none at
 first; until then the offsets of its groups are unknown.
@@ -21,7 +21,7 @@ SETTLING_MS = 10_000
 
 
 class Coordinators:
-    """The group coordinators over several looks. `reasons`: why groups may be missing from the latest look."""
+    """The group coordinators over several snapshots. `reasons`: why groups may be missing from the latest snapshot."""
 
     def __init__(self) -> None:
         self.reasons: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Coordinators:
         unheard: Mapping[int, str],
         now_ms: int,
     ) -> None:
-        """Process one look. `unheard`: the brokers that did not list their groups, with the error text."""
+        """Process one snapshot. `unheard`: the brokers that did not list their groups, with the error text."""
         leaders = _leaders(offsets_topic)
         reasons = [
             f"broker {broker} did not list its groups: {why}"
@@ -55,7 +55,7 @@ class Coordinators:
         self._is_settling = self._changed_ms is not None and now_ms - self._changed_ms < SETTLING_MS
 
     def kept(self, last: ClusterView | None, listed: Iterable[ListedGroup], alive: Collection[int]) -> list[GroupView]:
-        """Return the previous look's unlisted groups that may still exist, without members and offsets."""
+        """Return the previous snapshot's unlisted groups that may still exist, without members and offsets."""
         if last is None or not (self.reasons or self._is_settling):
             return []
         names = {group.group_id for group in listed}

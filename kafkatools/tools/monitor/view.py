@@ -1,4 +1,4 @@
-"""ClusterView: the values found by one look at a cluster, filled by `collector.py` and compared by `changes.py`.
+"""ClusterView: the values found by one snapshot of a cluster, filled by `collector.py` and compared by `changes.py`.
 
 Terms are Kafka's. Under-replicated: the ISR is smaller than the replicas, not counting those being added
 (TopicCommand.PartitionDescription). Under or at min ISR: compared with min.insync.replicas, or with the replica count
@@ -25,7 +25,7 @@ EMPTY = "Empty"
 
 
 class BrokerView(NamedTuple):
-    """A registered broker. `is_answering`: it responded in this look. `log_dirs`: None if not reported."""
+    """A registered broker. `is_answering`: it responded in this snapshot. `log_dirs`: None if not reported."""
 
     id: int
     host: str
@@ -106,7 +106,7 @@ class PartitionView(NamedTuple):
 
 
 class TopicView(NamedTuple):
-    """A topic. Rates are per second since the previous look; None in the first look."""
+    """A topic. Rates are per second since the previous snapshot; None in the first snapshot."""
 
     name: str
     topic_id: str | None
@@ -137,8 +137,8 @@ class GroupPartition(NamedTuple):
 
 class GroupView(NamedTuple):
     """A group. `members` and `partitions` are None if the coordinator did not report them; `consumed`: committed
-    offsets per second; `lag_ms`: age of the oldest unconsumed record, None if older than the first look; `unknown`: why
-    its lag is not completely known."""
+    offsets per second; `lag_ms`: age of the oldest unconsumed record, None if older than the first snapshot; `unknown`:
+    why its lag is not completely known."""
 
     group_id: str
     type: str
@@ -193,7 +193,7 @@ class Problem(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A difference between two looks, noticed at `time_ms` (since 1970). `changes.KINDS` lists the kinds."""
+    """A difference between two snapshots, noticed at `time_ms` (since 1970). `changes.KINDS` lists the kinds."""
 
     time_ms: int
     kind: str
@@ -242,8 +242,8 @@ class _Found(NamedTuple):
 
 
 class ClusterView(_Found):
-    """One look at a cluster. `time_ms` is ms since 1970; `clock_ms` the monotonic time of the offsets. `controller` is
-    the active controller, NOBODY for none, NOT_TOLD for unknown; `unlisted`: why groups may be missing."""
+    """One snapshot of a cluster. `time_ms` is ms since 1970; `clock_ms` the monotonic time of the offsets. `controller`
+    is the active controller, NOBODY for none, NOT_TOLD for unknown; `unlisted`: why groups may be missing."""
 
     @cached_property
     def by_partition(self) -> dict[TopicPartition, PartitionView]:
