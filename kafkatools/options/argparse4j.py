@@ -45,12 +45,14 @@ def parse_argparse4j(command: Command, arguments: Sequence[str], outer: Args | N
 
 
 def _parse_subcommand(command: Command, outer: Args, name: str, rest: Sequence[str]) -> tuple[Command, Args]:
-    found = command.subcommand(name)
-    if found is None:
-        choices = ", ".join(f"'{one.name}'" for one in command.subcommands)
+    subcommand = command.subcommand(name)
+    if subcommand is None:
+        choices = ", ".join(f"'{choice.name}'" for choice in command.subcommands)
         message = f"invalid choice: '{name}' (choose from {choices})"
         raise _error(command, message, did_you_mean_subcommand(command, name))
-    return parse_argparse4j(found._replace(program=command.program, usage_prefix=command.usage_prefix), rest, outer)
+    return parse_argparse4j(
+        subcommand._replace(program=command.program, usage_prefix=command.usage_prefix), rest, outer
+    )
 
 
 def _error(command: Command, message: str, hint: str = "") -> UsageError:
@@ -137,11 +139,11 @@ def _find(command: Command, name: str) -> Option | None:
 
 def _check(command: Command, args: Args) -> None:
     """Raise UsageError for a missing required option or a broken rule."""
-    given = list(dict.fromkeys(args.given_names()))
+    names = list(dict.fromkeys(args.given_names()))
     for option in command.options:
-        if option.required and option.long not in given:
+        if option.required and option.long not in names:
             raise _error(command, f"argument {spelled(option)} is required")
     for rule in command.rules:
-        message = rule.broken(given)
+        message = rule.broken(names)
         if message is not None:
             raise _error(command, message)

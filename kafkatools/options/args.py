@@ -37,8 +37,8 @@ class Args:
     @property
     def has_room_for_operand(self) -> bool:
         """Whether the command takes another operand."""
-        wanted = self.command.operand
-        return len(self.operands) < len(wanted.split()) or wanted.endswith("...")
+        placeholders = self.command.operand
+        return len(self.operands) < len(placeholders.split()) or placeholders.endswith("...")
 
     def __getattr__(self, name: str) -> Any:
         values: dict[str, Any] = self.__dict__.get("_values", {})

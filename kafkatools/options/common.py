@@ -55,10 +55,10 @@ def property_pairs(texts: Iterable[str], option: str) -> dict[str, str]:
 def client_settings(args: Args, file_option: str = "command_config") -> dict[str, str]:
     """Return the profile's client settings, overridden by those of the --command-config file. Logs a warning for each
     setting in the file that no client has."""
-    given = properties_file(args, file_option)
-    for name in given:
+    from_file = properties_file(args, file_option)
+    for name in from_file:
         _warn_of_unknown(name, getattr(args, file_option))
-    return profile_settings(args) | given
+    return profile_settings(args) | from_file
 
 
 def _warn_of_unknown(name: str, path: str) -> None:

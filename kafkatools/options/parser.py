@@ -39,23 +39,23 @@ def parse(command: Command, arguments: Sequence[str]) -> tuple[Command, Args]:
 
 def check_rules(command: Command, args: Args) -> None:
     """Raise UsageError for a missing required option, then for the first broken rule."""
-    given = set(args.given_names())
+    names = set(args.given_names())
     for option in command.options:
-        if option.required and option.long not in given:
-            raise UsageError(f'Missing required argument "[{option.long}]"', _example(command, given, option.long))
+        if option.required and option.long not in names:
+            raise UsageError(f'Missing required argument "[{option.long}]"', _example(command, names, option.long))
     for rule in command.rules:
-        message = rule.broken(given)
+        message = rule.broken(names)
         if message is not None:
             missing = rule.any_of if isinstance(rule, rules.Requirement) else ()
-            examples = (_example(command, given, name) for name in missing)
+            examples = (_example(command, names, name) for name in missing)
             raise UsageError(message, next(filter(None, examples), ""))
 
 
-def _example(command: Command, given: set[str], missing: str) -> str:
+def _example(command: Command, names: set[str], missing: str) -> str:
     """Return an example of the command with the missing option, preferably with all given options; else ""."""
     fitting = [example for example in command.examples if f"--{missing} " in f"{example} "]
-    with_given = [example for example in fitting if all(f"--{name} " in f"{example} " for name in given)]
-    first = given - {"bootstrap-server", "command-config", "json"}
+    with_given = [example for example in fitting if all(f"--{name} " in f"{example} " for name in names)]
+    first = names - {"bootstrap-server", "command-config", "json"}
     best = with_given or [example for example in fitting if any(f"--{name} " in f"{example} " for name in first)]
     return f"For example: {best[0]}" if best else ""
 

@@ -77,13 +77,13 @@ def find_profile(asked: str | None, environ: Mapping[str, str], directory: str) 
     return _profile(name, holders[0], files[holders[0]]["profiles"][name], environ, is_default)
 
 
-def profile_for(args: Args, asked: str | None, environ: Mapping[str, str]) -> Profile | None:
+def profile_for(args: Args, requested: str | None, environ: Mapping[str, str]) -> Profile | None:
     """Return the profile of a command line; None for commands without a cluster, and instead of a default profile when
     the command line names brokers."""
     server = getattr(args, "bootstrap_server", args)
     if server is args:
         return None
-    profile = find_profile(asked, environ, os.getcwd())
+    profile = find_profile(requested, environ, os.getcwd())
     names_brokers = server is not None or getattr(args, "bootstrap_controller", None) is not None
     return None if profile is None or (profile.is_default and names_brokers) else profile
 
@@ -114,9 +114,9 @@ def is_destructive(command: Command, args: Args) -> bool:
 
 
 def _user_file(environ: Mapping[str, str]) -> str:
-    given = environ.get("KT_CONFIG")
-    if given:
-        return given
+    path = environ.get("KT_CONFIG")
+    if path:
+        return path
     base = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
     return os.path.join(base, "kafkatools", "config.toml")
 
@@ -154,8 +154,8 @@ def _names(files: Mapping[str, _FileContent]) -> list[str]:
 
 
 def _unknown(name: str, files: Mapping[str, _FileContent], user_file: str) -> str:
-    known = _names(files)
-    others = f"there are {', '.join(known)}" if known else f"define it in {user_file} or in {PROJECT_FILE}"
+    names = _names(files)
+    others = f"there are {', '.join(names)}" if names else f"define it in {user_file} or in {PROJECT_FILE}"
     return f"There is no profile '{name}'; {others}"
 
 

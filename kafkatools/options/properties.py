@@ -44,9 +44,9 @@ def parse_properties(text: str, path: str = "properties") -> dict[str, str]:
     r"""Return a text's settings; a key's last line wins. Raises CommandError for a malformed \u escape."""
     settings: dict[str, str] = {}
     for line in _logical_lines(text):
-        found = _PAIR.fullmatch(line)
-        assert found is not None  # every part may be empty
-        settings[_unescape(found["key"], path)] = _unescape(found["value"], path)
+        match = _PAIR.fullmatch(line)
+        assert match is not None  # every part may be empty
+        settings[_unescape(match["key"], path)] = _unescape(match["value"], path)
     return settings
 
 

@@ -41,7 +41,7 @@ def _warn(path: str, secret: str) -> None:
 
 def _is_open(path: str) -> bool:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return False
-    return stat.S_ISREG(found.st_mode) and bool(found.st_mode & stat.S_IROTH)
+    return stat.S_ISREG(status.st_mode) and bool(status.st_mode & stat.S_IROTH)

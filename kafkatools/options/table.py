@@ -134,9 +134,9 @@ JSON = Option("--json", "Write JSON, one object per line, errors too.", ours=Tru
 
 def all_options(command: Command) -> tuple[Option, ...]:
     """Return the command's options and the common ones (--json, --help, --version) that it does not define itself."""
-    taken = {option.name for option in command.options}
+    names = {option.name for option in command.options}
     common = (JSON, HELP, VERSION) if command.style == JOPTSIMPLE else (JSON, HELP)
-    return command.options + tuple(option for option in common if option.name not in taken)
+    return command.options + tuple(option for option in common if option.name not in names)
 
 
 def outer_options(command: Command) -> tuple[Option, ...]:

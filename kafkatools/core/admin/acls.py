@@ -89,22 +89,22 @@ def filter_of(acl: Acl) -> AclFilter:
     return AclFilter(**acl._asdict())
 
 
-def describe_acls(admin: AdminClient, wanted: AclFilter = AclFilter()) -> list[Acl]:  # noqa: B008 (it cannot change)
+def describe_acls(admin: AdminClient, acl_filter: AclFilter = AclFilter()) -> list[Acl]:  # noqa: B008 (it cannot change)
     """Return the ACLs that match a filter, in the broker's order. Raises KafkaError; SecurityDisabled without an
     authorizer."""
-    response = admin.ask(ApiKey.DESCRIBE_ACLS, _filter_fields(wanted), check=error_in)
+    response = admin.ask(ApiKey.DESCRIBE_ACLS, _filter_fields(acl_filter), check=error_in)
     return [_acl(resource, acl) for resource in response.resources for acl in resource.acls]
 
 
-def _filter_fields(wanted: AclFilter) -> Fields:
+def _filter_fields(acl_filter: AclFilter) -> Fields:
     return {
-        "resource_type_filter": _number(RESOURCE_TYPES, wanted.resource_type),
-        "resource_name_filter": wanted.resource_name,
-        "pattern_type_filter": _number(PATTERN_TYPES, wanted.pattern_type),
-        "principal_filter": wanted.principal,
-        "host_filter": wanted.host,
-        "operation": _number(OPERATIONS, wanted.operation),
-        "permission_type": _number(PERMISSIONS, wanted.permission),
+        "resource_type_filter": _number(RESOURCE_TYPES, acl_filter.resource_type),
+        "resource_name_filter": acl_filter.resource_name,
+        "pattern_type_filter": _number(PATTERN_TYPES, acl_filter.pattern_type),
+        "principal_filter": acl_filter.principal,
+        "host_filter": acl_filter.host,
+        "operation": _number(OPERATIONS, acl_filter.operation),
+        "permission_type": _number(PERMISSIONS, acl_filter.permission),
     }
 
 
@@ -147,10 +147,10 @@ def delete_acls(admin: AdminClient, filters: Iterable[AclFilter]) -> dict[AclFil
     """Delete the ACLs that each filter matches; an ACL matched by several filters is in all their results."""
 
     def once(items: list[AclFilter], deadline_ms: int) -> Mapping[AclFilter, KafkaError | DeletedAcls]:
-        fields = {"filters": [_filter_fields(each) for each in items]}
+        fields = {"filters": [_filter_fields(acl_filter) for acl_filter in items]}
         response = admin.ask_controller(ApiKey.DELETE_ACLS, fields, deadline_ms)
-        found = zip(items, response.filter_results, strict=False)
-        return {each: error_in(result) or _deleted(result) for each, result in found}
+        matches = zip(items, response.filter_results, strict=False)
+        return {acl_filter: error_in(result) or _deleted(result) for acl_filter, result in matches}
 
     return filled(admin.retry_items(filters, once), lambda error: DeletedAcls([], {}, error))
 
@@ -158,9 +158,9 @@ def delete_acls(admin: AdminClient, filters: Iterable[AclFilter]) -> dict[AclFil
 def _deleted(result: Entity) -> DeletedAcls:
     removed: list[Acl] = []
     errors: dict[Acl, KafkaError] = {}
-    for each in result.matching_acls:
-        acl = _acl(each, each)
-        error = error_in(each)
+    for match in result.matching_acls:
+        acl = _acl(match, match)
+        error = error_in(match)
         if error is None:
             removed.append(acl)
         else:

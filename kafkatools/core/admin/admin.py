@@ -124,9 +124,9 @@ class Admin(ClusterOperations, Closing):
         """Create topics from names or NewTopic(name, num_partitions, replication_factor, configs=...). Omitted values
         are the broker's defaults. Raises TopicAlreadyExists, InvalidTopic, InvalidReplicationFactor,
         PolicyViolation."""
-        given = [new_topics] if isinstance(new_topics, (str, topics.NewTopic)) else list(new_topics)
-        wanted = [topics.NewTopic(each) if isinstance(each, str) else each for each in given]
-        return results.settled(self._ask(topics.create_topics, wanted, validate_only=validate_only))
+        listed = [new_topics] if isinstance(new_topics, (str, topics.NewTopic)) else list(new_topics)
+        requested = [topics.NewTopic(topic) if isinstance(topic, str) else topic for topic in listed]
+        return results.settled(self._ask(topics.create_topics, requested, validate_only=validate_only))
 
     def delete_topics(self, names: str | Iterable[str]) -> None:
         """Delete topics. Raises UnknownTopicOrPartition, TopicDeletionDisabled."""
@@ -136,12 +136,12 @@ class Admin(ClusterOperations, Closing):
         self, totals: Mapping[str, int] | Iterable[NewPartitions], *, validate_only: bool = False
     ) -> None:
         """Raise topics' total partition counts. Raises InvalidPartitions when a topic already has that many."""
-        wanted = (
+        changes = (
             [topics.NewPartitions(name, total) for name, total in totals.items()]
             if isinstance(totals, Mapping)
             else list(totals)
         )
-        results.settled(self._ask(topics.create_partitions, wanted, validate_only=validate_only))
+        results.settled(self._ask(topics.create_partitions, changes, validate_only=validate_only))
 
     def delete_records(self, before: Mapping[P, int]) -> dict[TopicPartition, int]:
         """Delete each partition's records before an offset (-1: all present ones); return the new log start offsets.
@@ -166,7 +166,7 @@ class Admin(ClusterOperations, Closing):
         ("group", name) or ("client_metrics", name)."""
         found = self._ask(
             configs.describe_configs,
-            [_resource(each) for each in _several(resources)],
+            [_resource(resource) for resource in _several(resources)],
             names=names,
             include_synonyms=include_synonyms,
             include_documentation=include_documentation,
@@ -183,8 +183,8 @@ class Admin(ClusterOperations, Closing):
         """Change settings of resources and keep their other settings (IncrementalAlterConfigs). For each resource: new
         values by name, None to restore the default, or ConfigChange objects to append to or subtract from lists. All
         changes of a resource are made, or none. Raises InvalidConfig, UnknownTopicOrPartition."""
-        wanted = {_resource(key): _changes(given) for key, given in changes.items()}
-        found = self._ask(configs.incremental_alter_configs, wanted, validate_only=validate_only)
+        requested = {_resource(key): _changes(settings) for key, settings in changes.items()}
+        found = self._ask(configs.incremental_alter_configs, requested, validate_only=validate_only)
         results.settled({_as_given(key): error for key, error in found.items()})
 
     # -- offsets --
@@ -199,10 +199,10 @@ class Admin(ClusterOperations, Closing):
         default), "earliest", "max_timestamp" (the newest record), "earliest_local", "latest_tiered". A timestamp in ms
         gives the first record at or after it, offset -1 without one. With `read_committed`, "latest" is the last stable
         offset. Raises UnknownTopicOrPartition."""
-        wanted = partitions.items() if isinstance(partitions, Mapping) else ((part, "latest") for part in partitions)
+        requested = partitions.items() if isinstance(partitions, Mapping) else ((part, "latest") for part in partitions)
         found = self._ask(
             offsets.list_offsets,
-            {tuple(part): _timestamp(when) for part, when in wanted},
+            {tuple(part): _timestamp(when) for part, when in requested},
             isolation_level=offsets.READ_COMMITTED if read_committed else offsets.READ_UNCOMMITTED,
         )
         return {TopicPartition(*part): one for part, one in results.settled(found).items()}
@@ -238,12 +238,12 @@ class Admin(ClusterOperations, Closing):
 
     def alter_group_offsets(self, group_id: str, new: Mapping[P, OffsetAndMetadata | int]) -> None:
         """Set committed offsets of a group without members. Raises UnknownMemberId when it has members."""
-        wanted: dict[tuple[str, int], OffsetAndMetadata] = {
+        offsets_of: dict[tuple[str, int], OffsetAndMetadata] = {
             TopicPartition(*part): at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at)
             for part, at in new.items()
         }
-        found = self._ask(group_offsets.alter_offsets, {group_id: wanted})
-        results.settle_altered(found[group_id], wanted)
+        found = self._ask(group_offsets.alter_offsets, {group_id: offsets_of})
+        results.settle_altered(found[group_id], offsets_of)
 
     def reset_group_offsets(self, group_id: str, to: Mapping[P, int | str]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Reset a memberless group's committed offsets by name or timestamp, as in `list_offsets`; return the new
@@ -257,8 +257,8 @@ class Admin(ClusterOperations, Closing):
 
     def delete_group_offsets(self, group_id: str, partitions: Iterable[tuple[str, int]]) -> None:
         """Delete a group's committed offsets of partitions. Raises GroupSubscribedToTopic for subscribed topics."""
-        wanted = [TopicPartition(*part) for part in partitions]
-        results.settle_altered(self._ask(group_offsets.delete_offsets, group_id, wanted), wanted)
+        requested = [TopicPartition(*part) for part in partitions]
+        results.settle_altered(self._ask(group_offsets.delete_offsets, group_id, requested), requested)
 
     # -- transactions --
 
@@ -328,8 +328,8 @@ class Admin(ClusterOperations, Closing):
 
     def delete_acls(self, wanted: AclFilter | Acl | Iterable[AclFilter | Acl]) -> list[Acl]:
         """Delete the given ACLs and those matching filters; return the deleted ones. Raises SecurityDisabled."""
-        given = [wanted] if isinstance(wanted, (acls.Acl, acls.AclFilter)) else list(wanted)
-        filters = [acls.filter_of(each) if isinstance(each, acls.Acl) else each for each in given]
+        listed = [wanted] if isinstance(wanted, (acls.Acl, acls.AclFilter)) else list(wanted)
+        filters = [acls.filter_of(item) if isinstance(item, acls.Acl) else item for item in listed]
         found = results.settled(self._ask(acls.delete_acls, filters))
         removed = list(dict.fromkeys(acl for one in found.values() for acl in one.acls))
         return results.complete(removed, {acl: error for one in found.values() for acl, error in one.errors.items()})
@@ -341,35 +341,35 @@ class Admin(ClusterOperations, Closing):
         return self._ask(cluster.describe_cluster, include_fenced_brokers=include_fenced_brokers)
 
 
-def _names(given: str | Iterable[str]) -> list[str]:
-    return [given] if isinstance(given, str) else list(given)
+def _names(names: str | Iterable[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
 
 
-def _several(given: Resource | Iterable[Resource]) -> list[Resource]:
-    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str):
-        return [(given[0], str(given[1]))]
-    return [(kind, str(name)) for kind, name in given]
+def _several(resources: Resource | Iterable[Resource]) -> list[Resource]:
+    if isinstance(resources, tuple) and len(resources) == 2 and isinstance(resources[0], str):
+        return [(resources[0], str(resources[1]))]
+    return [(kind, str(name)) for kind, name in resources]
 
 
-def _resource(given: Resource) -> configs.Resource:
-    kind = _RESOURCES.get(given[0])
+def _resource(resource: Resource) -> configs.Resource:
+    kind = _RESOURCES.get(resource[0])
     if kind is None:
-        raise ValueError(f"Unknown kind of resource {given[0]!r}. Known ones: {', '.join(_RESOURCES)}")
-    return kind, str(given[1])
+        raise ValueError(f"Unknown kind of resource {resource[0]!r}. Known ones: {', '.join(_RESOURCES)}")
+    return kind, str(resource[1])
 
 
 def _as_given(resource: configs.Resource) -> Resource:
     return _RESOURCE_NAMES[resource[0]], resource[1]
 
 
-def _changes(given: Mapping[str, object] | Sequence[ConfigChange]) -> list[ConfigChange]:
-    if not isinstance(given, Mapping):
-        return list(given)
+def _changes(settings: Mapping[str, object] | Sequence[ConfigChange]) -> list[ConfigChange]:
+    if not isinstance(settings, Mapping):
+        return list(settings)
     return [
         configs.ConfigChange(name, None, configs.DELETE)
         if value is None
         else configs.ConfigChange(name, _config_text(value))
-        for name, value in given.items()
+        for name, value in settings.items()
     ]
 
 

@@ -60,22 +60,22 @@ class AdminClient(Closing):
         *,
         through_controllers: bool = False,
     ) -> None:
-        given = config if isinstance(config, Config) else Config(config_tables.ADMIN, config, allow_unknown=True)
-        self.config = given
+        settings = config if isinstance(config, Config) else Config(config_tables.ADMIN, config, allow_unknown=True)
+        self.config = settings
         self.clock = clock
         metadata = Metadata(
             parse_bootstrap_servers(bootstrap_servers),
-            max_age_ms=given.metadata_max_age_ms,
-            backoff=ExponentialBackoff(given.retry_backoff_ms, given.retry_backoff_max_ms),
+            max_age_ms=settings.metadata_max_age_ms,
+            backoff=ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms),
             topics=(),
-            rebootstrap_trigger_ms=given.metadata_recovery_rebootstrap_trigger_ms,
+            rebootstrap_trigger_ms=settings.metadata_recovery_rebootstrap_trigger_ms,
         )
         metadata.consider_fresh(clock.now_ms())
-        self.client = NetworkClient(given, clock, metadata, transport_factory=transport_factory)
+        self.client = NetworkClient(settings, clock, metadata, transport_factory=transport_factory)
         self._requester = Requester(self.client, clock, learns_nodes=not through_controllers)
         self.through_controllers = through_controllers
-        self._backoff = ExponentialBackoff(given.retry_backoff_ms, given.retry_backoff_max_ms)
-        self.timeout_ms: int = given.default_api_timeout_ms
+        self._backoff = ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
+        self.timeout_ms: int = settings.default_api_timeout_ms
         # The node for controller requests: any broker (None) until one responds NOT_CONTROLLER.
         self.controller: int | None = None
 
@@ -119,9 +119,9 @@ class AdminClient(Closing):
         connection errors and timeouts, which ask_all has already retried."""
         deadline_ms = self.deadline_ms(timeout_ms)
         attempts = 0
-        asked = node
+        target = node
         while True:
-            question = Question(asked, api_key, fields, min_version, max_version)
+            question = Question(target, api_key, fields, min_version, max_version)
             answer = self.ask_all([question], deadline_ms)[0]
             error = answer.error or check(answer.entity)
             if error is None:
@@ -131,7 +131,7 @@ class AdminClient(Closing):
                 raise error
             if node is None and isinstance(error, (NotController, NotLeaderOrFollower)):
                 self.follow_controller(deadline_ms)
-                asked = self.controller
+                target = self.controller
             attempts += 1
 
     def ask_controller(self, api_key: int, fields: Fields, deadline_ms: int) -> Entity:
@@ -168,9 +168,9 @@ class AdminClient(Closing):
         default only NotController and quota errors are retried, as in KafkaAdminClient."""
         should_retry = may_retry or _is_about_controller
         deadline_ms = self.deadline_ms(timeout_ms)
-        wanted = list(dict.fromkeys(items))
+        requested = list(dict.fromkeys(items))
         done: dict[K, R | KafkaError] = {}
-        pending = wanted
+        pending = requested
         attempts = 0
         while pending:
             try:
@@ -179,21 +179,21 @@ class AdminClient(Closing):
                 if not done:
                     raise
                 break  # the deadline passed during a retry: results of earlier attempts stand
-            for item, found in answers.items():
+            for item, outcome in answers.items():
                 # An earlier error says more than the timeout of a retry.
-                if item not in done or self.left_ms(deadline_ms) > 0 or not isinstance(found, Timeout):
-                    done[item] = found
+                if item not in done or self.left_ms(deadline_ms) > 0 or not isinstance(outcome, Timeout):
+                    done[item] = outcome
             for item in pending:
                 if item not in done:
                     done[item] = UnknownServerError(f"The response has no result for {item}")
-            errors = {item: found for item in pending if isinstance(found := done[item], KafkaError)}
+            errors = {item: outcome for item in pending if isinstance(outcome := done[item], KafkaError)}
             pending = [item for item, error in errors.items() if error.retriable and should_retry(error)]
             if pending and not self.wait_before_retry(attempts, deadline_ms):
                 break
             if any(isinstance(errors[item], NotController) for item in pending):
                 self.follow_controller(deadline_ms)
             attempts += 1
-        return {item: done[item] for item in wanted}
+        return {item: done[item] for item in requested}
 
     def may_move(self, leaderless_ms: int | None = None) -> Callable[[KafkaError], bool]:
         """Return the retry rule for requests to a leader or coordinator that may move to another broker. Without one,

@@ -171,19 +171,19 @@ def _ask(
 
 
 def _read_described(entity: Entity) -> dict[Resource, ResourceConfig | KafkaError]:
-    found: dict[Resource, ResourceConfig | KafkaError] = {}
+    described: dict[Resource, ResourceConfig | KafkaError] = {}
     alike: dict[int, ResourceConfig] = {}  # by id of the decoded list, which resources with equal settings share
     for result in entity.results:
         error = error_in(result)
         key = id(result.configs)
         if key not in alike:
             alike[key] = ResourceConfig(tuple(_entry(config) for config in result.configs))
-        found[int(result.resource_type), result.resource_name] = error or alike[key]
-    return found
+        described[int(result.resource_type), result.resource_name] = error or alike[key]
+    return described
 
 
 def _entry(config: Config) -> ConfigEntry:
-    synonyms = tuple(ConfigSynonym(each.name, each.value, int(each.source)) for each in config.synonyms)
+    synonyms = tuple(ConfigSynonym(synonym.name, synonym.value, int(synonym.source)) for synonym in config.synonyms)
     return ConfigEntry(
         config.name,
         config.value,
@@ -234,4 +234,4 @@ def list_config_resources(admin: AdminClient, kind: int) -> list[str]:
     fields = {"resource_types": (kind,)}
     oldest = 0 if kind == CLIENT_METRICS else 1
     response = admin.ask(ApiKey.LIST_CONFIG_RESOURCES, fields, min_version=oldest, check=error_in)
-    return [each.resource_name for each in response.config_resources]
+    return [resource.resource_name for resource in response.config_resources]

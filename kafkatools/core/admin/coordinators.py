@@ -62,8 +62,8 @@ class CoordinatorRequest(NamedTuple, Generic[Result]):
 def without_coordinator(admin: AdminClient, kind: int) -> dict[int, KafkaError]:
     """Return CoordinatorNotAvailable under the key NOBODY when partitions of the coordinator topic have no leader, else
     nothing. Groups or transactions of those partitions are missing from every broker's list. Raises KafkaError."""
-    found = admin.metadata_of([_TOPICS[kind]], admin.deadline_ms())
-    partitions = [part for topic in found.topics for part in topic.partitions]
+    metadata = admin.metadata_of([_TOPICS[kind]], admin.deadline_ms())
+    partitions = [part for topic in metadata.topics for part in topic.partitions]
     missing = sorted(part.partition_index for part in partitions if part.leader_id < 0)
     if not missing:
         return {}
@@ -135,10 +135,10 @@ def _look_up(
     """Add the keys' coordinators to `found` and return the errors of the other keys. Raises KafkaError when
     FindCoordinator fails. Refreshes the broker list when it lacks a coordinator."""
     errors: dict[str, KafkaError] = {key: InvalidGroupId() for key in keys if kind == GROUP and not key}
-    wanted = [key for key in keys if key not in errors]
-    if not wanted:
+    valid = [key for key in keys if key not in errors]
+    if not valid:
         return errors
-    for key, result in _find(admin, wanted, kind, deadline_ms).items():
+    for key, result in _find(admin, valid, kind, deadline_ms).items():
         if isinstance(result, KafkaError):
             errors[key] = result
         else:
@@ -159,7 +159,7 @@ def _find(admin: AdminClient, keys: list[str], kind: int, deadline_ms: int) -> d
     question = Question(None, ApiKey.FIND_COORDINATOR, fields, min_version=_FIRST_VERSION_OF_MANY)
     answer = admin.ask_all([question], deadline_ms)[0]
     if answer.error is None:
-        return {one.key: _coordinator(one) for one in answer.entity.coordinators}
+        return {coordinator.key: _coordinator(coordinator) for coordinator in answer.entity.coordinators}
     if not isinstance(answer.error, UnsupportedVersion):
         raise answer.error
     questions = [
@@ -172,16 +172,16 @@ def _find(admin: AdminClient, keys: list[str], kind: int, deadline_ms: int) -> d
         for key in keys
     ]
     answers = admin.ask_all(questions, deadline_ms)
-    return {key: one.error or _coordinator(one.entity) for key, one in zip(keys, answers, strict=True)}
+    return {key: answer.error or _coordinator(answer.entity) for key, answer in zip(keys, answers, strict=True)}
 
 
 def _single_key(key: str, kind: int, version: int) -> Fields:
     return {"key": key} if version == 0 else {"key": key, "key_type": kind}
 
 
-def _coordinator(found: Entity) -> Coordinator | KafkaError:
-    error = error_in(found)
-    return error or Coordinator(found.node_id, found.host, found.port)
+def _coordinator(entity: Entity) -> Coordinator | KafkaError:
+    error = error_in(entity)
+    return error or Coordinator(entity.node_id, entity.host, entity.port)
 
 
 def _ask(

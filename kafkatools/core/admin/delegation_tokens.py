@@ -41,11 +41,11 @@ def create_delegation_token(
     """Create a token for this user or for `owner`. Raises KafkaError."""
 
     def fields(version: int) -> Fields:
-        wanted = {"renewers": [_principal(each) for each in renewers], "max_lifetime": max_lifetime_ms}
+        common = {"renewers": [_principal(renewer) for renewer in renewers], "max_lifetime": max_lifetime_ms}
         if version < _FIRST_WITH_OWNER and owner is None:
-            return wanted
+            return common
         kind, name = (None, None) if owner is None else _split(owner)
-        return {**wanted, "owner_principal_type": kind, "owner_principal_name": name}
+        return {**common, "owner_principal_type": kind, "owner_principal_name": name}
 
     oldest = 0 if owner is None else _FIRST_WITH_OWNER
     response = admin.ask(ApiKey.CREATE_DELEGATION_TOKEN, fields, min_version=oldest, check=error_in)
@@ -66,11 +66,11 @@ def expire_delegation_token(admin: AdminClient, hmac: bytes, period_ms: int = BR
 
 def describe_delegation_tokens(admin: AdminClient, owners: Sequence[str] | None = None) -> list[DelegationToken]:
     """Return the tokens visible to this user, of these owners or (None) of all. Raises KafkaError."""
-    wanted = None if owners is None else [_principal(each) for each in owners]
-    response = admin.ask(ApiKey.DESCRIBE_DELEGATION_TOKEN, {"owners": wanted}, check=error_in)
+    principals = None if owners is None else [_principal(owner) for owner in owners]
+    response = admin.ask(ApiKey.DESCRIBE_DELEGATION_TOKEN, {"owners": principals}, check=error_in)
     return [
-        _token(each, tuple(f"{one.principal_type}:{one.principal_name}" for one in each.renewers))
-        for each in response.tokens
+        _token(token, tuple(f"{renewer.principal_type}:{renewer.principal_name}" for renewer in token.renewers))
+        for token in response.tokens
     ]
 
 
@@ -86,18 +86,18 @@ def _principal(principal: str) -> dict[str, str]:
     return {"principal_type": kind, "principal_name": name}
 
 
-def _token(found: Entity, renewers: tuple[str, ...]) -> DelegationToken:
-    owner = f"{found.principal_type}:{found.principal_name}"
+def _token(token: Entity, renewers: tuple[str, ...]) -> DelegationToken:
+    owner = f"{token.principal_type}:{token.principal_name}"
     requester = owner
-    if hasattr(found, "token_requester_principal_name"):
-        requester = f"{found.token_requester_principal_type}:{found.token_requester_principal_name}"
+    if hasattr(token, "token_requester_principal_name"):
+        requester = f"{token.token_requester_principal_type}:{token.token_requester_principal_name}"
     return DelegationToken(
-        found.token_id,
-        bytes(found.hmac),
+        token.token_id,
+        bytes(token.hmac),
         owner,
         requester,
         renewers,
-        found.issue_timestamp,
-        found.expiry_timestamp,
-        found.max_timestamp,
+        token.issue_timestamp,
+        token.expiry_timestamp,
+        token.max_timestamp,
     )

@@ -21,10 +21,10 @@ def elect_leaders(
     """Elect leaders for partitions (None: all that need one); return None or the error by partition. With None, only
     partitions that had an election are returned. Raises KafkaError, UnsupportedVersion for unclean elections at old
     brokers."""
-    wanted = topic_fields(((key, key[1]) for key in partitions or ()), "topic")
+    topics = topic_fields(((key, key[1]) for key in partitions or ()), "topic")
 
     def fields(version: int) -> Fields:
-        common = {"topic_partitions": None if partitions is None else wanted}
+        common = {"topic_partitions": None if partitions is None else topics}
         common["timeout"] = admin.config.request_timeout_ms
         if version == 0 and election_type != PREFERRED:
             raise UnsupportedVersion("The brokers are too old for unclean elections")

@@ -37,10 +37,10 @@ def describe_features(admin: AdminClient, node: int | None = None) -> Features:
         admin.refresh_cluster()
     fields = {"client_software_name": "kafkatools", "client_software_version": "1"}
     response = admin.ask(ApiKey.API_VERSIONS, fields, node=node, min_version=3, check=error_in)
-    finalized = {each.name: each.max_version_level for each in response.finalized_features}
+    finalized = {feature.name: feature.max_version_level for feature in response.finalized_features}
     levels = {
-        each.name: FeatureLevels(each.min_version, each.max_version, finalized.get(each.name, 0))
-        for each in response.supported_features
+        feature.name: FeatureLevels(feature.min_version, feature.max_version, finalized.get(feature.name, 0))
+        for feature in response.supported_features
     }
     epoch = int(response.finalized_features_epoch)
     return Features(levels, epoch if epoch >= 0 else None)

@@ -116,31 +116,31 @@ def list_groups(
     broker too old for the `states` filter has the error UnsupportedVersion."""
 
     def fields(version: int) -> Fields:
-        wanted: Fields = {}
+        filters: Fields = {}
         if version >= _FIRST_LIST_WITH_STATES:
-            wanted["states_filter"] = tuple(states)
+            filters["states_filter"] = tuple(states)
         elif states:
             raise UnsupportedVersion("The broker is too old to list groups by state")
         if version >= _FIRST_LIST_WITH_TYPES:
-            wanted["types_filter"] = tuple(types)
-        return wanted
+            filters["types_filter"] = tuple(types)
+        return filters
 
     def read(answer: Answer) -> Sequence[Entity] | KafkaError:
         return error_in(answer.entity) or answer.entity.groups
 
     results = admin.ask_brokers(admin.brokers(), ApiKey.LIST_GROUPS, fields, read)
-    found: dict[str, GroupListing] = {}
-    for told in results.values():
-        for group in () if isinstance(told, KafkaError) else told:
+    groups: dict[str, GroupListing] = {}
+    for listed in results.values():
+        for group in () if isinstance(listed, KafkaError) else listed:
             listing = _listing(group)
             is_taken = protocol_types is None or listing.protocol_type in protocol_types
             if is_taken and _has_type(listing, types):
-                found.setdefault(listing.group_id, listing)
-    errors = {node: told for node, told in results.items() if isinstance(told, KafkaError)}
+                groups.setdefault(listing.group_id, listing)
+    errors = {node: listed for node, listed in results.items() if isinstance(listed, KafkaError)}
     has_answers = len(errors) < len(results)
     if has_answers:
         errors |= without_coordinator(admin, GROUP)
-    return GroupListings(list(found.values()), errors, has_answers)
+    return GroupListings(list(groups.values()), errors, has_answers)
 
 
 def _listing(group: Entity) -> GroupListing:
@@ -156,26 +156,26 @@ def _listing(group: Entity) -> GroupListing:
 def _has_type(listing: GroupListing, types: Collection[str]) -> bool:
     """Return whether a listed group has one of the types; groups of unknown type are classic."""
     kind = CLASSIC if listing.type == UNKNOWN else listing.type
-    return not types or kind.lower() in {one.lower() for one in types}
+    return not types or kind.lower() in {name.lower() for name in types}
 
 
 def describe_groups(
     admin: AdminClient, group_ids: Iterable[str], timeout_ms: int | None = None
 ) -> dict[str, GroupDescription]:
     """Return descriptions of classic and consumer groups by id; a missing group has the error GroupIdNotFound."""
-    wanted = list(dict.fromkeys(group_ids))
+    requested = list(dict.fromkeys(group_ids))
     deadline_ms = admin.deadline_ms(timeout_ms)
-    found = ask_coordinators(admin, wanted, _CONSUMER_REQUEST, timeout_ms=admin.left_ms(deadline_ms))
-    others = [key for key, one in found.items() if isinstance(one, (GroupIdNotFound, UnsupportedVersion))]
-    if others:
-        found.update(ask_coordinators(admin, others, _CLASSIC_REQUEST, timeout_ms=admin.left_ms(deadline_ms)))
-    return {key: _described(admin, key, found[key]) for key in wanted}
+    results = ask_coordinators(admin, requested, _CONSUMER_REQUEST, timeout_ms=admin.left_ms(deadline_ms))
+    remaining = [key for key, result in results.items() if isinstance(result, (GroupIdNotFound, UnsupportedVersion))]
+    if remaining:
+        results.update(ask_coordinators(admin, remaining, _CLASSIC_REQUEST, timeout_ms=admin.left_ms(deadline_ms)))
+    return {key: _described(admin, key, results[key]) for key in requested}
 
 
-def _described(admin: AdminClient, group_id: str, found: GroupDescription | KafkaError) -> GroupDescription:
-    if isinstance(found, KafkaError):
-        return GroupDescription(group_id, UNKNOWN, UNKNOWN, "", (), _NO_COORDINATOR, error=found)
-    description: GroupDescription = found
+def _described(admin: AdminClient, group_id: str, result: GroupDescription | KafkaError) -> GroupDescription:
+    if isinstance(result, KafkaError):
+        return GroupDescription(group_id, UNKNOWN, UNKNOWN, "", (), _NO_COORDINATOR, error=result)
+    description: GroupDescription = result
     node = admin.client.metadata.cluster.nodes.get(description.coordinator.node)
     if node is None:
         return description
@@ -231,9 +231,9 @@ def describe_share_groups(
     admin: AdminClient, group_ids: Iterable[str], timeout_ms: int | None = None
 ) -> dict[str, GroupDescription]:
     """Return descriptions of share groups (KIP-932) by id; a missing or other group has the error GroupIdNotFound."""
-    wanted = list(dict.fromkeys(group_ids))
-    found = ask_coordinators(admin, wanted, _SHARE_REQUEST, timeout_ms=timeout_ms)
-    return {key: _described(admin, key, found[key]) for key in wanted}
+    requested = list(dict.fromkeys(group_ids))
+    results = ask_coordinators(admin, requested, _SHARE_REQUEST, timeout_ms=timeout_ms)
+    return {key: _described(admin, key, results[key]) for key in requested}
 
 
 def _read_classic_groups(answer: Answer, keys: list[str]) -> dict[str, GroupDescription | KafkaError]:

@@ -82,15 +82,15 @@ def _find_leaders(
     leaders: dict[TopicPartition, int] = {}
     errors: dict[TopicPartition, KafkaError] = {}
     for name, index in partitions:
-        found = topics.get(name, {})
-        if isinstance(found, KafkaError):
-            errors[name, index] = found
-        elif index not in found:
+        partition_leaders = topics.get(name, {})
+        if isinstance(partition_leaders, KafkaError):
+            errors[name, index] = partition_leaders
+        elif index not in partition_leaders:
             errors[name, index] = NoSuchPartition()
-        elif found[index] < 0:
+        elif partition_leaders[index] < 0:
             errors[name, index] = LeaderNotAvailable()
         else:
-            leaders[name, index] = found[index]
+            leaders[name, index] = partition_leaders[index]
     return leaders, errors
 
 

@@ -53,8 +53,8 @@ class ClusterOperations:
         self, partitions: Iterable[tuple[str, int]] | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
         """Return the ongoing partition reassignments, of these partitions or of all."""
-        found = self._ask(reassignments.active_reassignments, partitions)
-        return {TopicPartition(*part): moved for part, moved in found.items()}
+        active = self._ask(reassignments.active_reassignments, partitions)
+        return {TopicPartition(*part): moved for part, moved in active.items()}
 
     def alter_reassignments(
         self, replicas: Mapping[P, Sequence[int] | None], *, allow_replication_factor_change: bool = True
@@ -62,12 +62,12 @@ class ClusterOperations:
         """Start moving partitions to these brokers, preferred leader first; None cancels a move. The move continues
         after the call; `list_reassignments` shows its progress. Raises InvalidReplicaAssignment,
         NoReassignmentInProgress, UnknownTopicOrPartition."""
-        found = self._ask(
+        outcomes = self._ask(
             reassignments.alter_reassignments,
             {TopicPartition(*part): brokers for part, brokers in replicas.items()},
             allow_replication_factor_change=allow_replication_factor_change,
         )
-        results.settled(found)
+        results.settled(outcomes)
 
     def elect_leaders(
         self, partitions: Iterable[tuple[str, int]] | None = None, election_type: str = "preferred"
@@ -78,26 +78,26 @@ class ClusterOperations:
         EligibleLeadersNotAvailable."""
         if election_type not in _ELECTIONS:
             raise ValueError(f"Unknown kind of election {election_type!r}. Known ones: {', '.join(_ELECTIONS)}")
-        wanted = None if partitions is None else [TopicPartition(*part) for part in partitions]
-        found = self._ask(elections.elect_leaders, _ELECTIONS[election_type], wanted)
-        held = {TopicPartition(*part): e for part, e in found.items() if not isinstance(e, ElectionNotNeeded)}
+        requested = None if partitions is None else [TopicPartition(*part) for part in partitions]
+        outcomes = self._ask(elections.elect_leaders, _ELECTIONS[election_type], requested)
+        held = {TopicPartition(*part): e for part, e in outcomes.items() if not isinstance(e, ElectionNotNeeded)}
         return sorted(results.settled(held))
 
     def describe_log_dirs(self, brokers: Iterable[int] | None = None) -> dict[int, tuple[LogDir, ...]]:
         """Return the log directories of brokers (default: all), with replica sizes and free space in bytes. An offline
         directory has its `error` set."""
-        wanted = self._ask(lambda client: client.brokers()) if brokers is None else list(brokers)
-        return results.settled(self._ask(log_dirs.describe_log_dirs, wanted))
+        requested = self._ask(lambda client: client.brokers()) if brokers is None else list(brokers)
+        return results.settled(self._ask(log_dirs.describe_log_dirs, requested))
 
     def describe_replica_log_dirs(self, replicas: Iterable[tuple[str, int, int]]) -> dict[Replica, ReplicaLogDir]:
         """Return the current and future log directory of replicas, given as (topic, partition, broker)."""
-        return results.settled(self._ask(reassignments.replica_log_dirs, [Replica(*each) for each in replicas]))
+        return results.settled(self._ask(reassignments.replica_log_dirs, [Replica(*replica) for replica in replicas]))
 
     def alter_replica_log_dirs(self, paths: Mapping[tuple[str, int, int], str]) -> None:
         """Start moving replicas, given as (topic, partition, broker), to other log directories of their brokers. Raises
         LogDirNotFound, ReplicaNotAvailable."""
-        wanted = {Replica(*each): path for each, path in paths.items()}
-        results.settled(self._ask(reassignments.alter_replica_log_dirs, wanted))
+        moves = {Replica(*replica): path for replica, path in paths.items()}
+        results.settled(self._ask(reassignments.alter_replica_log_dirs, moves))
 
     def unregister_broker(self, broker_id: int) -> None:
         """Remove a broker that is permanently gone from the cluster metadata. Raises BrokerIdNotRegistered."""
@@ -113,18 +113,18 @@ class ClusterOperations:
     def alter_share_group_offsets(self, group_id: str, new: Mapping[P, int | None]) -> None:
         """Set start offsets of a share group without members, creating it if needed; None resets to before the first
         fetch. Raises NonEmptyGroup, UnknownTopicOrPartition."""
-        wanted: dict[tuple[str, int], int] = {
+        offsets: dict[tuple[str, int], int] = {
             TopicPartition(*part): share_groups.NO_START if at is None else at for part, at in new.items()
         }
-        results.settle_altered(self._ask(share_groups.alter_share_group_offsets, group_id, wanted), wanted)
+        results.settle_altered(self._ask(share_groups.alter_share_group_offsets, group_id, offsets), offsets)
 
     def delete_share_group_offsets(self, group_id: str, topics: str | Iterable[str]) -> None:
         """Delete topics' offsets from a share group without members. Raises NonEmptyGroup, GroupIdNotFound."""
-        wanted = [topics] if isinstance(topics, str) else list(topics)
-        found = self._ask(share_groups.delete_share_group_offsets, group_id, wanted)
-        if found.error is not None:
-            raise found.error
-        results.settled({topic: found.errors.get(topic) for topic in wanted})
+        names = [topics] if isinstance(topics, str) else list(topics)
+        deleted = self._ask(share_groups.delete_share_group_offsets, group_id, names)
+        if deleted.error is not None:
+            raise deleted.error
+        results.settled({topic: deleted.errors.get(topic) for topic in names})
 
     # -- quotas and credentials --
 
@@ -148,9 +148,9 @@ class ClusterOperations:
 
     def describe_scram_credentials(self, users: str | Iterable[str] = ()) -> dict[str, dict[str, int]]:
         """Return the SCRAM mechanisms and iterations of users (default: all), without users that have none."""
-        wanted = [users] if isinstance(users, str) else list(users)
-        found = self._ask(scram.describe_user_scram_credentials, wanted)
-        return {each.user: each.iterations for each in results.settled({one.user: one for one in found}).values()}
+        names = [users] if isinstance(users, str) else list(users)
+        described = {found.user: found for found in self._ask(scram.describe_user_scram_credentials, names)}
+        return {user: found.iterations for user, found in results.settled(described).items()}
 
     def alter_scram_credentials(
         self, user: str, passwords: Mapping[str, str | None], *, iterations: int = scram.DEFAULT_ITERATIONS

@@ -69,7 +69,7 @@ def read_quorum(response: Entity) -> MetadataQuorum | KafkaError | None:
 
 def _quorum(partition: Entity, response: Entity) -> MetadataQuorum:
     endpoints = {
-        node.node_id: tuple(Endpoint(each.name, each.host, each.port) for each in node.listeners)
+        node.node_id: tuple(Endpoint(listener.name, listener.host, listener.port) for listener in node.listeners)
         for node in getattr(response, "nodes", ())
     }
     return MetadataQuorum(
@@ -104,7 +104,9 @@ def add_raft_voter(
         "timeout": admin.config.request_timeout_ms,
         "voter_id": voter_id,
         "voter_directory_id": directory_id,
-        "listeners": [{"name": each.listener, "host": each.host, "port": each.port} for each in endpoints],
+        "listeners": [
+            {"name": endpoint.listener, "host": endpoint.host, "port": endpoint.port} for endpoint in endpoints
+        ],
     }
     admin.change(ApiKey.ADD_RAFT_VOTER, fields)
 

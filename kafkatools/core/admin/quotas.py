@@ -45,8 +45,8 @@ def describe_client_quotas(
     excluded. Raises KafkaError."""
     fields = {
         "components": [
-            {"entity_type": each.kind, "match_type": _match_type(each.name), "match": each.name or None}
-            for each in components
+            {"entity_type": component.kind, "match_type": _match_type(component.name), "match": component.name or None}
+            for component in components
         ],
         "strict": strict,
     }

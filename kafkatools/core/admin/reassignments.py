@@ -165,15 +165,15 @@ def alter_replica_log_dirs(admin: AdminClient, wanted: Mapping[Replica, str]) ->
     return refusals(_of_live_brokers(admin, wanted, once, lambda error: False))
 
 
-def _dirs(wanted: Mapping[Replica, str], replicas: Iterable[Replica]) -> list[Fields]:
+def _dirs(paths: Mapping[Replica, str], replicas: Iterable[Replica]) -> list[Fields]:
     by_path: dict[str, list[TopicPartition]] = {}
     for replica in replicas:
-        by_path.setdefault(wanted[replica], []).append((replica.topic, replica.partition))
+        by_path.setdefault(paths[replica], []).append((replica.topic, replica.partition))
     return [
         {
             "path": path,
             "topics": [
-                {"name": name, "partitions": tuple(found)} for name, found in numbers_by_topic(partitions).items()
+                {"name": name, "partitions": tuple(numbers)} for name, numbers in numbers_by_topic(partitions).items()
             ],
         }
         for path, partitions in by_path.items()
@@ -208,14 +208,14 @@ def _of_live_brokers(
 ) -> dict[Replica, R | KafkaError]:
     """Call `once` with retries for replicas on live brokers; other replicas get BrokerNotAvailable."""
     live = set(admin.brokers())
-    asked = [replica for replica in replicas if replica.broker in live]
-    found: dict[Replica, R | KafkaError] = {
+    reachable = [replica for replica in replicas if replica.broker in live]
+    results: dict[Replica, R | KafkaError] = {
         replica: BrokerNotAvailable(f"Broker {replica.broker} is not there")
         for replica in replicas
         if replica.broker not in live
     }
-    found.update(admin.retry_items(asked, once, may_retry=may_retry))
-    return {replica: found[replica] for replica in replicas}
+    results.update(admin.retry_items(reachable, once, may_retry=may_retry))
+    return {replica: results[replica] for replica in replicas}
 
 
 def _by_broker(replicas: Iterable[Replica]) -> dict[int, list[Replica]]:
@@ -237,12 +237,12 @@ def _read_log_dirs(broker: int, entity: Entity, found: dict[Replica, ReplicaLogD
         for topic in directory.topics:
             for part in topic.partitions:
                 key = Replica(topic.name, part.partition_index, broker)
-                known = found.get(key)
-                if not isinstance(known, ReplicaLogDir):
+                log_dir = found.get(key)
+                if not isinstance(log_dir, ReplicaLogDir):
                     continue
                 path, size = directory.log_dir, part.partition_size
                 found[key] = (
-                    known._replace(future=path, future_bytes=size)
+                    log_dir._replace(future=path, future_bytes=size)
                     if part.is_future_key
-                    else known._replace(current=path, current_bytes=size)
+                    else log_dir._replace(current=path, current_bytes=size)
                 )

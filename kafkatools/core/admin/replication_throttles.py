@@ -129,12 +129,12 @@ def _alter_brokers(admin: AdminClient, changes: Mapping[int, list[ConfigChange]]
 
 def find_throttles(admin: AdminClient, topics: Collection[str], brokers: Collection[int] = ()) -> Throttles:
     """Return the throttles set dynamically on topics and brokers, without static and cluster-wide ones."""
-    wanted: list[Resource] = [(TOPIC, topic) for topic in topics] + [(BROKER, str(broker)) for broker in brokers]
-    found = describe_configs(admin, wanted, names=BROKER_THROTTLES + TOPIC_THROTTLES)
+    resources: list[Resource] = [(TOPIC, topic) for topic in topics] + [(BROKER, str(broker)) for broker in brokers]
+    described = describe_configs(admin, resources, names=BROKER_THROTTLES + TOPIC_THROTTLES)
     by_broker: dict[int, dict[str, str]] = {}
     by_topic: dict[str, dict[str, str]] = {}
     errors: dict[int | str, KafkaError] = {}
-    for (kind, name), resource in found.items():
+    for (kind, name), resource in described.items():
         if resource.error is not None:
             errors[int(name) if kind == BROKER else name] = resource.error
             continue

@@ -31,30 +31,32 @@ def by_partition(topics: Iterable[Entity], make: Callable[[Entity], V], name: st
     return {(getattr(topic, name), part.partition_index): make(part) for topic in topics for part in topic.partitions}
 
 
-def refusal(found: object) -> KafkaError | None:
+def refusal(result: object) -> KafkaError | None:
     """Return the argument if it is a KafkaError, else None."""
-    return found if isinstance(found, KafkaError) else None
+    return result if isinstance(result, KafkaError) else None
 
 
-def refusals(found: Mapping[K, object]) -> dict[K, KafkaError | None]:
+def refusals(results: Mapping[K, object]) -> dict[K, KafkaError | None]:
     """Return each item's KafkaError, or None where it has a result."""
-    return {item: refusal(result) for item, result in found.items()}
+    return {item: refusal(result) for item, result in results.items()}
 
 
-def filled(found: Mapping[K, T | KafkaError], make: Callable[[KafkaError], T]) -> dict[K, T]:
+def filled(results: Mapping[K, T | KafkaError], make: Callable[[KafkaError], T]) -> dict[K, T]:
     """Return the results, with each KafkaError replaced by `make(error)`."""
-    return {item: make(result) if isinstance(result, KafkaError) else result for item, result in found.items()}
+    return {item: make(result) if isinstance(result, KafkaError) else result for item, result in results.items()}
 
 
-def settled(found: Mapping[K, V | KafkaError]) -> dict[K, V]:
+def settled(results: Mapping[K, V | KafkaError]) -> dict[K, V]:
     """Return the results if none is or has an error. Raises the error of the only item, or PartialFailure."""
-    errors = {item: error for item, result in found.items() if (error := _error(result)) is not None}
-    good = {item: result for item, result in found.items() if not isinstance(result, KafkaError) and item not in errors}
+    errors = {item: error for item, result in results.items() if (error := _error(result)) is not None}
+    good = {
+        item: result for item, result in results.items() if not isinstance(result, KafkaError) and item not in errors
+    }
     if not errors:
         return good
-    if len(found) == 1:
+    if len(results) == 1:
         raise next(iter(errors.values()))
-    raise _failure(good, errors, len(found))
+    raise _failure(good, errors, len(results))
 
 
 def complete(result: T, errors: Mapping[K, KafkaError]) -> T:
@@ -64,11 +66,11 @@ def complete(result: T, errors: Mapping[K, KafkaError]) -> T:
     raise _failure(result, errors, None)
 
 
-def settle_altered(found: AlteredOffsets, wanted: Collection[tuple[str, int]]) -> None:
+def settle_altered(outcome: AlteredOffsets, partitions: Collection[tuple[str, int]]) -> None:
     """Raise the group's error, the only partition's error, or PartialFailure, unless all were altered."""
-    if found.error is not None:
-        raise found.error
-    settled({part: found.errors.get(part) for part in wanted})
+    if outcome.error is not None:
+        raise outcome.error
+    settled({part: outcome.errors.get(part) for part in partitions})
 
 
 def _error(result: object) -> KafkaError | None:

@@ -43,8 +43,8 @@ def describe_user_scram_credentials(admin: AdminClient, users: Sequence[str]) ->
     """Return these users' credentials (default: all users), without users that have none. Raises KafkaError."""
     fields = {"users": [{"name": user} for user in users] or None}
     response = admin.ask(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, fields, check=error_in)
-    found = [_credentials(result) for result in response.results]
-    return [each for each in found if not isinstance(each.error, ResourceNotFound)]
+    described = [_credentials(result) for result in response.results]
+    return [credentials for credentials in described if not isinstance(credentials.error, ResourceNotFound)]
 
 
 def _credentials(result: Entity) -> ScramCredentials:

@@ -60,8 +60,8 @@ def list_share_group_offsets(
         return UnknownServerError(f"The response has no result for group {group_id}")
 
     request = one_key_each(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, build, read)
-    found = ask_coordinators(admin, group_ids, request, timeout_ms=timeout_ms)
-    return filled(found, lambda error: ShareOffsets({}, {}, error))
+    results = ask_coordinators(admin, group_ids, request, timeout_ms=timeout_ms)
+    return filled(results, lambda error: ShareOffsets({}, {}, error))
 
 
 def read_offsets(group: Entity) -> ShareOffsets:
@@ -109,8 +109,8 @@ def delete_share_group_offsets(
         return {"group_id": group_id, "topics": tuple({"topic_name": name} for name in topics)}
 
     def read(answer: Answer, group_id: str) -> DeletedTopics | KafkaError:
-        told = {topic.topic_name: error_in(topic) for topic in answer.entity.responses}
-        errors = {name: problem for name, problem in told.items() if problem is not None}
+        outcomes = {topic.topic_name: error_in(topic) for topic in answer.entity.responses}
+        errors = {name: problem for name, problem in outcomes.items() if problem is not None}
         return error_in(answer.entity) or DeletedTopics(errors)
 
     request = one_key_each(ApiKey.DELETE_SHARE_GROUP_OFFSETS, build, read)

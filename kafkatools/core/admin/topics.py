@@ -132,18 +132,18 @@ def describe_topics(
     partition_limit: int = DEFAULT_PARTITION_LIMIT,
 ) -> dict[str, TopicDescription]:
     """Return topics by name, or by id with ids as keys. Raises KafkaError when no broker answers."""
-    found: dict[str, TopicDescription] = {}
+    described: dict[str, TopicDescription] = {}
     if names:
-        found.update(_describe_by_name(admin, list(dict.fromkeys(names)), partition_limit))
+        described.update(_describe_by_name(admin, list(dict.fromkeys(names)), partition_limit))
     if ids:
-        found.update(_describe_by_id(admin, ids))
-    return found
+        described.update(_describe_by_id(admin, ids))
+    return described
 
 
 def _describe_by_name(admin: AdminClient, names: list[str], partition_limit: int) -> dict[str, TopicDescription]:
     try:
-        found = _describe_in_pages(admin, names, partition_limit)
-        return {name: found.get(name) or _unanswered(name) for name in names}
+        described = _describe_in_pages(admin, names, partition_limit)
+        return {name: described.get(name) or _unanswered(name) for name in names}
     except UnsupportedVersion:
         results = _describe_by_metadata(admin, names, admin.deadline_ms())
         return _described({name: results.get(name, UnknownTopicOrPartition()) for name in names})
@@ -197,7 +197,7 @@ def _describe_in_pages(
     deadline_ms = admin.deadline_ms()
     left = sorted(names or ())
     cursor: Fields | None = None
-    found: dict[str, TopicDescription] = {}
+    described: dict[str, TopicDescription] = {}
     while left or names is None:
         fields = {
             "topics": [{"name": name} for name in left],
@@ -206,28 +206,28 @@ def _describe_in_pages(
         }
         response = admin.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, fields, timeout_ms=admin.left_ms(deadline_ms))
         for topic in response.topics:
-            add_page(found, topic)
+            add_page(described, topic)
         if response.next_cursor is None:
             break
         name = response.next_cursor.topic_name
         cursor = {"topic_name": name, "partition_index": response.next_cursor.partition_index}
-        left = [each for each in left if each >= name]
-    return found
+        left = [topic_name for topic_name in left if topic_name >= name]
+    return described
 
 
 def _unanswered(name: str) -> TopicDescription:
     return TopicDescription(name, None, False, (), RequestTimedOut(f"The response has no result for topic {name}"))
 
 
-def add_page(found: dict[str, TopicDescription], topic: Entity) -> None:
+def add_page(described: dict[str, TopicDescription], topic: Entity) -> None:
     """Add a topic of a DescribeTopicPartitions response to `found`, merging partitions from earlier pages."""
     error = error_in(topic)
     partitions = list(map(PartitionDescription._make, map(_DESCRIBED, topic.partitions)))
-    before = found.get(topic.name)
-    if before is not None:
-        partitions += before.partitions
+    earlier = described.get(topic.name)
+    if earlier is not None:
+        partitions += earlier.partitions
     partitions.sort(key=_NUMBER)
-    found[topic.name] = TopicDescription(
+    described[topic.name] = TopicDescription(
         topic.name, topic_id_text(topic.topic_id), bool(topic.is_internal), tuple(partitions), error
     )
 
@@ -351,7 +351,7 @@ def create_partitions(
     timeout_ms: int | None = None,
 ) -> dict[str, Outcome]:
     """Add partitions to topics; return each topic's outcome."""
-    by_name = {each.name: each for each in partitions}
+    by_name = {change.name: change for change in partitions}
 
     def once(names: list[str], deadline_ms: int) -> dict[str, Outcome | KafkaError]:
         topics = [_more_partitions(by_name[name]) for name in names]
@@ -361,11 +361,11 @@ def create_partitions(
     return filled(admin.retry_items(by_name, once, timeout_ms), Outcome)
 
 
-def _more_partitions(wanted: NewPartitions) -> Fields:
+def _more_partitions(change: NewPartitions) -> Fields:
     assignments = None
-    if wanted.new_assignments is not None:
-        assignments = [{"broker_ids": tuple(brokers)} for brokers in wanted.new_assignments]
-    return {"name": wanted.name, "count": wanted.total_count, "assignments": assignments}
+    if change.new_assignments is not None:
+        assignments = [{"broker_ids": tuple(brokers)} for brokers in change.new_assignments]
+    return {"name": change.name, "count": change.total_count, "assignments": assignments}
 
 
 def delete_records(

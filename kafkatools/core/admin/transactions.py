@@ -96,24 +96,24 @@ def list_transactions(
     for these filters has the error UnsupportedVersion."""
 
     def fields(version: int) -> Fields:
-        wanted: Fields = {"state_filters": tuple(states), "producer_id_filters": tuple(producer_ids)}
+        filters: Fields = {"state_filters": tuple(states), "producer_id_filters": tuple(producer_ids)}
         if version >= _FIRST_LIST_WITH_DURATION:
-            wanted["duration_filter"] = duration_ms
+            filters["duration_filter"] = duration_ms
         elif duration_ms >= 0:
             raise UnsupportedVersion("The broker is too old to filter transactions by duration")
         if version >= _FIRST_LIST_WITH_PATTERN:
-            wanted["transactional_id_pattern"] = pattern
+            filters["transactional_id_pattern"] = pattern
         elif pattern:
             raise UnsupportedVersion("The broker is too old to filter transactions by a pattern")
-        return wanted
+        return filters
 
     results = admin.ask_brokers(admin.brokers(), ApiKey.LIST_TRANSACTIONS, fields, _listed)
-    found = [one for result in results.values() if not isinstance(result, KafkaError) for one in result]
+    listings = [listing for result in results.values() if not isinstance(result, KafkaError) for listing in result]
     errors = {node: result for node, result in results.items() if isinstance(result, KafkaError)}
     has_answers = len(errors) < len(results)
     if has_answers:
         errors |= without_coordinator(admin, TRANSACTION)
-    return TransactionListings(sorted(found), errors, has_answers)
+    return TransactionListings(sorted(listings), errors, has_answers)
 
 
 def _listed(answer: Answer) -> list[TransactionListing] | KafkaError:
@@ -135,22 +135,22 @@ def describe_transactions(
 
 def _read_descriptions(answer: Answer, keys: list[str]) -> dict[str, TransactionDescription | KafkaError]:
     return {
-        one.transactional_id: error_in(one) or _description(one, answer.node)
-        for one in answer.entity.transaction_states
+        state.transactional_id: error_in(state) or _description(state, answer.node)
+        for state in answer.entity.transaction_states
     }
 
 
-def _description(found: Entity, node: int) -> TransactionDescription:
-    start_ms = found.transaction_start_time
+def _description(state: Entity, node: int) -> TransactionDescription:
+    start_ms = state.transaction_start_time
     return TransactionDescription(
-        found.transactional_id,
+        state.transactional_id,
         node,
-        found.producer_id,
-        found.producer_epoch,
-        found.transaction_state,
-        found.transaction_timeout,
+        state.producer_id,
+        state.producer_epoch,
+        state.transaction_state,
+        state.transaction_timeout,
         start_ms if start_ms >= 0 else None,
-        tuple((topic.topic, partition) for topic in found.topics for partition in topic.partitions),
+        tuple((topic.topic, partition) for topic in state.topics for partition in topic.partitions),
     )
 
 
@@ -159,9 +159,9 @@ def describe_producers(
 ) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
     """Return the active producers of each partition, as reported by its leader or by `broker`."""
     results: dict[TopicPartition, list[ProducerState] | KafkaError] = {}
-    wanted = list(dict.fromkeys(partitions))
-    for start in range(0, len(wanted), _PARTITIONS_A_REQUEST):
-        chunk = wanted[start : start + _PARTITIONS_A_REQUEST]
+    requested = list(dict.fromkeys(partitions))
+    for start in range(0, len(requested), _PARTITIONS_A_REQUEST):
+        chunk = requested[start : start + _PARTITIONS_A_REQUEST]
         if broker is None:
             request = LeaderRequest(ApiKey.DESCRIBE_PRODUCERS, lambda keys, left_ms: _topics(keys), _read_producers)
             results.update(ask_leaders(admin, chunk, request))
@@ -207,10 +207,10 @@ def abort_transaction(
 
     def read(entity: Entity) -> dict[TopicPartition, str | KafkaError]:
         return {
-            (found.name, part.partition_index): error_in(part) or "written"
-            for one in entity.markers
-            for found in one.topics
-            for part in found.partitions
+            (topic_result.name, part.partition_index): error_in(part) or "written"
+            for marker_result in entity.markers
+            for topic_result in marker_result.topics
+            for part in topic_result.partitions
         }
 
     request = LeaderRequest(ApiKey.WRITE_TXN_MARKERS, lambda keys, left_ms: {"markers": [marker]}, read)
@@ -248,30 +248,38 @@ def find_hanging(
     coordinator cannot be asked, since no transaction can then be called hanging."""
     producers = describe_producers(admin, partitions, broker)
     now_ms = admin.clock.wall_ms()
-    errors = {key: found for key, found in producers.items() if isinstance(found, KafkaError)}
+    errors = {key: active for key, active in producers.items() if isinstance(active, KafkaError)}
     candidates = [
-        OpenTransaction(*key, one)
-        for key, found in producers.items()
-        if not isinstance(found, KafkaError)
-        for one in found
-        if one.transaction_start_offset >= 0 and now_ms - one.last_timestamp > max_timeout_ms
+        OpenTransaction(*key, producer)
+        for key, active in producers.items()
+        if not isinstance(active, KafkaError)
+        for producer in active
+        if producer.transaction_start_offset >= 0 and now_ms - producer.last_timestamp > max_timeout_ms
     ]
     if candidates:
-        known = _known_partitions(admin, {one.producer.producer_id for one in candidates})
-        candidates = [one for one in candidates if (one.topic, one.partition) not in known[one.producer.producer_id]]
+        known = _known_partitions(admin, {candidate.producer.producer_id for candidate in candidates})
+        candidates = [
+            candidate
+            for candidate in candidates
+            if (candidate.topic, candidate.partition) not in known[candidate.producer.producer_id]
+        ]
     return HangingTransactions(sorted(candidates), errors)
 
 
 def _known_partitions(admin: AdminClient, producer_ids: Collection[int]) -> Mapping[int, set[TopicPartition]]:
     """Return, by producer id, the partitions of the transactions that coordinators know."""
-    known: dict[int, set[TopicPartition]] = {producer_id: set() for producer_id in producer_ids}
+    partitions: dict[int, set[TopicPartition]] = {producer_id: set() for producer_id in producer_ids}
     listings = list_transactions(admin, producer_ids=producer_ids)
     if listings.errors:
         raise next(iter(listings.errors.values()))
-    ids = {one.transactional_id: one.producer_id for one in listings.transactions if one.producer_id in known}
-    for transactional_id, found in describe_transactions(admin, ids).items():
-        if isinstance(found, TransactionDescription):
-            known[ids[transactional_id]].update(found.partitions)
-        elif not isinstance(found, TransactionalIdNotFound):
-            raise found
-    return known
+    ids = {
+        listing.transactional_id: listing.producer_id
+        for listing in listings.transactions
+        if listing.producer_id in partitions
+    }
+    for transactional_id, description in describe_transactions(admin, ids).items():
+        if isinstance(description, TransactionDescription):
+            partitions[ids[transactional_id]].update(description.partitions)
+        elif not isinstance(description, TransactionalIdNotFound):
+            raise description
+    return partitions

@@ -69,7 +69,7 @@ class ClassicRebalance(MemberHeartbeats):
 
     def __init__(self, membership: ClassicMembership, parts: GroupParts, assignors: Sequence[Assignor]) -> None:
         self.membership: ClassicMembership = membership
-        self._known = membership.group_metadata()
+        self._group_metadata = membership.group_metadata()
         self._parts = parts
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._protocol = common_protocol(assignors)
@@ -141,7 +141,7 @@ class ClassicRebalance(MemberHeartbeats):
         (ConsumerCoordinator.groupMetadata). The heartbeat thread may lose the membership while the application still
         processes records. Transactional offsets without a member id would be accepted from any consumer, so the old
         identity is kept."""
-        return self._known
+        return self._group_metadata
 
     # --- in whose name offsets are committed
 
@@ -271,10 +271,10 @@ class ClassicRebalance(MemberHeartbeats):
         joined = self.membership.joined
         if joined is None:
             return True
-        said: dict[str, MemberSubscription] = {}
+        subscriptions: dict[str, MemberSubscription] = {}
         try:
             for member, instance, data in joined.members:
-                said[member] = _member_subscription(decode_subscription(data), instance)
+                subscriptions[member] = _member_subscription(decode_subscription(data), instance)
             assignor = self._assignors.get(joined.protocol_name)
             if assignor is None:
                 raise InconsistentGroupProtocol(
@@ -284,13 +284,13 @@ class ClassicRebalance(MemberHeartbeats):
             with self._parts.channel.lock:
                 self.membership.abandon_join("the assignment failed")
             raise
-        topics = frozenset(topic for each in said.values() for topic in each.topics)
+        topics = frozenset(topic for subscription in subscriptions.values() for topic in subscription.topics)
         if not self._has_metadata(topics):
             return False
         self._snapshot = self._partitions()
-        given = assignor.assign(partitions_of(self._parts.client.cluster, topics), said)
+        assigned = assignor.assign(partitions_of(self._parts.client.cluster, topics), subscriptions)
         assignments = {
-            member: encode_assignment(Assignment(tuple(given.get(member, ())))) for member, _, _ in joined.members
+            member: encode_assignment(Assignment(tuple(assigned.get(member, ())))) for member, _, _ in joined.members
         }
         self._send_sync(assignments, now_ms)
         return True
@@ -328,11 +328,11 @@ class ClassicRebalance(MemberHeartbeats):
         """Apply the assignment of a finished SyncGroup (Kafka's onJoinComplete)."""
         with self._parts.channel.lock:
             data, generation = self.membership.assignment, self.membership.generation
-            known = self.membership.group_metadata()
+            group_metadata = self.membership.group_metadata()
             self.membership.completed()
         if data is None or generation.generation_id == NO_GENERATION:
             return True
-        self._known = known
+        self._group_metadata = group_metadata
         assigned = [TopicPartition(*part) for part in decode_assignment(data).partitions]
         if not self._parts.subscription.accepts(assigned):
             _log.warning("An assignment holds topics that are not subscribed: %s", assigned)
@@ -362,6 +362,13 @@ class ClassicRebalance(MemberHeartbeats):
         listener.raise_error()
 
 
-def _member_subscription(said: Subscription, instance: str | None) -> MemberSubscription:
-    owned = [TopicPartition(*part) for part in said.owned_partitions]
-    return MemberSubscription(list(said.topics), owned, said.user_data, said.generation_id, instance, said.rack_id)
+def _member_subscription(subscription: Subscription, instance: str | None) -> MemberSubscription:
+    owned = [TopicPartition(*part) for part in subscription.owned_partitions]
+    return MemberSubscription(
+        list(subscription.topics),
+        owned,
+        subscription.user_data,
+        subscription.generation_id,
+        instance,
+        subscription.rack_id,
+    )

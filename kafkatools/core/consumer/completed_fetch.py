@@ -113,24 +113,24 @@ class CompletedFetch:
     def fetch_columns(self, max_records: int) -> list[RecordColumns]:
         """Return up to `max_records` further records, one item for each batch or joined run of batches; empty at the
         end. Raises CorruptBatch for damage: at once, or on the next call when sound records precede the damage."""
-        taken: list[RecordColumns] = []
+        fetched: list[RecordColumns] = []
         left = max_records
         while left > 0:
             try:
                 columns = self._next_columns()
             except KafkaError as error:
-                if taken:
+                if fetched:
                     break
                 raise error from error.__cause__
             if columns is None:
                 break
             stop = min(columns.count, self._column_start + left)
-            taken.append(
+            fetched.append(
                 columns if stop - self._column_start == columns.count else columns.slice(self._column_start, stop)
             )
             left -= stop - self._column_start
             self._move_to(columns, stop)
-        return taken
+        return fetched
 
     def _move_to(self, columns: RecordColumns, stop: int) -> None:
         """Advance `next_fetch_offset` past the first `stop` records of the current columns."""
@@ -328,10 +328,10 @@ def join_batches(buffer: memoryview, table: array[int], rows: int) -> RecordColu
     status, done = array("q", (0, 0, 0, 0)), 0
     for slot in range(0, rows * kernel.HEADER_WIDTH, kernel.HEADER_WIDTH):
         position, base_offset, size = table[slot : slot + 3]
-        end, wanted = position + size, done + table[slot + 13]
+        end, expected = position + size, done + table[slot + 13]
         status[STATUS_START], status[STATUS_ROW] = position + HEADER_SIZE, done
-        done = kernel.decode_records(buffer[:end], wanted, base_offset, table[slot + 8], longs, ints, status)
-        if done != wanted or status[0] != end:
+        done = kernel.decode_records(buffer[:end], expected, base_offset, table[slot + 8], longs, ints, status)
+        if done != expected or status[0] != end:
             return None
     return RecordColumns(buffer, longs, ints)
 

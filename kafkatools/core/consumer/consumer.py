@@ -106,8 +106,8 @@ class Consumer(RecordLoops):
         poison: PoisonPolicy | str = "fail",
         **settings: object,
     ) -> None:
-        given, objects = take_objects(config, _OBJECTS)
-        config = config_of(tables.CONSUMER, given, settings)
+        plain_settings, objects = take_objects(config, _OBJECTS)
+        config = config_of(tables.CONSUMER, plain_settings, settings)
         key_deserializer = key_deserializer or objects.get("key.deserializer")
         value_deserializer = value_deserializer or objects.get("value.deserializer")
         self._decoder = RecordDecoder.of(config, key_deserializer, value_deserializer, poison)

@@ -94,8 +94,8 @@ class ConsumerRebalance(MemberHeartbeats):
     def note_commit_error(self, sent: ConsumerGroupMetadata, error: KafkaError) -> KafkaError:
         """Translate a refused commit: RetriableCommitFailed when the member epoch grew since, else CommitFailed."""
         with self._parts.channel.lock:
-            now = self.membership.group_metadata()
-        is_newer = now.member_id == sent.member_id and now.generation_id > sent.generation_id
+            current = self.membership.group_metadata()
+        is_newer = current.member_id == sent.member_id and current.generation_id > sent.generation_id
         if isinstance(error, StaleMemberEpoch) and is_newer:
             return RetriableCommitFailed()
         return CommitFailed(NOT_A_MEMBER)
@@ -132,24 +132,26 @@ class ConsumerRebalance(MemberHeartbeats):
             target, life = dict(self.membership.target or {}), self.membership.life
             has_taken_one = self.membership.current is not None
         resolved = self._resolved(target)
-        wanted = {TopicPartition(name, index) for topic, name in resolved.items() for index in target[topic]}
+        assigned = {TopicPartition(name, index) for topic, name in resolved.items() for index in target[topic]}
         owned = self._parts.subscriptions.assigned_partitions()
-        if has_taken_one and wanted == set(owned) and self._unresolved:
+        if has_taken_one and assigned == set(owned) and self._unresolved:
             return  # the remaining topic ids wait for metadata
-        revoked = [part for part in owned if part not in wanted]
+        revoked = [part for part in owned if part not in assigned]
         for part in owned:
-            self._parts.subscriptions.state(part).pending_revocation = part not in wanted
+            self._parts.subscriptions.state(part).pending_revocation = part not in assigned
         if not self._commit.is_settled(now_ms):
             return
         self._commit.forget()
         if revoked:
             self._parts.listener.revoked(revoked)
-            self._parts.subscriptions.assign(part for part in owned if part in wanted)
+            self._parts.subscriptions.assign(part for part in owned if part in assigned)
         if self._is_over(life):
             return
-        self._parts.subscriptions.assign([*(part for part in owned if part in wanted), *sorted(wanted - set(owned))])
-        self._parts.client.set_topics({part.topic for part in wanted})
-        self._parts.listener.assigned(wanted - set(owned))
+        self._parts.subscriptions.assign(
+            [*(part for part in owned if part in assigned), *sorted(assigned - set(owned))]
+        )
+        self._parts.client.set_topics({part.topic for part in assigned})
+        self._parts.listener.assigned(assigned - set(owned))
         self._parts.commits.restart_auto_commit(now_ms)
         with self._parts.channel.lock:
             if not self._is_over(life):
@@ -163,16 +165,16 @@ class ConsumerRebalance(MemberHeartbeats):
     def _resolved(self, target: Iterable[uuid.UUID]) -> dict[uuid.UUID, str]:
         """Return the names of the topic ids found in metadata; request fresh metadata when some are missing."""
         cluster = self._parts.client.cluster
-        found: dict[uuid.UUID, str] = {}
+        names: dict[uuid.UUID, str] = {}
         missing: set[uuid.UUID] = set()
         for topic in target:
             name = cluster.topic_name(topic) or self._names.get(topic)
             if name is None:
                 missing.add(topic)
             else:
-                found[topic] = name
-        self._names = dict(found)
+                names[topic] = name
+        self._names = dict(names)
         self._unresolved = frozenset(missing)
         if missing:
             self._parts.client.leaders.request_update()
-        return found
+        return names

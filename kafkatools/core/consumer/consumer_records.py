@@ -56,14 +56,14 @@ class ConsumerRecords:
 
     def next_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offset after each partition's last record, to commit after processing them (KIP-1094)."""
-        found = {
+        offsets = {
             item.topic_partition: OffsetAndMetadata(item.columns.offsets[-1] + 1)
             for item in self._fetched
             if item.columns.count
         }
         for record in self._records or ():
-            found.setdefault(TopicPartition(record.topic, record.partition), OffsetAndMetadata(record.offset + 1))
-        return found
+            offsets.setdefault(TopicPartition(record.topic, record.partition), OffsetAndMetadata(record.offset + 1))
+        return offsets
 
     def columns(self) -> Sequence[FetchedColumns]:
         """Return the fetched records as columns, in reading order."""

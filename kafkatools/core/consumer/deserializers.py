@@ -92,8 +92,8 @@ def object_deserializer(name: str) -> Callable[[bytes], object]:
 
 
 def _built_in(name: str) -> tuple[Callable[[bytes], object], Callable[[Any], str] | None]:
-    found = _BUILT_IN.get(name.strip().removeprefix(_PACKAGE))
-    if found is None:
-        known = ", ".join(sorted(_BUILT_IN))
-        raise ConfigError(f"Unknown deserializer {name}. Known ones, all of {_PACKAGE[:-1]}: {known}")
-    return found
+    functions = _BUILT_IN.get(name.strip().removeprefix(_PACKAGE))
+    if functions is None:
+        names = ", ".join(sorted(_BUILT_IN))
+        raise ConfigError(f"Unknown deserializer {name}. Known ones, all of {_PACKAGE[:-1]}: {names}")
+    return functions

@@ -51,9 +51,9 @@ class Ends:
 
     def __init__(self, consumer: Positioned, partitions: Iterable[TopicPartition]) -> None:
         self._consumer = consumer
-        asked = list(partitions)
-        self._ends = consumer.end_offsets(asked)
-        unknown = [part for part in asked if part not in self._ends]
+        requested = list(partitions)
+        self._ends = consumer.end_offsets(requested)
+        unknown = [part for part in requested if part not in self._ends]
         if unknown:
             raise EndUnreachable(f"The end offset of {unknown[0]} is unknown: no broker reported it")
         topics = {part.topic for part in self._ends}
@@ -90,10 +90,10 @@ class Ends:
     def _ensure_same_topic(self, topic: str) -> None:
         """Raise EndUnreachable when the topic was deleted or recreated. A topic missing from metadata once is only
         suspect, since metadata may be changing; missing twice, it is deleted."""
-        known = topic in self._consumer.known_partitions()
-        if known and self._consumer.topic_id(topic) == self._ids.get(topic):
+        exists = topic in self._consumer.known_partitions()
+        if exists and self._consumer.topic_id(topic) == self._ids.get(topic):
             self._suspects.discard(topic)
-        elif known:
+        elif exists:
             raise EndUnreachable(f"Topic {topic} was deleted and recreated while it was read")
         elif topic in self._suspects:
             raise EndUnreachable(f"Topic {topic} was deleted before it was read to the end")

@@ -63,23 +63,23 @@ class FetchSessionHandler:
         self.next_metadata = FetchMetadata()
         self.session_partitions: dict[TopicPartition, FetchPartition] = {}
 
-    def build(self, wanted: Mapping[TopicPartition, FetchPartition]) -> FetchRequestData:
+    def build(self, partitions: Mapping[TopicPartition, FetchPartition]) -> FetchRequestData:
         """Return the next request for these partitions, in their order, and update `session_partitions` to match."""
         if self.next_metadata.is_full:
-            self.session_partitions = dict(wanted)
-            return FetchRequestData(list(wanted.values()), [], self.next_metadata)
+            self.session_partitions = dict(partitions)
+            return FetchRequestData(list(partitions.values()), [], self.next_metadata)
         to_send: list[FetchPartition] = []
         to_forget: list[ForgottenPartition] = []
-        for key, known in list(self.session_partitions.items()):
-            new = wanted.get(key)
+        for key, old in list(self.session_partitions.items()):
+            new = partitions.get(key)
             if new is None:
-                to_forget.append(_forgotten(known))
+                to_forget.append(_forgotten(old))
                 del self.session_partitions[key]
-            elif _is_replaced(known, new):
+            elif _is_replaced(old, new):
                 # The topic was recreated: the broker's session entry has the old topic id.
-                to_forget.append(_forgotten(known))
+                to_forget.append(_forgotten(old))
                 del self.session_partitions[key]
-        for key, new in wanted.items():
+        for key, new in partitions.items():
             if self.session_partitions.get(key) != new:
                 self.session_partitions[key] = new
                 to_send.append(new)
@@ -143,5 +143,5 @@ def _forgotten(part: FetchPartition) -> ForgottenPartition:
     return ForgottenPartition(part.topic, part.topic_id, part.partition)
 
 
-def _is_replaced(known: FetchPartition, new: FetchPartition) -> bool:
-    return known.topic_id != new.topic_id and ZERO_UUID not in (known.topic_id, new.topic_id)
+def _is_replaced(old: FetchPartition, new: FetchPartition) -> bool:
+    return old.topic_id != new.topic_id and ZERO_UUID not in (old.topic_id, new.topic_id)

@@ -137,16 +137,16 @@ class Fetcher:
             waiting.setdefault(fetch.partition, []).append(fetch)
         if sum(fetch.size_bytes for fetch in self._completed) > self.settings.max_bytes // 2:
             return []
-        wanted: dict[int, dict[TopicPartition, FetchPartition]] = {}
+        by_node: dict[int, dict[TopicPartition, FetchPartition]] = {}
         for part in self.subscriptions.fetchable_partitions(lambda part: self._may_fetch(part, waiting, now_ms)):
             node = self._node_for(part, now_ms)
             if node is None or node in self._in_flight:
                 continue
             item = self._fetch_partition(part, waiting.get(part))
             if item is not None:
-                wanted.setdefault(node, {})[part] = item
-        ready = [node for node in wanted if can_send(node)]
-        return [self._request(node, wanted[node]) for node in ready]
+                by_node.setdefault(node, {})[part] = item
+        ready = [node for node in by_node if can_send(node)]
+        return [self._request(node, by_node[node]) for node in ready]
 
     def _may_fetch(
         self, part: TopicPartition, waiting: dict[TopicPartition, list[CompletedFetch]], now_ms: int
@@ -182,10 +182,10 @@ class Fetcher:
         self.leaders.request_update()
         return leader.leader
 
-    def _request(self, node: int, wanted: dict[TopicPartition, FetchPartition]) -> NodeFetch:
+    def _request(self, node: int, partitions: dict[TopicPartition, FetchPartition]) -> NodeFetch:
         session = self._sessions.setdefault(node, FetchSessionHandler(node))
         self._in_flight.add(node)
-        return NodeFetch(node, self._fetch_request(session.build(wanted)))
+        return NodeFetch(node, self._fetch_request(session.build(partitions)))
 
     def _fetch_request(self, data: FetchRequestData) -> FetchRequest:
         settings = self.settings
@@ -219,14 +219,14 @@ class Fetcher:
         self._note_empty(session, response)
         for data in response.partitions:
             part = TopicPartition(data.topic, data.partition)
-            asked = session.session_partitions.get(part)
-            if asked is None:
+            requested = session.session_partitions.get(part)
+            if requested is None:
                 continue
             if data.error_code and data.current_leader.leader_id >= 0 and data.current_leader.leader_epoch >= 0:
                 self.leaders.update_leadership(part, data.current_leader, response.node_endpoints)
             if data.error_code or data.records or data.preferred_read_replica >= 0:
                 self._empty_from.pop(part, None)
-                self._completed.append(CompletedFetch(part, data, asked.fetch_offset, self.settings.options))
+                self._completed.append(CompletedFetch(part, data, requested.fetch_offset, self.settings.options))
             else:
                 self._note_offsets(part, data)
 
@@ -236,9 +236,9 @@ class Fetcher:
         if any(data.records for data in response.partitions):
             return
         failed = {TopicPartition(data.topic, data.partition) for data in response.partitions if data.error_code}
-        for part, asked in session.session_partitions.items():
+        for part, requested in session.session_partitions.items():
             if part not in failed:
-                self._empty_from[part] = asked.fetch_offset
+                self._empty_from[part] = requested.fetch_offset
 
     def has_nothing_before(self, part: TopicPartition, end: int) -> bool:
         """Return whether the broker has reported no records between the position and offset `end`."""
@@ -280,15 +280,15 @@ class Fetcher:
                     continue
                 try:
                     usable = fetch.is_initialized or self._initialize(fetch)
-                    taken = self._take(fetch, left) if usable else []
+                    fetched = self._take(fetch, left) if usable else []
                 except KafkaError:
                     if collected:
                         break
                     if not fetch.is_initialized:
                         self._completed.popleft()
                     raise
-                left -= sum(item.columns.count for item in taken)
-                collected += taken
+                left -= sum(item.columns.count for item in fetched)
+                collected += fetched
                 if fetch.is_consumed and self._completed and self._completed[0] is fetch:
                     self._completed.popleft()
         finally:
@@ -352,13 +352,13 @@ class Fetcher:
             fetch.drain()
             return []
         try:
-            taken = fetch.fetch_columns(max_records)
+            fetched = fetch.fetch_columns(max_records)
         finally:
             if fetch.next_fetch_offset > state.position.offset:
                 state.position = FetchPosition(fetch.next_fetch_offset, fetch.last_epoch, state.position.leader)
         if fetch.is_consumed and fetch.size_bytes:
             self.subscriptions.move_partition_to_end(part)
-        return [FetchedColumns(part.topic, part.partition, columns) for columns in taken]
+        return [FetchedColumns(part.topic, part.partition, columns) for columns in fetched]
 
     def _initialize(self, fetch: CompletedFetch) -> bool:
         """Process a response's error and reported offsets once; return False when it has no records to collect."""

@@ -131,19 +131,19 @@ class GroupConsumer:
 
     # --- subscriptions
 
-    def subscribe(self, wanted: Topics, listener: RebalanceListener | None) -> None:
+    def subscribe(self, topics: Topics, listener: RebalanceListener | None) -> None:
         """Replace the subscription; the group is joined during the next polls. An empty collection unsubscribes. Raises
         IllegalState when the new subscription is of another kind, UnsupportedVersion for a SubscriptionPattern with the
         classic protocol."""
-        if not isinstance(wanted, (str, SubscriptionPattern)) and not callable(wanted) and not hasattr(wanted, "match"):
-            wanted = frozenset(wanted)
-            if not wanted:
+        if not isinstance(topics, (str, SubscriptionPattern)) and not callable(topics) and not hasattr(topics, "match"):
+            topics = frozenset(topics)
+            if not topics:
                 self.unsubscribe()
                 return
-        is_by_server = isinstance(wanted, SubscriptionPattern)
+        is_by_server = isinstance(topics, SubscriptionPattern)
         if is_by_server and self._config.group_protocol.lower() != "consumer":
             raise UnsupportedVersion("Subscribe to RE2/J regular expression is not supported with the classic protocol")
-        self.subscription.subscribe(wanted, listener)
+        self.subscription.subscribe(topics, listener)
         if self._rebalance is None:
             self._rebalance = self._new_rebalance()
         self.commits.identity = self._rebalance
@@ -272,14 +272,14 @@ class GroupConsumer:
         self.commits.request_committed(waiting, self._found_positions)
 
     def _found_positions(self, fetched: Fetched) -> None:
-        asked, self._fetching = self._fetching, frozenset()
+        requested, self._fetching = self._fetching, frozenset()
         if fetched.error is not None:
             if is_retriable_fetch(fetched.error):
                 self._retry_ms = self._clock.now_ms() + self._settings.retry_backoff_ms
             else:
                 self._failure = fetched.error
             return
-        waiting = asked.intersection(self._subscriptions.initializing_partitions())
+        waiting = requested.intersection(self._subscriptions.initializing_partitions())
         for part in waiting:
             self._start_at(part, fetched.offsets.get(part))
         try:
@@ -308,17 +308,17 @@ class GroupConsumer:
         self.commits.commit_async(self._offsets(offsets), callback)
 
     def _offsets(
-        self, given: Mapping[tuple[str, int], OffsetAndMetadata | int] | None
+        self, offsets: Mapping[tuple[str, int], OffsetAndMetadata | int] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        if given is None:
+        if offsets is None:
             return self.commits.all_consumed()
-        found = {}
-        for part, value in given.items():
+        committable = {}
+        for part, value in offsets.items():
             offset = committed(value)
             if offset.offset < 0:
                 raise ValueError("Invalid negative offset")
-            found[TopicPartition(*part)] = offset
-        return found
+            committable[TopicPartition(*part)] = offset
+        return committable
 
     def committed(
         self, parts: Iterable[tuple[str, int]], timeout_ms: int

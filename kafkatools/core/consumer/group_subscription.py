@@ -84,20 +84,20 @@ class GroupSubscription:
             raise IllegalState(_EXCLUSIVE)
         self.type = kind
 
-    def subscribe(self, wanted: Topics, listener: RebalanceListener | None) -> None:
+    def subscribe(self, subscription: Topics, listener: RebalanceListener | None) -> None:
         """Set topics or a pattern, and the listener. Raises IllegalState for a change of kind, ValueError for an empty
         topic name."""
-        if isinstance(wanted, SubscriptionPattern):
+        if isinstance(subscription, SubscriptionPattern):
             self.become(SubscriptionType.AUTO_PATTERN_RE2J)
-            self.server_pattern = wanted.pattern
-        elif isinstance(wanted, re.Pattern):
+            self.server_pattern = subscription.pattern
+        elif isinstance(subscription, re.Pattern):
             self.become(SubscriptionType.AUTO_PATTERN)
-            self._takes = lambda topic: wanted.fullmatch(topic) is not None
-        elif callable(wanted):
+            self._takes = lambda topic: subscription.fullmatch(topic) is not None
+        elif callable(subscription):
             self.become(SubscriptionType.AUTO_PATTERN)
-            self._takes = wanted
+            self._takes = subscription
         else:
-            topics = _checked([wanted] if isinstance(wanted, str) else wanted)
+            topics = _checked([subscription] if isinstance(subscription, str) else subscription)
             self.become(SubscriptionType.AUTO_TOPICS)
             self.topics = topics
         self.listener = listener or RebalanceListener()
@@ -122,10 +122,10 @@ class GroupSubscription:
 
 
 def _checked(topics: Iterable[str]) -> frozenset[str]:
-    found = frozenset(topics)
-    if any(not topic or not topic.strip() for topic in found):
+    names = frozenset(topics)
+    if any(not topic or not topic.strip() for topic in names):
         raise ValueError("Topic collection to subscribe to cannot contain null or empty topic")
-    return found
+    return names
 
 
 class ListenerCalls:

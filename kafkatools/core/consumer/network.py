@@ -160,9 +160,9 @@ class ConsumerNetworkClient:
 
     def refresh_metadata(self, deadline_ms: int) -> None:
         """Wait for a new metadata response. Raises RequestTimedOut, or the connection error of unreachable brokers."""
-        wanted = self._metadata.request_update()
+        version = self._metadata.request_update()
         started = self._clock.now_ms()
-        while self._metadata.update_version <= wanted:
+        while self._metadata.update_version <= version:
             now = self._clock.now_ms()
             self._raise_unreachable(now - started >= _UNREACHABLE_AFTER_MS or now >= deadline_ms)
             if now >= deadline_ms:

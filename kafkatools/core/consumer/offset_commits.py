@@ -303,18 +303,18 @@ class OffsetCommits:
 
     def all_consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the valid positions of all assigned partitions, as offsets to commit."""
-        found = {}
+        offsets = {}
         for part in self.subscriptions.assigned_partitions():
             state = self.subscriptions.state(part)
             if state.has_valid_position() and state.position is not None:
-                found[part] = OffsetAndMetadata(state.position.offset, max(-1, state.position.offset_epoch))
-        return found
+                offsets[part] = OffsetAndMetadata(state.position.offset, max(-1, state.position.offset_epoch))
+        return offsets
 
     # --- reading
 
     def request_committed(self, parts: Iterable[TopicPartition], on_fetched: Callable[[Fetched], None]) -> None:
         """Send OffsetFetch to the known coordinator once; `on_fetched` gets the result."""
-        wanted = list(parts)
+        partitions = list(parts)
 
         def answered(entity: Entity, now_ms: int) -> None:
             fetched = offset_requests.read_fetch(entity, self.settings.group_id)
@@ -329,7 +329,7 @@ class OffsetCommits:
 
         with self.channel.lock:
             member = self.identity.fetch_metadata()
-        fields = offset_requests.fetch_fields(member, self.settings.group_id, wanted)
+        fields = offset_requests.fetch_fields(member, self.settings.group_id, partitions)
         self.channel.send(
             GroupRequest(ApiKey.OFFSET_FETCH, fields, answered, failed, min_version=1, max_version=MAX_VERSION)
         )
@@ -338,21 +338,21 @@ class OffsetCommits:
         self, parts: Iterable[TopicPartition], timeout_ms: int
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the committed offsets, None for a partition without one. Raises Timeout."""
-        wanted = list(parts)
-        if not wanted:
+        partitions = list(parts)
+        if not partitions:
             return {}
         deadline, attempts = self.clock.now_ms() + timeout_ms, 0
         while True:
-            fetched = self._fetch_once(wanted, deadline)
+            fetched = self._fetch_once(partitions, deadline)
             if fetched is not None and fetched.error is None:
-                return {part: fetched.offsets.get(part) for part in wanted}
+                return {part: fetched.offsets.get(part) for part in partitions}
             if fetched is not None and fetched.error is not None:
                 if not offset_requests.is_retriable_fetch(fetched.error):
                     raise fetched.error
                 self._back_off(attempts, deadline)
                 attempts += 1
             if self.clock.now_ms() >= deadline:
-                names = ", ".join(map(str, wanted))
+                names = ", ".join(map(str, partitions))
                 raise Timeout(
                     f"Timeout of {timeout_ms}ms expired before the last committed offset for partitions [{names}] "
                     "could be determined. Try tuning default.api.timeout.ms larger to relax the threshold."
@@ -361,13 +361,13 @@ class OffsetCommits:
     def _fetch_once(self, parts: list[TopicPartition], deadline: int) -> Fetched | None:
         if not self.await_coordinator(deadline):
             return None
-        found: list[Fetched] = []
-        self.request_committed(parts, found.append)
-        while not found:
+        results: list[Fetched] = []
+        self.request_committed(parts, results.append)
+        while not results:
             if self.clock.now_ms() >= deadline:
                 return None
             self._turn(deadline)
-        return found[0]
+        return results[0]
 
 
 def _call(callback: CommitCallback | None, offsets: Offsets, error: KafkaError | None) -> None:

@@ -95,8 +95,8 @@ class OffsetFetcher:
                 part, code = TopicPartition(topic.name, data.partition_index), int(data.error_code)
                 if code == 0:
                     epoch = int(getattr(data, "leader_epoch", -1))
-                    known = data.offset >= 0
-                    result.found[part] = OffsetAndTimestamp(data.offset, data.timestamp, epoch) if known else None
+                    exists = data.offset >= 0
+                    result.found[part] = OffsetAndTimestamp(data.offset, data.timestamp, epoch) if exists else None
                 elif code == _TOPIC_AUTHORIZATION_FAILED:
                     forbidden.append(topic.name)
                 elif code == _UNSUPPORTED_FOR_MESSAGE_FORMAT:
@@ -118,10 +118,10 @@ class OffsetFetcher:
             return []
         timestamps = {part: strategy.timestamp(wall_ms) for part, strategy in strategies.items()}
         requests, without = self.list_requests(timestamps)
-        asked = [part for request in requests for part in request.partitions]
-        self.subscriptions.set_next_retry(asked, now_ms + self.request_timeout_ms)
+        requested = [part for request in requests for part in request.partitions]
+        self.subscriptions.set_next_retry(requested, now_ms + self.request_timeout_ms)
         self.subscriptions.set_next_retry(without, now_ms + self.retry_backoff_ms)
-        self._resets.update({part: strategies[part] for part in asked})
+        self._resets.update({part: strategies[part] for part in requested})
         return requests
 
     def handle_reset_response(self, request: NodeRequest, entity: Entity, now_ms: int) -> None:
@@ -202,8 +202,8 @@ class OffsetFetcher:
         if code == _TOPIC_AUTHORIZATION_FAILED:
             raise error_for_code(code)(f"Not authorized to access topics: [{part.topic}]")
         if code == 0 and part in self._validations:
-            asked = self._validations.pop(part)
-            self.subscriptions.maybe_complete_validation(part, asked, data.leader_epoch, data.end_offset)
+            position = self._validations.pop(part)
+            self.subscriptions.maybe_complete_validation(part, position, data.leader_epoch, data.end_offset)
 
     def skip_validation(self, request: NodeRequest) -> None:
         """Accept positions without validation, because the broker does not support OffsetForLeaderEpoch."""

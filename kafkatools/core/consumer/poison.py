@@ -88,8 +88,8 @@ class RecordDecoder:
         try:
             chosen = PoisonPolicy(policy)
         except ValueError:
-            known = ", ".join(each.value for each in PoisonPolicy)
-            raise ConfigError(f"Unknown policy for poison records: {policy}. Known ones: {known}") from None
+            names = ", ".join(choice.value for choice in PoisonPolicy)
+            raise ConfigError(f"Unknown policy for poison records: {policy}. Known ones: {names}") from None
         return cls(
             _named(config.key_deserializer if key is None else key),
             _named(config.value_deserializer if value is None else value),
@@ -146,8 +146,8 @@ def up_to_failures(
     return kept
 
 
-def _named(given: str | AnyDeserializer | None) -> AnyDeserializer | None:
-    return object_deserializer(given) if isinstance(given, str) and given else given or None
+def _named(deserializer: str | AnyDeserializer | None) -> AnyDeserializer | None:
+    return object_deserializer(deserializer) if isinstance(deserializer, str) and deserializer else deserializer or None
 
 
 def _uniform(deserializer: AnyDeserializer | None) -> _Uniform | None:

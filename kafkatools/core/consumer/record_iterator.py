@@ -68,17 +68,17 @@ class PendingRecords:
 
     def offsets(self) -> dict[TopicPartition, int]:
         """Return the first pending or held-back offset of each partition that has one."""
-        found: dict[TopicPartition, int] = {}
+        first_offsets: dict[TopicPartition, int] = {}
         for index in range(self._next, len(self._records)):
             record = self._records[index]
-            found.setdefault(TopicPartition(record.topic, record.partition), record.offset)
-        return {**self._held_back, **found}
+            first_offsets.setdefault(TopicPartition(record.topic, record.partition), record.offset)
+        return {**self._held_back, **first_offsets}
 
     def clear(self) -> dict[TopicPartition, int]:
         """Drop all pending records; return the offset of each partition from which to read again."""
-        found = self.offsets()
+        offsets = self.offsets()
         self._records, self._next, self._held_back = [], 0, {}
-        return found
+        return offsets
 
 
 class RecordIterator(Iterator[ConsumerRecord]):
@@ -150,15 +150,15 @@ class EndIterator(RecordIterator):
         return False
 
     def _take_in(self, records: ConsumerRecords) -> None:
-        wanted = []
+        before_end = []
         for record in records:
             if self._ends is not None and record.offset < self._ends.end_of(
                 TopicPartition(record.topic, record.partition)
             ):
-                wanted.append(record)
+                before_end.append(record)
             else:
                 self._pending.hold_back(record)
-        self._pending.refill(wanted)
+        self._pending.refill(before_end)
 
 
 class RecordLoops:

@@ -200,9 +200,9 @@ class SubscriptionState:
         state = self._assignment.get(partition)
         return state is not None and state.is_fetchable
 
-    def fetchable_partitions(self, wanted: Callable[[TopicPartition], bool]) -> list[TopicPartition]:
+    def fetchable_partitions(self, predicate: Callable[[TopicPartition], bool]) -> list[TopicPartition]:
         """Return the fetchable partitions that satisfy the predicate, in fetch order."""
-        return [part for part, state in self._assignment.items() if state.is_fetchable and wanted(part)]
+        return [part for part, state in self._assignment.items() if state.is_fetchable and predicate(part)]
 
     # --- reset
 
@@ -300,24 +300,24 @@ class SubscriptionState:
             state.state = FetchState.FETCHING
 
     def maybe_complete_validation(
-        self, partition: TopicPartition, asked: FetchPosition, epoch: int, end_offset: int
+        self, partition: TopicPartition, requested: FetchPosition, epoch: int, end_offset: int
     ) -> None:
         """Validate a position against the leader's end offset for its epoch (-1 = undefined). When the log was
         truncated below the position, the position moves back to that end offset. An undefined end resets the position.
         Raises LogTruncation in both cases when auto.offset.reset=none. A response for a position that has changed since
         the request is ignored."""
         state = self._assignment.get(partition)
-        if state is None or state.state is not FetchState.AWAIT_VALIDATION or state.position != asked:
+        if state is None or state.state is not FetchState.AWAIT_VALIDATION or state.position != requested:
             return
         undefined = end_offset < 0 or epoch < 0
-        if not undefined and end_offset >= asked.offset:
+        if not undefined and end_offset >= requested.offset:
             state.state = FetchState.FETCHING
         elif not self.has_default_reset_policy():
-            raise LogTruncation(*partition, asked.offset, None if undefined else end_offset)
+            raise LogTruncation(*partition, requested.offset, None if undefined else end_offset)
         elif undefined:
             self.request_offset_reset(partition)
         else:
-            state.seek_validated(FetchPosition(end_offset, epoch, asked.leader))
+            state.seek_validated(FetchPosition(end_offset, epoch, requested.leader))
 
     def set_next_retry(self, partitions: Iterable[TopicPartition], retry_ms: int) -> None:
         """Delay further reset and validation requests for these partitions until `retry_ms`."""

@@ -239,7 +239,8 @@ class ClassicMembership:
         self.generation = Generation(int(entity.generation_id), entity.member_id, name)
         is_leader = entity.leader == entity.member_id
         members = tuple(
-            (each.member_id, getattr(each, "group_instance_id", None), bytes(each.metadata)) for each in entity.members
+            (member.member_id, getattr(member, "group_instance_id", None), bytes(member.metadata))
+            for member in entity.members
         )
         skips = bool(getattr(entity, "skip_assignment", False))
         self.joined = JoinedGroup(name, members if is_leader else (), skips)

@@ -177,23 +177,23 @@ class ConsumerMembership:
     def _changed_fields(self) -> dict[str, object]:
         """Return the mandatory heartbeat fields and those changed since they were last sent."""
         settings = self.settings
-        wanted: dict[str, object] = {
+        values: dict[str, object] = {
             "rebalance_timeout": settings.max_poll_interval_ms,
             "rack_id": settings.rack_id,
             "server_assignor": settings.remote_assignor,
             "topic_partitions": _topic_partitions(self.current or {}),
         }
         if self._pattern is None:
-            wanted["subscribed_topic_names"] = sorted(self._topics)
+            values["subscribed_topic_names"] = sorted(self._topics)
         if self._pattern is not None or "subscribed_topic_regex" in self._sent:
-            wanted["subscribed_topic_regex"] = self._pattern or ""
+            values["subscribed_topic_regex"] = self._pattern or ""
         is_joining = self.state is MemberState.JOINING
         fields = {
             name: value
-            for name, value in wanted.items()
+            for name, value in values.items()
             if is_joining or name not in self._sent or self._sent[name] != value
         }
-        self._sent |= wanted
+        self._sent |= values
         return {
             "group_id": settings.group_id,
             "member_id": self.member_id,

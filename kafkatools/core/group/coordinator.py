@@ -95,17 +95,19 @@ class CoordinatorLookup:
         """Store the coordinator from a FindCoordinator response; return a fatal error or None."""
         self._is_asking = False
         answers = getattr(entity, "coordinators", None)
-        found = entity if answers is None else next((each for each in answers if each.key == self.key), None)
-        if found is None:
+        coordinator = (
+            entity if answers is None else next((answer for answer in answers if answer.key == self.key), None)
+        )
+        if coordinator is None:
             self._fail(now_ms)
             return None
-        code = int(found.error_code)
+        code = int(coordinator.error_code)
         if code == NONE:
-            self.endpoint = Node(int(found.node_id), found.host, int(found.port))
+            self.endpoint = Node(int(coordinator.node_id), coordinator.host, int(coordinator.port))
             self._attempts, self._retry_ms = 0, 0
             return None
         self._fail(now_ms)
-        error = self._error = error_for_code(code)(getattr(found, "error_message", None) or None)
+        error = self._error = error_for_code(code)(getattr(coordinator, "error_message", None) or None)
         return None if isinstance(error, RetriableError) else error
 
     def handle_failure(self, error: KafkaError, now_ms: int) -> KafkaError | None:

@@ -56,13 +56,13 @@ def encode_subscription(subscription: Subscription) -> bytes:
 
 def decode_subscription(data: bytes | memoryview) -> Subscription:
     """Decode a subscription of any version. Raises DecodeError."""
-    found = _decode(_SUBSCRIPTION, data, SUBSCRIPTION_VERSION, "subscription")
+    entity = _decode(_SUBSCRIPTION, data, SUBSCRIPTION_VERSION, "subscription")
     return Subscription(
-        found.topics,
-        found.user_data,
-        _flat(getattr(found, "owned_partitions", ())),
-        getattr(found, "generation_id", -1),
-        getattr(found, "rack_id", None),
+        entity.topics,
+        entity.user_data,
+        _flat(getattr(entity, "owned_partitions", ())),
+        getattr(entity, "generation_id", -1),
+        getattr(entity, "rack_id", None),
     )
 
 
@@ -76,8 +76,8 @@ def decode_assignment(data: bytes | memoryview) -> Assignment:
     """Decode an assignment of any version; empty bytes are an empty assignment. Raises DecodeError."""
     if not len(data):
         return Assignment(())
-    found = _decode(_ASSIGNMENT, data, ASSIGNMENT_VERSION, "assignment")
-    return Assignment(_flat(found.assigned_partitions), found.user_data)
+    entity = _decode(_ASSIGNMENT, data, ASSIGNMENT_VERSION, "assignment")
+    return Assignment(_flat(entity.assigned_partitions), entity.user_data)
 
 
 def _encode(name: str, version: int, values: Mapping[str, object]) -> bytes:
@@ -97,8 +97,8 @@ def _decode(name: str, data: bytes | memoryview, newest: int, what: str) -> Enti
     if version < 0:
         raise DecodeError(f"A member's {what} has the version {version}, which does not exist")
     try:
-        found: Entity = decode(entity_type(name, min(version, newest)), data, _VERSION.size)[0]
-        return found
+        entity: Entity = decode(entity_type(name, min(version, newest)), data, _VERSION.size)[0]
+        return entity
     except DecodeError as error:
         raise DecodeError(f"A member's {what} cannot be read: {error}") from error
 

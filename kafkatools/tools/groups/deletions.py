@@ -12,10 +12,10 @@ from kafkatools.core.errors import GroupIdNotFound, GroupSubscribedToTopic, Kafk
 
 def refusals(admin: AdminClient, names: Collection[str]) -> dict[str, KafkaError | None]:
     """Return each group's expected deletion error or None. Raises KafkaError when a broker does not respond."""
-    found = list_groups(admin)
-    states = {listing.group_id: listing.state for listing in found.groups}
-    if found.errors and any(name not in states for name in names):
-        raise next(iter(found.errors.values()))
+    listed = list_groups(admin)
+    states = {listing.group_id: listing.state for listing in listed.groups}
+    if listed.errors and any(name not in states for name in names):
+        raise next(iter(listed.errors.values()))
     free = (EMPTY, DEAD, UNKNOWN)
     return {
         name: GroupIdNotFound() if name not in states else None if states[name] in free else NonEmptyGroup()
@@ -33,9 +33,9 @@ def subscribed_topics(admin: AdminClient, group_id: str) -> dict[str, KafkaError
 
 def committed_offsets(admin: AdminClient, names: Collection[str]) -> dict[str, GroupOffsets]:
     """Return the committed offsets of groups. Raises KafkaError when any of them cannot be fetched."""
-    found = fetch_offsets(admin, names)
-    for one in found.values():
-        error = one.error or next(iter(one.errors.values()), None)
+    committed = fetch_offsets(admin, names)
+    for offsets in committed.values():
+        error = offsets.error or next(iter(offsets.errors.values()), None)
         if error is not None:
             raise error
-    return found
+    return committed

@@ -46,10 +46,10 @@ def _timed(
 ) -> PartitionRow:
     if row.lag is None:
         return row
-    found = times.get(_place(row)) if row.lag > 0 else None
-    if row.lag <= 0 or getattr(found, "offset", 0) < 0:
+    record = times.get(_place(row)) if row.lag > 0 else None
+    if row.lag <= 0 or getattr(record, "offset", 0) < 0:
         return row._replace(lag_ms=0, behind_newest_ms=0)
-    timestamp = getattr(found, "timestamp", -1)
+    timestamp = getattr(record, "timestamp", -1)
     if timestamp < 0:
         return row
     latest = newest[row.topic, row.partition].timestamp

@@ -54,7 +54,8 @@ def change_offsets(admin: AdminClient, plans: Sequence[GroupPlan]) -> list[Group
     altered = alter_offsets(admin, new) if changing else {}
     deleted = _delete_offsets(admin, changing)
     return [
-        _change(plan, [each[plan.group_id] for each in (altered, deleted) if plan.group_id in each]) for plan in plans
+        _change(plan, [outcomes[plan.group_id] for outcomes in (altered, deleted) if plan.group_id in outcomes])
+        for plan in plans
     ]
 
 

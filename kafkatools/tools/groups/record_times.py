@@ -92,21 +92,21 @@ class _Search:
 
 def record_times(admin: AdminClient, places: Iterable[Place]) -> dict[Place, RecordTime | KafkaError]:
     """Return the first record at or after each offset, or the error of its partition."""
-    wanted: dict[TopicPartition, list[int]] = {}
+    offsets_of: dict[TopicPartition, list[int]] = {}
     for topic, partition, offset in places:
-        wanted.setdefault((topic, partition), []).append(offset)
-    searches = {key: _Search(offsets) for key, offsets in wanted.items()}
+        offsets_of.setdefault((topic, partition), []).append(offset)
+    searches = {key: _Search(offsets) for key, offsets in offsets_of.items()}
     results: dict[Place, RecordTime | KafkaError] = {}
     pending, chunk = list(searches), _PARTITIONS_A_REQUEST
     while pending:
         left: list[TopicPartition] = []
         for start in range(0, len(pending), chunk):
-            left += _round(admin, pending[start : start + chunk], searches, wanted, results)
+            left += _round(admin, pending[start : start + chunk], searches, offsets_of, results)
         # Partitions left after a round of small limits are fetched alone: then each gets a whole batch.
         has_moved = len(left) < len(pending)
         pending, chunk = left, chunk if has_moved and chunk == 1 else 1
     for key, search in searches.items():
-        results.update({(*key, offset): found for offset, found in search.found.items()})
+        results.update({(*key, offset): time for offset, time in search.found.items()})
     return results
 
 
@@ -114,7 +114,7 @@ def _round(
     admin: AdminClient,
     keys: Sequence[TopicPartition],
     searches: Mapping[TopicPartition, _Search],
-    wanted: Mapping[TopicPartition, list[int]],
+    offsets_of: Mapping[TopicPartition, list[int]],
     results: dict[Place, RecordTime | KafkaError],
 ) -> list[TopicPartition]:
     """Send one Fetch to each leader; return the partitions that need another one."""
@@ -130,7 +130,7 @@ def _round(
         else:
             error = fetched if isinstance(fetched, KafkaError) else _taken(search, fetched)
         if error is not None:
-            results.update({(*key, offset): error for offset in wanted[key] if offset not in search.found})
+            results.update({(*key, offset): error for offset in offsets_of[key] if offset not in search.found})
         elif search.wanted:
             left.append(key)
     return left

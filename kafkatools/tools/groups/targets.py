@@ -100,11 +100,11 @@ class Targets:
     def _log_offsets(self, partitions: Collection[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
         if not partitions:
             return {}
-        found = list_offsets(self._admin, dict.fromkeys(partitions, timestamp))
-        for result in found.values():
+        listed = list_offsets(self._admin, dict.fromkeys(partitions, timestamp))
+        for result in listed.values():
             if result.error is not None:
                 raise result.error
-        return {key: result.offset for key, result in found.items()}
+        return {key: result.offset for key, result in listed.items()}
 
     def _check_exist(self, partitions: Iterable[TopicPartition]) -> None:
         """Raise an error for nonexistent or leaderless partitions, naming a plan's lines

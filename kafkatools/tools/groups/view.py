@@ -103,8 +103,8 @@ def _row(
     member: MemberDescription | None,
 ) -> PartitionRow:
     topic, partition = key
-    found = ends[key].offset
-    end = found if found >= 0 else None
+    listed = ends[key].offset
+    end = listed if listed >= 0 else None
     commit = committed.get(key)
     if commit is None:
         return PartitionRow(topic, partition, None, None, end, None, member)

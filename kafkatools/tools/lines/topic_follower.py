@@ -42,10 +42,10 @@ class TopicFollower:
     def _take_new(self, is_start: bool) -> bool:
         self._seen_metadata = self._consumer.metadata_version
         known = self._consumer.known_partitions()
-        wanted = known if self._takes is None else {name: ids for name, ids in known.items() if self._takes(name)}
+        matching = known if self._takes is None else {name: ids for name, ids in known.items() if self._takes(name)}
         if self._topic is not None:
-            wanted = {self._topic: known.get(self._topic, [])}
-        new = sorted({TopicPartition(name, index) for name, ids in wanted.items() for index in ids} - self.partitions)
+            matching = {self._topic: known.get(self._topic, [])}
+        new = sorted({TopicPartition(name, index) for name, ids in matching.items() for index in ids} - self.partitions)
         if new:
             self.partitions.update(new)
             self._consumer.assign([*self._consumer.assignment(), *new])

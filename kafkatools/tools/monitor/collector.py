@@ -112,9 +112,9 @@ class ClusterCollector:
         client = self._admin.client
         return client.known_node(node) is not None and client.ready(node, now_ms) and not client.in_flight_count(node)
 
-    def _note_silent(self, asked: Iterable[int], told: Mapping[str, Answer], nodes: Nodes) -> None:
+    def _note_silent(self, asked: Iterable[int], answers: Mapping[str, Answer], nodes: Nodes) -> None:
         for node in asked:
-            errors = [told[f"{what} {node}"].error for what in ("groups", "log directories")]
+            errors = [answers[f"{what} {node}"].error for what in ("groups", "log directories")]
             if all(isinstance(error, UNANSWERED) for error in errors):
                 self._silent[node] = str(errors[0])
             else:
@@ -126,10 +126,10 @@ class ClusterCollector:
             if node in alive
         }
 
-    def _note_silent_later(self, look: Look, told: Iterable[tuple[Question, Answer]]) -> None:
+    def _note_silent_later(self, look: Look, answered: Iterable[tuple[Question, Answer]]) -> None:
         """Record brokers that responded in the first turn but not in the second."""
         errors: dict[int, list[KafkaError | None]] = {}
-        for question, answer in told:
+        for question, answer in answered:
             if question.node is not None:
                 errors.setdefault(question.node, []).append(answer.error)
         for node, found in errors.items():
@@ -137,17 +137,17 @@ class ClusterCollector:
                 self._silent[node] = str(found[0])
                 look.problems.append(Problem(node, "no answer", str(found[0])))
 
-    def _note_partly_silent(self, look: Look, asked: Iterable[int], told: Mapping[str, Answer]) -> None:
+    def _note_partly_silent(self, look: Look, asked: Iterable[int], answers: Mapping[str, Answer]) -> None:
         """Add a problem for each broker that answered only one of its two requests in time."""
         for node in asked:
             for what in ("groups", "log directories"):
-                error = told[f"{what} {node}"].error
+                error = answers[f"{what} {node}"].error
                 if node not in self._silent and isinstance(error, UNANSWERED):
                     look.problems.append(Problem(node, what, str(error)))
 
-    def _note_late(self, look: Look, told: Iterable[tuple[Question, Answer | None]]) -> None:
+    def _note_late(self, look: Look, answered: Iterable[tuple[Question, Answer | None]]) -> None:
         """Add a problem for each responding coordinator that did not return group offsets in time."""
-        for question, answer in told:
+        for question, answer in answered:
             node = question.node
             if answer is None or node is None or node in self._silent:
                 continue
@@ -160,30 +160,32 @@ class ClusterCollector:
         now_ms = self._admin.clock.now_ms()
         asked = [node for node in self._alive() if self._may_ask(node, now_ms)]
         common, per_broker = first_questions(self._scope), broker_questions(asked)
-        told = dict(zip([*common, *per_broker], look.ask([*common.values(), *per_broker.values()]), strict=True))
-        look.ask_again(told, common)
-        nodes = look.nodes(told["nodes"], told["cluster"], (self._admin, self._aside, self._apart))
-        topics = look.topics(told["topics"], self._scope)
-        self._note_silent(asked, told, nodes)
-        told |= look.ask_controller(self._aside, nodes.ids - nodes.fenced - self._silent.keys())
+        answers = dict(zip([*common, *per_broker], look.ask([*common.values(), *per_broker.values()]), strict=True))
+        look.ask_again(answers, common)
+        nodes = look.nodes(answers["nodes"], answers["cluster"], (self._admin, self._aside, self._apart))
+        topics = look.topics(answers["topics"], self._scope)
+        self._note_silent(asked, answers, nodes)
+        answers |= look.ask_controller(self._aside, nodes.ids - nodes.fenced - self._silent.keys())
         for node, error in sorted(self._silent.items()):
             look.problems.append(Problem(node, "no answer", error))
-        listed = look.listed(asked, told, self._scope.takes_group)
-        self._note_partly_silent(look, asked, told)
+        listed = look.listed(asked, answers, self._scope.takes_group)
+        self._note_partly_silent(look, asked, answers)
         look.say_whose_groups_are_missing()
         alive = nodes.ids - nodes.fenced
-        heard = {node for node in asked if told[f"groups {node}"].error is None}
+        responding = {node for node in asked if answers[f"groups {node}"].error is None}
         unheard = {
-            node: self._silent.get(node) or str(told[f"groups {node}"].error) if node in asked else "it was not asked"
-            for node in alive - heard
+            node: self._silent.get(node) or str(answers[f"groups {node}"].error)
+            if node in asked
+            else "it was not asked"
+            for node in alive - responding
         }
         names = {group.group_id for group in listed}
         if self._scope.group_names and names.issuperset(self._scope.group_names):
             unheard = {}  # all requested groups are listed, so the other brokers do not matter
         self._coordinators.see(look.offsets_topic, alive, unheard, self._admin.clock.now_ms())
-        log_dirs = look.log_dirs(asked, told)
-        quorum = look.quorum(told["quorum"])
-        return _Found(nodes, topics, listed, log_dirs, quorum, look.moves(told["moves"]))
+        log_dirs = look.log_dirs(asked, answers)
+        quorum = look.quorum(answers["quorum"])
+        return _Found(nodes, topics, listed, log_dirs, quorum, look.moves(answers["moves"]))
 
     def _second_turn(self, look: Look, found: _Found) -> ClusterView:
         alive = found.nodes.ids - found.nodes.fenced - self._silent.keys()
@@ -193,19 +195,19 @@ class ClusterCollector:
         logs = [*ends, *starts] if self._scope.with_starts else ends
         groups = GroupQuestions([group for group in found.listed if group.coordinator in alive], look.complain)
         about_groups = groups.questions()
-        told_of_groups = self._ask_apart(look, groups, about_groups)
-        left = [place for place, answer in enumerate(told_of_groups) if answer is None]
+        group_answers = self._ask_apart(look, groups, about_groups)
+        left = [place for place, answer in enumerate(group_answers) if answer is None]
         settings = self._settings.questions(found.topics, self._admin.clock.now_ms())
         questions = [*logs, *(about_groups[place] for place in left), *settings]
         answers = look.ask(questions)
         clock_ms = self._admin.clock.now_ms()
         self._note_silent_later(look, zip(questions, answers, strict=True))
-        self._note_late(look, zip(about_groups, told_of_groups, strict=True))
+        self._note_late(look, zip(about_groups, group_answers, strict=True))
         offsets = look.offsets(leaders, answers[: len(ends)])
         begins = look.offsets(leaders, answers[len(ends) : len(logs)]) if self._scope.with_starts else {}
         for place, answer in zip(left, answers[len(logs) :], strict=False):
-            told_of_groups[place] = answer
-        groups.take([answer for answer in told_of_groups if answer is not None], self._admin, self._patience_ms)
+            group_answers[place] = answer
+        groups.take([answer for answer in group_answers if answer is not None], self._admin, self._patience_ms)
         if settings:
             self._settings.take(look, answers[-1])
         self._history.add(offsets, clock_ms)
@@ -269,8 +271,8 @@ class ClusterCollector:
             0 if part.lag == 0 else self._history.age_ms((part.topic, part.partition), part.committed, now_ms)
             for part in group.partitions or ()
         ]
-        known = [age for age in ages if age is not None]
-        return group._replace(lag_ms=max(known)) if known and len(known) == len(ages) else group
+        known_ages = [age for age in ages if age is not None]
+        return group._replace(lag_ms=max(known_ages)) if known_ages and len(known_ages) == len(ages) else group
 
     def _topic(self, topic: TopicDescription, facts: PartitionFacts) -> TopicView:
         parts = facts.views(topic, self._settings.min_isr.get(topic.name))

@@ -24,17 +24,17 @@ class EndHistory:
     def add(self, ends: Mapping[TopicPartition, int], now_ms: int) -> None:
         """Add the current end offsets. A lower one (log truncated or recreated) restarts the partition's history."""
         for key, end in ends.items():
-            known, times = self._ends.setdefault(key, []), self._times.setdefault(key, [])
-            if known and end < known[-1]:
-                known.clear()
+            earlier, times = self._ends.setdefault(key, []), self._times.setdefault(key, [])
+            if earlier and end < earlier[-1]:
+                earlier.clear()
                 times.clear()
-            if known[-2:] == [end, end]:
+            if earlier[-2:] == [end, end]:
                 times[-1] = now_ms  # unchanged since then
                 continue
-            known.append(end)
+            earlier.append(end)
             times.append(now_ms)
-            if len(known) > _KEPT:
-                del known[0], times[0]
+            if len(earlier) > _KEPT:
+                del earlier[0], times[0]
 
     def forget_others(self, partitions: Iterable[TopicPartition]) -> None:
         """Drop the history of all partitions except these."""

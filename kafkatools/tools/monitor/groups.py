@@ -49,7 +49,7 @@ class GroupQuestions:
 
     def questions(self) -> list[Question]:
         """Return the requests: one per coordinator and kind of data."""
-        found: list[Question] = []
+        requests: list[Question] = []
         for kind in _KINDS:
             by_node: dict[int, list[str]] = {}
             for group in self._listed:
@@ -57,8 +57,8 @@ class GroupQuestions:
                     by_node.setdefault(group.coordinator, []).append(group.group_id)
             for node, names in by_node.items():
                 self._kinds.append((kind, node, names))
-                found.append(kind.question(node, names))
-        return found
+                requests.append(kind.question(node, names))
+        return requests
 
     def waiting(self) -> list[bool]:
         """Return for each request whether its response may be late: OffsetFetch waits for pending commits."""
@@ -76,21 +76,21 @@ class GroupQuestions:
                 found = kind.read(answer)
             self._keep(kind.what, node, found)
 
-    def _keep(self, what: str, node: int, found: Mapping[str, _Told]) -> None:
-        for group_id, told in found.items():
-            if isinstance(told, GroupOffsets) and told.error is not None:
-                told = told.error
-            if isinstance(told, KafkaError):
-                self._complain(node, f"{what} {group_id}", told)
-            elif isinstance(told, GroupOffsets):
-                self._offsets[group_id] = {key: (at.offset, None) for key, at in told.offsets.items()}
-            elif isinstance(told, ShareOffsets):
-                known = told.offsets.items()
+    def _keep(self, what: str, node: int, results: Mapping[str, _Told]) -> None:
+        for group_id, result in results.items():
+            if isinstance(result, GroupOffsets) and result.error is not None:
+                result = result.error
+            if isinstance(result, KafkaError):
+                self._complain(node, f"{what} {group_id}", result)
+            elif isinstance(result, GroupOffsets):
+                self._offsets[group_id] = {key: (at.offset, None) for key, at in result.offsets.items()}
+            elif isinstance(result, ShareOffsets):
+                offsets = result.offsets.items()
                 self._offsets[group_id] = {
-                    key: (at.start_offset, at.lag) for key, at in known if at.start_offset is not None
+                    key: (at.start_offset, at.lag) for key, at in offsets if at.start_offset is not None
                 }
             else:
-                self._states[group_id], self._members[group_id] = told
+                self._states[group_id], self._members[group_id] = result
 
     def views(self, ends: Mapping[TopicPartition, int], takes_topic: Callable[[str], bool]) -> list[GroupView]:
         """Return the groups sorted by name, with the lag to these end offsets; `takes_topic` selects topics."""
@@ -110,10 +110,10 @@ class GroupQuestions:
         return found
 
 
-def _lag(told: int | None, end: int | None, at: int) -> int | None:
+def _lag(reported: int | None, end: int | None, committed: int) -> int | None:
     """Return the reported lag, else the end minus the committed offset, at least 0; None without an end. A commit may
     be newer than the end, since both are requested at the same time."""
-    return told if told is not None or end is None else max(0, end - at)
+    return reported if reported is not None or end is None else max(0, end - committed)
 
 
 def read_listing(answer: Answer) -> list[ListedGroup] | KafkaError:

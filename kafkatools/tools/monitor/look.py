@@ -158,9 +158,9 @@ class Look:
         controller. While two brokers owe a response, nothing is sent and both answers are Timeout."""
         if aside.client.in_flight_count():
             aside.client.poll(0)
-        known = sorted(brokers)
-        owing = [broker for broker in known if aside.client.in_flight_count(broker)]
-        free = [broker for broker in known if broker not in owing]
+        candidates = sorted(brokers)
+        owing = [broker for broker in candidates if aside.client.in_flight_count(broker)]
+        free = [broker for broker in candidates if broker not in owing]
         if len(owing) >= _OWING or not free:
             error = Timeout("the controller has not answered yet")
             return dict.fromkeys(controller_questions(NOBODY), Answer(NOBODY, None, error))
@@ -174,15 +174,15 @@ class Look:
         if apart.client.in_flight_count():
             apart.client.poll(0)
         owing = {question.node for question in questions if apart.client.in_flight_count(question.node)}
-        asked = [question for question in questions if question.node not in owing]
-        answers = iter(apart.ask_all(asked, apart.deadline_ms(self._patience_ms // 2)) if asked else ())
+        ready = [question for question in questions if question.node not in owing]
+        answers = iter(apart.ask_all(ready, apart.deadline_ms(self._patience_ms // 2)) if ready else ())
         late = Timeout("the coordinator has not answered yet")
         return [Answer(NOBODY, None, late) if one.node in owing else next(answers) for one in questions]
 
-    def ask_again(self, told: dict[str, Answer], questions: Mapping[str, Question]) -> None:
+    def ask_again(self, answers: dict[str, Answer], questions: Mapping[str, Question]) -> None:
         """Repeat the requests that got no response, once, since another broker may answer them."""
-        left = [name for name in questions if isinstance(told[name].error, UNANSWERED)]
-        told.update(zip(left, self.ask([questions[name] for name in left]), strict=True))
+        left = [name for name in questions if isinstance(answers[name].error, UNANSWERED)]
+        answers.update(zip(left, self.ask([questions[name] for name in left]), strict=True))
 
     # -- the first turn --
 
@@ -242,24 +242,24 @@ class Look:
         return found
 
     def listed(
-        self, brokers: Iterable[int], told: Mapping[str, Answer], takes: Callable[[str], bool]
+        self, brokers: Iterable[int], answers: Mapping[str, Answer], takes: Callable[[str], bool]
     ) -> list[ListedGroup]:
         """Return the groups that the brokers listed, filtered by `takes`."""
-        found: list[ListedGroup] = []
+        listed_groups: list[ListedGroup] = []
         for broker in brokers:
-            answer = told[f"groups {broker}"]
+            answer = answers[f"groups {broker}"]
             groups = answer.error or read_listing(answer)
             if isinstance(groups, KafkaError):
                 self.complain(broker, "groups", groups)
             else:
-                found += [group for group in groups if takes(group.group_id)]
-        return found
+                listed_groups += [group for group in groups if takes(group.group_id)]
+        return listed_groups
 
-    def log_dirs(self, brokers: Iterable[int], told: Mapping[str, Answer]) -> dict[int, tuple[LogDir, ...]]:
+    def log_dirs(self, brokers: Iterable[int], answers: Mapping[str, Answer]) -> dict[int, tuple[LogDir, ...]]:
         """Return the log directories of the brokers that reported them."""
         found = {}
         for broker in brokers:
-            answer = told[f"log directories {broker}"]
+            answer = answers[f"log directories {broker}"]
             paths = answer.error or read_log_dirs(answer.entity)
             if isinstance(paths, KafkaError):
                 self.complain(broker, "log directories", paths)

@@ -34,7 +34,7 @@ def page_data(board: Board, topic: str) -> dict[str, object]:
         **json_form.head_json(view),
         "brokers": json_form.brokers_json(view),
         "quorum": json_form.quorum_json(view.quorum),
-        "topics": [json_form.topic_json(each) for each in ordered_topics(view)[:_TOPICS]],
+        "topics": [json_form.topic_json(listed) for listed in ordered_topics(view)[:_TOPICS]],
         "groups": [_group(view, group) for group in groups[:_ROWS]],
         "troubled": [
             {**json_form.partition_json(part), "notes": partition_notes(part)} for part in troubled[:_TROUBLED]

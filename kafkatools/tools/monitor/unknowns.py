@@ -73,12 +73,12 @@ class Coordinators:
         is_changing = self._is_settling or bool(self.reasons)
         found = []
         for group in groups:
-            had = before.get(group.group_id, frozenset())
-            told = frozenset((part.topic, part.partition) for part in group.partitions or ())
-            if group.partitions is not None and is_changing and not had <= told:
+            earlier = before.get(group.group_id, frozenset())
+            reported = frozenset((part.topic, part.partition) for part in group.partitions or ())
+            if group.partitions is not None and is_changing and not earlier <= reported:
                 why = f"broker {group.coordinator} has not reported all of its offsets yet"
                 group = group._replace(partitions=None, unknown=why)
-            self._committed[group.group_id] = had if group.partitions is None else told
+            self._committed[group.group_id] = earlier if group.partitions is None else reported
             found.append(group)
         return found
 

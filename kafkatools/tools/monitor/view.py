@@ -283,6 +283,6 @@ class ClusterView(_Found):
 
 def total(numbers: Iterable[N | None]) -> N | None:
     """Return the sum of numbers; None when any is None or there are none."""
-    found = list(numbers)
-    known = [number for number in found if number is not None]
-    return sum(known[1:], known[0]) if known and len(known) == len(found) else None
+    values = list(numbers)
+    known = [number for number in values if number is not None]
+    return sum(known[1:], known[0]) if known and len(known) == len(values) else None

@@ -88,7 +88,7 @@ def _rack(view: ClusterView, node_id: int) -> str | None:
 def in_map_order(partitions_per_topic: Partitions, subscriptions: Subscriptions) -> tuple[Partitions, Subscriptions]:
     """Return both mappings in the iteration order of the HashMaps that Kafka's assignors fill."""
     members = {member: subscriptions[member] for member in hash_order(subscriptions)}
-    named = hash_order(chain.from_iterable(said.topics for said in members.values()))
+    named = hash_order(chain.from_iterable(subscription.topics for subscription in members.values()))
     topics = {topic: partitions_per_topic[topic] for topic in named if partitions_per_topic.get(topic)}
     return {topic: topics[topic] for topic in hash_order(topics)}, members
 
@@ -139,10 +139,10 @@ class RoundRobinAssignor(_NoUserData):
         partitions_per_topic, subscriptions = in_map_order(partitions_per_topic, subscriptions)
         assignment: GroupAssignment = {member: [] for member in subscriptions}
         members = cycle(sorted_members(subscriptions, subscriptions))
-        wanted = {member: frozenset(said.topics) for member, said in subscriptions.items()}
+        subscribed = {member: frozenset(subscription.topics) for member, subscription in subscriptions.items()}
         for topic in sorted(partitions_per_topic, key=utf16_order):
             for index in range(len(partitions_per_topic[topic])):
-                member = next(member for member in members if topic in wanted[member])
+                member = next(member for member in members if topic in subscribed[member])
                 assignment[member].append(TopicPartition(topic, index))
         return assignment
 
@@ -167,8 +167,8 @@ class RangeAssignor(_NoUserData):
         for topic in topics:
             topic.assign_ranges(lambda _member, _part: True, assignment)
         if is_rack_aware:
-            for taken in assignment.values():
-                taken.sort(key=lambda part: (utf16_order(part.topic), part.partition))
+            for partitions in assignment.values():
+                partitions.sort(key=lambda part: (utf16_order(part.topic), part.partition))
         return assignment
 
 
@@ -177,7 +177,7 @@ class _TopicRanges:
 
     def __init__(self, topic: str, infos: Sequence[PartitionInfo], subscriptions: Subscriptions) -> None:
         self.topic = topic
-        members = [member for member, said in subscriptions.items() if topic in said.topics]
+        members = [member for member, subscription in subscriptions.items() if topic in subscription.topics]
         self.racks: dict[str, str | None] = {
             member: subscriptions[member].rack_id or None for member in sorted_members(members, subscriptions)
         }

@@ -13,15 +13,15 @@ _PACKAGE = "org.apache.kafka.clients.consumer."
 
 def assignor_for_name(name: str) -> Assignor:
     """Return a new assignor by its Java class name or protocol name. Raises ConfigError for an unknown name."""
-    known: tuple[Callable[[], Assignor], ...] = (
+    assignors: tuple[Callable[[], Assignor], ...] = (
         RangeAssignor,
         RoundRobinAssignor,
         StickyAssignor,
         CooperativeStickyAssignor,
     )
-    for assignor in known:
+    for assignor in assignors:
         class_name = getattr(assignor, "__name__", "")
         if name.strip() in (class_name, _PACKAGE + class_name, getattr(assignor, "name", None)):
             return assignor()
-    names = ", ".join(_PACKAGE + getattr(assignor, "__name__", "") for assignor in known)
+    names = ", ".join(_PACKAGE + getattr(assignor, "__name__", "") for assignor in assignors)
     raise ConfigError(f"Unknown assignor {name} in partition.assignment.strategy. Known ones: {names}")

@@ -82,7 +82,7 @@ class _StickyBase(ABC):
         self._max_generation = DEFAULT_GENERATION
 
     @abstractmethod
-    def _member_data(self, said: MemberSubscription) -> MemberData:
+    def _member_data(self, subscription: MemberSubscription) -> MemberData:
         """Return the partitions and generation that a member's subscription claims."""
 
     def _assign(
@@ -96,12 +96,12 @@ class _StickyBase(ABC):
         from kafkatools.core.consumer.assignors.sticky_racks import RackInfo
 
         partitions_per_topic, subscriptions = in_map_order(partitions_per_topic, subscriptions)
-        data = {member: self._member_data(said) for member, said in subscriptions.items()}
+        data = {member: self._member_data(subscription) for member, subscription in subscriptions.items()}
         claims = Claims()
-        for member, said in data.items():
-            if said.generation is not None:
-                self._max_generation = max(self._max_generation, said.generation)
-            claims.take(member, said, partitions_per_topic, subscriptions)
+        for member, claim in data.items():
+            if claim.generation is not None:
+                self._max_generation = max(self._max_generation, claim.generation)
+            claims.take(member, claim, partitions_per_topic, subscriptions)
         owned = {member: claims.owned[member] for member in hash_order(claims.owned)}
         racks = RackInfo(partitions_per_topic, subscriptions)
         if _are_equal(subscriptions):
@@ -113,19 +113,19 @@ class _StickyBase(ABC):
     def _previous_owners(self, data: dict[str, MemberData]) -> dict[TopicPartition, str]:
         """Return each partition's owner in the newest generation before the last one (Kafka's prevAssignment)."""
         previous: dict[TopicPartition, tuple[str, int]] = {}
-        for member, said in data.items():
-            generation = DEFAULT_GENERATION if said.generation is None else said.generation
+        for member, claim in data.items():
+            generation = DEFAULT_GENERATION if claim.generation is None else claim.generation
             if generation >= self._max_generation:
                 continue
-            for part in said.partitions:
+            for part in claim.partitions:
                 if part not in previous or generation > previous[part][1]:
                     previous[part] = (member, generation)
         return {part: member for part, (member, _) in previous.items()}
 
 
 def _are_equal(subscriptions: Subscriptions) -> bool:
-    said = [frozenset(each.topics) for each in subscriptions.values()]
-    return all(topics == said[0] for topics in said)
+    topic_sets = [frozenset(subscription.topics) for subscription in subscriptions.values()]
+    return all(topics == topic_sets[0] for topics in topic_sets)
 
 
 class StickyAssignor(_StickyBase):
@@ -153,8 +153,8 @@ class StickyAssignor(_StickyBase):
         """Return every member's partitions."""
         return self._assign(partitions_per_topic, subscriptions)[0]
 
-    def _member_data(self, said: MemberSubscription) -> MemberData:
-        return read_sticky_user_data(said.user_data) if said.user_data else MemberData(())
+    def _member_data(self, subscription: MemberSubscription) -> MemberData:
+        return read_sticky_user_data(subscription.user_data) if subscription.user_data else MemberData(())
 
 
 class CooperativeStickyAssignor(_StickyBase):
@@ -182,14 +182,14 @@ class CooperativeStickyAssignor(_StickyBase):
             assignment[member].remove(part)
         return assignment
 
-    def _member_data(self, said: MemberSubscription) -> MemberData:
-        if said.generation_id >= 0:
-            return MemberData(said.owned_partitions, said.generation_id)
-        if said.user_data is None:
-            return MemberData(said.owned_partitions)
-        is_readable = len(said.user_data) >= _INT32.size
-        generation = _INT32.unpack_from(said.user_data)[0] if is_readable else DEFAULT_GENERATION
-        return MemberData(said.owned_partitions, generation)
+    def _member_data(self, subscription: MemberSubscription) -> MemberData:
+        if subscription.generation_id >= 0:
+            return MemberData(subscription.owned_partitions, subscription.generation_id)
+        if subscription.user_data is None:
+            return MemberData(subscription.owned_partitions)
+        is_readable = len(subscription.user_data) >= _INT32.size
+        generation = _INT32.unpack_from(subscription.user_data)[0] if is_readable else DEFAULT_GENERATION
+        return MemberData(subscription.owned_partitions, generation)
 
 
 def _transferring(assignment: GroupAssignment, subscriptions: Subscriptions) -> dict[TopicPartition, str]:

@@ -73,7 +73,8 @@ class GeneralAssignment:
         self._counts = {topic: len(infos) for topic, infos in partitions_per_topic.items()}
         self._racks = racks
         self._topics = {
-            member: [topic for topic in said.topics if topic in self._counts] for member, said in subscriptions.items()
+            member: [topic for topic in subscription.topics if topic in self._counts]
+            for member, subscription in subscriptions.items()
         }
         self._wanted = {member: frozenset(topics) for member, topics in self._topics.items()}
         self._consumers: dict[str, list[str]] = {topic: [] for topic in self._counts}

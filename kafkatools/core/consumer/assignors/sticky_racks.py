@@ -13,7 +13,9 @@ class RackInfo:
     """The racks of members and partitions; empty (and false) when racks do not affect the assignment."""
 
     def __init__(self, partitions_per_topic: Partitions, subscriptions: Subscriptions) -> None:
-        members = {member: said.rack_id for member, said in subscriptions.items() if said.rack_id}
+        members = {
+            member: subscription.rack_id for member, subscription in subscriptions.items() if subscription.rack_id
+        }
         partitions: dict[TopicPartition, frozenset[str]] = {}
         if members:
             partitions = {
