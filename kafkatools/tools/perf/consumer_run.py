@@ -24,8 +24,8 @@ _MIB = 1024 * 1024
 
 
 class ConsumerLoad(NamedTuple):
-    """What a run reads: `topics` are names, or a predicate made from `pattern`. `reporting_interval_ms` is None without
-    interval reports."""
+    """What the consumer performance test reads: `topics` are names, or a predicate made from `pattern`.
+    `reporting_interval_ms` is None without interval reports."""
 
     topics: list[str] | Callable[[str], bool]
     pattern: str | None
@@ -35,7 +35,8 @@ class ConsumerLoad(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """The counts of a run at one moment: records, bytes, wall clock time and time spent joining in ms."""
+    """The counts of the consumer performance test at one moment: records, bytes, wall clock time and time spent joining
+    in ms."""
 
     records: int
     size_bytes: int
@@ -44,7 +45,7 @@ class Reading(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """A reporting interval from `last` to `now`, and the reading at the start of the run."""
+    """A reporting interval of the consumer performance test from `last` to `now`, and the reading at the start."""
 
     start: Reading
     last: Reading
@@ -52,7 +53,8 @@ class Interval(NamedTuple):
 
 
 class ConsumerEnd(NamedTuple):
-    """The result of a run: readings, assigned partitions, fetches with records, and why too few records came."""
+    """The result of the consumer performance test: readings, assigned partitions, fetches with records, and why too few
+    records came."""
 
     start: Reading
     end: Reading

@@ -29,8 +29,9 @@ _HOPELESS = ("TIMEOUT", "INVALID_TOPIC_EXCEPTION", "TOPIC_AUTHORIZATION_FAILED",
 
 
 class ProducerLoad(NamedTuple):
-    """What a run sends. `warmup` is the number of records before the steady state. `records_per_second` is -1 without a
-    limit. `transaction_ms` is the duration of a transaction, for a producer with a transactional id."""
+    """What the producer performance test sends. `warmup` is the number of records before the steady state.
+    `records_per_second` is -1 without a limit. `transaction_ms` is the duration of a transaction, for a producer with a
+    transactional id."""
 
     topic: str
     records: int
@@ -41,8 +42,8 @@ class ProducerLoad(NamedTuple):
 
 
 class ProducerEnd(NamedTuple):
-    """The result of a run: figures of all records and of the steady state, producer metrics, the error that ended the
-    run, and the number of failed records by error message."""
+    """The result of the producer performance test: figures of all records and of the steady state, producer metrics,
+    the error that ended it, and the number of failed records by error message."""
 
     totals: Sequence[Figures]
     metrics: Mapping[str, float]
@@ -53,7 +54,7 @@ class ProducerEnd(NamedTuple):
 
 
 class ProducerReport(Protocol):
-    """Receives the progress of a run."""
+    """Receives the progress of the producer performance test."""
 
     def started(self) -> None:
         """Called once the producer is created, before the first record."""

@@ -31,7 +31,7 @@ class Sample(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A new limit in bytes per second, and the reason for it."""
+    """A new throttle in bytes per second, and the reason for it."""
 
     rate: int
     reason: str

@@ -44,7 +44,8 @@ class Job(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """The progress of a run: copied and total bytes of new replicas, and the number of partitions in each state."""
+    """The progress of a supervised reassignment: copied and total bytes of new replicas, and the number of partitions
+    in each state."""
 
     moved_bytes: int
     total_bytes: int

@@ -36,8 +36,8 @@ class Limits(NamedTuple):
 
 
 class RunOptions(NamedTuple):
-    """The options of a run. `limits` is None without a throttle. `batch_size` is the number of partitions that move at
-    the same time. `undo_file` is None for an unused name in the working directory."""
+    """The options of a supervised reassignment. `limits` is None without a throttle. `batch_size` is the number of
+    partitions that move at the same time. `undo_file` is None for an unused name in the working directory."""
 
     rules: Rules
     limits: Limits | None
@@ -47,7 +47,8 @@ class RunOptions(NamedTuple):
 
 
 class End(NamedTuple):
-    """The result of a run: partitions by state, and whether all throttles were removed (`is_clean`)."""
+    """The result of a supervised reassignment: partitions by state, and whether all throttles were removed
+    (`is_clean`)."""
 
     done: int
     failed: int

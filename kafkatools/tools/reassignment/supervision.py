@@ -29,9 +29,9 @@ _CANCEL_MS = 10_000
 
 
 class Rules(NamedTuple):
-    """The rules of a run. `interval_ms` is the time between two samples, `timeout_ms` the maximum duration (None:
-    none). `cancel_on_interrupt`: Ctrl-C cancels the moves. `keep_others`: previous throttles of other users are
-    restored."""
+    """The rules of a supervised reassignment. `interval_ms` is the time between two samples, `timeout_ms` the maximum
+    duration (None: none). `cancel_on_interrupt`: Ctrl-C cancels the moves. `keep_others`: previous throttles of other
+    users are restored."""
 
     interval_ms: int
     timeout_ms: int | None
@@ -40,7 +40,7 @@ class Rules(NamedTuple):
 
 
 class Report(Protocol):
-    """Receives the progress of a run."""
+    """Receives the progress of a supervised reassignment."""
 
     def progress(self, progress: Progress, rate: int | None) -> None:
         """Called after each sample, with the throttle in bytes per second (None: no throttle)."""

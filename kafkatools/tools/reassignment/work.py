@@ -24,8 +24,9 @@ Active = Mapping[TopicPartition, "PartitionReassignment"]
 
 
 class Work(NamedTuple):
-    """The moves of a run and those already in progress, the previous replicas for the undo file, and the cluster.
-    `planned` is the number of partitions in the file, `others` that of reassignments by other users."""
+    """The partitions that a supervised reassignment has to move (`jobs`), those already moving, the previous replicas
+    for the undo file, and the cluster. `planned` is the number of partitions in the file, `others` that of
+    reassignments by other users."""
 
     jobs: Mapping[TopicPartition, Job]
     under_way: frozenset[TopicPartition]

@@ -15,7 +15,7 @@ _ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-f]{4})")
 
 
 class EventSink(Protocol):
-    """Receives the events of a run, and notes for its user."""
+    """Receives the events of a verifiable producer or consumer, and notes for its user."""
 
     def print(self, line: str) -> None:
         """Write one event."""

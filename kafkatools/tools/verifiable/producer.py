@@ -29,9 +29,9 @@ _CLOSE_MS = 5_000
 
 
 class NumbersToSend(NamedTuple):
-    """What a run sends. `limit` and `records_per_second` are -1 without a limit. A `prefix` is put before each number.
-    `keys` is the number of different keys, None without keys. `create_ms` is the timestamp of the first record, None
-    for the producer's clock."""
+    """What a verifiable producer sends. `limit` and `records_per_second` are -1 without a limit. A `prefix` is put
+    before each number. `keys` is the number of different keys, None without keys. `create_ms` is the timestamp of the
+    first record, None for the producer's clock."""
 
     topic: str
     limit: int

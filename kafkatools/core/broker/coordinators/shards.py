@@ -45,7 +45,8 @@ class ShardState(Enum):
 
 
 class Shard:
-    """One led partition of a coordinator's topic, with its load state and the requests that wait for its commits."""
+    """A partition of an internal topic that this broker coordinates, with its load state and the requests that wait for
+    its commits."""
 
     __slots__ = ("partition", "partition_count", "state", "steps", "waiting")
 
@@ -86,9 +87,9 @@ class _Commit(DelayedOperation):
 
 @dataclass(eq=False, repr=False)
 class Shards:
-    """The partitions of one coordinator's topic that this broker leads. `load` reads a partition in slices and installs
-    the state with its last step. `unload` forgets the keys for which its argument is true. `tell` sends the responses
-    that `unload` has left behind, once the metadata change is applied."""
+    """The partitions of one internal topic that this broker leads and coordinates. `load` reads a partition in slices
+    and installs the state with its last step. `unload` forgets the keys for which its argument is true. `tell` sends
+    the responses that `unload` has left behind, once the metadata change is applied."""
 
     host: Host
     topic: str

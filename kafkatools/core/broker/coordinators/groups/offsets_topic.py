@@ -35,7 +35,7 @@ ReplacedValues = dict[int, dict[bytes, bytes | None]]
 
 
 class Producer(NamedTuple):
-    """The producer id and epoch of a transaction."""
+    """The producer id and epoch of a transaction that commits offsets."""
 
     producer_id: int
     producer_epoch: int

@@ -112,7 +112,8 @@ def share_settings(host: Host) -> ShareGroupSettings:
 
 
 def _interval(config: Config, name: str) -> IntervalSetting:
-    """A group config with the broker's default, minimum and maximum, such as group.share.min.session.timeout.ms."""
+    """A group config with the broker's default, minimum and maximum, named such as
+    group.share.min.session.timeout.ms."""
     kind, _, rest = name.partition(".")
     return IntervalSetting(
         name, config[f"group.{name}"], config[f"group.{kind}.min.{rest}"], config[f"group.{kind}.max.{rest}"]

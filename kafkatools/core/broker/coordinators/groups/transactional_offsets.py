@@ -59,7 +59,8 @@ class PendingOffsets:
         return any(group_id in groups for groups in self._producers.values())
 
     def take(self, producer_id: int, is_taken: Callable[[str], bool]) -> Iterator[tuple[str, Place, _Pending]]:
-        """Remove and yield a producer's pending offsets in the groups for which `is_taken` is true."""
+        """Remove and yield a producer's pending offsets in the groups for which `is_taken` is true: group id, partition
+        and offset."""
         groups = self._producers.get(producer_id)
         if groups is None:
             return

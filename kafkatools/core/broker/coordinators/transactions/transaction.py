@@ -67,7 +67,7 @@ class Transaction:
 
     @classmethod
     def new(cls, transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> Transaction:
-        """A transactional id in state Empty, without an epoch."""
+        """A new transactional id in state Empty with this producer id, without an epoch."""
         value = TransactionValue(
             producer_id,
             NO_PRODUCER_ID,

@@ -54,7 +54,7 @@ class SubscriptionMetadataChange:
     is_present: bool = False
 
     def record(self, group_id: str) -> Record:
-        """The record's key bytes, with None as the value."""
+        """Encode the tombstone: key bytes, with None as the value."""
         return encode_record(schemas.ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
 
 
@@ -123,7 +123,7 @@ class RegexChange:
     resolved: ResolvedRegex | None
 
     def record(self, group_id: str) -> Record:
-        """The record's key and value bytes."""
+        """Encode the change as a record: key and value bytes."""
         key = schemas.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=self.regex)
         if self.resolved is None:
             return encode_record(key, None)

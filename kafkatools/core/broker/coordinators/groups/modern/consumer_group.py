@@ -112,7 +112,7 @@ class ConsumerGroup:
             self.put(_left(current))
 
     def put(self, member: ConsumerMember) -> None:
-        """Add or replace a member without a record."""
+        """Add or replace a member without writing a record."""
         current = self.members.get(member.member_id)
         if current is not None:
             self._release(current)

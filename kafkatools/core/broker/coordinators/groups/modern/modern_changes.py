@@ -46,7 +46,7 @@ class ModernMemberChange(Generic[Member]):
         raise NotImplementedError
 
     def record(self, group_id: str) -> Record:
-        """The record's key and value bytes."""
+        """Encode the change as a record: key and value bytes."""
         value = None if self.member is None else self.value_of(self.member)
         return encode_record(self.key(group_id=group_id, member_id=self.member_id), value)
 
@@ -61,7 +61,7 @@ class ModernGroupEpochChange:
     metadata_hash: int = 0
 
     def record(self, group_id: str) -> Record:
-        """The record's key and value bytes."""
+        """Encode the change as a record: key and value bytes."""
         value = None if self.epoch is None else self.value(epoch=self.epoch, metadata_hash=self.metadata_hash)
         return encode_record(self.key(group_id=group_id), value)
 
@@ -76,7 +76,7 @@ class ModernTargetEpochChange:
     timestamp_ms: int = 0
 
     def record(self, group_id: str) -> Record:
-        """The record's key and value bytes."""
+        """Encode the change as a record: key and value bytes."""
         value = None
         if self.epoch is not None:
             value = self.value(assignment_epoch=self.epoch, assignment_timestamp=self.timestamp_ms)
@@ -93,7 +93,7 @@ class ModernTargetMemberChange:
     assignment: Assignment | None
 
     def record(self, group_id: str) -> Record:
-        """The record's key and value bytes."""
+        """Encode the change as a record: key and value bytes."""
         value = None if self.assignment is None else self.value(topic_partitions=partitions_of(self.assignment))
         return encode_record(self.key(group_id=group_id, member_id=self.member_id), value)
 

@@ -128,7 +128,7 @@ class StatePartitionsChange:
     partitions: StatePartitions | None
 
     def record(self, group_id: str) -> Record:
-        """The record's key and value bytes."""
+        """Encode the change as a record: key and value bytes."""
         key = schemas.ShareGroupStatePartitionMetadataKey(group_id=group_id)
         if self.partitions is None:
             return encode_record(key, None)
