@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
+from kafkatools.core import errors
 from kafkatools.core.broker.coordinators.share_state.share_state import (
     UNINITIALIZED_COUNT,
     ShareKey,
@@ -27,13 +28,6 @@ from kafkatools.core.broker.coordinators.share_state.share_state import (
 from kafkatools.core.broker.coordinators.share_state.share_state_topic import ShareStateTopic
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
 from kafkatools.core.clock import Clock
-from kafkatools.core.errors import (
-    FencedLeaderEpoch,
-    FencedStateEpoch,
-    InvalidRequest,
-    KafkaError,
-    UnknownTopicOrPartition,
-)
 
 UNKNOWN_EPOCH = -1
 
@@ -72,7 +66,7 @@ class ShareCoordinator:
         self._check(key)
         kept = self._states.get(key)
         if kept is not None and state_epoch < kept.state.state_epoch:
-            raise FencedStateEpoch()
+            raise errors.FencedStateEpoch()
         now_ms = self.clock.wall_ms()
         state = ShareState(
             0 if kept is None else kept.state.snapshot_epoch + 1,
@@ -91,10 +85,10 @@ class ShareCoordinator:
         self.ensure_active(name_of(key))
         kept = self._states.get(key)
         if kept is None:
-            raise InvalidRequest("Read operation on uninitialized share partition not allowed.")
+            raise errors.InvalidRequest("Read operation on uninitialized share partition not allowed.")
         self._check(key)
         if leader_epoch != UNKNOWN_EPOCH and leader_epoch < kept.state.leader_epoch:
-            raise FencedLeaderEpoch()
+            raise errors.FencedLeaderEpoch()
         if leader_epoch > kept.state.leader_epoch:
             self._update(
                 key, kept, ShareUpdate(kept.state.state_epoch, leader_epoch, -1, kept.state.delivery_complete_count, ())
@@ -114,11 +108,11 @@ class ShareCoordinator:
         self._check(key)
         kept = self._states.get(key)
         if kept is None:
-            raise InvalidRequest("Write operation on uninitialized share partition not allowed.")
+            raise errors.InvalidRequest("Write operation on uninitialized share partition not allowed.")
         if update.leader_epoch != UNKNOWN_EPOCH and update.leader_epoch < kept.state.leader_epoch:
-            raise FencedLeaderEpoch()
+            raise errors.FencedLeaderEpoch()
         if update.state_epoch != UNKNOWN_EPOCH and update.state_epoch < kept.state.state_epoch:
-            raise FencedStateEpoch()
+            raise errors.FencedStateEpoch()
         return self._update(key, kept, update)
 
     def delete(self, key: ShareKey) -> ProduceStatus | None:
@@ -136,10 +130,10 @@ class ShareCoordinator:
 
     def _check(self, key: ShareKey) -> None:
         if key.partition < 0:
-            raise InvalidRequest("The partition id cannot be a negative number.")
+            raise errors.InvalidRequest("The partition id cannot be a negative number.")
         self.ensure_active(name_of(key))
         if not self.has_partition(key):
-            raise UnknownTopicOrPartition()
+            raise errors.UnknownTopicOrPartition()
 
     # -- writing ---------------------------------------------------------------------------------------------------
     def _update(self, key: ShareKey, kept: _Kept, update: ShareUpdate) -> ProduceStatus | None:
@@ -216,12 +210,12 @@ class ShareCoordinator:
                 )
 
 
-def _tried(keys: Iterable[ShareKey], work: Callable[[ShareKey], object]) -> list[KafkaError]:
+def _tried(keys: Iterable[ShareKey], work: Callable[[ShareKey], object]) -> list[errors.KafkaError]:
     """Call `work` for each key. Returns the KafkaErrors raised."""
     failures = []
     for key in keys:
         try:
             work(key)
-        except KafkaError as error:
+        except errors.KafkaError as error:
             failures.append(error)
     return failures

@@ -10,19 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
+from kafkatools.core import errors
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.request_queue import RequestQueue
 from kafkatools.core.broker.coordinators.transactions.markers import Marker, MarkerWriter
 from kafkatools.core.broker.coordinators.transactions.transaction import TopicPartition
 from kafkatools.core.broker.metadata.image import NO_LEADER
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
-from kafkatools.core.errors import (
-    KafkaError,
-    LeaderNotAvailable,
-    NetworkException,
-    UnknownServerError,
-    UnknownTopicOrPartition,
-)
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Fields
 from kafkatools.core.topic_partition import numbers_by_topic
@@ -63,14 +57,14 @@ class MarkerSender:
             elif leader == self._host.node_id:
                 here.append(place)
             elif leader == NO_LEADER:
-                note(place, LeaderNotAvailable.code)
+                note(place, errors.LeaderNotAvailable.code)
             else:
                 remote.setdefault(leader, []).append(_Entry(place, marker, note))
         self._write_here(here, marker, note)
         for broker, entries in remote.items():
             self._queue.add(broker, ApiKey.WRITE_TXN_MARKERS, entries)
 
-    def note_failure(self, error: KafkaError) -> None:
+    def note_failure(self, error: errors.KafkaError) -> None:
         """Report an error that no client waits for."""
         self._host.note_failure(error)
 
@@ -86,9 +80,9 @@ class MarkerSender:
         for place in places:
             try:
                 status = self._writer.write(place, marker)
-            except UnknownTopicOrPartition:
+            except errors.UnknownTopicOrPartition:
                 written.append(place)
-            except KafkaError as error:
+            except errors.KafkaError as error:
                 self._host.note_failure(error)
                 note(place, error.code)
             else:
@@ -108,7 +102,7 @@ class MarkerSender:
 
 def _handle_response(entries: Sequence[_Entry], response: Any | None) -> None:
     codes = _codes(response)
-    missing = NetworkException.code if response is None else UnknownServerError.code
+    missing = errors.NetworkException.code if response is None else errors.UnknownServerError.code
     for entry in entries:
         entry.note(entry.place, codes.get((entry.marker.producer_id, entry.place), missing))
 

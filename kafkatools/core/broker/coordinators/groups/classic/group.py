@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from kafkatools.core import errors
 from kafkatools.core.broker.coordinators.groups.classic.member import Member
 from kafkatools.core.broker.coordinators.groups.classic.states import GroupState, may_follow
 from kafkatools.core.broker.coordinators.groups.offset_records import Record, group_tombstone
@@ -18,15 +19,6 @@ from kafkatools.core.broker.coordinators.groups.requests import (
     Protocols,
     error_code_field,
     join_error,
-)
-from kafkatools.core.errors import (
-    CoordinatorNotAvailable,
-    FencedInstanceId,
-    GroupIdNotFound,
-    IllegalGeneration,
-    NonEmptyGroup,
-    RebalanceInProgress,
-    UnknownMemberId,
 )
 from kafkatools.core.protocol.schemas.errors import RecordFormatError
 
@@ -120,8 +112,8 @@ class Group:
         FENCED_INSTANCE_ID."""
         old_id = self.static_members[instance_id]
         member = self.members[old_id]
-        self.complete_join(member, join_error(old_id, FencedInstanceId.code))
-        self.complete_sync(member, error_code_field(FencedInstanceId.code))
+        self.complete_join(member, join_error(old_id, errors.FencedInstanceId.code))
+        self.complete_sync(member, error_code_field(errors.FencedInstanceId.code))
         self.members = {member_id if key == old_id else key: other for key, other in self.members.items()}
         member.member_id = member_id
         self.static_members[instance_id] = member_id
@@ -139,7 +131,7 @@ class Group:
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
         member.session_timeout_ms = request.session_timeout_ms
         if answer is not None and member.join_answer is not None:
-            self.complete_join(member, join_error(member.member_id, RebalanceInProgress.code))
+            self.complete_join(member, join_error(member.member_id, errors.RebalanceInProgress.code))
         member.join_answer = answer
 
     def ensure_member(self, member_id: str, instance_id: str | None) -> Member:
@@ -148,14 +140,14 @@ class Group:
         if instance_id is not None:
             owner_id = self.static_members.get(instance_id)
             if owner_id is None:
-                raise UnknownMemberId(f"Static member {instance_id} is not found in group {self.group_id}.")
+                raise errors.UnknownMemberId(f"Static member {instance_id} is not found in group {self.group_id}.")
             if owner_id != member_id:
-                raise FencedInstanceId(
+                raise errors.FencedInstanceId(
                     f"Static member {instance_id} of group {self.group_id} was replaced by member {owner_id}."
                 )
         member = self.members.get(member_id)
         if member is None:
-            raise UnknownMemberId(f"Member {member_id} is not a member of group {self.group_id}.")
+            raise errors.UnknownMemberId(f"Member {member_id} is not a member of group {self.group_id}.")
         return member
 
     def is_leader(self, member_id: str) -> bool:
@@ -298,28 +290,28 @@ class Group:
         commit without a member id is allowed while the group is empty, and always in a transaction. Raises
         UnknownMemberId, IllegalGeneration, RebalanceInProgress, or CoordinatorNotAvailable for a dead group."""
         if self.is_in(GroupState.DEAD):
-            raise CoordinatorNotAvailable()
+            raise errors.CoordinatorNotAvailable()
         if generation_id < 0 and self.is_in(GroupState.EMPTY):
             return
         if generation_id >= 0 or member_id or instance_id is not None:
             self.ensure_member(member_id, instance_id)
             self.ensure_generation(generation_id)
         elif not is_transactional:
-            raise UnknownMemberId()
+            raise errors.UnknownMemberId()
         if not is_transactional and self.is_in(GroupState.COMPLETING_REBALANCE):
-            raise RebalanceInProgress()
+            raise errors.RebalanceInProgress()
 
     def ensure_generation(self, generation_id: int) -> None:
         """Raise IllegalGeneration unless this is the present generation."""
         if generation_id != self.generation_id:
-            raise IllegalGeneration()
+            raise errors.IllegalGeneration()
 
     def ensure_may_delete(self) -> None:
         """Check that the group is empty (validateDeleteGroup). Raises NonEmptyGroup or GroupIdNotFound."""
         if self.is_in(GroupState.DEAD):
-            raise GroupIdNotFound(f"Group {self.group_id} not found.")
+            raise errors.GroupIdNotFound(f"Group {self.group_id} not found.")
         if not self.is_in(GroupState.EMPTY):
-            raise NonEmptyGroup()
+            raise errors.NonEmptyGroup()
 
     def tombstones(self) -> list[Record]:
         """The record that deletes the group from `__consumer_offsets`."""
@@ -329,9 +321,9 @@ class Group:
         """Check that the group is empty or of type consumer (validateOffsetDelete). Raises NonEmptyGroup or
         GroupIdNotFound."""
         if self.is_in(GroupState.DEAD):
-            raise GroupIdNotFound(f"Group {self.group_id} not found.")
+            raise errors.GroupIdNotFound(f"Group {self.group_id} not found.")
         if not self.is_in(GroupState.EMPTY) and self.protocol_type != CONSUMER_PROTOCOL_TYPE:
-            raise NonEmptyGroup()
+            raise errors.NonEmptyGroup()
 
     def expiration_base_ms(self, topic: str, commit_ms: int) -> int | None:
         """When the retention of an offset starts, in ms since 1970 (offsetExpirationCondition). None if it does not

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from kafkatools.core import errors
 from kafkatools.core.broker.coordinators.groups.classic.conversion import (
     assignment_bytes,
     owned_partitions,
@@ -36,14 +37,6 @@ from kafkatools.core.broker.coordinators.groups.requests import (
     join_error,
 )
 from kafkatools.core.broker.coordinators.groups.topic_regex import TopicRegexes
-from kafkatools.core.errors import (
-    IllegalGeneration,
-    InconsistentGroupProtocol,
-    KafkaError,
-    MemberIdRequired,
-    RebalanceInProgress,
-    UnknownMemberId,
-)
 from kafkatools.core.protocol import uuids
 
 Replace = Callable[[Draft, ConsumerMember, bool], None]
@@ -68,7 +61,7 @@ class ClassicMembers:
         self._ensure_may_join(group, request)
         member_id = request.member_id or uuids.uuid_text(uuids.random_uuid())
         if not request.member_id and request.needs_member_id:
-            return join_error(member_id, MemberIdRequired.code)
+            return join_error(member_id, errors.MemberIdRequired.code)
         course, draft = self._course, Draft(group)
         current = self._member(draft, request, member_id)
         replaced = group.static_member(request.instance_id)
@@ -104,13 +97,13 @@ class ClassicMembers:
 
     def _ensure_may_join(self, group: ConsumerGroup, request: JoinRequest) -> None:
         if self._course.settings.migration_policy is MigrationPolicy.DISABLED:
-            raise InconsistentGroupProtocol(
+            raise errors.InconsistentGroupProtocol(
                 f"Cannot join the consumer group {group.group_id} with the classic protocol because the group "
                 "migration is disabled."
             )
         self._course.ensure_room(group, request.member_id)
         if not group.supports_classic(request.protocol_type, [name for name, _ in request.protocols]):
-            raise InconsistentGroupProtocol()
+            raise errors.InconsistentGroupProtocol()
 
     def _member(self, draft: Draft, request: JoinRequest, member_id: str) -> ConsumerMember:
         group = draft.group
@@ -128,10 +121,10 @@ class ClassicMembers:
         assert member.classic is not None
         protocol_name, subscription = member.classic.protocols[0]
         if request.protocol_type not in (None, CONSUMER) or request.protocol_name not in (None, protocol_name):
-            raise InconsistentGroupProtocol()
+            raise errors.InconsistentGroupProtocol()
         if group.assignment_epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
             self._course.watch_join(group.group_id, member)
-            raise RebalanceInProgress(
+            raise errors.RebalanceInProgress(
                 f"A new rebalance is triggered in group {group.group_id} and member {member.member_id} should rejoin "
                 "to catch up."
             )
@@ -157,7 +150,7 @@ class ClassicMembers:
             or is_released
         ):
             self._course.watch_join(group.group_id, member)
-            raise RebalanceInProgress()
+            raise errors.RebalanceInProgress()
 
     def _ensured(
         self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation_id: int
@@ -167,15 +160,15 @@ class ClassicMembers:
         else:
             current = group.static_member(instance_id)
             if current is None:
-                raise UnknownMemberId(
+                raise errors.UnknownMemberId(
                     f"Member with instance id {instance_id} is not a member of group {group.group_id}."
                 )
             ensure_not_replaced(current, member_id, instance_id)
             member = current
         if not member.uses_classic_protocol:
-            raise UnknownMemberId(f"Member {member.member_id} does not use the classic protocol.")
+            raise errors.UnknownMemberId(f"Member {member.member_id} does not use the classic protocol.")
         if generation_id != member.member_epoch:
-            raise IllegalGeneration(
+            raise errors.IllegalGeneration(
                 f"The request generation id {generation_id} is not equal to the member epoch {member.member_epoch} of "
                 f"member {member_id}."
             )
@@ -191,7 +184,7 @@ class ClassicMembers:
                 member = self._leaving(group, identity)
                 leaving[member.member_id] = member
                 codes.append(0)
-            except KafkaError as error:
+            except errors.KafkaError as error:
                 codes.append(error.code)
         self._course.fence(group, list(leaving.values()))
         return codes
@@ -201,7 +194,7 @@ class ClassicMembers:
             return group.member(identity.member_id)
         current = group.static_member(identity.instance_id)
         if current is None:
-            raise UnknownMemberId(f"Instance id {identity.instance_id} is unknown.")
+            raise errors.UnknownMemberId(f"Instance id {identity.instance_id} is unknown.")
         if identity.member_id:
             ensure_not_replaced(current, identity.member_id, identity.instance_id)
         return current

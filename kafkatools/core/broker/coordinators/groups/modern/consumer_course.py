@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
+from kafkatools.core import errors
 from kafkatools.core.broker.coordinators.groups.any_group import GroupParts
 from kafkatools.core.broker.coordinators.groups.group_topics import GroupTopics
 from kafkatools.core.broker.coordinators.groups.modern.consumer_changes import (
@@ -38,14 +39,6 @@ from kafkatools.core.broker.coordinators.groups.modern.group_spec import GroupSp
 from kafkatools.core.broker.coordinators.groups.modern.reconciliation import Owned, Reconciliation
 from kafkatools.core.broker.coordinators.groups.modern.server_assignors import assignor_of
 from kafkatools.core.broker.coordinators.groups.offset_records import Record
-from kafkatools.core.errors import (
-    FencedInstanceId,
-    FencedMemberEpoch,
-    GroupMaxSizeReached,
-    UnknownMemberId,
-    UnknownServerError,
-    UnreleasedInstanceId,
-)
 from kafkatools.core.java.hash_order import hash_order
 
 METADATA_REFRESH_INTERVAL_MS = 2**31 - 1
@@ -91,7 +84,7 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
         """Raise GroupMaxSizeReached if a new member would exceed group.consumer.max.size."""
         size = self.settings.max_size
         if len(group.members) >= size and member_id not in group.members:
-            raise GroupMaxSizeReached(f"The consumer group has reached its maximum capacity of {size} members.")
+            raise errors.GroupMaxSizeReached(f"The consumer group has reached its maximum capacity of {size} members.")
 
     def rejoining_static(self, draft: Draft, member_id: str, instance_id: str, *, uses_classic: bool) -> ConsumerMember:
         """A static member that joins: a new member, or the present member of the instance id under a new member id.
@@ -100,7 +93,7 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
         if current is None:
             return draft.group.members.get(member_id) or ConsumerMember(member_id)
         if not uses_classic and not current.uses_classic_protocol and current.member_epoch != LEAVE_GROUP_STATIC_EPOCH:
-            raise UnreleasedInstanceId(
+            raise errors.UnreleasedInstanceId(
                 f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance "
                 f"id is owned by {current.member_id} member."
             )
@@ -118,7 +111,7 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
         """The member of an instance id. Raises UnknownMemberId, or FencedInstanceId if it has another member id."""
         current = group.static_member(instance_id)
         if current is None:
-            raise UnknownMemberId(f"Instance id {instance_id} is unknown.")
+            raise errors.UnknownMemberId(f"Instance id {instance_id} is unknown.")
         ensure_not_replaced(current, member_id, instance_id)
         return current
 
@@ -282,7 +275,7 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
 def ensure_not_replaced(current: ConsumerMember, member_id: str, instance_id: str) -> None:
     """Raise FencedInstanceId if the instance id's member has another member id."""
     if current.member_id != member_id:
-        raise FencedInstanceId(
+        raise errors.FencedInstanceId(
             f"Static member {member_id} with instance id {instance_id} was fenced by member {current.member_id}."
         )
 
@@ -295,7 +288,7 @@ def ensure_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> Non
     relation = "greater" if epoch > member.member_epoch else "smaller"
     if relation == "smaller" and epoch == member.previous_member_epoch and _owns_no_more(member, owned):
         return
-    raise FencedMemberEpoch(
+    raise errors.FencedMemberEpoch(
         f"The consumer group member has a {relation} member epoch ({epoch}) than the one known by the group "
         f"coordinator ({member.member_epoch}). The member must abandon all its partitions and rejoin."
     )
@@ -328,7 +321,7 @@ def next_target(
     try:
         return assignor_of(assignor)(spec)
     except PartitionAssignorError as error:
-        raise UnknownServerError(
+        raise errors.UnknownServerError(
             f"Failed to compute a new target assignment for epoch {group.group_epoch}: {error}"
         ) from error
 

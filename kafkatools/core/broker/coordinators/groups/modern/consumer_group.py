@@ -14,6 +14,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import TypeVar
 
+from kafkatools.core import errors
 from kafkatools.core.broker.coordinators.groups.modern.consumer_changes import (
     Change,
     CurrentAssignmentChange,
@@ -36,13 +37,6 @@ from kafkatools.core.broker.coordinators.groups.modern.consumer_member import (
 )
 from kafkatools.core.broker.coordinators.groups.modern.reconciliation import NO_EPOCH
 from kafkatools.core.broker.coordinators.groups.offset_records import Record
-from kafkatools.core.errors import (
-    IllegalGeneration,
-    NonEmptyGroup,
-    StaleMemberEpoch,
-    UnknownMemberId,
-    UnsupportedVersion,
-)
 
 CONSUMER = "consumer"
 FIRST_EPOCH = 1
@@ -188,7 +182,7 @@ class ConsumerGroup:
         """The member of this id. Raises UnknownMemberId."""
         member = self.members.get(member_id)
         if member is None:
-            raise UnknownMemberId(f"Member {member_id} is not a member of group {self.group_id}.")
+            raise errors.UnknownMemberId(f"Member {member_id} is not a member of group {self.group_id}.")
         return member
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
@@ -294,7 +288,7 @@ class ConsumerGroup:
     def ensure_may_delete(self) -> None:
         """Raise NonEmptyGroup if the group has members."""
         if self.members:
-            raise NonEmptyGroup()
+            raise errors.NonEmptyGroup()
 
     def ensure_may_delete_offsets(self) -> None:
         """Allow it always. OffsetDelete refuses subscribed topics one by one."""
@@ -316,17 +310,17 @@ class ConsumerGroup:
         member = self.member(member_id)
         is_classic = member.uses_classic_protocol
         if not is_transactional and not is_classic and version < FIRST_COMMIT_VERSION:
-            raise UnsupportedVersion(
+            raise errors.UnsupportedVersion(
                 "OffsetCommit version 9 or above must be used by members using the consumer group protocol"
             )
         if epoch == member.member_epoch:
             return None
         if epoch > member.member_epoch:
             if is_classic:
-                raise IllegalGeneration(
+                raise errors.IllegalGeneration(
                     f"Received generation id {epoch} is newer than current member epoch {member.member_epoch}."
                 )
-            raise StaleMemberEpoch(
+            raise errors.StaleMemberEpoch(
                 f"Received member epoch {epoch} is newer than current member epoch {member.member_epoch}."
             )
         return lambda topic_id, partition: _ensure_had(member, epoch, topic_id, partition)
@@ -340,10 +334,10 @@ class ConsumerGroup:
         if epoch == member.member_epoch:
             return
         if member.uses_classic_protocol:
-            raise IllegalGeneration(
+            raise errors.IllegalGeneration(
                 f"The received generation id {epoch} does not match the expected member epoch {member.member_epoch}."
             )
-        raise StaleMemberEpoch(
+        raise errors.StaleMemberEpoch(
             f"The received member epoch {epoch} does not match the expected member epoch {member.member_epoch}."
         )
 
@@ -404,7 +398,7 @@ def _left(member: ConsumerMember) -> ConsumerMember:
 def _ensure_had(member: ConsumerMember, epoch: int, topic_id: uuid.UUID | None, partition: int) -> None:
     """Raise StaleMemberEpoch, or IllegalGeneration for a classic member, if it did not own the partition in that
     epoch."""
-    refusal = IllegalGeneration if member.uses_classic_protocol else StaleMemberEpoch
+    refusal = errors.IllegalGeneration if member.uses_classic_protocol else errors.StaleMemberEpoch
     since = member.assignment_epoch(topic_id, partition) if topic_id is not None else None
     if since is None:
         raise refusal(f"Partition {topic_id}-{partition} is not assigned or pending revocation for member.")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
+from kafkatools.core import errors
 from kafkatools.core.broker.coordinators.groups.any_group import GroupParts
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import LEAVE_GROUP_EPOCH
 from kafkatools.core.broker.coordinators.groups.modern.modern_changes import heartbeat_fields, partitions_of
@@ -32,13 +33,6 @@ from kafkatools.core.broker.coordinators.groups.share.settings import ShareGroup
 from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
 from kafkatools.core.broker.coordinators.share_state.persister import StatePersister, ask_each
 from kafkatools.core.broker.coordinators.share_state.share_state import UNINITIALIZED_START_OFFSET, ShareKey
-from kafkatools.core.errors import (
-    FencedMemberEpoch,
-    GroupIdNotFound,
-    GroupMaxSizeReached,
-    InvalidRequest,
-    KafkaError,
-)
 
 JOINING_EPOCH = 0
 
@@ -86,9 +80,9 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         """The share group of this id. Raises GroupIdNotFound."""
         group = self.groups.get(group_id)
         if group is None:
-            raise GroupIdNotFound(f"Group {group_id} not found.")
+            raise errors.GroupIdNotFound(f"Group {group_id} not found.")
         if not isinstance(group, ShareGroup):
-            raise GroupIdNotFound(f"Group {group_id} is not a share group.")
+            raise errors.GroupIdNotFound(f"Group {group_id} is not a share group.")
         return group
 
     # -- heartbeats ------------------------------------------------------------------------------------------------
@@ -103,7 +97,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         group = self._open(request)
         size = self.settings.max_size
         if request.member_id not in group.members and len(group.members) >= size:
-            raise GroupMaxSizeReached(f"The share group has reached its maximum capacity of {size} members.")
+            raise errors.GroupMaxSizeReached(f"The share group has reached its maximum capacity of {size} members.")
         if request.member_epoch == JOINING_EPOCH:
             current = group.members.get(request.member_id) or ShareMember(request.member_id)
         else:
@@ -133,7 +127,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         if request.member_epoch == JOINING_EPOCH and request.group_id not in self.groups:
             return ShareGroup(request.group_id)
         if request.group_id not in self.groups:
-            raise GroupIdNotFound(f"Share group {request.group_id} not found.")
+            raise errors.GroupIdNotFound(f"Share group {request.group_id} not found.")
         return self.find(request.group_id)
 
     def _epoch(self, group: ShareGroup, members: Collection[ShareMember], changes: list[Change], *, bump: bool) -> int:
@@ -183,7 +177,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
             return
         self._requested.update(requested)
 
-        def done(error: KafkaError | None) -> None:
+        def done(error: errors.KafkaError | None) -> None:
             self._requested.difference_update(requested)
             if error is not None:
                 self.store.note_failure(error)
@@ -204,7 +198,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
                 group,
                 [GroupEpochChange(group.group_epoch + 1, group.metadata_hash), StatePartitionsChange(states)],
             )
-        except KafkaError as error:
+        except errors.KafkaError as error:
             self.store.note_failure(error)
 
     def _assigned(
@@ -300,7 +294,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
             if states is not group.states:
                 try:
                     self.write(group, [StatePartitionsChange(states)])
-                except KafkaError as error:
+                except errors.KafkaError as error:
                     self.store.note_failure(error)
 
     def delete_states(self, group: ShareGroup) -> None:
@@ -308,7 +302,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         for key in self._states_of(group):
             self.states().delete(key)
 
-    def ask_to_delete_states(self, group: ShareGroup, done: Callable[[KafkaError | None], None]) -> None:
+    def ask_to_delete_states(self, group: ShareGroup, done: Callable[[errors.KafkaError | None], None]) -> None:
         """Have share coordinators delete the states of a group, in a cluster. Calls `done` with the first error or
         None."""
         persister = self.persister()
@@ -340,16 +334,16 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
 
 def _check(request: ShareHeartbeat) -> None:
     if not request.member_id.strip():
-        raise InvalidRequest()
+        raise errors.InvalidRequest()
     if not request.group_id.strip():
-        raise InvalidRequest("GroupId can't be empty.")
+        raise errors.InvalidRequest("GroupId can't be empty.")
     if request.rack_id is not None and not request.rack_id.strip():
-        raise InvalidRequest("RackId can't be empty.")
+        raise errors.InvalidRequest("RackId can't be empty.")
     if request.member_epoch == JOINING_EPOCH:
         if not request.subscribed_topic_names:
-            raise InvalidRequest("SubscribedTopicNames must be set in first request.")
+            raise errors.InvalidRequest("SubscribedTopicNames must be set in first request.")
     elif request.member_epoch < LEAVE_GROUP_EPOCH:
-        raise InvalidRequest("MemberEpoch is invalid.")
+        raise errors.InvalidRequest("MemberEpoch is invalid.")
 
 
 def _ensure_epoch(member: ShareMember, epoch: int) -> None:
@@ -358,7 +352,7 @@ def _ensure_epoch(member: ShareMember, epoch: int) -> None:
     relation = "greater" if epoch > member.member_epoch else "smaller"
     if relation == "smaller" and epoch == member.previous_member_epoch:
         return
-    raise FencedMemberEpoch(
+    raise errors.FencedMemberEpoch(
         f"The share group member has a {relation} member epoch ({epoch}) than the one known by the group "
         f"coordinator ({member.member_epoch}). The member must abandon all its partitions and rejoin."
     )
