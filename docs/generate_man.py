@@ -101,7 +101,7 @@ def _options(command: Command) -> list[str]:
     lines = []
     for heading, options in option_sections(command).items():
         lines += [f".SS {escaped(heading)}"] if heading != "options" else []
-        lines += _definitions({spelling(option, command): option_text(option) for option in options})
+        lines += _definitions({spelling(option, command): option_text(option, command) for option in options})
     old = {spelling(option, command): text for option, text in deprecated_options(command).items()}
     return lines + ([".SS deprecated options", *_definitions(old)] if old else [])
 

@@ -30,12 +30,12 @@ def help_text(command: Command, width: int, outer: Command | None = None) -> str
     for heading, options in option_sections(command).items():
         parts += ["", f"{heading}:"]
         for option in options:
-            parts += _entry(spelling(option, command), option_text(option), width)
+            parts += _entry(spelling(option, command), option_text(option, command), width)
     shared = outer_options(outer) if outer is not None else ()
     if outer is not None and shared:
         parts += ["", f"options of {parent}, here or in front of {command.name}:"]
         for option in shared:
-            parts += _entry(spelling(option, outer), option_text(option), width)
+            parts += _entry(spelling(option, outer), option_text(option, outer), width)
     old = deprecated_options(command)
     if old:
         parts += ["", "deprecated options:"]
@@ -81,8 +81,9 @@ def spelling(option: Option, command: Command) -> str:
     return short + option.name + (f" [{option.value}]" if option.optional_value else f" {option.value}")
 
 
-def option_text(option: Option) -> str:
-    """Return an option's help text with notes in brackets: required, choices, default."""
+def option_text(option: Option, command: Command) -> str:
+    """Return an option's help text with notes in brackets: required, choices, default, and whether Kafka's tool lacks
+    it (not in a command of which Kafka has none)."""
     notes = []
     if option.required:
         notes.append("required")
@@ -92,7 +93,7 @@ def option_text(option: Option) -> str:
         notes.append("one of: " + ", ".join(option.choices))
     if option.default is not None:
         notes.append(f"default: {option.default}")
-    if option.ours:
+    if option.ours and not all(one.ours for one in command.options):
         notes.append("not in Kafka's tool")
     return option.about + (f" ({'; '.join(notes)})" if notes else "")
 
