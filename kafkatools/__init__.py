@@ -84,9 +84,9 @@ if not TYPE_CHECKING:
         module = "version" if name in _VERSIONS else _EXPORTS.get(name)
         if module is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = getattr(importlib.import_module(f"{__name__}.{module}"), name)
-        globals()[name] = found
-        return found
+        exported = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+        globals()[name] = exported
+        return exported
 
 
 def __dir__() -> list[str]:

@@ -64,8 +64,8 @@ def may_need_escapes(utf8: bytes) -> bool:
     return any(map(utf8.__contains__, _FIRST_BYTES))
 
 
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
     if code in _BREAKING:
         return _BREAKING[code]
     if code in _UNDECODABLE:
@@ -75,12 +75,12 @@ def _escape(found: re.Match[str]) -> str:
     return f"\\u{code:04x}" if code <= _HIGHEST_UNIT else f"\\U{code:08x}"
 
 
-def _escape_undrawn(found: re.Match[str]) -> str:
-    return found[0] if found.lastgroup == "drawn" else _escape(found)
+def _escape_undrawn(match: re.Match[str]) -> str:
+    return match[0] if match.lastgroup == "drawn" else _escape(match)
 
 
-def _escape_json(found: re.Match[str]) -> str:
-    units = found[0].encode("utf-16-be", "surrogatepass")
+def _escape_json(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{high:02x}{low:02x}" for high, low in zip(units[::2], units[1::2], strict=True))
 
 

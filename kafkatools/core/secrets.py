@@ -77,7 +77,7 @@ def remember_url(url: str) -> str:
 
 def without_userinfo(text: str) -> str:
     """Replace the user and password of each URL in a text by `[hidden]`."""
-    return _USERINFO.sub(lambda found: f"{found['scheme']}{HIDDEN}@", text) if "@" in text else text
+    return _USERINFO.sub(lambda match: f"{match['scheme']}{HIDDEN}@", text) if "@" in text else text
 
 
 def redacted(text: str) -> str:
@@ -93,12 +93,12 @@ def redacted_line(text: str) -> str:
 def _by_form(text: str) -> str:
     text = without_userinfo(text)
     text = _ASSIGNED.sub(_hide_value, text)
-    return _AUTHORIZATION.sub(lambda found: f"{found['name']}{HIDDEN}", text)
+    return _AUTHORIZATION.sub(lambda match: f"{match['name']}{HIDDEN}", text)
 
 
-def _hide_value(found: re.Match[str]) -> str:
+def _hide_value(match: re.Match[str]) -> str:
     """Hide the value of a `name=value` match; `password=...` in a help text stays."""
-    return f"{found['name']}{HIDDEN}" if found["value"].strip("[].") not in ("", "hidden") else found[0]
+    return f"{match['name']}{HIDDEN}" if match["value"].strip("[].") not in ("", "hidden") else match[0]
 
 
 def _may_be_word(value: str) -> bool:

@@ -200,7 +200,7 @@ def test_clients_are_of_no_use_after_close() -> None:
 
 def test_consumer_refuses_seconds_and_names_for_partitions() -> None:
     with kafkatools.Consumer(bootstrap_servers=NOWHERE) as consumer:
-        with pytest.raises(TypeError, match="whole milliseconds, not 0.5"):
+        with pytest.raises(TypeError, match="int of milliseconds, not 0.5"):
             consumer.poll(0.5)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="pair such as .*, not \"?'topic"):
             consumer.assign(["topic"])  # type: ignore[list-item]

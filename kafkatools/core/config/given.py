@@ -37,18 +37,18 @@ def take_objects(given: Settings | None, names: Iterable[str]) -> tuple[Settings
     return {name: value for name, value in given.items() if name not in objects}, objects
 
 
-def _checked(table: Table, given: Mapping[str, object] | None) -> Mapping[str, object]:
-    if given is None:
+def _checked(table: Table, settings: Mapping[str, object] | None) -> Mapping[str, object]:
+    if settings is None:
         return {}
-    if not isinstance(given, Mapping):
+    if not isinstance(settings, Mapping):
         raise TypeError(
             f'{table.label} settings are a mapping such as {{"bootstrap.servers": "localhost:9092"}}, '
-            f"or keyword arguments, not {type(given).__name__}"
+            f"or keyword arguments, not {type(settings).__name__}"
         )
-    for name in given:
+    for name in settings:
         if not isinstance(name, str):
             raise ConfigError(f"The name of a {table.label} setting is text, not {name!r}")
-    return given
+    return settings
 
 
 def _dotted(table: Table, keyword: str) -> str:

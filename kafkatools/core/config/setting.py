@@ -121,9 +121,9 @@ class ItemProblem(str):
     @classmethod
     def of(cls, item: str, problem: str) -> "ItemProblem":
         """Make a problem with this text for one item of a list."""
-        made = cls(problem)
-        made.item = item
-        return made
+        item_problem = cls(problem)
+        item_problem.item = item
+        return item_problem
 
 
 def invalid(name: str, raw: object, problem: str) -> ConfigError:
@@ -319,11 +319,11 @@ def parse_iso_duration_ms(text: str) -> int | None:
     """Milliseconds of an ISO 8601 duration in the form PnDTnHnMn.nS (java.time.Duration); None for any other text."""
     import re
 
-    found = re.fullmatch(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{0,9}))?S)?)?", text, re.IGNORECASE)
-    if found is None or not any(found.groups()) or text.upper().endswith("T"):
+    match = re.fullmatch(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{0,9}))?S)?)?", text, re.IGNORECASE)
+    if match is None or not any(match.groups()) or text.upper().endswith("T"):
         return None
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[:4])
-    fraction_ms = int(((found.group(5) or "") + "000")[:3])
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[:4])
+    fraction_ms = int(((match.group(5) or "") + "000")[:3])
     return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + fraction_ms
 
 

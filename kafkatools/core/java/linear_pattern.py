@@ -100,8 +100,8 @@ class LinearPattern:
         """The states of the automaton after it reads a character of class `kind`; the step is cached."""
         reached = self._closure(states, previous, _side(character))
         bit = 1 << kind
-        found = (self._targets[state] for state in reached)
-        following = frozenset(target[1] for target in found if target is not None and target[0] & bit)
+        transitions = (self._targets[state] for state in reached)
+        following = frozenset(target[1] for target in transitions if target is not None and target[0] & bit)
         self._cached_states += len(following) + 1
         if self._cached_states > MOST_CACHED_STATES:
             self._steps.clear()
@@ -113,13 +113,13 @@ class LinearPattern:
         """The states reachable without reading a character. `previous` and `following`: the kinds of the characters on
         both sides (see `_side`), empty at an end of the name."""
         holds = _conditions(previous, following)
-        found, waiting = set(states), list(states)
+        reached, waiting = set(states), list(states)
         while waiting:
             for condition, target in self._ways[waiting.pop()]:
-                if target not in found and (condition is None or condition in holds):
-                    found.add(target)
+                if target not in reached and (condition is None or condition in holds):
+                    reached.add(target)
                     waiting.append(target)
-        return frozenset(found)
+        return frozenset(reached)
 
     # -- building, from the end to the start: each part gets the state after it and returns its first state ----------
     def _state(self, *ways: tuple[str | None, int]) -> int:
@@ -141,7 +141,7 @@ class LinearPattern:
             self._takes[state] = characters, target
             return state
         if operation is constants.BRANCH:
-            return self._state(*((None, self._sequence(each, target, flags)) for each in argument[1]))
+            return self._state(*((None, self._sequence(branch, target, flags)) for branch in argument[1]))
         if operation is constants.SUBPATTERN:
             _, added, removed, items = argument
             return self._sequence(items, target, (flags | added) & ~removed)
@@ -175,16 +175,16 @@ def _side(character: str) -> str:
 
 
 def _conditions(previous: str, following: str) -> frozenset[str]:
-    found = {BOUNDARY if (previous == "w") != (following == "w") else NO_BOUNDARY}
+    conditions = {BOUNDARY if (previous == "w") != (following == "w") else NO_BOUNDARY}
     if not previous:
-        found.add(START)
+        conditions.add(START)
     if not following:
-        found.add(END)
+        conditions.add(END)
     if previous in ("", "\n"):
-        found.add(LINE_START)
+        conditions.add(LINE_START)
     if following in ("", "\n"):
-        found.add(LINE_END)
-    return frozenset(found)
+        conditions.add(LINE_END)
+    return frozenset(conditions)
 
 
 def _condition(at: object, flags: int) -> str:
@@ -198,8 +198,8 @@ def _condition(at: object, flags: int) -> str:
 
 def _bounds(sets: Iterable[Ranges]) -> list[int]:
     """The sorted code points at which a character class begins. Characters between two of them are in the same sets."""
-    found = {bound for ranges in sets for first, last in ranges for bound in (first, last + 1)}
-    return sorted(found.union(bound for first, last in (*_WORD_RANGES, *_LINE_END) for bound in (first, last + 1)))
+    bounds = {bound for ranges in sets for first, last in ranges for bound in (first, last + 1)}
+    return sorted(bounds.union(bound for first, last in (*_WORD_RANGES, *_LINE_END) for bound in (first, last + 1)))
 
 
 def _characters(operation: object, argument: Any, flags: int) -> Ranges | None:
@@ -213,28 +213,28 @@ def _characters(operation: object, argument: Any, flags: int) -> Ranges | None:
         return _others(_merged(_cased(argument, argument) if ignore_case else [(argument, argument)]))
     if operation is not constants.IN:
         return None
-    found: list[tuple[int, int]] = []
+    selected: list[tuple[int, int]] = []
     for kind, value in argument:
         if kind is constants.CATEGORY:
             ranges, is_negated = _CATEGORIES[value]
-            found += _others(ranges) if is_negated else ranges
+            selected += _others(ranges) if is_negated else ranges
         elif kind is not constants.NEGATE:
             first, last = value if kind is constants.RANGE else (value, value)
-            found += _cased(first, last) if ignore_case else [(first, last)]
-    merged = _merged(found)
+            selected += _cased(first, last) if ignore_case else [(first, last)]
+    merged = _merged(selected)
     return _others(merged) if argument[0][0] is constants.NEGATE else merged
 
 
 def _cased(first: int, last: int) -> list[tuple[int, int]]:
     """A range of code points plus the other case of its letters; for more than one character, ASCII letters only."""
-    found = [(first, last)]
+    ranges = [(first, last)]
     if first == last:
-        found += [(ord(other), ord(other)) for other in (chr(first).lower(), chr(first).upper()) if len(other) == 1]
+        ranges += [(ord(other), ord(other)) for other in (chr(first).lower(), chr(first).upper()) if len(other) == 1]
     for letters, other in ((65, 97), (97, 65)):
         low, high = max(first, letters), min(last, letters + 25)
         if low <= high:
-            found.append((low - letters + other, high - letters + other))
-    return found
+            ranges.append((low - letters + other, high - letters + other))
+    return ranges
 
 
 def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
@@ -249,9 +249,9 @@ def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 
 def _others(ranges: Ranges) -> Ranges:
-    found, start = [], 0
+    complement, start = [], 0
     for first, last in ranges:
         if start < first:
-            found.append((start, first - 1))
+            complement.append((start, first - 1))
         start = last + 1
-    return (*found, (start, _LAST)) if start <= _LAST else tuple(found)
+    return (*complement, (start, _LAST)) if start <= _LAST else tuple(complement)

@@ -71,10 +71,10 @@ class _Parser:
         return character == "{"
 
     def _repeat(self, *, was_repeat: bool) -> None:
-        found = _REPEAT.match(self._text, self._at) if self._text[self._at] == "{" else None
-        if found is not None:
-            self._check_count(found)
-        self._at = found.end() if found is not None else self._at + 1
+        braces = _REPEAT.match(self._text, self._at) if self._text[self._at] == "{" else None
+        if braces is not None:
+            self._check_count(braces)
+        self._at = braces.end() if braces is not None else self._at + 1
         if self._text.startswith("?", self._at):
             self._at += 1
         if was_repeat:
@@ -82,9 +82,9 @@ class _Parser:
         if not self._items[-1]:
             raise _Refused("missing argument to repetition operator")
 
-    def _check_count(self, found: re.Match[str]) -> None:
-        least = int(found[1])
-        most = least if found[2] is None else int(found[3]) if found[3] else -1
+    def _check_count(self, braces: re.Match[str]) -> None:
+        least = int(braces[1])
+        most = least if braces[2] is None else int(braces[3]) if braces[3] else -1
         if least > _MAX_REPEAT or most > _MAX_REPEAT or 0 <= most < least:
             raise _Refused("invalid repeat count")
 
@@ -111,11 +111,11 @@ class _Parser:
 
     def _flags(self) -> None:
         """Read a group with flags or without capture: `(?i)`, `(?i-s:`, `(?:`."""
-        found = re.compile(r"\(\?(?:[imsU]*|[imsU]*-[imsU]+)([:)])").match(self._text, self._at)
-        if found is None:
+        match = re.compile(r"\(\?(?:[imsU]*|[imsU]*-[imsU]+)([:)])").match(self._text, self._at)
+        if match is None:
             raise _Refused("invalid or unsupported Perl syntax")
-        self._at = found.end()
-        if found[1] == ":":
+        self._at = match.end()
+        if match[1] == ":":
             self._items.append(0)
 
     def _close(self) -> None:
@@ -195,13 +195,13 @@ class _Parser:
         return int(digits, 8)
 
     def _hexadecimal(self) -> int:
-        found = re.compile(r"\{([0-9A-Fa-f]+)\}|([0-9A-Fa-f]{2})").match(self._text, self._at)
-        if found is None:
+        match = re.compile(r"\{([0-9A-Fa-f]+)\}|([0-9A-Fa-f]{2})").match(self._text, self._at)
+        if match is None:
             raise _Refused("invalid escape sequence")
-        code = int(found[1] or found[2], 16)
+        code = int(match[1] or match[2], 16)
         if code > _MAX_HEX:
             raise _Refused("invalid escape sequence")
-        self._at = found.end()
+        self._at = match.end()
         return code
 
     # -- character classes --

@@ -63,10 +63,10 @@ def resolve(host: str, port: int) -> list[Address]:
     """Resolve a host name to addresses; those of the first one's family come first. Raises NameResolutionFailed."""
     name = host.encode("ascii") if host.isascii() else host  # as text it would load the IDNA codec, 5 ms
     try:
-        found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
+        results = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
         raise NameResolutionFailed(f"The host name {host} of {HostPort(host, port)} has no address: {reason}") from None
-    addresses = [Address(family, sockaddr) for family, _, _, _, sockaddr in found]
+    addresses = [Address(family, sockaddr) for family, _, _, _, sockaddr in results]
     preferred = addresses[0].family
     return sorted(dict.fromkeys(addresses), key=lambda address: address.family != preferred)

@@ -22,15 +22,18 @@ def build(version: int) -> list[bytes]:
 def read_api_versions(body: memoryview, version: int) -> BrokerVersions:
     """Decode the body of an ApiVersions response. Raises DecodeError."""
     answer = decode(response_type(ApiKey.API_VERSIONS, version), body)[0]
-    ranges = {each.api_key: VersionRange(each.min_version, each.max_version) for each in answer.api_keys}
+    ranges = {entry.api_key: VersionRange(entry.min_version, entry.max_version) for entry in answer.api_keys}
     if not is_flexible(ApiKey.API_VERSIONS, version):
         return BrokerVersions(answer.error_code, ranges, getattr(answer, "throttle_time", 0))
     return BrokerVersions(
         answer.error_code,
         ranges,
         answer.throttle_time,
-        {each.name: VersionRange(each.min_version, each.max_version) for each in answer.supported_features},
-        {each.name: VersionRange(each.min_version_level, each.max_version_level) for each in answer.finalized_features},
+        {entry.name: VersionRange(entry.min_version, entry.max_version) for entry in answer.supported_features},
+        {
+            entry.name: VersionRange(entry.min_version_level, entry.max_version_level)
+            for entry in answer.finalized_features
+        },
         answer.finalized_features_epoch,
     )
 

@@ -54,7 +54,7 @@ def diagnose(address: HostPort, config: Config, clock: Clock) -> Diagnosis:
         resolved = resolve(address.host, address.port)
     except KafkaError as error:
         return Diagnosis(address, (Step("DNS", "", clock.now_ms() - started_ms, error),), None)
-    addresses = ", ".join(dict.fromkeys(str(one.sockaddr[0]) for one in resolved))
+    addresses = ", ".join(dict.fromkeys(str(resolved_address.sockaddr[0]) for resolved_address in resolved))
     steps.append(Step("DNS", addresses, clock.now_ms() - started_ms))
     metadata = Metadata([address])
     client = NetworkClient(config, clock, metadata)
@@ -98,7 +98,7 @@ class _Watch:
                 name = self._failed_step(error, len(steps) - before)
                 # several steps may complete in one poll
                 passed = self._names[len(steps) - before : self._names.index(name)]
-                steps += [Step(one, "", 0) for one in passed]
+                steps += [Step(step, "", 0) for step in passed]
                 return Diagnosis(address, (*steps, Step(name, "", now_ms - last_ms, error)), None)
 
     def _reached(self) -> int:

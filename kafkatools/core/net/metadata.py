@@ -101,35 +101,35 @@ class ClusterView:
 
     def partition(self, topic: str, partition: int) -> PartitionView | None:
         """The metadata of a partition; None for an unknown partition."""
-        found = self.topics.get(topic)
-        return None if found is None else found.partitions.get(partition)
+        view = self.topics.get(topic)
+        return None if view is None else view.partitions.get(partition)
 
     def partition_count(self, topic: str) -> int | None:
         """The number of partitions of a topic; None for an unknown topic."""
-        found = self.topics.get(topic)
-        return None if found is None else len(found.partitions)
+        view = self.topics.get(topic)
+        return None if view is None else len(view.partitions)
 
     def available_partitions(self, topic: str) -> list[int]:
         """The numbers of a topic's partitions whose leader is a known broker; empty for an unknown topic."""
-        found = self.topics.get(topic)
-        if found is None:
+        view = self.topics.get(topic)
+        if view is None:
             return []
-        return [part.partition for part in found.partitions.values() if part.leader in self.nodes]
+        return [part.partition for part in view.partitions.values() if part.leader in self.nodes]
 
     def leader_id(self, topic: str, partition: int) -> int | None:
         """The id of a partition's leader; None when the leader is unknown or not a broker of this snapshot."""
-        found = self.partition(topic, partition)
-        return None if found is None or found.leader not in self.nodes else found.leader
+        view = self.partition(topic, partition)
+        return None if view is None or view.leader not in self.nodes else view.leader
 
     def leader_epoch(self, topic: str, partition: int) -> int | None:
         """The leader epoch of a partition; None when unknown."""
-        found = self.partition(topic, partition)
-        return None if found is None else found.leader_epoch
+        view = self.partition(topic, partition)
+        return None if view is None else view.leader_epoch
 
     def topic_id(self, topic: str) -> uuid.UUID | None:
         """The id of a topic; None when unknown."""
-        found = self.topics.get(topic)
-        return None if found is None else found.id
+        view = self.topics.get(topic)
+        return None if view is None else view.id
 
     def topic_name(self, topic_id: uuid.UUID) -> str | None:
         """The name of the topic with this id; None when unknown."""

@@ -91,8 +91,8 @@ class Producer:
         value_serializer: str | AnySerializer | None = None,
         **settings: object,
     ) -> None:
-        given, objects = take_objects(config, _OBJECTS)
-        self.config = config = config_of(tables.PRODUCER, given, settings)
+        plain_settings, objects = take_objects(config, _OBJECTS)
+        self.config = config = config_of(tables.PRODUCER, plain_settings, settings)
         key_serializer = key_serializer or objects.get("key.serializer", config.key_serializer)
         value_serializer = value_serializer or objects.get("value.serializer", config.value_serializer)
         partitioner = partitioner or objects.get("partitioner.class", config.partitioner_class)

@@ -203,13 +203,13 @@ class ProducerBatch:
         start, stop = span
         if self._closed_for_appends:
             return 0
-        taken = self.builder.append_columns(columns, start, stop, wall_ms)
-        if taken > 0:
+        count = self.builder.append_columns(columns, start, stop, wall_ms)
+        if count > 0:
             self.last_append_ms = now_ms
-            self.thunks.append(RowsThunk(sink._replace(rows=sink.rows[start : start + taken])))
-            if taken < stop - start:
+            self.thunks.append(RowsThunk(sink._replace(rows=sink.rows[start : start + count])))
+            if count < stop - start:
                 self._closed_for_appends = True
-        return taken
+        return count
 
     def close_for_appends(self) -> None:
         """Refuse further records: the batch counts as full."""

@@ -90,17 +90,17 @@ def serializer_for(setting: str, serializer: str | AnySerializer | None) -> Seri
         return serialize_bytes
     if not isinstance(serializer, str):
         return _uniform(serializer)
-    found = SERIALIZERS.get(serializer.removeprefix(_PACKAGE))
-    if found is None:
+    by_name = SERIALIZERS.get(serializer.removeprefix(_PACKAGE))
+    if by_name is None:
         raise class_not_found(setting, serializer, SERIALIZERS)
-    return found
+    return by_name
 
 
-def class_not_found(setting: str, name: str, known: Iterable[str]) -> ConfigError:
+def class_not_found(setting: str, name: str, names: Iterable[str]) -> ConfigError:
     """The ConfigError for a class name of a serializer or partitioner that is not one of the known names."""
     return ConfigError(
         f"Invalid value {name} for configuration {setting}: Class {name} could not be found. "
-        f"Known here: {', '.join(known)}"
+        f"Known here: {', '.join(names)}"
     )
 
 
@@ -116,9 +116,9 @@ def _uniform(serializer: AnySerializer) -> Serializer:
         if value is None:
             return None
         try:
-            made = method(topic, value) if method is not None else serializer(value)  # type: ignore[operator]
+            data = method(topic, value) if method is not None else serializer(value)  # type: ignore[operator]
         except Exception as error:
             raise SerializationError(f"Can't serialize {value!r} for topic {topic}: {error}") from error
-        return serialize_bytes(topic, made)
+        return serialize_bytes(topic, data)
 
     return serialize

@@ -101,11 +101,11 @@ class TransactionDriver:
         versions = self.client.broker_versions(node)
         if versions is None:
             return
-        found = versions.finalized_features.get(TRANSACTION_VERSION)
+        transaction_version = versions.finalized_features.get(TRANSACTION_VERSION)
         self.manager.note_coordinator(
             versions.supports(ApiKey.INIT_PRODUCER_ID, FIRST_INIT_PRODUCER_ID_WITH_BUMP),
             versions.finalized_features_epoch,
-            0 if found is None else found.max_version,
+            0 if transaction_version is None else transaction_version.max_version,
         )
 
     def _send(self, node: int, request: TxnRequest, now_ms: int) -> None:

@@ -520,10 +520,10 @@ class TransactionalManager(TransactionManager):
     def lookup(self, request: TxnRequest) -> CoordinatorLookup:
         """The coordinator lookup for a request, shared by all requests to that coordinator."""
         key = (request.coordinator, request.coordinator_key)
-        found = self._lookups.get(key)
-        if found is None:
-            found = self._lookups[key] = CoordinatorLookup(*key, self._lookup_backoff)
-        return found
+        lookup = self._lookups.get(key)
+        if lookup is None:
+            lookup = self._lookups[key] = CoordinatorLookup(*key, self._lookup_backoff)
+        return lookup
 
     # -- batches --
 

@@ -103,19 +103,19 @@ def _entry(module: _Token, tokens: Iterator[_Token]) -> LoginModule:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    for found in _TOKEN.finditer(text):
-        if found["number"] is not None:
+    for match in _TOKEN.finditer(text):
+        if match["number"] is not None:
             yield _Token(None, "number")
-        elif found["mark"] is not None:
-            yield _Token(None, found["mark"])
-        elif found["quote"] is not None:
-            yield _Token(_ESCAPED.sub(_unescaped, found["quoted"]), None)
-        elif found["word"] is not None:
-            yield _Token(found["word"], None)
+        elif match["mark"] is not None:
+            yield _Token(None, match["mark"])
+        elif match["quote"] is not None:
+            yield _Token(_ESCAPED.sub(_unescaped, match["quoted"]), None)
+        elif match["word"] is not None:
+            yield _Token(match["word"], None)
     while True:
         yield _Token(None, None)
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    code = found[1]
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[1]
     return chr(int(code, 8)) if "0" <= code[0] <= "7" else _ESCAPES.get(code, code)

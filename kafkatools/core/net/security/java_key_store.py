@@ -100,8 +100,8 @@ def read_java_key_store(data: bytes, password: str | None, source: str) -> JavaK
     content = data[: cursor.position]
     digest = cursor.take(_DIGEST_BYTES)
     if password is not None:
-        found = hashlib.sha1(_password_bytes(password) + _WHITENER + content, usedforsecurity=False).digest()
-        if not hmac.compare_digest(found, digest):
+        computed = hashlib.sha1(_password_bytes(password) + _WHITENER + content, usedforsecurity=False).digest()
+        if not hmac.compare_digest(computed, digest):
             raise WrongPassword
     return JavaKeyStore(tuple(keys), tuple(certificates))
 

@@ -76,10 +76,10 @@ def trusted_certificates(config: Config) -> list[bytes] | None:
             raise ConfigError("SSL trust store is not specified, but trust store password is specified.")
         return None
     store = _Store(path, kind, password, None, "ssl.truststore")
-    found = _trusted_of(store, _contents(store))
-    if not found:
+    certificates = _trusted_of(store, _contents(store))
+    if not certificates:
         raise KeyStoreUnreadable(f"{store.source}: it contains no trusted certificate")
-    return found
+    return certificates
 
 
 def _trusted_of(store: _Store, data: bytes) -> list[bytes]:

@@ -35,34 +35,34 @@ class Block(NamedTuple):
 
 def blocks(text: str, source: str) -> list[Block]:
     """Parse the PEM blocks of a text; `source` names the text in errors. Raises KeyStoreUnreadable."""
-    found = []
+    parsed = []
     for label, body in _BLOCK.findall(text):
         if "Proc-Type:" in body:
             raise KeyStoreUnreadable(
                 f"{source}: the private key is in OpenSSL's old encrypted form; convert it with `openssl pkcs8 -topk8`"
             )
         try:
-            found.append(Block(label, base64.b64decode("".join(body.split()), validate=True)))
+            parsed.append(Block(label, base64.b64decode("".join(body.split()), validate=True)))
         except (binascii.Error, ValueError):
             raise KeyStoreUnreadable(f"{source}: the block {label} is not base64") from None
-    return found
+    return parsed
 
 
 def certificates(text: str, source: str) -> list[bytes]:
     """The certificates in a PEM text as DER, at least one. Raises KeyStoreUnreadable."""
-    found = [block.data for block in blocks(text, source) if block.label in _CERTIFICATES]
-    if not found:
+    encoded = [block.data for block in blocks(text, source) if block.label in _CERTIFICATES]
+    if not encoded:
         raise KeyStoreUnreadable(f"{source}: it contains no certificate in PEM")
-    return found
+    return encoded
 
 
 def private_key(text: str, source: str) -> Block:
     """The only private key in a PEM text. Raises KeyStoreUnreadable when there is none or more than one."""
-    found = [block for block in blocks(text, source) if block.label in _KEYS]
-    if len(found) != 1:
-        count = "no private key" if not found else f"{len(found)} private keys instead of one"
+    keys = [block for block in blocks(text, source) if block.label in _KEYS]
+    if len(keys) != 1:
+        count = "no private key" if not keys else f"{len(keys)} private keys instead of one"
         raise KeyStoreUnreadable(f"{source}: it contains {count} in PEM")
-    return found[0]
+    return keys[0]
 
 
 def certificate_chain(certificates: Iterable[bytes]) -> str:

@@ -100,10 +100,10 @@ def _trust(context: ssl.SSLContext, config: Config) -> None:
 
 def _show(context: ssl.SSLContext, own: Identity) -> None:
     """Load the client's private key and certificate chain into the context, which only accepts files."""
-    asked = []
+    password_requests = []
 
     def password() -> str:
-        asked.append(True)
+        password_requests.append(True)
         return own.password or ""
 
     try:
@@ -111,7 +111,7 @@ def _show(context: ssl.SSLContext, own: Identity) -> None:
             context.load_cert_chain(path, password=password)
     except (ssl.SSLError, ValueError) as problem:
         reason = getattr(problem, "reason", None) or "not readable"
-        if asked:
+        if password_requests:
             lack = "is wrong" if own.password else "is missing"
             raise KeyStoreUnreadable(
                 f"{own.source}: the password of the private key (ssl.key.password) {lack}"

@@ -130,8 +130,8 @@ def _token_of(endpoint: Endpoint, status: int, content: bytes, now_ms: int) -> T
             raise AuthenticationFailed(
                 f"no token from {endpoint.shown_url}: its response has no access_token"
             ) from None
-    said = [redacted(str(answer[name])) for name in ("error", "error_description") if answer.get(name)]
-    reason = f"status {status}" + (f" ({': '.join(said)[:200]})" if said else "")
+    details = [redacted(str(answer[name])) for name in ("error", "error_description") if answer.get(name)]
+    reason = f"status {status}" + (f" ({': '.join(details)[:200]})" if details else "")
     if status in _PASSING or status >= _FIRST_SERVER_ERROR or answer.get("error") == _TEMPORARILY:
         raise _TryAgain(reason)
     raise AuthenticationFailed(f"no token from {endpoint.shown_url}: {reason}")

@@ -87,8 +87,8 @@ def command_source(command: str, timeout_ms: int | None, clock: Clock) -> TokenS
                 f"the token command {arguments[0]} could not be run: {problem.strerror or problem}"
             ) from None
         if done.returncode:
-            said = done.stderr.decode(errors="replace").strip().splitlines()
-            reason = f": {redacted(said[-1])[:200]}" if said else ""
+            stderr_lines = done.stderr.decode(errors="replace").strip().splitlines()
+            reason = f": {redacted(stderr_lines[-1])[:200]}" if stderr_lines else ""
             raise AuthenticationFailed(f"the token command {arguments[0]} ended with {done.returncode}{reason}")
         try:
             return _token_in(done.stdout.decode(errors="replace").strip(), clock.wall_ms())
@@ -102,11 +102,13 @@ def _token_in(text: str, now_ms: int) -> Token:
     if not text.startswith("{"):
         return token_of(text, now_ms)
     try:
-        found = json.loads(text)
+        content = json.loads(text)
     except ValueError:
         raise AuthenticationFailed("not JSON") from None
     names = ("access_token", "token", "id_token")
-    return token_of(next((found[name] for name in names if found.get(name)), None), now_ms, found.get("expires_in"))
+    return token_of(
+        next((content[name] for name in names if content.get(name)), None), now_ms, content.get("expires_in")
+    )
 
 
 def file_source(path: str, clock: Clock) -> TokenSource:
