@@ -23,11 +23,11 @@ from kafkatools.core.records import kernel
 from kafkatools.core.records.columns import Record, RecordColumns, TimestampType
 from kafkatools.core.records.compression import MAX_DECOMPRESSED_BYTES, CompressionType, decompress
 from kafkatools.core.records.crc import crc32c
-from kafkatools.core.records.errors import InvalidBatchContents
 from kafkatools.core.records.header import (
     NO_PRODUCER_ID,
     BatchHeader,
     Buffer,
+    InvalidBatchContents,
     file_batch_size,
     too_small_for_header,
     too_small_in_message,
@@ -163,9 +163,8 @@ class RecordBatch:
         """Raise CorruptRecord with Kafka's message unless the size and the CRC are valid."""
         if self.size_bytes < HEADER_SIZE:
             raise CorruptRecord(too_small_for_header(self.size_bytes))
-        computed = self.computed_crc()
-        if self.crc != computed:
-            raise CorruptRecord(wrong_checksum(self.crc, computed))
+        if not self.is_valid():
+            raise CorruptRecord(wrong_checksum(self.crc, self.computed_crc()))
 
     def to_bytes(self) -> bytes:
         """Return a copy of the batch's bytes."""

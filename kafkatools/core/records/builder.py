@@ -21,7 +21,7 @@ from typing import TypedDict, Unpack
 
 from kafkatools.core.records import kernel
 from kafkatools.core.records.batch import CURRENT_MAGIC
-from kafkatools.core.records.columns import NO_HEADERS, NO_TIMESTAMP, RowColumns, TimestampType, encode_headers
+from kafkatools.core.records.columns import NO_HEADERS, NO_TIMESTAMP, Buffer, RowColumns, TimestampType, encode_headers
 from kafkatools.core.records.compression import CompressionType, compress
 from kafkatools.core.records.crc import crc32c
 from kafkatools.core.records.header import NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
@@ -38,8 +38,6 @@ from kafkatools.core.records.layout import (
 )
 
 __all__ = ["BatchBuilder", "BatchHeader", "RowColumns", "write_header"]
-
-Buffer = bytes | bytearray | memoryview
 
 COMPRESSION_RATE_ESTIMATION_FACTOR = 1.05
 MAX_OFFSET_DELTA = 0x7FFFFFFF

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kafkatools.core.errors import CorruptRecord
 from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.builder import BatchBuilder
-from kafkatools.core.records.errors import InvalidBatchContents
+from kafkatools.core.records.header import InvalidBatchContents
 
 CONTROL_KEY_VERSION = 0
 END_TRANSACTION_VERSION = 0

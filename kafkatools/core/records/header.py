@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from struct import Struct
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from kafkatools.core.errors import CorruptRecord
 from kafkatools.core.records.crc import crc32c
@@ -42,6 +42,14 @@ _LEGACY_HEADER = Struct(">qiIbb")
 _LONG = Struct(">q")
 _LAST_SEQUENCE = 0x7FFFFFFF
 _SEQUENCES = 1 << 31
+
+
+class InvalidBatchContents(CorruptRecord):
+    """The records of a batch contradict its header (Kafka's InvalidRecordException)."""
+
+    code: ClassVar[int] = 87
+    name: ClassVar[str] = "INVALID_RECORD"
+    retriable: ClassVar[bool] = False
 
 
 class BatchHeader(NamedTuple):

@@ -21,20 +21,18 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kafkatools.core.errors import CorruptRecord, UnsupportedCompressionType
-from kafkatools.core.records.columns import NO_TIMESTAMP, Record, RecordColumns, TimestampType
+from kafkatools.core.records.columns import NO_TIMESTAMP, Buffer, Record, RecordColumns, TimestampType
 from kafkatools.core.records.compression import MAX_DECOMPRESSED_BYTES, CompressionType, compress, decompress
-from kafkatools.core.records.errors import InvalidBatchContents
 from kafkatools.core.records.header import (
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
+    InvalidBatchContents,
     too_small_in_message,
     wrong_checksum,
 )
 from kafkatools.core.records.layout import CODEC_MASK, LOG_OVERHEAD, SMALLEST_OVERHEAD, TIMESTAMP_TYPE_BIT
-
-Buffer = bytes | bytearray | memoryview
 
 # crc, magic, attributes, (timestamp,) key size, value size
 RECORD_OVERHEAD = (14, 22)
@@ -149,9 +147,8 @@ class LegacyBatch:
             raise CorruptRecord(
                 f"Record is corrupt (crc could not be retrieved as the record is too small, size = {self.length})"
             )
-        computed = self.computed_crc()
-        if self.crc != computed:
-            raise CorruptRecord(wrong_checksum(self.crc, computed))
+        if not self.is_valid():
+            raise CorruptRecord(wrong_checksum(self.crc, self.computed_crc()))
 
     def to_bytes(self) -> bytes:
         """Return a copy of the entry's bytes."""

@@ -178,9 +178,9 @@ class Cleaner:
 
     @staticmethod
     def _legacy_horizon_ms(plan: LogToClean) -> int:
-        """Return the segment age, in ms since 1970, up to which tombstones of magic 0 and 1 are dropped. These formats
-        have no delete horizon. The limit is delete.retention.ms before the last change of the clean part, 0 without a
-        clean part."""
+        """Return the segment modification time (ms since 1970) up to which tombstones of magic 0 and 1 are dropped. It
+        is delete.retention.ms before the last change of the clean part, because these formats have no delete
+        horizon."""
         clean = [segment for segment in plan.segments if segment.base_offset < plan.measure.first_dirty_offset]
         return clean[-1].modified_ms - plan.config.delete_retention_ms if clean else 0
 

@@ -73,9 +73,9 @@ class LogCleanerManager:
     def done_cleaning(
         self, log: PartitionLog, log_to_clean: LogToClean, outcome: CleanerStats | Exception, now_ms: int
     ) -> bool:
-        """Record the outcome of a cleaning round. Return whether another round may make progress at once. On success
-        `first_dirty_offset` moves to the end of the clean part. A segment with overflowed offsets is split. After a
-        disk error the log waits for RETRY_MS; any other error makes the log uncleanable."""
+        """Record the outcome of a cleaning round. Return whether the log was cleaned, or its overflowed segment was
+        split. On success `first_dirty_offset` moves on. After a disk error the log waits for RETRY_MS; any other error
+        makes it uncleanable."""
         if log.cleaning is log_to_clean:
             log.cleaning = None
         if isinstance(outcome, CleanerStats):

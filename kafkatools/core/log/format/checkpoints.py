@@ -60,11 +60,6 @@ def format_checkpoint(entries: Iterable[tuple[str, ...]]) -> bytes:
     return ("\n".join([str(CHECKPOINT_VERSION), str(len(lines)), *lines]) + "\n").encode()
 
 
-def write_checkpoint(files: FileSystem, path: str, entries: Iterable[tuple[str, ...]]) -> None:
-    """Replace a checkpoint file atomically and durably."""
-    write_atomically(files, path, format_checkpoint(entries))
-
-
 def read_offset_checkpoint(files: FileSystem, path: str) -> dict[TopicPartition, int]:
     """Return the offset of each partition in a checkpoint such as recovery-point-offset-checkpoint. A missing file
     gives an empty dict. Raises KafkaStorageError for a malformed file."""
@@ -75,9 +70,9 @@ def read_offset_checkpoint(files: FileSystem, path: str) -> dict[TopicPartition,
 
 
 def write_offset_checkpoint(files: FileSystem, path: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Replace a checkpoint of one offset per partition, with its lines sorted by partition."""
-    rows = sorted(offsets.items())
-    write_checkpoint(files, path, ((tp.topic, str(tp.partition), str(offset)) for tp, offset in rows))
+    """Replace a checkpoint of one offset per partition, sorted by partition, atomically and durably."""
+    rows = ((tp.topic, str(tp.partition), str(offset)) for tp, offset in sorted(offsets.items()))
+    write_atomically(files, path, format_checkpoint(rows))
 
 
 class PartitionMetadata(NamedTuple):

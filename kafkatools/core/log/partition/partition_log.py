@@ -28,7 +28,6 @@ from kafkatools.core.log.partition.log_state import LogState
 from kafkatools.core.log.partition.replicated_append import append_replicated
 from kafkatools.core.log.partition.retention import delete_old_segments
 from kafkatools.core.log.partition.segment import LogSegment, TimestampAndOffset
-from kafkatools.core.log.partition.timestamp_search import newest_record, search
 from kafkatools.core.log.partition.truncation import truncate, truncate_fully
 from kafkatools.core.log.producers.append import AppendOrigin
 from kafkatools.core.log.producers.transaction_verification import ensure_verified
@@ -328,11 +327,11 @@ class PartitionLog(LogState):
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """Return the first record at or after a timestamp (ms), None when there is none (ListOffsets)."""
-        return self.storage("searching by timestamp", lambda: search(self, timestamp))
+        return self.storage("searching by timestamp", lambda: segment_reads.search(self, timestamp))
 
     def max_timestamp(self) -> TimestampAndOffset | None:
         """Return the first record with the newest timestamp, None in a log without timestamps (ListOffsets with -3)."""
-        return self.storage("searching by timestamp", lambda: newest_record(self))
+        return self.storage("searching by timestamp", lambda: segment_reads.newest_record(self))
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Return the aborted transactions with records in the offsets [start_offset, end_offset)."""

@@ -1,13 +1,14 @@
-"""Read batches across the segments of one log (the read part of Kafka's LocalLog).
+"""Read batches and search timestamps across the segments of one log (LocalLog, UnifiedLog.fetchOffsetByTimestamp).
 
 Nothing is copied: a read returns a byte range of a segment file. `PartitionLog.read` checks the bounds of the whole
 log.
 """
 
+from kafkatools.core.log.format.batch_headers import walk_headers
 from kafkatools.core.log.format.transaction_index import AbortedTransaction
 from kafkatools.core.log.partition.log_results import LogSlice
 from kafkatools.core.log.partition.log_state import LogState
-from kafkatools.core.log.partition.segment import LogSegment, Position
+from kafkatools.core.log.partition.segment import LogSegment, Position, TimestampAndOffset
 from kafkatools.core.records.layout import LOG_OVERHEAD
 
 
@@ -48,3 +49,27 @@ def aborted_transactions(log: LogState, start_offset: int, end_offset: int) -> l
         found += aborted
         segment = None if is_complete else log.segments.higher(segment.base_offset)
     return found
+
+
+def search(log: LogState, timestamp: int) -> TimestampAndOffset | None:
+    """Return the first record of a log at or after a timestamp (ms), None when there is none (ListOffsets)."""
+    for segment in log.segments:
+        if segment.largest_timestamp >= timestamp:
+            found = segment.find_offset_by_timestamp(timestamp, log.log_start_offset, log.config.max_decompressed_bytes)
+            if found is not None:
+                return found
+    return None
+
+
+def newest_record(log: LogState) -> TimestampAndOffset | None:
+    """Return the first record with the log's newest timestamp, None in a log without timestamps."""
+    segments = [segment for segment in log.segments if segment.max_timestamp_so_far.timestamp >= 0]
+    if not segments:
+        return None
+    segment: LogSegment = max(segments, key=lambda candidate: candidate.max_timestamp_so_far.timestamp)
+    newest = segment.max_timestamp_so_far
+    for _, header in walk_headers(segment.log):
+        if header.max_timestamp == newest.timestamp:
+            start = max(header.base_offset, log.log_start_offset)
+            return segment.find_offset_by_timestamp(newest.timestamp, start, log.config.max_decompressed_bytes)
+    return None

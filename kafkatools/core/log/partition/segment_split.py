@@ -15,8 +15,6 @@ from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.segment import LogSegment
 from kafkatools.core.records.header import ensure_valid
 
-NO_OFFSET = -1
-
 
 def split_overflowed(
     files: FileSystem, directory: str, segment: LogSegment, config: LogConfig, now_ms: int
@@ -52,7 +50,7 @@ def copy_parts(
     to the last one."""
     parts: list[LogSegment] = []
     base_offset, copied = segment.base_offset, 0
-    last_offset = NO_OFFSET
+    last_offset = -1
     try:
         for position, header, batch in walk_batches(segment.log):
             ensure_valid(batch, header)

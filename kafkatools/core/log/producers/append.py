@@ -16,12 +16,9 @@ from kafkatools.core.errors import (
     OutOfOrderSequenceNumber,
     TransactionCoordinatorFenced,
 )
-from kafkatools.core.records.header import BatchHeader
+from kafkatools.core.records.header import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
 
 BATCHES_TO_RETAIN = 5
-NO_PRODUCER_EPOCH = -1
-NO_SEQUENCE = -1
-NO_TIMESTAMP = -1
 NO_OFFSET = -1
 MAX_SEQUENCE = 0x7FFFFFFF
 NO_TRANSACTION_VERSION = -1

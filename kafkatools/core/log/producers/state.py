@@ -172,9 +172,9 @@ class ProducerStateManager:
         """Return the producer's entry if a data batch has the same epoch, the next sequence and the same transaction
         state. Such a batch needs no further check. None means that the full checks are needed."""
         entry = self.producers.get(header.producer_id)
-        if entry is None or entry.producer_epoch != header.producer_epoch or not entry.batches:
+        if entry is None or header.attributes & CONTROL_BIT:
             return None
-        if header.base_sequence != entry.batches[-1].last_sequence + 1 or header.attributes & CONTROL_BIT:
+        if not entry.continues(header.producer_epoch, header.base_sequence):
             return None
         is_in_transaction = entry.current_txn_first_offset >= 0
         return entry if is_in_transaction == (header.attributes & TRANSACTIONAL_BIT != 0) else None
@@ -184,15 +184,12 @@ class ProducerStateManager:
         entry = self.producers.get(header.producer_id)
         if entry is None:
             return None
-        found = entry.find_duplicate(header)
-        if found is None and not self._earlier_batches_loaded and self._is_out_of_sequence(entry, header):
+        duplicate = entry.find_duplicate(header)
+        is_out_of_sequence = header.base_sequence != entry.last_sequence + 1
+        if duplicate is None and header.producer_epoch == entry.producer_epoch and is_out_of_sequence:
             self._remember_earlier_batches()
-            found = entry.find_duplicate(header)
-        return found
-
-    @staticmethod
-    def _is_out_of_sequence(entry: ProducerEntry, header: BatchHeader) -> bool:
-        return header.producer_epoch == entry.producer_epoch and header.base_sequence != entry.last_sequence + 1
+            duplicate = entry.find_duplicate(header)
+        return duplicate
 
     def set_tail(self, tail: Callable[[], Iterable[BatchHeader]]) -> None:
         """Set the source of the batches that snapshots omit: batch headers of the log's end, oldest first. Called at
@@ -200,7 +197,9 @@ class ProducerStateManager:
         self._tail = tail
 
     def _remember_earlier_batches(self) -> None:
-        """Add up to four batches before the last one of each producer, which snapshots omit."""
+        """Add up to four batches before the last one of each producer, which snapshots omit; once per snapshot."""
+        if self._earlier_batches_loaded:
+            return
         self._earlier_batches_loaded = True
         found: dict[int, list[BatchMetadata]] = {}
         for header in self._tail() if self._tail is not None else ():

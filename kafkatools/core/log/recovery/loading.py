@@ -313,7 +313,7 @@ def rebuild_producer_state(
     """Bring the producer state to `last_offset`: load the newest snapshot and replay the batches after it. Takes
     snapshots at the last two segments and at the end (UnifiedLog.rebuildProducerState). Raises CorruptRecord for a
     batch that cannot be read."""
-    offsets_to_snapshot = _offsets_to_snapshot(segments, last_offset)
+    offsets_to_snapshot = [*segments.base_offsets[-2:], last_offset]
     if not state.snapshot_offsets and had_clean_shutdown:
         for offset in offsets_to_snapshot:
             state.map_end_offset = offset
@@ -330,13 +330,6 @@ def rebuild_producer_state(
             _replay(state, segment, start, last_offset)
     state.map_end_offset = last_offset
     state.take_snapshot()
-
-
-def _offsets_to_snapshot(segments: LogSegments, last_offset: int) -> list[int]:
-    if not len(segments):
-        return [last_offset]
-    base_offsets = segments.base_offsets
-    return [*base_offsets[-2:], last_offset]
 
 
 def _replay(state: ProducerStateManager, segment: LogSegment, start: int, end: int) -> None:

@@ -10,7 +10,7 @@ from support import recorded_segments
 
 from kafkatools.core.errors import CorruptRecord, KafkaError, UnsupportedCompressionType
 from kafkatools.core.records.batch import RecordBatch, read_batches, read_file_batches, stamp_crc
-from kafkatools.core.records.errors import InvalidBatchContents
+from kafkatools.core.records.header import InvalidBatchContents
 
 CAP = 1 << 20
 
