@@ -41,7 +41,7 @@ class StoppedAtDamage(Exception):
 
 
 class Lines(Protocol):
-    """An output format of the dump. Each method writes one part of a file."""
+    """An output format of dump-log, text or JSON. Each method writes one part of a dumped file."""
 
     def file(self, path: str, kind: str | None) -> None:
         """Write the start of a file; `kind` is its suffix, None for an unknown one."""
@@ -164,7 +164,7 @@ class FileDump:
         return file.size if self._options.max_bytes == ALL_BYTES else self._options.max_bytes
 
     def _compare_end(self, path: str, file: SegmentFile, walk: LogWalk, limits: SegmentLimits) -> None:
-        """Compare the last batches with the next segment and with the offset index, and report contradictions."""
+        """Report contradictions of a segment's last batches with the next segment and with the offset index."""
         for damage in (
             later_epoch_problem(limits.next_path, walk.leader_epoch),
             wrongly_indexed_batch(file, path, file_kinds.base_offset_of(path)),

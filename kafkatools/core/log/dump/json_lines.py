@@ -47,7 +47,7 @@ def finding_row(finding: Finding) -> Row:
 
 
 class JsonLines:
-    """The JSON format of the dump (see file_dump.Lines). `write` takes one row, `write_lines` the finished lines of a
+    """The JSON output of dump-log (see file_dump.Lines). `write` takes one row, `write_lines` the finished lines of a
     batch's records."""
 
     def __init__(

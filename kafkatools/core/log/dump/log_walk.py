@@ -97,7 +97,7 @@ class LogWalk:
             position = self._next_valid(header.position + header.size_bytes)
 
     def _look_inside(self, header: Header) -> None:
-        """Report a valid batch inside one with a wrong checksum and length. Voids the outer batch's view."""
+        """Report a valid batch that begins inside a batch with a wrong checksum. Voids the outer batch's view."""
         start, end = header.position + 1, header.position + header.size_bytes
         found = next_valid_batch(self._file, start, self._end, legacy=self._is_legacy, before=end)
         if found < 0:

@@ -1,4 +1,4 @@
-"""The options of a dump."""
+"""The options of dump-log."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from kafkatools.core.log.format.transaction_index import CURRENT_VERSION, Aborte
 
 
 class TextLines:
-    """The text format of the dump (see file_dump.Lines). `write` takes UTF-8 bytes. `show` makes a key, a value, a
+    """The text output of dump-log (see file_dump.Lines). `write` takes UTF-8 bytes. `show` makes a key, a value, a
     header name or a path safe for a terminal; None leaves them unchanged."""
 
     def __init__(
