@@ -58,7 +58,8 @@ def _all(node: ShareContext, request: Request, group: ShareGroup, places: Places
     return [
         _described_topic(group.group_id, topic, sorted(partitions), places)
         for topic_id, (name, partitions) in group.states.initialized.items()
-        if (topic := node.image.topics_by_id.get(topic_id)) and node.authorize(request, DESCRIBE, TOPIC, name)
+        if (topic := node.image.topics_by_id.get(topic_id)) is not None
+        and node.authorize(request, DESCRIBE, TOPIC, name)
     ]
 
 
