@@ -35,16 +35,16 @@ def profile_page(profile: Profile) -> str:
 
 
 def _head(profile: Profile) -> Iterator[str]:
-    records = sum(each.records for each in profile.partitions)
-    stored = sum(each.size_bytes for each in profile.partitions)
-    firsts = [each.first_timestamp for each in profile.partitions if each.first_timestamp is not None]
-    lasts = [each.last_timestamp for each in profile.partitions if each.last_timestamp is not None]
+    records = sum(part.records for part in profile.partitions)
+    stored = sum(part.size_bytes for part in profile.partitions)
+    firsts = [part.first_timestamp for part in profile.partitions if part.first_timestamp is not None]
+    lasts = [part.last_timestamp for part in profile.partitions if part.last_timestamp is not None]
     tiles = [
         ("Records", count(records)),
         ("Stored", size(stored)),
-        ("Topics", exact(len({each.topic for each in profile.partitions}))),
+        ("Topics", exact(len({part.topic for part in profile.partitions}))),
         ("Partitions", exact(len(profile.partitions))),
-        ("Batches", count(sum(each.batches for each in profile.partitions))),
+        ("Batches", count(sum(part.batches for part in profile.partitions))),
         ("Bytes a record", size(stored / records) if records else "–"),
     ]
     yield f"<h1>{escape(profile.source)}</h1>"
@@ -109,24 +109,24 @@ def _first(what: str, number: int) -> str:
 
 
 def _sizes(partitions: Sequence[PartitionFigures]) -> str:
-    ordered = sorted(partitions, key=lambda each: (-each.size_bytes, each.topic, each.partition))
-    total = sum(each.size_bytes for each in ordered)
+    ordered = sorted(partitions, key=lambda part: (-part.size_bytes, part.topic, part.partition))
+    total = sum(part.size_bytes for part in ordered)
     rows = [
         svg.Bar(
-            each.name,
-            each.size_bytes,
-            size(each.size_bytes),
-            f"{each.name}: {size(each.size_bytes)} ({share(each.size_bytes, total)}), {exact(each.records)} records",
+            part.name,
+            part.size_bytes,
+            size(part.size_bytes),
+            f"{part.name}: {size(part.size_bytes)} ({share(part.size_bytes, total)}), {exact(part.records)} records",
         )
-        for each in ordered[:_SHOWN_BARS]
+        for part in ordered[:_SHOWN_BARS]
     ]
     cells = [
         (
-            each.topic, str(each.partition), exact(each.records), exact(each.batches), exact(each.size_bytes),
-            share(each.size_bytes, total), exact(each.first_offset), exact(each.last_offset),
-            moment(each.first_timestamp), moment(each.last_timestamp),
+            part.topic, str(part.partition), exact(part.records), exact(part.batches), exact(part.size_bytes),
+            share(part.size_bytes, total), exact(part.first_offset), exact(part.last_offset),
+            moment(part.first_timestamp), moment(part.last_timestamp),
         )
-        for each in ordered
+        for part in ordered
     ]  # fmt: skip
     headers = (
         "Topic", "Partition", "Records", "Batches", "Bytes", "Share", "First offset", "Last offset", "First time",
@@ -140,17 +140,19 @@ def _sizes(partitions: Sequence[PartitionFigures]) -> str:
 
 def _rates(profile: Profile) -> str:
     width = profile.rate_width_ms
-    unit, milliseconds = _unit(max(each.records for each in profile.rates), width)
+    unit, milliseconds = _unit(max(point.records for point in profile.rates), width)
     units = width / milliseconds
     records = [
-        svg.TimePoint(each.start_ms, each.records / units, f"{moment(each.start_ms)}: {exact(each.records)} records")
-        for each in profile.rates
+        svg.TimePoint(
+            point.start_ms, point.records / units, f"{moment(point.start_ms)}: {exact(point.records)} records"
+        )
+        for point in profile.rates
     ]
     stored = [
-        svg.TimePoint(each.start_ms, each.size_bytes / units, f"{moment(each.start_ms)}: {size(each.size_bytes)}")
-        for each in profile.rates
+        svg.TimePoint(point.start_ms, point.size_bytes / units, f"{moment(point.start_ms)}: {size(point.size_bytes)}")
+        for point in profile.rates
     ]
-    cells = [(moment(each.start_ms), exact(each.records), exact(each.size_bytes)) for each in profile.rates]
+    cells = [(moment(point.start_ms), exact(point.records), exact(point.size_bytes)) for point in profile.rates]
     about = (
         f"By the largest timestamp of each batch, in intervals of {span(width)}. Intervals without records are empty."
     )
@@ -174,15 +176,15 @@ def _unit(records: int, width_ms: int) -> tuple[str, int]:
 def _keys(keys: KeySkew) -> str:
     rows = [
         svg.Bar(
-            each.name,
-            each.records,
-            f"{count(each.records)} · {share(each.records, keys.records)}",
-            f"{each.name}: {exact(each.records)} records, {size(each.size_bytes)}",
+            key.name,
+            key.records,
+            f"{count(key.records)} · {share(key.records, keys.records)}",
+            f"{key.name}: {exact(key.records)} records, {size(key.size_bytes)}",
         )
-        for each in keys.top[:_SHOWN_BARS]
+        for key in keys.top[:_SHOWN_BARS]
     ]
     cells = [
-        (each.name, exact(each.records), share(each.records, keys.records), exact(each.size_bytes)) for each in keys.top
+        (key.name, exact(key.records), share(key.records, keys.records), exact(key.size_bytes)) for key in keys.top
     ]
     ratio = f"{keys.p99_records / keys.median_records:.1f}" if keys.median_records else "–"
     about = (
@@ -215,23 +217,23 @@ def _lags(lags: Sequence[GroupLag]) -> str:
 
 
 def _codecs(profile: Profile) -> str:
-    total = sum(each.size_bytes for each in profile.codecs)
-    ordered = sorted(profile.codecs, key=lambda each: -each.size_bytes)
+    total = sum(codec.size_bytes for codec in profile.codecs)
+    ordered = sorted(profile.codecs, key=lambda codec: -codec.size_bytes)
     rows = [
         svg.Bar(
-            each.codec,
-            each.size_bytes,
-            f"{size(each.size_bytes)} · {share(each.size_bytes, total)}",
-            f"{each.codec}: {exact(each.batches)} batches, {exact(each.records)} records",
+            codec.codec,
+            codec.size_bytes,
+            f"{size(codec.size_bytes)} · {share(codec.size_bytes, total)}",
+            f"{codec.codec}: {exact(codec.batches)} batches, {exact(codec.records)} records",
         )
-        for each in ordered
+        for codec in ordered
     ]
     cells = [
         (
-            each.codec, exact(each.batches), exact(each.records), exact(each.size_bytes), share(each.size_bytes, total),
-            f"{each.size_bytes / each.records:.1f}" if each.records else "–",
+            codec.codec, exact(codec.batches), exact(codec.records), exact(codec.size_bytes),
+            share(codec.size_bytes, total), f"{codec.size_bytes / codec.records:.1f}" if codec.records else "–",
         )
-        for each in ordered
+        for codec in ordered
     ]  # fmt: skip
     headers = ("Codec", "Batches", "Records", "Bytes", "Share", "Bytes a record")
     chart = svg.bars("Bytes of each codec", rows)
@@ -249,8 +251,11 @@ def _batches(profile: Profile) -> str:
         _histogram("Batches by number of records", profile.batch_counts, count),
         _table(
             ("From", "Below", "Batches"),
-            [(size(each.low), size(each.high), exact(each.batches)) for each in profile.batch_sizes]
-            + [(f"{exact(each.low)} records", exact(each.high), exact(each.batches)) for each in profile.batch_counts],
+            [(size(bucket.low), size(bucket.high), exact(bucket.batches)) for bucket in profile.batch_sizes]
+            + [
+                (f"{exact(bucket.low)} records", exact(bucket.high), exact(bucket.batches))
+                for bucket in profile.batch_counts
+            ],
         ),
     )
 
@@ -264,24 +269,24 @@ def _histogram(label: str, buckets: Sequence[SizeBucket], worded: Callable[[floa
 
 
 def _disorder(partitions: Sequence[PartitionFigures]) -> str:
-    late = [each for each in partitions if each.late_batches]
+    late = [part for part in partitions if part.late_batches]
     about = "Batches whose largest timestamp is below that of an earlier batch in the log. "
     if not late:
         return _section("disorder", "Order of timestamps", about + "There are none: timestamps never decrease.")
-    ordered = sorted(late, key=lambda each: (-each.late_batches / each.batches, each.topic, each.partition))
+    ordered = sorted(late, key=lambda part: (-part.late_batches / part.batches, part.topic, part.partition))
     rows = [
         svg.Bar(
-            each.name,
-            each.late_batches / each.batches,
-            share(each.late_batches, each.batches),
-            f"{each.name}: {exact(each.late_batches)} of {exact(each.batches)} batches, "
-            f"up to {span(each.largest_delay_ms)} late",
+            part.name,
+            part.late_batches / part.batches,
+            share(part.late_batches, part.batches),
+            f"{part.name}: {exact(part.late_batches)} of {exact(part.batches)} batches, "
+            f"up to {span(part.largest_delay_ms)} late",
         )
-        for each in ordered[:_SHOWN_BARS]
+        for part in ordered[:_SHOWN_BARS]
     ]
     cells = [
-        (each.topic, str(each.partition), exact(each.late_batches), exact(each.batches), exact(each.largest_delay_ms))
-        for each in ordered
+        (part.topic, str(part.partition), exact(part.late_batches), exact(part.batches), exact(part.largest_delay_ms))
+        for part in ordered
     ]
     about += "A lookup by timestamp returns one offset; older batches may follow it." + _first("partitions", len(late))
     headers = ("Topic", "Partition", "Late batches", "Batches", "Largest delay in ms")

@@ -119,7 +119,9 @@ def _compile(folder: str, name: str, where: str) -> bytes:
     from importlib.util import find_spec
 
     if find_spec("grpc_tools") is not None:
-        compiler = [sys.executable, "-m", "grpc_tools.protoc", f"-I{_bundled_protos()}"]
+        from importlib.resources import files
+
+        compiler = [sys.executable, "-m", "grpc_tools.protoc", f"-I{files('grpc_tools') / '_proto'}"]
     elif (path := shutil.which("protoc")) is not None:
         compiler = [path]
     else:
@@ -133,12 +135,6 @@ def _compile(folder: str, name: str, where: str) -> bytes:
             raise PipelineError(f"{where}: {errors[0].replace(folder + os.sep, '') if errors else 'protoc failed'}")
         with open(target, "rb") as file:
             return file.read()
-
-
-def _bundled_protos() -> str:
-    from importlib.resources import files
-
-    return str(files("grpc_tools") / "_proto")
 
 
 class ProtobufMessage:

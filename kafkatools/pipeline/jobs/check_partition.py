@@ -56,10 +56,6 @@ def check_partition(directory: str, segments: Sequence[SegmentFacts]) -> list[Pr
     ]
 
 
-def _log(directory: str, facts: SegmentFacts) -> str:
-    return os.path.join(directory, offset_name(facts.base_offset) + ".log")
-
-
 # -- segments --
 
 
@@ -67,7 +63,7 @@ def _order(directory: str, segments: Sequence[SegmentFacts]) -> Iterator[Problem
     hole = _weight_of_holes(directory, segments)
     previous = -1
     for facts in segments:
-        path = _log(directory, facts)
+        path = os.path.join(directory, offset_name(facts.base_offset) + ".log")
         if previous >= facts.base_offset:
             text = f"begins at offset {facts.base_offset}, but the previous segment ends with {previous}"
             yield Problem(path, "log", -1, text)

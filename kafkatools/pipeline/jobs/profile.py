@@ -6,7 +6,7 @@ instead: the size is that of keys and values before compression, and the codec i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
@@ -196,11 +196,7 @@ def group_lags(admin: AdminClient, ends: Ranges) -> list[GroupLag]:
             TopicPartition(*partition): each.offset for partition, each in fetched.offsets.items() if partition in ends
         }
         topics = {topic for topic, _ in committed}
-        lags += [_lag(group, partition, committed, ends) for partition in sorted(ends) if partition.topic in topics]
+        for partition in sorted(partition for partition in ends if partition.topic in topics):
+            offset = committed.get(partition)
+            lags.append(GroupLag(group, *partition, None if offset is None else max(ends[partition][1] - offset, 0)))
     return lags
-
-
-def _lag(group: str, partition: TopicPartition, committed: Mapping[TopicPartition, int], ends: Ranges) -> GroupLag:
-    offset = committed.get(partition)
-    lag = None if offset is None else max(ends[partition][1] - offset, 0)
-    return GroupLag(group, partition.topic, partition.partition, lag)

@@ -26,7 +26,6 @@ from kafkatools.pipeline.run import manifest as records
 from kafkatools.pipeline.run.batch import (
     RunResult,
     Show,
-    SourceResult,
     partition_rows,
     plain_errors,
     run_once,
@@ -35,7 +34,7 @@ from kafkatools.pipeline.run.batch import (
 from kafkatools.pipeline.run.manifest import Difference
 from kafkatools.pipeline.run.reports import read_reports
 from kafkatools.pipeline.run.spec import ISOLATION_OPTIONS, Pipeline, Source
-from kafkatools.pipeline.sinks.files import Directory, SinkFile
+from kafkatools.pipeline.sinks.files import Directory
 from kafkatools.pipeline.types import (
     Journal,
     ManifestContent,
@@ -126,7 +125,7 @@ def _source_files(spark: SparkSession, source: Source) -> list[SourceFileContent
 def _run_staged(spark: SparkSession, pipeline: Pipeline, mode: str, show: Show, recording: Recording) -> RunResult:
     sink = pipeline.sink
     directory = Directory(spark, uris.path_of(sink.uri))
-    staging = _staging_name(recording.path)
+    staging = f"_kt-{hashlib.sha256(os.path.abspath(recording.path).encode()).hexdigest()[:16]}"
     place = f"{directory.path}/{staging}"
     directory.delete([staging])
     try:
@@ -150,10 +149,6 @@ def _run_staged(spark: SparkSession, pipeline: Pipeline, mode: str, show: Show, 
     records.write_whole(records.journal_path(recording.path), journal)
     _finish(directory, recording.path, journal)
     return result
-
-
-def _staging_name(manifest: str) -> str:
-    return f"_kt-{hashlib.sha256(os.path.abspath(manifest).encode()).hexdigest()[:16]}"
 
 
 def _finish(directory: Directory, manifest: str, journal: Journal) -> None:
@@ -254,6 +249,10 @@ def _content(
 ) -> ManifestContent:
     """Build the manifest of a run, merged with the manifest that the run resumes if rows were appended."""
     by_name = {source.name: source for source in pipeline.sources}
+    sources = [{**vars(source), "files": _source_files(spark, by_name[source.name])} for source in result.sources]
+    files: list[SinkFileContent] = [
+        {"path": file.path, "size": file.size_bytes, "rows": rows.get(file.path, 0)} for file in result.files or ()
+    ]
     content: ManifestContent = {
         "manifest": records.VERSION,
         "kafkatools": __version__,
@@ -263,23 +262,15 @@ def _content(
         "finished_ms": recording.clock.wall_ms(),
         "runs": 1,
         "pipeline": recording.identity,
-        "sources": [_source_content(spark, by_name[one.name], one) for one in result.sources],
+        "sources": cast("list[SourceContent]", sources),
         "sink": {
             "uri": result.sink,
             "mode": mode,
             "rows": result.rows,
-            "files": None if result.files is None else [_file_content(one, rows) for one in result.files],
+            "files": None if result.files is None else files,
         },
     }
     return records.merged(recording.before, content) if recording.before is not None and mode == "append" else content
-
-
-def _source_content(spark: SparkSession, source: Source, result: SourceResult) -> SourceContent:
-    return cast("SourceContent", {**vars(result), "files": _source_files(spark, source)})
-
-
-def _file_content(file: SinkFile, rows: Mapping[str, int]) -> SinkFileContent:
-    return {"path": file.path, "size": file.size_bytes, "rows": rows.get(file.path, 0)}
 
 
 def file_rows(spark: SparkSession, pipeline: Pipeline, directory: str, files: list[str]) -> dict[str, int]:

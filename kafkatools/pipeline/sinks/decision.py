@@ -89,7 +89,8 @@ def newest_decision(offsets: Mapping[Place, OffsetAndMetadata], name_of: NameOf)
     if not ours:
         return None
     serial = max(one.offset for one in ours)
-    parts = sorted((one.metadata.split(" ") for one in ours if one.offset == serial), key=_number)
+    parts = [one.metadata.split(" ") for one in ours if one.offset == serial]
+    parts.sort(key=lambda part: int(part[1].partition("/")[0]))
     first = parts[0]
     numbers = [part[1] for part in parts]
     if numbers != [f"{number + 1}/{len(parts)}" for number in range(len(parts))]:
@@ -104,10 +105,6 @@ def newest_decision(offsets: Mapping[Place, OffsetAndMetadata], name_of: NameOf)
         name = name_of(run, partition, attempt, epoch)
         transactions.append(PreparedTransaction(name, lowest + above, producer_epoch, version))
     return Decision(serial, query_id, run, epoch, tuple(transactions))
-
-
-def _number(part: Sequence[str]) -> int:
-    return int(part[1].split("/")[0])
 
 
 def _base36(number: int) -> str:

@@ -15,55 +15,25 @@ from kafkatools.pipeline.errors import PipelineError
 HEADERS = "array<struct<key:string,value:binary>>"
 
 RECORD_COLUMNS = {
-    "key": "binary",
-    "value": "binary",
-    "topic": "string",
-    "partition": "int",
-    "offset": "bigint",
-    "timestamp": "timestamp",
-    "timestampType": "int",
-}
+    "key": "binary", "value": "binary", "topic": "string", "partition": "int", "offset": "bigint",
+    "timestamp": "timestamp", "timestampType": "int",
+}  # fmt: skip
 HEADER_COLUMNS = {"headers": HEADERS}
 METADATA_COLUMNS = {
-    "leaderEpoch": "int",
-    "producerId": "bigint",
-    "producerEpoch": "smallint",
-    "sequence": "int",
-    "transaction": "string",
-    "batchPosition": "bigint",
-}
+    "leaderEpoch": "int", "producerId": "bigint", "producerEpoch": "smallint", "sequence": "int",
+    "transaction": "string", "batchPosition": "bigint",
+}  # fmt: skip
 BATCH_COLUMNS = {
-    "topic": "string",
-    "partition": "int",
-    "file": "string",
-    "position": "bigint",
-    "size": "int",
-    "baseOffset": "bigint",
-    "lastOffset": "bigint",
-    "count": "int",
-    "baseTimestamp": "timestamp",
-    "maxTimestamp": "timestamp",
-    "timestampType": "int",
-    "codec": "string",
-    "producerId": "bigint",
-    "producerEpoch": "smallint",
-    "baseSequence": "int",
-    "isTransactional": "boolean",
-    "isControl": "boolean",
-    "transaction": "string",
-    "leaderEpoch": "int",
-    "crc": "bigint",
-    "magic": "int",
-}
+    "topic": "string", "partition": "int", "file": "string", "position": "bigint", "size": "int",
+    "baseOffset": "bigint", "lastOffset": "bigint", "count": "int", "baseTimestamp": "timestamp",
+    "maxTimestamp": "timestamp", "timestampType": "int", "codec": "string", "producerId": "bigint",
+    "producerEpoch": "smallint", "baseSequence": "int", "isTransactional": "boolean", "isControl": "boolean",
+    "transaction": "string", "leaderEpoch": "int", "crc": "bigint", "magic": "int",
+}  # fmt: skip
 ERROR_COLUMNS = {
-    "topic": "string",
-    "partition": "int",
-    "file": "string",
-    "position": "bigint",
-    "length": "bigint",
-    "kind": "string",
-    "reason": "string",
-}
+    "topic": "string", "partition": "int", "file": "string", "position": "bigint", "length": "bigint",
+    "kind": "string", "reason": "string",
+}  # fmt: skip
 
 
 def spark_schema(include_headers: bool = False, include_metadata: bool = False) -> StructType:

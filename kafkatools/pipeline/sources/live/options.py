@@ -125,43 +125,43 @@ def is_set(options: Mapping[str, str], name: str) -> bool:
 
 def read_options(options: Mapping[str, str], *, is_streaming: bool) -> SourceOptions:
     """Parse and check the options of a `kt` source. Raises PipelineError that names the option."""
-    given = OptionReader(options)
-    given.refuse_unknown("kt", _BY_LOWER, allows_kafka=True)
+    values = OptionReader(options)
+    values.refuse_unknown("kt", _BY_LOWER, allows_kafka=True)
     for name in _ONLY_BATCH if is_streaming else ():
-        if given.has(name):
+        if values.has(name):
             raise PipelineError(f"{name} is for batch queries: a stream has no end")
-    subscription = given.subscription()
+    subscription = values.subscription()
     if subscription is None:
         raise PipelineError("One of the options subscribe, subscribePattern and assign is required")
-    starting = given.limit("starting", LATEST if is_streaming else EARLIEST)
-    ending = given.limit("ending", LATEST)
+    starting = values.limit("starting", LATEST if is_streaming else EARLIEST)
+    ending = values.limit("ending", LATEST)
     if not is_streaming:
         _check_batch(starting, ending)
-    smallest, largest = given.number("minOffsetsPerTrigger"), given.number("maxOffsetsPerTrigger")
+    smallest, largest = values.number("minOffsetsPerTrigger"), values.number("maxOffsetsPerTrigger")
     if smallest is not None and largest is not None and smallest > largest:
         raise PipelineError(f"minOffsetsPerTrigger ({smallest}) is higher than maxOffsetsPerTrigger ({largest})")
     return SourceOptions(
         subscription,
         starting,
         ending,
-        given.settings(),
-        fail_on_data_loss=given.boolean("failOnDataLoss", True),
-        latest_without_match=given.choice("startingOffsetsByTimestampStrategy", ("error", "latest")) == "latest",
-        include_headers=given.boolean("includeHeaders", False),
-        include_metadata=given.boolean("includeMetadata", False),
-        min_partitions=given.number("minPartitions", most=_MAX_INT),
-        max_records_per_partition=given.number("maxRecordsPerPartition"),
+        values.settings(),
+        fail_on_data_loss=values.boolean("failOnDataLoss", True),
+        latest_without_match=values.choice("startingOffsetsByTimestampStrategy", ("error", "latest")) == "latest",
+        include_headers=values.boolean("includeHeaders", False),
+        include_metadata=values.boolean("includeMetadata", False),
+        min_partitions=values.number("minPartitions", most=_MAX_INT),
+        max_records_per_partition=values.number("maxRecordsPerPartition"),
         max_offsets_per_trigger=largest,
         min_offsets_per_trigger=smallest,
-        max_trigger_delay_ms=given.duration_ms("maxTriggerDelay", 900_000),
-        poll_timeout_ms=given.number("kafkaConsumer.pollTimeoutMs") or 120_000,
-        fetch_retries=given.number("fetchOffset.numRetries") or 3,
-        retry_interval_ms=given.duration_ms("fetchOffset.retryIntervalMs", 1000),
-        report_path=given.text("reportPath"),
+        max_trigger_delay_ms=values.duration_ms("maxTriggerDelay", 900_000),
+        poll_timeout_ms=values.number("kafkaConsumer.pollTimeoutMs") or 120_000,
+        fetch_retries=values.number("fetchOffset.numRetries") or 3,
+        retry_interval_ms=values.duration_ms("fetchOffset.retryIntervalMs", 1000),
+        report_path=values.text("reportPath"),
         # without a report, damage would go unnoticed
-        is_strict=not given.has("reportPath") or given.boolean("strict", False),
-        bounds=given.bounds(),
-        pushes_filters=given.boolean("pushFilters", False),
+        is_strict=not values.has("reportPath") or values.boolean("strict", False),
+        bounds=values.bounds(),
+        pushes_filters=values.boolean("pushFilters", False),
     )
 
 

@@ -59,7 +59,8 @@ def splits_of(
 ) -> list[InputPartition]:
     """Split ranges into tasks, by default enough for the cores of this machine."""
     ends = {one.partition: one.end for one in ranges}
-    stable = cluster.stable_ends(ends) if _tells_transactions(schema, options) else {}
+    needs_states = _has(schema, "transaction") and not options.is_committed_only
+    stable = cluster.stable_ends(ends) if needs_states else {}
     parts = split_ranges(ranges, os.cpu_count() or 1, options.min_partitions, options.max_records_per_partition)
     return [
         LiveSplit(
@@ -67,12 +68,6 @@ def splits_of(
         )
         for part in parts
     ]
-
-
-def _tells_transactions(schema: StructType, options: SourceOptions) -> bool:
-    """Whether the states of transactions must be determined: the column is requested, and not only committed records
-    are read."""
-    return not options.is_committed_only and _has(schema, "transaction")
 
 
 def _has(schema: StructType, column: str) -> bool:

@@ -48,19 +48,19 @@ class LogOptions:
 
 def read_options(options: Mapping[str, str]) -> LogOptions:
     """Parse and check the options of a `kafka-log` source. Raises PipelineError that names the option."""
-    given = OptionReader(options)
-    given.refuse_unknown("kafka-log", _BY_LOWER)
-    starting, ending = given.limit("starting", EARLIEST), given.limit("ending", LATEST)
+    values = OptionReader(options)
+    values.refuse_unknown("kafka-log", _BY_LOWER)
+    starting, ending = values.limit("starting", EARLIEST), values.limit("ending", LATEST)
     if starting.everywhere == LATEST or LATEST in (starting.offsets or {}).values():
         raise PipelineError("startingOffsets cannot be latest (-1): there would be nothing to read")
     if ending.everywhere == EARLIEST or EARLIEST in (ending.offsets or {}).values():
         raise PipelineError("endingOffsets cannot be earliest (-2): there would be nothing to read")
-    level = "isolationLevel" if given.has("isolationLevel") else "kafka.isolation.level"
+    level = "isolationLevel" if values.has("isolationLevel") else "kafka.isolation.level"
     reading = ReadOptions(
-        given.choice("table", TABLES),
-        given.choice(level, ISOLATION_LEVELS) == "read_committed",
-        given.boolean("strict", False),
-        given.text("reportPath") or None,
+        values.choice("table", TABLES),
+        values.choice(level, ISOLATION_LEVELS) == "read_committed",
+        values.boolean("strict", False),
+        values.text("reportPath") or None,
     )
     return LogOptions(
         given_paths(options),
@@ -68,12 +68,12 @@ def read_options(options: Mapping[str, str]) -> LogOptions:
         starting,
         ending,
         reading,
-        fail_on_data_loss=given.boolean("failOnDataLoss", True),
-        latest_without_match=given.choice("startingOffsetsByTimestampStrategy", ("error", "latest")) == "latest",
-        include_headers=given.boolean("includeHeaders", False),
-        include_metadata=given.boolean("includeMetadata", False),
-        min_partitions=given.number("minPartitions"),
-        split_bytes=given.number("splitBytes", _LEAST_SPLIT) or SPLIT_BYTES,
-        pushes_filters=given.boolean("pushFilters", False),
-        bounds=given.bounds(),
+        fail_on_data_loss=values.boolean("failOnDataLoss", True),
+        latest_without_match=values.choice("startingOffsetsByTimestampStrategy", ("error", "latest")) == "latest",
+        include_headers=values.boolean("includeHeaders", False),
+        include_metadata=values.boolean("includeMetadata", False),
+        min_partitions=values.number("minPartitions"),
+        split_bytes=values.number("splitBytes", _LEAST_SPLIT) or SPLIT_BYTES,
+        pushes_filters=values.boolean("pushFilters", False),
+        bounds=values.bounds(),
     )

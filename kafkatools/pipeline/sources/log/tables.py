@@ -105,10 +105,6 @@ def _with_legacy(section: Section) -> Longs:
     return headers
 
 
-def _counts(headers: Longs) -> pa.Array:
-    return pa.array(headers[:, table.COUNT], mask=headers[:, table.COUNT] < 0)
-
-
 def _codecs(headers: Longs) -> pa.Array:
     codes = headers[:, table.ATTRIBUTES] & _CODEC
     return pa.array(CODECS).take(pa.array(codes, mask=codes >= len(CODECS)))
@@ -126,7 +122,7 @@ _MAKERS: dict[str, Callable[[Longs], Items | pa.Array]] = {
     "size": _column(table.SIZE),
     "baseoffset": _column(table.BASE_OFFSET),
     "lastoffset": lambda headers: headers[:, table.BASE_OFFSET] + headers[:, table.LAST_DELTA],
-    "count": _counts,
+    "count": lambda headers: pa.array(headers[:, table.COUNT], mask=headers[:, table.COUNT] < 0),
     "basetimestamp": lambda headers: micros(headers[:, table.BASE_TIMESTAMP]),
     "maxtimestamp": lambda headers: micros(headers[:, table.MAX_TIMESTAMP]),
     "timestamptype": timestamp_types,
