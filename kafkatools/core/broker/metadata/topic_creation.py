@@ -34,7 +34,7 @@ class TopicCreation:
     _refused: dict[str, KafkaError] = field(default_factory=dict, init=False)
 
     def create(self, topic: NewTopic) -> TopicState | KafkaError | None:
-        """Return the topic, the error of its last creation, or None while the controller is asked."""
+        """Return the topic, the error of its last creation, or None while CreateTopics is under way."""
         found = self.image.topics.get(topic.name)
         if found is not None:
             self._refused.pop(topic.name, None)

@@ -42,8 +42,8 @@ class _Region(NamedTuple):
 @dataclass(slots=True, eq=False, repr=False)
 class FetchReads:
     """The partitions of a fetch and their results: `results[n]` belongs to `wanted[n]`. `may_read(topic)` says whether
-    the client is authorized to read; None allows every topic. `has_verdict` is true once a partition has an error, a
-    diverging epoch or a preferred replica, so that the fetch must not wait."""
+    the client may read; None allows every topic. `has_verdict` means that the fetch must not wait, because of an error,
+    a diverging epoch or a preferred replica."""
 
     replicas: ReplicaManager
     wanted: Sequence[FetchPartition]

@@ -70,7 +70,6 @@ class FetchSession:
 
     session_id: int
     uses_topic_ids: bool
-    created_ms: int
     last_used_ms: int
     epoch: int = 1
     partitions: dict[SessionKey, CachedPartition] = field(default_factory=dict)
@@ -174,7 +173,7 @@ class FetchSessionCache:
         return session is not None and len(session.partitions) > MANY_PARTITIONS
 
     def _create(self, wanted: Sequence[FetchPartition], uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
-        session = FetchSession(INVALID_SESSION_ID, uses_topic_ids, now_ms, now_ms)
+        session = FetchSession(INVALID_SESSION_ID, uses_topic_ids, now_ms)
         session.update(wanted, ())
         if len(self.sessions) >= self.max_sessions and not self._evict(now_ms):
             return None

@@ -6,7 +6,7 @@ Rules:
   names the partitions whose position moved, a response names the ready ones. Every `FULL_PASS_MS` all partitions of a
   session are checked, to refresh last-caught-up times and to find missed changes.
 - A request carries the follower's log end offset, which may advance the high watermark and expand the ISR before any
-  records are read. A wrong epoch, a diverging log or an offset outside of the log is answered and is no position.
+  records are read. A wrong epoch, a diverging log or an offset outside of the log is answered and not stored.
 - A fetch with nothing to send waits. It is answered once, after the requests at hand, with all that they appended.
 - A follower has one session for each of its connections. Beyond `MAX_SESSIONS` the oldest one is closed.
 - A response has records of at most `MOST_READ` partitions and new high watermarks of at most `MOST_NEWS` others; the

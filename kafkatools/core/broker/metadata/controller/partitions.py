@@ -28,8 +28,8 @@ PREFERRED, UNCLEAN = 0, 1
 
 
 def elect_leader(control: ReplicaControl, election_type: int, name: str, index: int) -> list[Entity]:
-    """Return the record of a preferred or unclean leader election. Raises a KafkaError, such as ElectionNotNeeded, when
-    no leader is elected."""
+    """Return the record of a preferred or unclean leader election. Raises UnknownTopicOrPartition, ElectionNotNeeded,
+    PreferredLeaderNotAvailable, EligibleLeadersNotAvailable."""
     topic = control.image.topics.get(name)
     if topic is None:
         raise UnknownTopicOrPartition(f"No such topic as {name}")

@@ -52,8 +52,9 @@ def check_broker_epoch(image: MetadataImage, broker_id: int, epoch: int) -> Brok
 
 
 def check_registration(image: MetadataImage, cluster_id: str, entity: Entity, *, has_session: bool) -> None:
-    """Check that a broker may register. Raises a KafkaError. `has_session` says whether the incarnation that is
-    registered under its id has a valid session."""
+    """Check that a broker may register, where `has_session` says whether the registered incarnation has a valid
+    session. Raises InconsistentClusterId, DuplicateBrokerRegistration, BrokerIdNotRegistered, InvalidRegistration,
+    UnsupportedVersion."""
     if entity.cluster_id != cluster_id:
         raise InconsistentClusterId(f"Expected cluster ID {cluster_id}, but got cluster ID {entity.cluster_id}")
     registered = image.brokers.get(entity.broker_id)

@@ -1,7 +1,7 @@
 """Changes of ISRs and leaders when brokers start, stop, are fenced or lose directories: records from the current image.
 
 Source: ReplicationControlManager and ConfigurationControlManager of Apache Kafka 4.3. Rules: all functions are pure,
-except that `report` hears of unclean elections, which may lose records. A broker may lead when it is registered,
+except that unclean elections, which may lose records, are reported. A broker may lead when it is registered,
 unfenced and not in controlled shutdown, and the directory of its replica is online.
 """
 

@@ -194,7 +194,8 @@ def _partition_records(
 def create_partitions(
     image: MetadataImage, name: str, count: int, assignments: Sequence[Sequence[int]] | None, placement: Placement
 ) -> list[Entity]:
-    """Return the records that grow a topic to `count` partitions. Raises a KafkaError."""
+    """Return the records that grow a topic to `count` partitions. Raises UnknownTopicOrPartition, InvalidPartitions,
+    InvalidReplicaAssignment, InvalidReplicationFactor, PolicyViolation."""
     topic = image.topics.get(name)
     if topic is None:
         raise UnknownTopicOrPartition()

@@ -24,7 +24,7 @@ def resign(raft: Member) -> Resigned | None:
 
 
 def take_answers(raft: Member, requests: PeerRequests) -> None:
-    """Note the voters that confirmed EndQuorumEpoch; other voters are asked again."""
+    """Note the voters that confirmed EndQuorumEpoch; the request to other voters is repeated."""
     for answer in requests.take_answers():
         requests.settle(answer, raft.now_ms, is_settled=answer.entity is not None)
         if answer.entity is not None and isinstance(raft.state, Resigned):

@@ -91,8 +91,8 @@ class RaftListener(Protocol):
         them. Each offset is reported once, in order."""
 
     def on_leader_change(self, leader_id: int | None, epoch: int) -> None:
-        """The leader or the epoch changed; None while no leader is known. A new leader hears of itself after
-        `on_commit` for the LeaderChange record of its epoch. By then it has applied every committed record."""
+        """The leader or the epoch changed; None while no leader is known. A new leader gets this call after `on_commit`
+        for its epoch's LeaderChange record, when it has applied every committed record."""
 
     def on_snapshot_loaded(self, snapshot: Snapshot) -> None:
         """Replace all state by the snapshot's. The next `on_commit` starts at the snapshot's end offset."""

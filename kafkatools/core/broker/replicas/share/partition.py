@@ -170,7 +170,8 @@ class SharePartition:
             return [], last + 1
         if position + count - 1 < end:
             last_allowed = position + count - 1
-            end = last_allowed if wish.mode == RECORD_LIMIT else min(end, _end_of_batch(batches, last_allowed))
+            end_of_batch = next((last for _, last in batches if last >= last_allowed), last_allowed)
+            end = last_allowed if wish.mode == RECORD_LIMIT else min(end, end_of_batch)
         result = []
         for run_first, run_last in _chunks(batches, position, end, wish.batch_size):
             run = Run(run_first, run_last, RecordState.AVAILABLE, 0)
@@ -337,11 +338,6 @@ def _merged(rows: Iterable[tuple[int, int, RecordState, int]]) -> list[StateBatc
         else:
             merged.append(StateBatch(first, last, int(state), count))
     return merged
-
-
-def _end_of_batch(batches: Sequence[tuple[int, int]], offset: int) -> int:
-    """Return the last offset of the record batch that contains `offset`."""
-    return next((last for _, last in batches if last >= offset), offset)
 
 
 def _chunks(batches: Sequence[tuple[int, int]], first: int, last: int, batch_size: int) -> list[tuple[int, int]]:

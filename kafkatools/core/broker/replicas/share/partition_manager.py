@@ -213,7 +213,7 @@ class SharePartitionManager:
 
     # -- requests of members -------------------------------------------------------------------------------------------
     def acknowledge(self, key: ShareKey, member_id: str, acknowledgements: Sequence[Acknowledgement]) -> Kept:
-        """Apply all acknowledgements of one partition, or none. Raises a KafkaError."""
+        """Apply all acknowledgements of one partition, or none. Raises UnknownTopicOrPartition and a KafkaError."""
         shared = self._partitions.get(key)
         if shared is None:
             raise UnknownTopicOrPartition()
