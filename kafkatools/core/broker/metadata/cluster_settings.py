@@ -55,8 +55,7 @@ class ClusterSettings:
 
 
 def is_clustered(config: Config) -> bool:
-    """Whether the configuration has voters, and either several of them, only one role, or
-    controller.quorum.bootstrap.servers. Otherwise the node is alone."""
+    """Whether a node with voters is not alone: more voters, only one role, or controller.quorum.bootstrap.servers."""
     voters = parse_voters(config.controller_quorum_voters)
     roles = set(config.process_roles) if config.is_given("process.roles") else {"broker", "controller"}
     is_alone = len(voters) == 1 and roles == {"broker", "controller"}

@@ -113,8 +113,7 @@ def check_broker_id(settings: BrokerSettings, name: str, words: str) -> None:
 
 
 def _unknown_entry(settings: BrokerSettings, name: str) -> Fields:
-    """Return the entry of an unknown setting, without its value unless it is a throttle
-    (QuotaConfig.brokerQuotaConfigs)."""
+    """Return the entry of an unknown setting; only a throttle shows its value (QuotaConfig.brokerQuotaConfigs)."""
     synonyms = [_synonym(*layer) for layer in settings.layers(name)]
     value, source = synonyms[0]["value"], synonyms[0]["source"]
     if name in _THROTTLES:

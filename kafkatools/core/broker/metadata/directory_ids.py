@@ -30,8 +30,7 @@ def is_online(directory: uuid.UUID | None, log_dirs: Collection[uuid.UUID]) -> b
 
 
 def default_directory(image: MetadataImage, broker_id: int) -> uuid.UUID | None:
-    """Return the directory id for a new replica: the broker's only directory, else UNASSIGNED, or MIGRATING if the
-    broker reports no directories."""
+    """Return a new replica's directory id: the broker's only directory, MIGRATING if it has none, else UNASSIGNED."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         return UNASSIGNED

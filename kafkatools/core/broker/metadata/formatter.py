@@ -1,8 +1,7 @@
 """Formats log directories as Apache Kafka's storage tool does: meta.properties, bootstrap.checkpoint and voters.
 
 `plan` validates the directories without a change, `write_directory` writes one of them. A directory with a
-meta.properties counts as formatted. Source, including messages: org.apache.kafka.metadata.storage.Formatter,
-BootstrapDirectory, org.apache.kafka.metadata.properties.MetaPropertiesEnsemble.
+meta.properties counts as formatted. Source, including messages: Formatter, BootstrapDirectory, MetaPropertiesEnsemble.
 """
 
 from __future__ import annotations
@@ -46,8 +45,7 @@ class Voter(NamedTuple):
 
 
 class FormatRequest(NamedTuple):
-    """The directories to format and their content. `levels` has the metadata version and every feature; `voters` is
-    empty for a static quorum."""
+    """The directories to format and their content. `levels` has every feature; `voters` is empty in a static quorum."""
 
     cluster_id: str
     node_id: int

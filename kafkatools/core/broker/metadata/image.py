@@ -114,8 +114,7 @@ class MetadataDelta:
 
 
 class Transactions:
-    """Holds the records of a metadata transaction back until its EndTransaction record (KIP-868). `pending` is None
-    outside of a transaction."""
+    """The records of an open metadata transaction, held back until its end (KIP-868); `pending` is None without one."""
 
     def __init__(self) -> None:
         self.pending: list[Entity] | None = None
@@ -303,8 +302,7 @@ class MetadataImage:
         self.delta.changed_topics[topic.topic_id] = topic
 
     def _clear_elr(self, record: Entity) -> None:
-        """Clear the eligible leader replicas of the record's topic, or of all topics if it names none. They depend on
-        min.insync.replicas, which has changed."""
+        """Clear the eligible leader replicas of a topic, or of all topics if the record names none (KIP-966)."""
         topics = [self.topics[record.topic_name]] if record.topic_name in self.topics else []
         for topic in topics if record.topic_name else self.topics.values():
             for partition in topic.partitions.values():

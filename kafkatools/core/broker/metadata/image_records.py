@@ -1,7 +1,5 @@
-"""The metadata image as records: the content of a `__cluster_metadata` snapshot, in the order of MetadataImage.write.
-
-Feature levels come first, so that a reader knows the metadata version.
-"""
+"""The metadata image as the records of a `__cluster_metadata` snapshot, in the order of MetadataImage.write: feature
+levels come first, so that a reader knows the metadata version."""
 
 from __future__ import annotations
 

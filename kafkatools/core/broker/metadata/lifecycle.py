@@ -100,7 +100,6 @@ class BrokerLifecycle:
         self._next_ms = self._last_answer_ms = self.clock.now_ms()
         self._registration_ends_ms: int | None = self._next_ms + self.registration_timeout_ms
 
-    # -- times ---------------------------------------------------------------------------------------------------------
     @property
     def next_deadline_ms(self) -> int | None:
         """Time in ms at which `tick` must run next; None after the shutdown."""
@@ -156,7 +155,6 @@ class BrokerLifecycle:
         self._is_urgent = self._is_asking
         self._next_ms = self.clock.now_ms()
 
-    # -- registration --------------------------------------------------------------------------------------------------
     def _send_registration(self) -> None:
         identity = self.identity
         fields = {
@@ -211,7 +209,6 @@ class BrokerLifecycle:
             return ConfigError(f"{start}: {error}. Check that no other broker uses a copy of its log directories.")
         return ConfigError(f"{start}: {error or 'no active controller responded'}")
 
-    # -- heartbeats ----------------------------------------------------------------------------------------------------
     def _send_heartbeat(self) -> None:
         self._is_urgent = False
         fields = {
@@ -258,7 +255,6 @@ class BrokerLifecycle:
         if self._is_urgent:
             self._next_ms = now_ms
 
-    # -- the end -------------------------------------------------------------------------------------------------------
     def begin_controlled_shutdown(self, timeout_ms: int) -> None:
         """Ask the controller to move this broker's leaderships. A broker that is not RUNNING shuts down at once."""
         if self.state is not State.RUNNING:

@@ -165,8 +165,7 @@ class RaftWriter:
 
 
 def become(image: MetadataImage, other: MetadataImage) -> None:
-    """Copy the state of `other` into `image` in place and set the image's delta to everything that may differ. Holders
-    of the image or of its parts see the new state."""
+    """Copy the state of `other` into `image` in place; the image's delta becomes everything that may differ."""
     delta = MetadataDelta()
     for topic_id, topic in image.topics_by_id.items():
         if topic_id not in other.topics_by_id:

@@ -194,7 +194,6 @@ class MetadataLog:
             raise CorruptRecord(f"{start} and has no valid snapshot from there on{detail}")
         return None
 
-    # -- snapshots -----------------------------------------------------------------------------------------------------
     def maybe_snapshot(
         self, records: Callable[[], Iterable[Entity]], now_ms: int, wall_ms: int, at: SnapshotId
     ) -> bool:
@@ -227,8 +226,7 @@ class MetadataLog:
         return at
 
     def clean(self, wall_ms: int) -> int:
-        """Delete snapshots beyond metadata.max.retention.bytes or .ms, and the log below the next one. Returns the
-        number of deleted snapshots."""
+        """Delete snapshots beyond metadata.max.retention.* and the log before the next. Returns their number."""
         sizes = self.snapshots.sizes()
         ids = sorted(sizes)
         total = self.log.size_bytes + sum(sizes.values())

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 
 class DelayedFetch(DelayedOperation):
-    """A fetch that was read once and cannot be answered yet. On completion `on_complete` gets the indexes of the
-    partitions that must be read again."""
+    """A fetch that waits after its first read. `on_complete` gets the indexes of partitions to read again."""
 
     __slots__ = ("_available", "_changed", "_min_bytes", "_numbers", "_on_complete", "_reads", "_replicas", "_total")
 
@@ -76,8 +75,7 @@ class DelayedFetch(DelayedOperation):
         return self.force_complete() if self._is_reached(number) else False
 
     def on_complete(self) -> None:
-        """Call the completion callback with the indexes of changed partitions and drop the results of the first
-        read."""
+        """Call the completion callback with the indexes of changed partitions; drop the results of the first read."""
         self._on_complete(list(self._changed))
         del self._reads, self._numbers, self._changed, self._available  # the purgatory may hold this operation for long
 

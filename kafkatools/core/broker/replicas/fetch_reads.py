@@ -86,8 +86,8 @@ class FetchReads:
             self.results[number] = result
 
     def _read_one(self) -> Callable[[FetchPartition, int], FetchedPartition]:
-        """Return the function that reads a partition, given the bytes read from other partitions. The authorizer is
-        called once for each topic."""
+        """Return the function that reads a partition, given the bytes of other partitions; authorizes each topic
+        once."""
         read_one, reader, max_bytes = self.replicas.read_one, self.reader, self.max_bytes
 
         def read(requested: FetchPartition, others: int) -> FetchedPartition:

@@ -247,8 +247,8 @@ class FollowerSessions:
         self._apply_position(place, now_ms)
 
     def _apply_position(self, place: SessionPartition, now_ms: int) -> None:
-        """Validate the follower's position and apply it to the partition. The partition becomes ready unless the
-        follower is at the log end."""
+        """Validate and apply the follower's position. The partition becomes ready unless the position is the log
+        end."""
         place.error, place.diverging = NONE, None
         session = place.session
         try:
@@ -330,8 +330,8 @@ class FollowerSessions:
 
     # -- reading -------------------------------------------------------------------------------------------------------
     def _read(self, session: FollowerSession, data: FetchRequest) -> list[_Result]:
-        """Read at most MOST_READ ready partitions, up to the request's byte limits. The first one with records returns
-        at least one batch."""
+        """Read at most MOST_READ ready partitions within the byte limits, but at least one batch if there are
+        records."""
         found = []
         limit, has_records = data.max_bytes, False
         for place in list(session.ready):

@@ -54,8 +54,7 @@ class NodeDirectories:
         return self.ids[self.metadata_path]
 
     def open(self, wall_ms: int, *, format_if_needed: bool) -> None:
-        """Lock, format if requested, and validate all directories. Raises ConfigError, KafkaStorageError, and OSError
-        when the only directory cannot be used."""
+        """Lock, format if requested, and validate all directories. Raises ConfigError, KafkaStorageError, OSError."""
         try:
             self._open(wall_ms, format_if_needed)
         except BaseException:

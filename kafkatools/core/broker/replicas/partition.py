@@ -262,8 +262,7 @@ class Partition:
         return info
 
     def append_plain(self, records: memoryview, now_ms: int) -> LogAppendInfo | None:
-        """Append an ordinary client batch on the fast path; None, with nothing appended, if `append` must validate
-        it."""
+        """Append an ordinary client batch on the fast path; None, with nothing appended, if `append` must do it."""
         log = self.log
         info = append_plain(log, records, self.leader_epoch, now_ms) if self.takes_plain else None
         if info is not None:
@@ -281,8 +280,7 @@ class Partition:
             self.maybe_increment_high_watermark()
 
     def note_durable(self, offset: int) -> bool:
-        """Note that the log is synced up to `offset` (log.durability=fsync). Returns whether the high watermark
-        moved."""
+        """Note the log is synced up to `offset` (log.durability=fsync). Returns whether the high watermark moved."""
         self.durable_end = offset
         if not self.followers and self.is_leader:
             return self.log.maybe_increment_high_watermark(offset)
@@ -507,8 +505,7 @@ class Partition:
         return OffsetAndTimestamp(found.timestamp, found.offset, self._epoch_at(found.offset))
 
     def _ensure_epoch_is_committed(self) -> None:
-        """Raise OffsetNotAvailable while a new leader's high watermark is below the start of its epoch (KIP-207). Until
-        then the high watermark may be lower than the previous leader's."""
+        """Raise OffsetNotAvailable while a new leader's high watermark is below the start of its epoch (KIP-207)."""
         if self.epoch_start is not None and self.epoch_start > self.log.high_watermark:
             raise OffsetNotAvailable(
                 f"Failed to fetch offsets for partition {self} with leader epoch {self.leader_epoch} as this "

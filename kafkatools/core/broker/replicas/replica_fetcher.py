@@ -293,8 +293,7 @@ class ReplicaFetcher:
             self._append_records(followed, records)
 
     def _append_records(self, followed: Followed, records: memoryview) -> None:
-        """Append records. If an empty log starts within the first batch, the log restarts at that batch's base offset
-        (appendRecordsToFollower)."""
+        """Append records; an empty log that starts within the first batch restarts there (appendRecordsToFollower)."""
         log, wall_ms = followed.partition.log, self.cluster.clock.wall_ms()
         try:
             log.append_as_follower(records, wall_ms)

@@ -112,8 +112,7 @@ class Surroundings:
 
 
 class ReplicaManager:
-    """All replicas of this broker, by topic name and by topic id. `join` creates the replication with other brokers and
-    returns None on a node alone."""
+    """All replicas of this broker. `join` creates the replication with other brokers, None on a node alone."""
 
     def __init__(
         self,
@@ -451,8 +450,7 @@ class ReplicaManager:
 
     # -- fetches -------------------------------------------------------------------------------------------------------
     def read_one(self, requested: FetchPartition, limit: int, reader: Reader, min_one: bool) -> FetchedPartition:
-        """Read at most `limit` bytes of a partition, with `min_one` at least one batch. Returns errors in the
-        result."""
+        """Read at most `limit` bytes of a partition, with `min_one` at least a batch. Returns errors in the result."""
         partition = self.find(requested)
         if partition is None:
             return self._failed(requested, self._why_absent(requested), ())

@@ -26,8 +26,7 @@ NO_LEADER = -1
 
 @dataclass(eq=False, repr=False)
 class ReplicaFetchers:
-    """One `ReplicaFetcher` for each leader that this broker follows (Kafka's ReplicaFetcherManager).
-    `open_fetcher(leader_id)` creates a fetcher."""
+    """The fetchers of this broker, one for each leader that it follows (Kafka's ReplicaFetcherManager)."""
 
     open_fetcher: Callable[[int], ReplicaFetcher]
     _fetchers: dict[int, ReplicaFetcher] = field(default_factory=dict, init=False)
@@ -109,8 +108,7 @@ class Replication:
         return broker is not None and not broker.is_fenced
 
     def is_eligible(self, replica: Replica) -> bool:
-        """Whether a follower may be in an ISR: its broker is active and its last fetch came from the current broker
-        epoch (KIP-903)."""
+        """Whether a follower may be in an ISR: its broker is active and it fetched in the current epoch (KIP-903)."""
         broker = self._image.brokers.get(replica.broker_id)
         if broker is None or not broker.is_active or replica.broker_epoch == NO_BROKER_EPOCH:
             return False

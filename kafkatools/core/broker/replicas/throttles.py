@@ -1,11 +1,9 @@
-"""Replication throttles (Kafka's ReplicationQuotaManager).
+"""Replication throttles (Kafka's ReplicationQuotaManager): {leader,follower}.replication.throttled.rate limit the
+replicas that a topic's {leader,follower}.replication.throttled.replicas names.
 
-leader.replication.throttled.rate and follower.replication.throttled.rate limit the replicas that a topic's
-*.replication.throttled.replicas names.
-
-Rules: the rate covers all throttled replicas of this broker together. A leader above its rate sends no records to
-throttled followers outside of the ISR. A follower above its rate does not fetch its throttled partitions. Replicas that
-are not throttled are not counted. A rate that was never set is no limit.
+Rules: the rate covers all throttled replicas of this broker together, and counts no others. A leader above its rate
+sends no records to throttled followers outside of the ISR. A follower above its rate does not fetch its throttled
+partitions. A rate that was never set is no limit.
 """
 
 from __future__ import annotations

@@ -93,7 +93,6 @@ class ClientChanges:
             raise NotController("No controller appears to be active.")
         return self._writer
 
-    # -- writing -------------------------------------------------------------------------------------------------------
     def _write(self, records: Sequence[Any]) -> None:
         writer = self.ensure_active()
         for start in range(0, len(records), MAX_RECORDS_PER_BATCH):
@@ -126,7 +125,6 @@ class ClientChanges:
         self._writer = None
         self._decide_over(MetadataImage())
 
-    # -- topics --------------------------------------------------------------------------------------------------------
     def _placement(self) -> Placement:
         config = self.effective_config
         return Placement(self.image, self.random, config.num_partitions, config.default_replication_factor, random_uuid)
@@ -134,8 +132,7 @@ class ClientChanges:
     def create_topics(
         self, new_topics: Sequence[topics.NewTopic], *, validate_only: bool = False
     ) -> dict[str, TopicState | KafkaError]:
-        """Create topics with unique names, as one change unless this thread works in slices. Returns the topic or the
-        error for each name."""
+        """Create topics, as one change unless in the slow lane. Returns the topic or the error for each name."""
         results: dict[str, TopicState | KafkaError] = {}
         placement = self._placement()
         for topic in new_topics:
@@ -186,7 +183,6 @@ class ClientChanges:
         self._commit(records)
         return state
 
-    # -- partitions ----------------------------------------------------------------------------------------------------
     def elect_leaders(
         self, election_type: int, requested: Sequence[tuple[str, Sequence[int]]] | None
     ) -> list[tuple[str, list[tuple[int, KafkaError | None]]]]:
@@ -237,7 +233,6 @@ class ClientChanges:
         """Return by topic the partitions under reassignment, of the requested ones or (None) of all."""
         return partitions.reassignments(self.image, requested)
 
-    # -- settings ------------------------------------------------------------------------------------------------------
     def alter_configs(
         self, resource: tuple[int, str], changes: Sequence[configs.ConfigChange], *, validate_only: bool
     ) -> None:
@@ -254,7 +249,6 @@ class ClientChanges:
         if not validate_only:
             self._commit(records)
 
-    # -- ACLs ----------------------------------------------------------------------------------------------------------
     def create_acls(self, new_acls: Sequence[acls.Acl]) -> list[KafkaError | None]:
         """Create ACLs. Returns an error or None for each."""
         results, records = acls.create(self.image.acls, new_acls, random_uuid)
@@ -267,7 +261,6 @@ class ClientChanges:
         self._commit(records)
         return results
 
-    # -- quotas, credentials, features ---------------------------------------------------------------------------------
     def alter_client_quotas(
         self, alterations: Sequence[client_quotas.Alteration], *, validate_only: bool
     ) -> dict[client_quotas.Entity, KafkaError | None]:
@@ -294,7 +287,6 @@ class ClientChanges:
         if not validate_only:
             self._commit(records)
 
-    # -- producer ids --------------------------------------------------------------------------------------------------
     def take_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
         """Allocate the next block of producer ids to a broker and record it in the metadata log
         (ProducerIdControlManager). Raises StaleBrokerEpoch, and UnknownServerError when the ids are exhausted."""

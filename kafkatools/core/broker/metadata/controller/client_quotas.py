@@ -141,8 +141,7 @@ def _keys_of(entity: Entity) -> Mapping[str, str]:
 
 
 def _is_address(text: str) -> bool:
-    """Whether a text is an IP address or `localhost`. Kafka resolves other host names, which would block a
-    single-threaded broker until the name service answers."""
+    """Whether a text is an IP address or `localhost`. Unlike Kafka, this resolves no host names, which may block."""
     import ipaddress
 
     try:
@@ -168,8 +167,8 @@ def _check_value(allowed: Mapping[str, str], key: str, value: float) -> None:
 
 
 def describe(quotas: ClientQuotas, components: Sequence[Component], *, strict: bool) -> dict[Entity, dict[str, float]]:
-    """Return the entities that match every component; with `strict`, only those without other types. Raises
-    InvalidRequest, UnsupportedVersion."""
+    """Return the entities that match every component; with `strict`, without other types. Raises InvalidRequest,
+    UnsupportedVersion."""
     _check_components(components)
     return {
         entity: values

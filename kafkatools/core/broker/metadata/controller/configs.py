@@ -215,8 +215,7 @@ def cluster_min_isr_record(static: Config) -> Entity:
 
 
 def elr_safety_records(image: MetadataImage, static: Config) -> list[Entity]:
-    """Return the records that leave one cluster-wide min.insync.replicas, before eligible leader replicas are enabled
-    (maybeGenerateElrSafetyRecords)."""
+    """Return the records that leave only a cluster-wide min.insync.replicas (maybeGenerateElrSafetyRecords)."""
     has_value = MIN_ISR in image.configs.get((BROKER_RESOURCE, ""), {})
     records = [] if has_value else [cluster_min_isr_record(static)]
     for (kind, name), values in image.configs.items():

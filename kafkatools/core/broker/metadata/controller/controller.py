@@ -75,7 +75,6 @@ class Controller(ClientChanges):
         self._bootstrap = bootstrap
         self._next_balance_ms = self._next_unclean_ms = self._retry_ms = 0
 
-    # -- life ----------------------------------------------------------------------------------------------------------
     def activate(
         self,
         image: MetadataImage,
@@ -122,7 +121,6 @@ class Controller(ClientChanges):
             first = [BeginTransactionRecord(name="Bootstrap records"), *first, EndTransactionRecord()]
         return records + first
 
-    # -- time ----------------------------------------------------------------------------------------------------------
     @property
     def _balance_interval_ms(self) -> int:
         return int(self._config["leader.imbalance.check.interval.seconds"]) * MS_PER_SECOND
@@ -181,7 +179,6 @@ class Controller(ClientChanges):
                 self.report(f"Fencing broker {broker_id} at epoch {epoch} because its session has timed out.")
             self.heartbeats.end_session(broker_id, epoch)
 
-    # -- brokers -------------------------------------------------------------------------------------------------------
     def register_broker(self, entity: Any, now_ms: int) -> int:
         """Register a broker and return its epoch. Raises a KafkaError. A new incarnation replaces the registered one if
         that one's session has expired, or if it names that one's epoch after a clean stop. Brokers with expired
@@ -277,7 +274,6 @@ class Controller(ClientChanges):
         """Register a controller's listeners and features. Raises UnsupportedVersion."""
         self._commit([registrations.controller_record(self.image, entity)])
 
-    # -- partitions ----------------------------------------------------------------------------------------------------
     def alter_partitions(self, entity: Any) -> Fields:
         """Handle AlterPartition of a leader and return the response's fields. Raises StaleBrokerEpoch."""
         registrations.check_broker_epoch(self.image, entity.broker_id, entity.broker_epoch)

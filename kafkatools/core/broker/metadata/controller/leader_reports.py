@@ -1,8 +1,8 @@
 """Brokers' reports about their replicas: AlterPartition and AssignReplicasToDirs.
 
-Source: ReplicationControlManager (alterPartition, validateAlterPartitionData, handleAssignReplicasToDirs) of Apache
-Kafka 4.3. Functions are pure: they return records and the response's fields. A change that completes a reassignment may
-take the leadership from the requesting broker: the response is then NEW_LEADER_ELECTED, and the change is made.
+Source: ReplicationControlManager of Apache Kafka 4.3. Functions are pure: they return records and the response's
+fields. A change that completes a reassignment may take the leadership from the requesting broker: the response is then
+NEW_LEADER_ELECTED, and the change is made.
 """
 
 from __future__ import annotations
@@ -135,8 +135,7 @@ def merged(partition: PartitionState, record: Entity) -> PartitionState:
 
 
 def assign_directories(control: ReplicaControl, entity: Entity) -> tuple[list[Entity], Fields]:
-    """Return the records and the response of an AssignReplicasToDirs request with a valid broker epoch. A replica that
-    is assigned to an offline directory leaves the ISR."""
+    """Return records and response of AssignReplicasToDirs. Replicas in offline directories leave the ISR."""
     records: list[Entity] = []
     directories = []
     offline: dict[tuple[Any, int], tuple[TopicState, PartitionState]] = {}

@@ -1,8 +1,7 @@
 """Leader elections and partition reassignments that clients request: validation and the resulting records.
 
-Source: ReplicationControlManager (electLeaders, alterPartitionReassignments, listPartitionReassignments),
-PartitionReassignmentReplicas and PartitionReassignmentRevert of Apache Kafka 4.3. With one broker, only the current
-replica list is valid.
+Source: ReplicationControlManager, PartitionReassignmentReplicas and PartitionReassignmentRevert of Apache Kafka 4.3.
+With one broker, only the current replica list is valid.
 """
 
 from __future__ import annotations

@@ -32,8 +32,7 @@ class Placement:
         return [UsableBroker(each.broker_id, each.rack, each.is_fenced) for each in brokers if _is_usable(each)]
 
     def place(self, count: int, factor: int) -> list[tuple[int, ...]]:
-        """Return the replicas of `count` new partitions, the preferred leader first. Raises InvalidReplicationFactor,
-        also when a preferred leader would not be active."""
+        """Return the replicas of `count` partitions, the preferred leader first. Raises InvalidReplicationFactor."""
         placed = [tuple(replicas) for replicas in place(self.usable_brokers(), count, factor, self.random)]
         if any(not self.image.brokers[replicas[0]].is_active for replicas in placed):
             raise InvalidReplicationFactor("All brokers are currently fenced or in controlled shutdown.")

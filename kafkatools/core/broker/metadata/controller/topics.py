@@ -114,8 +114,7 @@ def _manual_assignments(image: MetadataImage, topic: NewTopic) -> list[tuple[int
 
 
 def check_assignment(image: MetadataImage, replicas: Sequence[int], factor: int | None = None) -> None:
-    """Check a manual replica assignment, with `factor` replicas if given. Raises InvalidReplicaAssignment
-    (ReplicationControlManager.validateManualPartitionAssignment)."""
+    """Check a manual replica assignment, with `factor` replicas unless None. Raises InvalidReplicaAssignment."""
     if not replicas:
         raise InvalidReplicaAssignment("The manual partition assignment includes an empty replica list.")
     previous = None

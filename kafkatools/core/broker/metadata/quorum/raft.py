@@ -270,8 +270,7 @@ class Raft:
         self._must_tick = True
 
     def become_unattached(self, epoch: int, voted_id: int | None = None) -> None:
-        """Enter an epoch without a known leader. A member that waits for an election keeps its deadline, unless it has
-        just voted for another candidate."""
+        """Enter an epoch without a leader. A waiting member keeps its election deadline unless it has just voted."""
         state = self.state
         deadline_ms = NEVER
         if self.is_voter:

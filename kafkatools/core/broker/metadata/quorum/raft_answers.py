@@ -67,8 +67,8 @@ def _unexpected(raft: Member, node_id: int, error_code: int) -> bool:
 
 
 def _settle(raft: Member, node_id: int, error_code: int, epoch: int, wire_leader_id: int) -> bool | None:
-    """Apply the epoch and leader of a response (maybeHandleCommonResponse). Returns whether it settles the request,
-    None if its other fields must be handled."""
+    """Apply a response's epoch and leader (maybeHandleCommonResponse). Returns None if its other fields must be
+    handled, else whether it settles the request."""
     leader_id = None if wire_leader_id < 0 else wire_leader_id
     if error_code == UnknownLeaderEpoch.code:
         return False

@@ -141,8 +141,7 @@ class RaftLog:
         return VALID
 
     def truncate_to_end(self, end: SnapshotId) -> int:
-        """Truncate to the last common offset as far as the leader's diverging epoch tells it. Returns the new end
-        offset (truncateToEndOffset)."""
+        """Truncate to where the log meets the leader's diverging epoch (truncateToEndOffset). Returns the new end."""
         offset = min(end.offset, self.end_offset)
         if end.epoch > 0:
             mine = self.end_of_epoch(end.epoch)

@@ -79,7 +79,6 @@ def _leaps(raft: Member, sender_id: int, epoch: int) -> bool:
     return True
 
 
-# -- elections ---------------------------------------------------------------------------------------------------------
 def vote(raft: Member, entity: Entity) -> wire.Fields:
     """Handle Vote and PreVote. A vote is on disk before the response."""
     if _has_other_cluster(raft, entity):
@@ -153,7 +152,6 @@ def _successor_wait_ms(raft: Member, partition: Entity) -> int:
     return 0 if place <= 0 else min(longest_ms, (longest_ms >> (len(ids) - 1)) << (place - 1))
 
 
-# -- fetches -----------------------------------------------------------------------------------------------------------
 def fetch(raft: Member, entity: Entity, answer: Callable[[wire.Fields], None]) -> None:
     """Handle Fetch: answer with records, a diverging epoch or a snapshot id, now or when there are any."""
     if _has_other_cluster(raft, entity):

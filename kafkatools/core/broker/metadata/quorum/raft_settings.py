@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from kafkatools.core.config import BROKER, Config
 
@@ -28,15 +28,7 @@ class RaftSettings:
     def of(cls, config: Config, cluster_id: str | None, directory_id: uuid.UUID | None = None) -> RaftSettings:
         """Read the settings from a node's configuration."""
         names = config["controller.listener.names"]
-        return cls(
-            cluster_id,
-            config["controller.quorum.election.timeout.ms"],
-            config["controller.quorum.election.backoff.max.ms"],
-            config["controller.quorum.fetch.timeout.ms"],
-            config["controller.quorum.request.timeout.ms"],
-            config["controller.quorum.retry.backoff.ms"],
-            fetch_max_bytes=config["controller.quorum.fetch.max.bytes"],
-            fetch_snapshot_max_bytes=config["controller.quorum.fetch.snapshot.max.bytes"],
-            listener_name=names[0] if names else cls.listener_name,
-            directory_id=directory_id,
-        )
+        settings = {field.name: f"controller.quorum.{field.name.replace('_', '.')}" for field in fields(cls)}
+        numbers = {name: config[setting] for name, setting in settings.items() if setting in config.table}
+        listener_name = names[0] if names else cls.listener_name
+        return cls(cluster_id, **numbers, listener_name=listener_name, directory_id=directory_id)

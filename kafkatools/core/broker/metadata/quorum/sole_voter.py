@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 
 class SoleVoter:
-    """The `Quorum` and `RecordWriter` of a node alone. `log` commits records as it writes them; `address` is where
-    clients reach the node."""
+    """The `Quorum` and `RecordWriter` of a node alone; clients reach the node at `address`."""
 
     commits_at_once = True
 

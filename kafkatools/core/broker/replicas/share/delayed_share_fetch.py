@@ -34,8 +34,7 @@ class DelayedShareFetch(DelayedOperation):
         self._on_complete = on_complete
 
     def try_complete(self) -> bool:
-        """Complete if `min_bytes` can be acquired or a partition failed. Returns whether the operation completed
-        now."""
+        """Complete if `min_bytes` can be acquired or a partition failed. Returns whether it completed now."""
         available = 0
         for key in self._keys:
             try:

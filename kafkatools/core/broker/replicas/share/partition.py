@@ -182,8 +182,7 @@ class SharePartition:
         return result, end + 1
 
     def _is_failing(self, offset: int) -> bool:
-        """Whether an available record has failed so often that it is delivered in ever smaller ranges, at last alone.
-        So a record that cannot be processed does not fail its neighbours."""
+        """Whether an available record failed so often that it is delivered in ever smaller ranges, at last alone."""
         found = self._runs.overlapping(offset, offset)
         return bool(found) and found[0].state is RecordState.AVAILABLE and self._failures(found[0]) >= 0
 

@@ -73,10 +73,8 @@ class SharePartitionManager:
         """The share coordinator of a node alone, loaded at first use."""
         return self._own_states()
 
-    # -- share partitions ----------------------------------------------------------------------------------------------
     def log_partition(self, key: ShareKey) -> Partition:
-        """Return the log partition of a share partition, which this node must lead. Raises UnknownTopicId,
-        UnknownTopicOrPartition, NotLeaderOrFollower."""
+        """Return the log partition. Raises UnknownTopicId, UnknownTopicOrPartition, NotLeaderOrFollower."""
         topic = self._host.image.topics_by_id.get(key.topic_id)
         if topic is None:
             raise UnknownTopicId()
@@ -211,7 +209,6 @@ class SharePartitionManager:
             timer.cancel()
         self._host.replicas.wake(key)
 
-    # -- requests of members -------------------------------------------------------------------------------------------
     def acknowledge(self, key: ShareKey, member_id: str, acknowledgements: Sequence[Acknowledgement]) -> Kept:
         """Apply all acknowledgements of one partition, or none. Raises UnknownTopicOrPartition and a KafkaError."""
         shared = self._partitions.get(key)
@@ -247,7 +244,6 @@ class SharePartitionManager:
         for key in self.sessions.of_connection(connection):
             self.close_session(key)
 
-    # -- locks ---------------------------------------------------------------------------------------------------------
     def watch_locks(self, key: ShareKey, partition: SharePartition) -> None:
         """Set the timer for the share partition's first lock expiration."""
         timer = self._lock_timers.get(key)
@@ -282,7 +278,6 @@ class SharePartitionManager:
         for key in [key for key in self._partitions if (key.topic_id, key.partition) == partition.key]:
             self._forget(key)
 
-    # -- groups and topics ---------------------------------------------------------------------------------------------
     def note_member_left(self, group_id: str, member_id: str) -> None:
         """Close the share session of a member that left its group."""
         self.close_session((group_id, member_id))
