@@ -23,7 +23,8 @@ class DeleteRecordsStatus:
     low_watermark: int = -1
 
     def look(self) -> bool:
-        """Update the error code, REQUEST_TIMED_OUT at first, and the low watermark. Returns whether it is final."""
+        """Update the low watermark and the error code, at first REQUEST_TIMED_OUT. Returns whether the code is
+        final."""
         if self.error_code != RequestTimedOut.code:
             return True
         partition = self.partition

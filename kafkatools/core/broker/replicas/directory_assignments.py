@@ -78,17 +78,12 @@ def _fields(broker_id: int, broker_epoch: int, replicas: Mapping[Replica, uuid.U
     directories: dict[uuid.UUID, dict[uuid.UUID, list[int]]] = {}
     for (topic_id, index), directory_id in replicas.items():
         directories.setdefault(directory_id, {}).setdefault(topic_id, []).append(index)
-    return {
-        "broker_id": broker_id,
-        "broker_epoch": broker_epoch,
-        "directories": [
-            {
-                "id_": directory_id,
-                "topics": [
-                    {"topic_id": topic_id, "partitions": [{"partition_index": index} for index in indexes]}
-                    for topic_id, indexes in topics.items()
-                ],
-            }
-            for directory_id, topics in directories.items()
-        ],
-    }
+
+    def topic_fields(topics: Mapping[uuid.UUID, list[int]]) -> list[Fields]:
+        return [
+            {"topic_id": topic_id, "partitions": [{"partition_index": index} for index in indexes]}
+            for topic_id, indexes in topics.items()
+        ]
+
+    fields = [{"id_": directory_id, "topics": topic_fields(topics)} for directory_id, topics in directories.items()]
+    return {"broker_id": broker_id, "broker_epoch": broker_epoch, "directories": fields}

@@ -67,23 +67,17 @@ class IsrChanges:
         own_epoch = self.broker_epoch()
         topics: dict[Any, list[Fields]] = {}
         for (topic_id, index), (partition, pending) in sent.items():
-            topics.setdefault(topic_id, []).append(
-                {
-                    "partition_index": index,
-                    "leader_epoch": pending.leader_epoch,
-                    "new_isr_with_epochs": [
-                        {"broker_id": broker_id, "broker_epoch": epoch}
-                        for broker_id, epoch in partition.isr_with_epochs(pending.isr, own_epoch)
-                    ],
-                    "leader_recovery_state": partition.recovery_state,
-                    "partition_epoch": partition.partition_epoch,
-                }
-            )
-        return {
-            "broker_id": self.node_id,
-            "broker_epoch": own_epoch,
-            "topics": [{"topic_id": topic_id, "partitions": items} for topic_id, items in topics.items()],
-        }
+            members = partition.isr_with_epochs(pending.isr, own_epoch)
+            fields = {
+                "partition_index": index,
+                "leader_epoch": pending.leader_epoch,
+                "new_isr_with_epochs": [{"broker_id": member, "broker_epoch": epoch} for member, epoch in members],
+                "leader_recovery_state": partition.recovery_state,
+                "partition_epoch": partition.partition_epoch,
+            }
+            topics.setdefault(topic_id, []).append(fields)
+        of_topics = [{"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in topics.items()]
+        return {"broker_id": self.node_id, "broker_epoch": own_epoch, "topics": of_topics}
 
     def _answered(self, sent: dict[Any, tuple[Partition, PendingIsr]], entity: Any | None) -> None:
         """Apply the response. Without one, or with a top-level error, all changes are sent again."""

@@ -60,7 +60,7 @@ NO_OFFSET = OffsetAndTimestamp(UNDEFINED, UNDEFINED, UNDEFINED)
 
 
 class EpochEnd(NamedTuple):
-    """A leader epoch, or the largest one below the requested epoch, and its end offset."""
+    """The end offset of a leader epoch; of the largest epoch below the requested one if that is unknown."""
 
     leader_epoch: int
     end_offset: int

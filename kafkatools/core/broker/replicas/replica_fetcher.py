@@ -336,22 +336,10 @@ class ReplicaFetcher:
         """Ask the leader for its log end or log start offset, after an out-of-range fetch (fetchOffsetAndTruncate)."""
         self._hold(followed, None)
         partition = followed.partition
-        fields: Fields = {
-            "replica_id": self.cluster.node_id,
-            "isolation_level": 0,
-            "topics": [
-                {
-                    "name": partition.topic,
-                    "partitions": [
-                        {
-                            "partition_index": partition.index,
-                            "current_leader_epoch": followed.leader_epoch,
-                            "timestamp": timestamp,
-                        }
-                    ],
-                }
-            ],
-        }
+        epoch = followed.leader_epoch
+        position = {"partition_index": partition.index, "current_leader_epoch": epoch, "timestamp": timestamp}
+        topics = [{"name": partition.topic, "partitions": [position]}]
+        fields: Fields = {"replica_id": self.cluster.node_id, "isolation_level": 0, "topics": topics}
         self.cluster.peers.send(
             self.leader_id,
             ApiKey.LIST_OFFSETS,

@@ -97,8 +97,7 @@ class OtherBrokers(Followers, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The broker's services that the replica manager uses. `broker_config` returns the current settings. `commits` is
-    set with log.durability=fsync, `deletes` in a cluster."""
+    """The broker's services for its replicas. `commits` is set with log.durability=fsync, `deletes` in a cluster."""
 
     fetches: Purgatory
     produces: Purgatory
@@ -140,7 +139,7 @@ class ReplicaManager:
         self.replication = join(self)
 
     def end_start(self) -> None:
-        """End the start phase: a partition that cannot be opened is reported from now on and fails nothing."""
+        """End the start phase: from now on a partition that cannot be opened is reported, not raised as an error."""
         self._is_starting = False
 
     # -- metadata ------------------------------------------------------------------------------------------------------
@@ -522,7 +521,8 @@ def aborted_transactions(partition: Partition, start: int, found: LogSlice) -> l
 
 
 def error_code_of(error: Exception) -> int:
-    """Return the wire error code of an exception; KAFKA_STORAGE_ERROR for OSError, else UNKNOWN_SERVER_ERROR."""
+    """Return a KafkaError's error code; KAFKA_STORAGE_ERROR for OSError, UNKNOWN_SERVER_ERROR for any other
+    exception."""
     if isinstance(error, KafkaError):
         return error.code
     return KafkaStorageError.code if isinstance(error, OSError) else UnknownServerError.code

@@ -87,12 +87,11 @@ def _isr_of(change: Any) -> Isr:
 
 
 def _refusal(control: ReplicaControl, broker_id: int, partition: PartitionState | None, change: Any, isr: Isr) -> int:
-    """Return the error code of an ISR change, NONE if it is valid (validateAlterPartitionData). Epochs newer than this
-    controller's mean that another controller is active."""
+    """Return the error code of an ISR change, NONE if it is valid (validateAlterPartitionData)."""
     if partition is None:
         return UnknownTopicOrPartition.code
     if change.leader_epoch > partition.leader_epoch or change.partition_epoch > partition.partition_epoch:
-        return NotController.code
+        return NotController.code  # epochs ahead of this controller: another one is active
     if change.leader_epoch < partition.leader_epoch:
         return FencedLeaderEpoch.code
     if broker_id != partition.leader:

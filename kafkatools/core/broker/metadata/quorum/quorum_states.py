@@ -174,8 +174,7 @@ class Leader:
 
 @dataclass
 class Resigned:
-    """The member led this epoch and asks the other voters to elect a new leader. Its disk still names it as the leader,
-    so it votes for no other candidate in this epoch."""
+    """The member led this epoch, grants no votes in it and asks the other voters to elect a new leader."""
 
     epoch: int
     deadline_ms: int

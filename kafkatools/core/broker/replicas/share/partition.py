@@ -149,8 +149,8 @@ class SharePartition:
     def _acquire_at(
         self, wish: Wish, position: int, limits: tuple[int, int], batches: Sequence[tuple[int, int]], now_ms: int
     ) -> tuple[list[Acquired], int]:
-        """Acquire from the run or the gap at `position`; `limits` is (last offset, records left). Returns the acquired
-        offsets and the next position."""
+        """Acquire at `position`; `limits` is (last offset, records left). Returns acquired offsets and next
+        position."""
         last, left = limits
         found = self._runs.overlapping(position, last)
         if found and found[0].first <= position:
@@ -340,7 +340,7 @@ def _merged(rows: Iterable[tuple[int, int, RecordState, int]]) -> list[StateBatc
 
 
 def _chunks(batches: Sequence[tuple[int, int]], first: int, last: int, batch_size: int) -> list[tuple[int, int]]:
-    """Split the offsets `first` to `last` at record batches into ranges of at least `batch_size` records."""
+    """Split the offsets `first` to `last` between record batches into ranges of about `batch_size` offsets."""
     if last - first + 1 <= batch_size:
         return [(first, last)]
     chunks = []
