@@ -67,7 +67,6 @@ def spelled(option: Option) -> str:
 
 
 def _take_option(args: Args, outer: Args | None, arguments: Sequence[str], position: int) -> int:
-    """Parse the option at `position`; return the position after the option and its values."""
     argument = arguments[position]
     owner = args
     option, attached = _recognized(args.command, argument)

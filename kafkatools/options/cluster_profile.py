@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 
 class Profile(NamedTuple):
-    """A named cluster: bootstrap servers, client settings, protection; `path` is its file. `is_default`: selected
-    without being named."""
+    """A named cluster with client settings; `path` is its file. `is_default`: selected without being named."""
 
     name: str
     path: str

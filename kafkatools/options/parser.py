@@ -52,7 +52,6 @@ def check_rules(command: Command, args: Args) -> None:
 
 
 def _example(command: Command, names: set[str], missing: str) -> str:
-    """Return an example of the command with the missing option, preferably with all given options; else ""."""
     fitting = [example for example in command.examples if f"--{missing} " in f"{example} "]
     with_given = [example for example in fitting if all(f"--{name} " in f"{example} " for name in names)]
     first = names - {"bootstrap-server", "command-config", "json"}

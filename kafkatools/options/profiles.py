@@ -1,21 +1,20 @@
-"""Profiles: clusters by name, in TOML files of the user and of the project.
+"""Cluster profiles: named clusters in TOML files of the user and of the project.
 
     default = "dev"
 
     [profiles.prod]
     bootstrap_servers = "broker1:9092,broker2:9092"
-    command_config = "prod.properties"      # beside this file; a client's settings, as for --command-config
-    protected = true                        # destructive commands ask for the cluster's name
-    cluster = "payments-prod"               # that name; without it the profile's
+    command_config = "prod.properties"      # relative to this file; client settings as in --command-config
+    protected = true                        # destructive commands prompt for the cluster's name
+    cluster = "payments-prod"               # the cluster's name; default: the profile's
 
-    [profiles.prod.settings]                # single settings, over those of the file
+    [profiles.prod.settings]                # client settings, overriding those of the file
     "sasl.jaas.config" = { env = "PROD_JAAS" }
 
-Rules: the user's file is `config.toml` in $XDG_CONFIG_HOME/kafkatools (or what KT_CONFIG names), the project's the
-nearest `.kt.toml` at or above the working directory. A name that stands in both is an error: a directory someone walks
-into must not redefine what `prod` means. --profile wins over KT_PROFILE, that over the project's default, that over
-the user's. A profile that only is the default steps back, settings and all, when the command line names brokers of its
-own: passwords are for the cluster they were written down for. Every mistake names the file and the key.
+Rules: the user's file is `config.toml` in $XDG_CONFIG_HOME/kafkatools (or KT_CONFIG), the project's the nearest
+`.kt.toml` in or above the working directory. A name defined in both is an error: entering a directory must not redefine
+`prod`. Precedence: --profile, KT_PROFILE, the project's default, the user's default. A default profile is ignored,
+settings included, when the command line names brokers: its passwords are for its own cluster. Errors name file and key.
 """
 
 from __future__ import annotations

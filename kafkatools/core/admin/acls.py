@@ -64,8 +64,7 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """A filter of ACLs; None and ANY match all. `pattern_type` MATCH selects the ACLs that apply to a resource of that
-    name."""
+    """A filter of ACLs; None and ANY match all. `pattern_type` MATCH: ACLs that apply to a resource of that name."""
 
     resource_type: str = ANY
     resource_name: str | None = None
@@ -90,8 +89,7 @@ def filter_of(acl: Acl) -> AclFilter:
 
 
 def describe_acls(admin: AdminClient, acl_filter: AclFilter = AclFilter()) -> list[Acl]:  # noqa: B008 (it cannot change)
-    """Return the ACLs that match a filter, in the broker's order. Raises KafkaError; SecurityDisabled without an
-    authorizer."""
+    """Return the ACLs that match a filter, in the broker's order. Raises KafkaError, such as SecurityDisabled."""
     response = admin.ask(ApiKey.DESCRIBE_ACLS, _filter_fields(acl_filter), check=error_in)
     return [_acl(resource, acl) for resource in response.resources for acl in resource.acls]
 

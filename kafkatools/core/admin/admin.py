@@ -114,7 +114,7 @@ class Admin(ClusterOperations, Closing):
         return [topic for topic in self._ask(topics.list_topics) if include_internal or not topic.is_internal]
 
     def describe_topics(self, names: str | Iterable[str]) -> dict[str, TopicDescription]:
-        """Return topics by name, with their ids and partitions (leader, replicas, isr, ...). Raises
+        """Return topics by name, with ids and partitions (leader, replicas, isr, ...). Raises
         UnknownTopicOrPartition."""
         return results.settled(self._ask(topics.describe_topics, _names(names)))
 
@@ -216,8 +216,7 @@ class Admin(ClusterOperations, Closing):
         return results.complete(found.groups, found.errors)
 
     def describe_groups(self, group_ids: str | Iterable[str]) -> dict[str, GroupDescription]:
-        """Return classic and consumer groups by id: state, assignor, coordinator, and members with partitions. Raises
-        GroupIdNotFound."""
+        """Return classic and consumer groups by id, with state, assignor and members. Raises GroupIdNotFound."""
         return results.settled(self._ask(groups.describe_groups, _names(group_ids)))
 
     def describe_share_groups(self, group_ids: str | Iterable[str]) -> dict[str, GroupDescription]:

@@ -234,8 +234,8 @@ class AdminClient(Closing):
         return sorted(self.client.metadata.cluster.nodes)
 
     def refresh_cluster(self, timeout_ms: int | None = None) -> None:
-        """Fetch the broker list if only bootstrap addresses are known. Raises KafkaError, NoBrokersAvailable for an
-        empty list."""
+        """Fetch the broker list if only bootstrap addresses are known. Raises KafkaError, NoBrokersAvailable if
+        empty."""
         deadline_ms = self.deadline_ms(timeout_ms)
         if self.client.metadata.cluster.is_bootstrap:
             self._learn_nodes(deadline_ms)
@@ -277,8 +277,7 @@ class AdminClient(Closing):
         self.learn_brokers(view)
 
     def metadata_of(self, names: Sequence[str] | None, deadline_ms: int) -> Entity:
-        """Return a Metadata response for these topics (None: all) and update the cached broker list from it. Raises
-        KafkaError."""
+        """Return Metadata of these topics (None: all) and update the cached broker list. Raises KafkaError."""
 
         def fields(version: int) -> Mapping[str, object]:
             if names is None:
@@ -299,8 +298,7 @@ def _no_creation(version: int) -> Mapping[str, object]:
 
 
 def may_help_again(error: KafkaError) -> bool:
-    """The retry rule for requests to one fixed broker: not after timeouts and connection errors, which ask_all has
-    already retried."""
+    """The retry rule for requests to a fixed broker: not after timeouts and connection errors, already retried."""
     return not isinstance(error, (Timeout, ConnectionFailed))
 
 

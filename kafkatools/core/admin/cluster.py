@@ -12,8 +12,7 @@ from kafkatools.core.protocol.entities import Entity, Fields
 
 
 class ClusterDescription(NamedTuple):
-    """A described cluster. `controller_id` is -1 without a controller; `fenced` holds the fenced brokers' ids if
-    requested."""
+    """A described cluster. `controller_id` is -1 without a controller; `fenced`: ids of fenced brokers if requested."""
 
     cluster_id: str | None
     controller_id: int

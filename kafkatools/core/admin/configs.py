@@ -122,8 +122,7 @@ def describe_configs(
     include_documentation: bool = False,
     node: int | None = None,
 ) -> dict[Resource, ResourceConfig]:
-    """Return the settings of each resource, all or those in `names`. `node`: the broker to ask, since every broker
-    learns of changes on its own."""
+    """Return the settings of each resource, all or those in `names`; `node` is the broker to ask, if any."""
     options = {
         "include_synonyms": include_synonyms,
         "include_documentation": include_documentation,

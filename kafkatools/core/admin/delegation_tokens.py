@@ -19,8 +19,7 @@ _FIRST_WITH_OWNER = 3
 
 
 class DelegationToken(NamedTuple):
-    """A delegation token. Principals look like `User:alice`, times are ms since 1970. Anyone with the `hmac` can log in
-    as the owner."""
+    """A delegation token; times in ms since 1970. Anyone with the `hmac` can log in as the owner (`User:alice`)."""
 
     token_id: str
     hmac: bytes

@@ -132,8 +132,7 @@ _OF_THE_GROUP = frozenset(
 def delete_offsets(
     admin: AdminClient, group_id: str, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
 ) -> AlteredOffsets:
-    """Delete a group's committed offsets; partitions of topics that its members subscribe to are refused
-    (OffsetDelete)."""
+    """Delete a group's committed offsets (OffsetDelete); partitions of subscribed topics are refused."""
     fields = {"group_id": group_id, "topics": topic_fields((key, {"partition_index": key[1]}) for key in partitions)}
 
     def read(answer: Answer, group_id: str) -> AlteredOffsets | KafkaError:

@@ -98,8 +98,7 @@ class GroupDescription(NamedTuple):
 
 
 class NotConsumers(KafkaError, name="NOT_A_CONSUMER_GROUP"):
-    """The group's members are not consumers but, for example, Kafka Connect workers (Kafka:
-    IllegalArgumentException)."""
+    """The group's members are not consumers but, for example, Kafka Connect workers."""
 
 
 _NO_COORDINATOR = Coordinator(-1, "", -1)
@@ -183,7 +182,6 @@ def _described(admin: AdminClient, group_id: str, result: GroupDescription | Kaf
 
 
 def _reader(kind: str) -> Callable[[Answer, list[str]], dict[str, GroupDescription | KafkaError]]:
-    """Return a reader of ConsumerGroupDescribe or ShareGroupDescribe responses."""
 
     def read_groups(answer: Answer, _keys: list[str]) -> dict[str, GroupDescription | KafkaError]:
         return {
@@ -207,8 +205,7 @@ def _modern_group(kind: str, group: Entity, node: int) -> GroupDescription:
 
 
 def _modern_member(member: Entity) -> MemberDescription:
-    """Convert a member of a consumer or share group; share members lack instance id, target assignment and member
-    type."""
+    """Convert a member of a consumer or share group, whose members lack instance id, target and member type."""
     target = getattr(member, "target_assignment", None)
     return MemberDescription(
         member.member_id,
@@ -275,7 +272,6 @@ def _assignment(data: bytes) -> tuple[TopicPartition, ...]:
 
 
 def _build(name: str) -> Callable[[list[str], int], Fields]:
-    """Return a builder of request fields with all group ids in the field `name`."""
     return lambda keys, version: {name: tuple(keys)}
 
 

@@ -44,8 +44,7 @@ def list_offsets(
     timeout_ms: int | None = None,
     leaderless_ms: int | None = None,
 ) -> dict[TopicPartition, PartitionOffset]:
-    """Return each partition's offset for a special timestamp (-1 to -6), or of its first record at or after a timestamp
-    in ms."""
+    """Return each partition's offset for a special timestamp (-1 to -6) or at or after a time in ms."""
     min_version = max((_MIN_VERSIONS.get(timestamp, 0) for timestamp in timestamps.values()), default=0)
     if isolation_level == READ_COMMITTED:
         min_version = max(min_version, 2)

@@ -180,8 +180,7 @@ class ClusterOperations:
         return self._ask(delegation_tokens.renew_delegation_token, _hmac(token), period_ms)
 
     def expire_delegation_token(self, token: DelegationToken | bytes, period_ms: int = -1) -> int:
-        """Set when a token expires, -1 at once; return the expiry time (ms since 1970). Raises
-        DelegationTokenNotFound."""
+        """Set when a token expires, -1 at once; return the time (ms since 1970). Raises DelegationTokenNotFound."""
         return self._ask(delegation_tokens.expire_delegation_token, _hmac(token), period_ms)
 
     def describe_delegation_tokens(self, owners: Sequence[str] | None = None) -> list[DelegationToken]:

@@ -41,8 +41,7 @@ class EntityQuotas(NamedTuple):
 def describe_client_quotas(
     admin: AdminClient, components: Sequence[QuotaComponent], *, strict: bool = True
 ) -> list[EntityQuotas]:
-    """Return the quotas of entities matching all components; with `strict`, entities with further components are
-    excluded. Raises KafkaError."""
+    """Return the quotas of entities matching all components, and no others if `strict`. Raises KafkaError."""
     fields = {
         "components": [
             {"entity_type": component.kind, "match_type": _match_type(component.name), "match": component.name or None}

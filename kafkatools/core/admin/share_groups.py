@@ -110,7 +110,7 @@ def delete_share_group_offsets(
 
     def read(answer: Answer, group_id: str) -> DeletedTopics | KafkaError:
         outcomes = {topic.topic_name: error_in(topic) for topic in answer.entity.responses}
-        errors = {name: problem for name, problem in outcomes.items() if problem is not None}
+        errors = {name: outcome for name, outcome in outcomes.items() if outcome is not None}
         return error_in(answer.entity) or DeletedTopics(errors)
 
     request = one_key_each(ApiKey.DELETE_SHARE_GROUP_OFFSETS, build, read)

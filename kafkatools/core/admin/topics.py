@@ -284,9 +284,7 @@ def _ask_for(
 
 
 def _request_timeout_ms(admin: AdminClient, deadline_ms: int) -> int:
-    """Return the timeout field for the controller: the remaining time, at most request.timeout.ms."""
-    left_ms: int = min(admin.left_ms(deadline_ms), admin.config.request_timeout_ms)
-    return left_ms
+    return min(admin.left_ms(deadline_ms), int(admin.config.request_timeout_ms))
 
 
 def _creatable(topic: NewTopic) -> Fields:

@@ -272,11 +272,7 @@ def _known_partitions(admin: AdminClient, producer_ids: Collection[int]) -> Mapp
     listings = list_transactions(admin, producer_ids=producer_ids)
     if listings.errors:
         raise next(iter(listings.errors.values()))
-    ids = {
-        listing.transactional_id: listing.producer_id
-        for listing in listings.transactions
-        if listing.producer_id in partitions
-    }
+    ids = {one.transactional_id: one.producer_id for one in listings.transactions if one.producer_id in partitions}
     for transactional_id, description in describe_transactions(admin, ids).items():
         if isinstance(description, TransactionDescription):
             partitions[ids[transactional_id]].update(description.partitions)

@@ -363,12 +363,6 @@ class ClassicRebalance(MemberHeartbeats):
 
 
 def _member_subscription(subscription: Subscription, instance: str | None) -> MemberSubscription:
-    owned = [TopicPartition(*part) for part in subscription.owned_partitions]
-    return MemberSubscription(
-        list(subscription.topics),
-        owned,
-        subscription.user_data,
-        subscription.generation_id,
-        instance,
-        subscription.rack_id,
-    )
+    topics, user_data, owned, generation_id, rack_id = subscription
+    partitions = [TopicPartition(*part) for part in owned]
+    return MemberSubscription(list(topics), partitions, user_data, generation_id, instance, rack_id)

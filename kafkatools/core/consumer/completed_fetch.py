@@ -70,6 +70,7 @@ class FetchedColumns(NamedTuple):
 
     @property
     def topic_partition(self) -> TopicPartition:
+        """The topic and partition number of the records."""
         return TopicPartition(self.topic, self.partition)
 
 

@@ -159,7 +159,7 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Read exactly these partitions; those assigned before keep their position. Raises IllegalState if
+        """Read exactly these partitions; already assigned ones keep their position. Raises IllegalState if
         subscribed."""
         chosen = [as_partition(part) for part in partitions]
         self.give_back()

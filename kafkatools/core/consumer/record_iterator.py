@@ -99,7 +99,6 @@ class RecordIterator(Iterator[ConsumerRecord]):
         return record
 
     def _fill(self) -> None:
-        """Poll until records arrive. Raises StopIteration when the iteration has ended."""
         now_ms = self._consumer.clock.now_ms
         started_ms = now_ms()
         waited_ms = 0

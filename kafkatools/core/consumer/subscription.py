@@ -230,8 +230,7 @@ class SubscriptionState:
                 state.pending_revocation = True
 
     def reset_initializing_positions(self, among: Iterable[TopicPartition] | None = None) -> None:
-        """Reset partitions without a position by auto.offset.reset; `among` limits which. Raises NoOffsetForPartition
-        for policy none."""
+        """Reset partitions (of `among`) without a position. Raises NoOffsetForPartition for auto.offset.reset=none."""
         waiting = self.initializing_partitions()
         if among is not None:
             chosen = set(among)

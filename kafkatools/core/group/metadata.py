@@ -22,8 +22,7 @@ class ConsumerGroupMetadata(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed offset: the next record to read, the leader epoch of the record before it (-1 = unknown), and
-    metadata text."""
+    """A committed offset: the next record to read, the previous record's leader epoch (-1 = unknown), and a text."""
 
     offset: int
     leader_epoch: int = NO_EPOCH
@@ -33,8 +32,7 @@ class OffsetAndMetadata(NamedTuple):
 def commit_topics(
     offsets: Iterable[tuple[tuple[str, int], OffsetAndMetadata]], *, has_epochs: bool
 ) -> list[dict[str, object]]:
-    """Return the topics field of OffsetCommit or TxnOffsetCommit. `has_epochs`: the request version has leader
-    epochs."""
+    """Return the topics field of OffsetCommit or TxnOffsetCommit, with leader epochs if `has_epochs`."""
 
     def entry(partition: int, new: OffsetAndMetadata) -> dict[str, object]:
         epoch = {"committed_leader_epoch": new.leader_epoch} if has_epochs else {}

@@ -80,7 +80,6 @@ class Targets:
         self._load(partitions)
 
     def _load(self, partitions: list[TopicPartition]) -> None:
-        """Fetch the log offsets that this kind of reset needs."""
         goal = self._reset.goal
         is_checked = goal in (Goal.PLAN, Goal.OFFSET, Goal.SHIFT)
         if goal is Goal.EARLIEST or is_checked:

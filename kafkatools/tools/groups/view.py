@@ -44,6 +44,7 @@ class GroupView(NamedTuple):
 
     @property
     def group_id(self) -> str:
+        """The id of the described group."""
         return self.description.group_id
 
 

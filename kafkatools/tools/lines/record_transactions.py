@@ -71,8 +71,7 @@ class RecordTransactions:
             self.commit()
 
     def commit(self, timeout_ms: int | None = None) -> None:
-        """Commit the open transaction, if any. Raises the first failure of its records, KafkaError, or Timeout, after
-        which the commit continues."""
+        """Commit the open transaction, if any. Raises its records' first failure, KafkaError or Timeout."""
         if self._tally.first_failure is not None:
             raise self._tally.first_failure
         if not self.is_open:

@@ -13,8 +13,7 @@ PATIENCE_MS = 3000
 
 
 class Silence:
-    """Watches a consumer: `look` is called after each poll. Calls `tell(line)` once when brokers stop responding and
-    once when they respond again."""
+    """Watches a consumer after each poll; calls `tell(line)` once when brokers stop or resume responding."""
 
     def __init__(self, tell: Callable[[str], None], patience_ms: int = PATIENCE_MS) -> None:
         self._tell = tell
@@ -39,7 +38,6 @@ class Silence:
 
 
 def _kind(problem: Exception) -> str:
-    """Return which kind of node does not respond: coordinator, leader or broker."""
     if isinstance(problem, (CoordinatorNotAvailable, NotCoordinator)):
         return "coordinator"
     return "leader" if isinstance(problem, LeaderNotAvailable) else "broker"

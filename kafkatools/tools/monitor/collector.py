@@ -85,8 +85,7 @@ class ClusterCollector:
         self._unheard = 0  # looks since the controller answered
 
     def collect(self) -> ClusterView:
-        """Return the view of one snapshot, with rates and events since the previous one. Raises KafkaError when no
-        broker describes the cluster."""
+        """Return one snapshot's view, with rates and events. Raises KafkaError when no broker describes the cluster."""
         started_ms = self._admin.clock.now_ms()
         self._admin.refresh_cluster()
         look = Look(self._admin, self._patience_ms)

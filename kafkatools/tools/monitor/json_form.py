@@ -241,5 +241,4 @@ def problems_json(problems: Iterable[Problem]) -> list[dict[str, object]]:
 
 
 def _rounded(number: float | None) -> float | None:
-    """Round a rate to three decimals; None stays None."""
     return None if number is None else round(number, 3)

@@ -48,7 +48,6 @@ def page_data(board: Board, topic: str) -> dict[str, object]:
 
 
 def _point(point: Point) -> list[float | int | None]:
-    """Return time, messages per second, bytes per second, lag and under-replicated partitions."""
     return [point.time_ms, point.messages_in, point.bytes_in, point.lag, point.under_replicated]
 
 
@@ -57,8 +56,7 @@ def _group(view: ClusterView, group: GroupView) -> dict[str, object]:
 
 
 def _topic(view: ClusterView, name: str, points: Sequence[Point]) -> dict[str, object] | None:
-    """Return the selected topic: partitions with the lags of its groups, and a history of messages per second and lags.
-    None when it does not exist."""
+    """Return the selected topic with its groups' lags and the charts' history; None when it does not exist."""
     chosen = next((topic for topic in view.topics if topic.name == name), None)
     if chosen is None:
         return None

@@ -129,8 +129,7 @@ def _are_equal(subscriptions: Subscriptions) -> bool:
 
 
 class StickyAssignor(_StickyBase):
-    """Kafka's StickyAssignor, with the eager protocol: everything is revoked first, and mostly assigned to the same
-    members again."""
+    """Kafka's StickyAssignor (eager): everything is revoked first, and mostly reassigned to the same members."""
 
     name = "sticky"
     supported_protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
@@ -246,7 +245,6 @@ def _read_partitions(data: bytes) -> tuple[list[TopicPartition], int]:
 
 
 def _count(data: bytes, position: int) -> tuple[int, int]:
-    """Return an array's length and the position after it. Raises ValueError when it exceeds the remaining bytes."""
     (count,) = _INT32.unpack_from(data, position)
     if not 0 <= count <= len(data) - position:
         raise ValueError(count)

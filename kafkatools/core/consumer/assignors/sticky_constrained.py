@@ -56,7 +56,6 @@ class ConstrainedAssignment:
         return self._assignment
 
     def _keep_owned(self, member: str, partitions: Sequence[TopicPartition]) -> None:
-        """Assign a member the partitions it already owns, up to its quota."""
         owned = sorted(
             (part for part in partitions if not self._racks.is_mismatch(member, part)),
             key=lambda part: (part.partition, utf16_order(part.topic)),
@@ -126,7 +125,6 @@ class ConstrainedAssignment:
                 turn += 1
 
     def _give(self, part: TopicPartition, member: str) -> int:
-        """Assign a partition to a member and return the member's partition count."""
         partitions = self._assignment[member]
         partitions.append(part)
         if part in self._doubly_claimed or self._revoked.get(part, member) != member:

@@ -49,7 +49,6 @@ class PartitionMovements:
         return part if opposite is None else opposite.first()
 
     def _forget(self, part: TopicPartition) -> str:
-        """Remove the record of a partition's move and return the member it moved from."""
         pair = self._pairs.pop(part)
         moved = self._by_topic[part.topic]
         moved[pair].remove(part)
