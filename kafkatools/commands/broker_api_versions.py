@@ -26,16 +26,16 @@ def run(console: Console, args: Args) -> ExitStatus:
     with connect_admin(console, args) as admin:
         found = describe_api_versions(admin)
     status = ExitStatus.OK
-    for node, told in found.items():
+    for node, reply in found.items():
         name = f"{node.host}:{node.port} (id: {node.id} rack: {node.rack or 'null'} isFenced: false)"
-        if isinstance(told, KafkaError):
-            console.error(f"{name} -> ERROR: {told}", told.name, broker=node.id)
+        if isinstance(reply, KafkaError):
+            console.error(f"{name} -> ERROR: {reply}", reply.name, broker=node.id)
             status = ExitStatus.FAILED
         elif args.json:
-            _print_json(console, node, told)
+            _print_json(console, node, reply)
         else:
             console.print(f"{name} -> (")
-            console.print_lines("\t" + ",\n\t".join(_lines(told)) + "\n)")
+            console.print_lines("\t" + ",\n\t".join(_lines(reply)) + "\n)")
     return status
 
 

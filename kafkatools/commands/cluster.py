@@ -43,13 +43,13 @@ def _unregister(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     from kafkatools.core.admin.cluster import unregister_broker
 
     if args.dry_run:
-        return _foresee(console, args, admin)
+        return _dry_run(console, args, admin)
     unregister_broker(admin, args.id)
     console.print(f"Broker {args.id} is no longer registered.", {"broker": args.id, "unregistered": True})
     return ExitStatus.OK
 
 
-def _foresee(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+def _dry_run(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     """Print what unregistering would do: whether the broker is registered and fenced."""
     from kafkatools.core.admin.cluster import describe_cluster
     from kafkatools.core.errors import BrokerIdNotRegistered

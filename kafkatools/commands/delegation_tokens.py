@@ -38,7 +38,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     hmac = _hmac(args) if args.renew or args.expire else b""
     with connect_admin(console, args) as admin:
         if args.dry_run:
-            _foresee(console, args, admin, owners, renewers, hmac)
+            _dry_run(console, args, admin, owners, renewers, hmac)
         elif args.create:
             _create(console, args, admin, owners, renewers)
         elif args.describe:
@@ -117,7 +117,7 @@ def _prolong(console: Console, args: Args, admin: AdminClient, hmac: bytes) -> N
     console.print(f"Completed {verb} operation. New expiry date : {_date(expiry_timestamp)}", row)
 
 
-def _foresee(
+def _dry_run(
     console: Console, args: Args, admin: AdminClient, owners: list[str], renewers: list[str], hmac: bytes
 ) -> None:
     """Print what the action would do, and raise the KafkaError that it would raise.
@@ -132,16 +132,16 @@ def _foresee(
         owner, period_ms = owners[0] if owners else None, args.max_life_time_period
         period = f"{period_ms} ms" if period_ms >= 0 else "the broker's limit"
         row = {"action": "create", "owner": owner, "renewers": renewers, "created": False}
-        told = f"A token would be created: owner {owner or 'this user'}, renewers [{', '.join(renewers)}], "
-        told += f"max life time: {period}."
+        text = f"A token would be created: owner {owner or 'this user'}, renewers [{', '.join(renewers)}], "
+        text += f"max life time: {period}."
     else:
         token = _token_to_prolong(tokens, hmac, console.clock.wall_ms(), is_removal=_is_removal(args))
         expiry_timestamp, when = _new_expiry(args, token, console.clock.wall_ms())
         row = {"action": "renew" if args.renew else "expire", "token_id": token.token_id}
         row |= {"expiry_timestamp": token.expiry_timestamp, "new_expiry_timestamp": expiry_timestamp}
-        told = f"Token {token.token_id} would {'be renewed' if args.renew else 'expire'}: "
-        told += f"{_date(token.expiry_timestamp)} -> {when}."
-    console.print(told, row)
+        text = f"Token {token.token_id} would {'be renewed' if args.renew else 'expire'}: "
+        text += f"{_date(token.expiry_timestamp)} -> {when}."
+    console.print(text, row)
 
 
 def _is_removal(args: Args) -> bool:

@@ -68,10 +68,12 @@ def _delete(
             except KafkaError as error:
                 if not results:
                     raise
-                results |= {key: DeletedRecords(-1, error) for key, _ in requested[at:]}  # those before are told of
+                results |= {
+                    key: DeletedRecords(-1, error) for key, _ in requested[at:]
+                }  # the results before these are reported
                 break
             if any(isinstance(result.error, LeaderNotAvailable) for result in found.values()):
-                leaderless_ms = 0  # the time for elections is over
+                leaderless_ms = 0  # wait for elections only once
             results |= found
             progress.advance(len(found))
     return results

@@ -241,7 +241,7 @@ class _Run:
         except OSError as problem:
             self._fail(f"{problem.filename or path}: {problem.strerror}", path)
         except Damage as problem:
-            is_there = os.path.lexists(path)  # a name that is no offset is complained about before the file is opened
+            is_there = os.path.lexists(path)  # an invalid name raises Damage before the file is opened
             self._fail(f"{path}: {problem if is_there else 'no such file'}", path)
 
     def _fail(self, message: str, path: str) -> None:

@@ -66,7 +66,7 @@ def _option(option: Option) -> dict[str, object]:
 
 
 _TYPES = {"java_int": "int", "java_long": "long", "_java_short": "short", "int": "int", "java_double": "double"}
-"""Names of types by that of what reads them; every other value is text, of a form that the command checks."""
+"""JSON type names by the name of the parsing function. Any other value is a string that the command parses."""
 
 COMMAND = Command(
     name="help-json",

@@ -36,10 +36,10 @@ def run(console: Console, args: Args) -> ExitStatus:
 
         with console.progress(f"Querying {len(brokers)} brokers"):
             found = describe_log_dirs(admin, brokers)
-    dirs = {broker: told for broker, told in found.items() if not isinstance(told, KafkaError)}
-    for broker, told in found.items():
-        if isinstance(told, KafkaError):
-            console.error(f"Broker {broker} did not report its log directories: {told}", told.name, broker=broker)
+    dirs = {broker: reply for broker, reply in found.items() if not isinstance(reply, KafkaError)}
+    for broker, reply in found.items():
+        if isinstance(reply, KafkaError):
+            console.error(f"Broker {broker} did not report its log directories: {reply}", reply.name, broker=broker)
     if args.json:
         _print_json(console, dirs, topics)
     else:

@@ -97,7 +97,7 @@ def _serve(console: Console, node: Node) -> None:
     stop = _StopSignals(node)
     try:
         node.start()
-    except ConfigError as error:  # the directory does not go with the settings, which are sound
+    except ConfigError as error:  # the settings are valid but do not match the data directory
         raise CommandError(str(error), hint=error.hint) from None
     run_file = RunFile(os.path.join(console.home, "servers", f"{os.getpid()}.json"))
     try:
@@ -113,10 +113,10 @@ def _serve(console: Console, node: Node) -> None:
             node.run_once()
         if node.is_ready:
             console.note(f"INFO node {node.node_id} of cluster {node.cluster_id} is ready on {node.bootstrap}")
-            gc.freeze()  # what is loaded by now stays: the collector need not look at it again
+            gc.freeze()  # exclude the objects of the start from garbage collection
         node.run()
         node.close()
-    except (ConfigError, KafkaStorageError) as error:  # the cluster refuses this node, or its disk failed
+    except (ConfigError, KafkaStorageError) as error:  # the cluster refused this node, or a disk failed
         raise CommandError(str(error)) from None
     finally:
         with contextlib.suppress(KafkaStorageError):  # the first error is reported

@@ -167,7 +167,7 @@ def _abort(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     return ExitStatus.OK
 
 
-def _foresee_termination(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+def _dry_run_termination(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     from kafkatools.core.admin.transactions import describe_transactions
     from kafkatools.tools.open_transactions import failure
 
@@ -188,7 +188,7 @@ def _force_terminate(console: Console, args: Args, admin: AdminClient) -> ExitSt
     from kafkatools.tools.open_transactions import failure
 
     if args.dry_run:
-        return _foresee_termination(console, args, admin)
+        return _dry_run_termination(console, args, admin)
     error = force_terminate(admin, args.transactionalId)
     if error is not None:
         raise failure(f"Failed to terminate the transaction of transactional-id `{args.transactionalId}`", error)

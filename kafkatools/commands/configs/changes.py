@@ -82,7 +82,7 @@ def carry_out(
     return ExitStatus.FAILED if failed else ExitStatus.OK
 
 
-# -- what is shown and noted --
+# -- output and undo file --
 
 
 def show(console: Console, args: Args, plans: Iterable[Plan]) -> None:

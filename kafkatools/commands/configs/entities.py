@@ -21,7 +21,7 @@ from kafkatools.tools.configs.entities import (
 )  # fmt: skip
 
 ENTITY_TYPES = (TOPICS, CLIENTS, USERS, BROKERS, IPS, CLIENT_METRICS, GROUPS, BROKER_LOGGERS)
-"""In the order of Kafka's message."""
+"""All entity types, in the order of Kafka's message."""
 
 ENTITY_FLAGS = {
     "topic": TOPICS,
@@ -33,7 +33,7 @@ ENTITY_FLAGS = {
     "client-metrics": CLIENT_METRICS,
     "group": GROUPS,
 }
-"""Short forms with a name, in the order in which Kafka takes them."""
+"""Options that name an entity, with their types, in Kafka's order."""
 
 DEFAULT_FLAGS = {"client-defaults": CLIENTS, "user-defaults": USERS, "broker-defaults": BROKERS, "ip-defaults": IPS}
 WITH_DEFAULTS = (USERS, CLIENTS, BROKERS, IPS)

@@ -107,7 +107,7 @@ def settings(console: Console, args: Args) -> dict[str, str]:
     found.update(property_pairs(args.consumer_property, "consumer-property"))
     found.update(property_pairs(args.command_property, "command-property"))
     for name in ("key.deserializer", "value.deserializer"):
-        found.pop(name, None)  # as Kafka's tool: the formatter deserializes
+        found.pop(name, None)  # ignored as by Kafka's tool: the formatter deserializes
     group = _group(args.group, found.get("group.id"))
     if group is not None:
         found["group.id"] = group
@@ -119,7 +119,7 @@ def settings(console: Console, args: Args) -> dict[str, str]:
     if reset is None:
         found["auto.offset.reset"] = "earliest" if args.from_beginning else "latest"
     found.setdefault("client.id", "console-consumer")
-    # The system sizes the buffer: bulk reads are a third faster than with the default of 64 KiB.
+    # Let the system size the buffer: bulk reads are a third faster than with the default of 64 KiB.
     found.setdefault("receive.buffer.bytes", "-1")
     if args.isolation_level is not None:
         found["isolation.level"] = args.isolation_level

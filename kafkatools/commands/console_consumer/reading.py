@@ -45,7 +45,7 @@ class ConsoleConsumer:
         self._has_skipped = False
         self._error: KafkaError | None = None
         self._ends: Ends | None = None
-        self._cut: set[TopicPartition] = set()  # partitions of which --max-messages left out what was read
+        self._cut: set[TopicPartition] = set()  # partitions whose fetched records --max-messages cut off
         self._unprinted: dict[TopicPartition, int] = {}
         self._silence = Silence(console.error)
         self._commits = False
@@ -65,7 +65,7 @@ class ConsoleConsumer:
             status = ExitStatus.INTERRUPTED
         except BrokenPipeError:
             raise
-        except Exception:  # told by cli.main; the count of what came before it is told here
+        except Exception:  # cli.main prints the error, after the number of records printed so far
             self._report_total()
             raise
         if self._args.enable_systest_events:
@@ -86,7 +86,7 @@ class ConsoleConsumer:
         except KeyboardInterrupt:
             self._commit(consumer, _INTERRUPTED_COMMIT_MS)
             raise
-        except Exception:  # a closed pipe too: what was printed is committed in any case
+        except Exception:  # also a closed pipe: printed records are committed however the run ends
             self._commit(consumer)
             raise
         return status if self._commit(consumer) else ExitStatus.FAILED
@@ -96,7 +96,7 @@ class ConsoleConsumer:
             return
         source = source_of(self._console.note, consumer, self._requested, interruption is not None)
         source.start(to_end=bool(self._args.exit_at_end))
-        self._maybe_take_ends(consumer, source)  # before a fetch, behind which the question for them would wait
+        self._maybe_take_ends(consumer, source)  # before the first fetch, or the request would wait behind it
         now = self._console.clock.now_ms
         started = now()
         deadline = started + self._idle_ms
@@ -139,7 +139,7 @@ class ConsoleConsumer:
 
     def _maybe_take_ends(self, consumer: Consumer, source: Source) -> None:
         if self._args.exit_at_end and self._ends is None and source.is_assigned():
-            # What is assigned has an end, also while a change of metadata hides its topic.
+            # Assigned partitions count even if the topic is missing from the metadata for a moment.
             self._ends = Ends(consumer, dict.fromkeys([*consumer.assignment(), *source.partitions()]))
 
     def _check_idle(self, consumer: Consumer, source: Source) -> None:
@@ -150,7 +150,7 @@ class ConsoleConsumer:
         if problem is not None:
             raise problem
 
-    # --- what to print
+    # --- printing
 
     def _write(self, consumer: Consumer, fetched: Iterable[FetchedColumns], interruption: Interruption | None) -> None:
         out = bytearray()
@@ -236,7 +236,7 @@ class ConsoleConsumer:
         last = damage.next_offset - 1
         self._console.error(f"Skipped offsets {damage.first_offset} to {last} of {where}: {damage.cause}")
 
-    # --- when it is enough, and how it ended
+    # --- the end of the run
 
     def _is_limit_reached(self) -> bool:
         return self._limit is not None and self._count >= self._limit
@@ -247,7 +247,7 @@ class ConsoleConsumer:
         if self._ends is None:
             return False
         if not consumer.assignment():
-            # Partitions may still be on their way here, from members that give them up first.
+            # In a rebalance other members have to revoke partitions before they are assigned here.
             return elapsed_ms >= _EMPTY_ASSIGNMENT_MS
         return not self._ends.undone()
 
@@ -276,7 +276,7 @@ class ConsoleConsumer:
             self._console.error(f"The offsets of the printed records were not committed: {error}")
             return False
         finally:
-            consumer.unsubscribe()  # closing would commit once more
+            consumer.unsubscribe()  # else close would commit again
         return True
 
     def _report_total(self) -> None:

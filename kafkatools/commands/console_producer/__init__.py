@@ -158,7 +158,7 @@ _MERGED: tuple[tuple[str, str, str | None], ...] = (
     ("compression.type", "compression_codec", None),
     ("transactional.id", "transactional_id", None),
 )
-"""Settings, their option, and the tool's own default (Kafka's ConsoleProducer has these, not those of the producer)."""
+"""Setting, its option, and the default of Kafka's ConsoleProducer, which differs from that of the producer."""
 
 
 def run(console: Console, args: Args) -> ExitStatus:
@@ -182,7 +182,7 @@ def run(console: Console, args: Args) -> ExitStatus:
             raise UsageError("--transaction-records needs --transactional-id")
         if args.transaction_records < 0:
             raise UsageError(f"--transaction-records must be 0 or more, not {args.transaction_records}")
-    if not console.is_debug:  # log lines on retries and reconnects: the report at the end names failures
+    if not console.is_debug:  # hide retries and reconnects: the report at the end names failures
         import logging
 
         logging.getLogger("kafkatools").addHandler(logging.NullHandler())

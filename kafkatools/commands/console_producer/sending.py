@@ -157,7 +157,7 @@ class ConsoleProducer:
         tally = self._tally
         value_lengths, key_lengths = rows.value_lengths, rows.key_lengths
 
-        def told(run: RowsRun) -> None:
+        def on_acknowledged(run: RowsRun) -> None:
             if run.error is None:
                 tally.succeeded(len(run.rows))
                 return
@@ -168,7 +168,7 @@ class ConsoleProducer:
         def describe(row: int) -> str:
             return self._describe(-1 if key_lengths is None else key_lengths[row], value_lengths[row])
 
-        return told
+        return on_acknowledged
 
     def _describe(self, key_length: int, value_length: int) -> str:
         sizes = f"key: {_size(key_length)}, value: {_size(value_length)}"
@@ -201,7 +201,7 @@ class ConsoleProducer:
     ) -> Callable[[RecordMetadata, Exception | None], None]:
         tally = self._tally
 
-        def told(metadata: RecordMetadata, error: Exception | None) -> None:
+        def on_acknowledged(metadata: RecordMetadata, error: Exception | None) -> None:
             if error is None:
                 tally.succeeded(1)
                 return
@@ -209,7 +209,7 @@ class ConsoleProducer:
             sizes = (-1 if key is None else len(key), -1 if value is None else len(value))
             self._fail((number, number, 1), metadata.partition, error, lambda index: self._describe(*sizes))
 
-        return told
+        return on_acknowledged
 
     def _fail(
         self, lines: tuple[int, int, int], partition: int, error: Exception, describe: Callable[[int], str]

@@ -40,7 +40,7 @@ def delete(session: Session) -> ExitStatus:
     return ExitStatus.FAILED if failed or not is_complete else ExitStatus.OK
 
 
-def foresee_offsets(session: Session, group_id: str, partitions: Sequence[TopicPartition]) -> ExitStatus:
+def show_deletable_offsets(session: Session, group_id: str, partitions: Sequence[TopicPartition]) -> ExitStatus:
     """Print the committed offsets that --delete-offsets would delete. Offsets of subscribed topics are errors."""
     known = committed_offsets(session.admin, [group_id])[group_id].offsets
     errors = subscribed_topics(session.admin, group_id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from kafkatools.commands.consumer_groups.deletion import foresee_offsets, note_offsets
+from kafkatools.commands.consumer_groups.deletion import show_deletable_offsets, note_offsets
 from kafkatools.commands.consumer_groups.session import Session, chosen_groups
 from kafkatools.commands.consumer_groups.tables import assignment_text
 from kafkatools.console import Console
@@ -325,7 +325,7 @@ def _delete_offsets(session: Session, scope: TopicScope) -> ExitStatus:
     if session.args.dry_run:
         for topic, error in topic_errors.items():
             session.complain(f"Error: topic {topic}: {error}", error.name, group=group_id, topic=topic)
-        status = foresee_offsets(session, group_id, partitions)
+        status = show_deletable_offsets(session, group_id, partitions)
         return ExitStatus.FAILED if topic_errors else status
     if session.args.undo_file is not None:
         note_offsets(session, {group_id: set(partitions)})

@@ -37,7 +37,7 @@ def _watch(session: Session, options: DescribeOptions, interval_ms: int) -> Exit
             session.complain(f"{session.args.command.error_prefix}{error}", error.name)
         else:
             if is_first and not found.views and found.status is not ExitStatus.OK:
-                return found.status  # no requested group was found, or no broker: printed already
+                return found.status  # no group was found or no broker answered, which is printed already
             is_first = False
             _show(session, found.views, options)
             session.console.flush()

@@ -62,7 +62,7 @@ def read_options(args: Args) -> MonitorOptions:
     if options.is_regex:
         if not options.topics and not options.groups:
             raise UsageError("--regex needs --topic or --group")
-        options.scope()  # a pattern that is none is told now
+        options.scope()  # raises UsageError for an invalid pattern
     if args.insecure and options.web is None and options.prometheus is None:
         raise UsageError("--insecure needs --web or --prometheus")
     return options

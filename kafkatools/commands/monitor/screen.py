@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _DEFAULT_HEIGHT = 40
 _EVENTS = 8
-_FRAME_LINES = 3  # of a table besides its rows: a title, the headers, a blank line
+_FRAME_LINES = 3  # lines of a table besides its rows: title, headers, blank line
 _LEAST_ROWS = 3
 _SHORT_TEXT, _LEAST_TEXT, _LEAST_HEADER = 24, 8, 4
 _GAP = 2
@@ -37,7 +37,7 @@ _GAP = 2
 class Screen(Output):
     """An Output that redraws the terminal. Findings of --fail-if are printed after the screen is closed."""
 
-    _live: Live  # while entered
+    _live: Live  # set by __enter__
 
     def __init__(self, console: Console, options: MonitorOptions, board: Board, addresses: Sequence[str]) -> None:
         super().__init__(console, options)

@@ -23,7 +23,7 @@ from kafkatools.tools.monitor.page_data import page_data
 from kafkatools.tools.monitor.prometheus import CONTENT_TYPE, metrics
 
 Pages = dict[str, Callable[[dict[str, str]], Content]]
-"""What answers each path, given the query."""
+"""The function that returns the content of each path for a query."""
 
 
 @contextmanager

@@ -30,12 +30,14 @@ def watch(console: Console, args: Args, options: MonitorOptions) -> ExitStatus:
     CommandError."""
     board = Board()
     with ExitStack() as stack:
-        addresses = stack.enter_context(serving(board, options))  # a port that is taken is told before anything else
+        addresses = stack.enter_context(
+            serving(board, options)
+        )  # first, so that a port in use ends the command at once
         collector = stack.enter_context(_collector(console, args, options))
         view = collector.collect()
         _refuse_unknown(view, options)
         board.publish(view)
-        for line in addresses:  # who is told of one finds something there
+        for line in addresses:  # after the first view, so that the addresses serve data
             console.note(line)
         shown = stack.enter_context(_output(console, args.json, options, board, addresses))
         while True:
@@ -96,8 +98,12 @@ def _refuse_unknown(view: ClusterView, options: MonitorOptions) -> None:
         if missing:
             if kind == "group" and view.unlisted:
                 raise CommandError(f"Cannot find out whether group '{missing[0]}' exists: {view.unlisted[0]}")
-            told = [problem.message for problem in view.problems if problem.what in (f"{kind} {missing[0]}", "groups")]
-            raise CommandError(f"{kind.capitalize()} '{missing[0]}' does not exist" + (f" ({told[0]})" if told else ""))
+            reasons = [
+                problem.message for problem in view.problems if problem.what in (f"{kind} {missing[0]}", "groups")
+            ]
+            raise CommandError(
+                f"{kind.capitalize()} '{missing[0]}' does not exist" + (f" ({reasons[0]})" if reasons else "")
+            )
 
 
 def _next(console: Console, collector: ClusterCollector, board: Board, shown: Output, started_ms: int) -> ClusterView:

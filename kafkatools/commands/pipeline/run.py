@@ -162,7 +162,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     from kafkatools.pipeline.run.spec import pipeline_from
 
     with usage():
-        pipeline_from(values, {})  # every mistake before anything is started
+        pipeline_from(values, {})  # report every mistake before Spark or a sandbox starts
     clusters = _clusters(console, args, values)
     with usage():
         pipeline = pipeline_from(values, clusters)
@@ -182,19 +182,19 @@ def _run(console: Console, spark: SparkSession, pipeline: Pipeline, progress: Pr
     def show(table: DataFrame) -> int:
         return show_rows(console, table)
 
-    def told(count: int) -> None:
+    def show_count(count: int) -> None:
         progress.label = f"{count} records"
 
     if pipeline.manifest is not None:
         from kafkatools.pipeline.run.recorded_run import run_recorded, stream_recorded
 
         if pipeline.is_streaming:
-            return stream_recorded(spark, pipeline, show, console.clock, told)
+            return stream_recorded(spark, pipeline, show, console.clock, show_count)
         return run_recorded(spark, pipeline, show, console.clock)
     if pipeline.is_streaming:
         from kafkatools.pipeline.run.stream import run_stream
 
-        return run_stream(spark, pipeline, show, told)
+        return run_stream(spark, pipeline, show, show_count)
     from kafkatools.pipeline.run.batch import run_batch
 
     return run_batch(spark, pipeline, show)

@@ -27,7 +27,7 @@ MASTER = Option(
 CONF = Option("--conf", "Spark setting, as for spark-submit.", value="KEY=VALUE", repeatable=True)
 SPARK_OPTIONS = (MASTER, CONF)
 REGISTRY_USER = "basic.auth.user.info"
-"""A client's setting that is for the schema registry, as Confluent's clients call it."""
+"""The setting of Confluent's clients with user and password of the schema registry."""
 
 
 def ensures_spark(command: Command) -> Command:

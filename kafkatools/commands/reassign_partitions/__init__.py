@@ -26,7 +26,7 @@ _ACTIONS = {
     "cancel": ("reassignment-json-file",),
     "list": (),
 }
-"""What each action needs (validateAndParseArgs), in the order of Kafka's messages."""
+"""The options that each action requires (validateAndParseArgs), in the order of Kafka's messages."""
 
 _PERMITTED = {
     "generate": ("disable-rack-aware",),

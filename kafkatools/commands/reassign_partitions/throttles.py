@@ -35,13 +35,13 @@ def set_throttle(opened: Session, moves: Mapping[TopicPartition, PartitionMove],
 
     A broker that is not running gets no throttle, which is no failure.
     """
-    if not _all_told(opened, "topic", set_replica_throttles(opened.admin, moves)):
+    if not _all_changed(opened, "topic", set_replica_throttles(opened.admin, moves)):
         return False
     outcome = set_broker_throttles(opened.admin, brokers_of(moves), rate)
     for broker in [one for one, error in outcome.items() if isinstance(error, BrokerNotAvailable)]:
         opened.console.note(f"Broker {broker} is not running and gets no throttle.")
         del outcome[broker]
-    if not _all_told(opened, "broker", outcome):
+    if not _all_changed(opened, "broker", outcome):
         return False
     opened.print(f"The inter-broker throttle limit was set to {rate} B/s")
     if rate == 0:
@@ -53,13 +53,13 @@ def set_throttle(opened: Session, moves: Mapping[TopicPartition, PartitionMove],
 
 def set_log_dir_throttle(opened: Session, brokers: Collection[int], rate: int) -> bool:
     """Limit moves between log directories, in bytes per second. Returns False when a broker failed."""
-    if not _all_told(opened, "broker", set_log_dir_throttles(opened.admin, sorted(brokers), rate)):
+    if not _all_changed(opened, "broker", set_log_dir_throttles(opened.admin, sorted(brokers), rate)):
         return False
     opened.print(f"The replica-alter-dir throttle limit was set to {rate} B/s")
     return True
 
 
-def _all_told(
+def _all_changed(
     opened: Session, kind: str, outcome: Mapping[int, KafkaError | None] | Mapping[str, KafkaError | None]
 ) -> bool:
     """Print the errors of brokers or topics. Returns whether there is none."""
@@ -101,5 +101,5 @@ def clear_topics(opened: Session, topics: Sequence[str]) -> ExitStatus:
 
 
 def _clear(opened: Session, brokers: Collection[int], topics: Collection[str]) -> bool:
-    told = _all_told(opened, "broker", clear_broker_throttles(opened.admin, brokers))
-    return _all_told(opened, "topic", clear_topic_throttles(opened.admin, topics)) and told
+    are_cleared = _all_changed(opened, "broker", clear_broker_throttles(opened.admin, brokers))
+    return _all_changed(opened, "topic", clear_topic_throttles(opened.admin, topics)) and are_cleared

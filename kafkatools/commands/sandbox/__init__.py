@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _MINUTE_MS = 60_000
 MOST_NODES = 9
 _CHOICES = ("nodes", "port", "dir", "set", "durability", "rack")
-"""What cannot be asked of a sandbox that runs already."""
+"""Options that a running sandbox cannot take."""
 
 
 def run_start(console: Console, args: Args) -> ExitStatus:

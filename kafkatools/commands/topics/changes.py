@@ -33,7 +33,7 @@ def delete(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
             except KafkaError as error:
                 if not errors:
                     raise
-                errors |= dict.fromkeys(names[at:], error)  # those before are gone, and are told of
+                errors |= dict.fromkeys(names[at:], error)  # the topics before these are deleted and reported
                 break
             errors |= {name: result.error for name, result in results.items()}
             progress.advance(len(results))

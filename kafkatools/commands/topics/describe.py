@@ -36,7 +36,7 @@ def describe(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     view = View(args, live_brokers=_live_brokers(args, admin), reassignments=moves or {})
     if args.json:
         topics.sort(key=lambda topic: topic.name)
-    settings: dict[int, Settings] = {}  # by the identity of entries: most topics share theirs
+    settings: dict[int, Settings] = {}  # by id() of the entries, which most topics share
     failed = moves is None
     for topic in topics:
         found = configs[TOPIC, topic.name]

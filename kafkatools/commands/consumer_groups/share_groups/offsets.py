@@ -150,7 +150,7 @@ def delete_offsets(session: Session) -> ExitStatus:
     group_id = session.args.group[0]
     topics = list(dict.fromkeys(session.args.topic))
     if session.args.dry_run:
-        return _foresee_deletion(session, group_id, topics)
+        return _show_deletable_topics(session, group_id, topics)
     if session.args.undo_file is not None:
         known = _share_offsets(session, [group_id])[group_id].offsets
         note_offsets(session, {group_id: [key for key in known if key[0] in topics]})
@@ -174,7 +174,7 @@ def delete_offsets(session: Session) -> ExitStatus:
     return ExitStatus.FAILED if any(outcome.values()) else ExitStatus.OK
 
 
-def _foresee_deletion(session: Session, group_id: str, topics: Sequence[str]) -> ExitStatus:
+def _show_deletable_topics(session: Session, group_id: str, topics: Sequence[str]) -> ExitStatus:
     description = describe_share_groups(session.admin, [group_id])[group_id]
     error = description.error
     if error is None and description.state not in _INACTIVE:
