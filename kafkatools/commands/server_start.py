@@ -34,8 +34,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         values[key] = value
     if args.durability is not None:
         values["log.durability"] = args.durability
-    node = _node(console, args, values)
-    _serve(console, node)
+    _serve(console, _node(console, args, values))
     return ExitStatus.OK
 
 

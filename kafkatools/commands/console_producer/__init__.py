@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from kafkatools.tools.lines.line_reader import LineFormat
 
 BATCH_BYTES = 262_144
-"""batch.size unless given: Kafka's 16384 costs a request per 160 lines of 100 bytes; memory is bounded by buffer.memory
-all the same."""
+"""The default of batch.size: Kafka's 16384 would cost a request per 160 lines of 100 bytes."""
 
 _LINE_READERS = (
     "org.apache.kafka.tools.LineMessageReader",

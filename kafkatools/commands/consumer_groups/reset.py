@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from kafkatools.commands.consumer_groups.deletion import show_deletable_offsets, note_offsets
+from kafkatools.commands.consumer_groups.deletion import note_offsets, show_deletable_offsets
 from kafkatools.commands.consumer_groups.session import Session, chosen_groups
 from kafkatools.commands.consumer_groups.tables import assignment_text
 from kafkatools.console import Console
