@@ -28,8 +28,7 @@ def release_levels(release: str, level: int) -> Shown:
 
 
 def dependencies(name: str, level: int) -> Shown:
-    """The feature levels that a level of a feature requires, as JSON rows and text lines. Raises CommandError as
-    `ensure_supported`."""
+    """The feature levels that a level requires, as JSON rows and text. Raises CommandError as `ensure_supported`."""
     ensure_supported(name, level)
     needs = table.required_levels(name, level)
     release = f" ({table.release_of(level)})" if name == table.METADATA_VERSION else ""

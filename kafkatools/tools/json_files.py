@@ -45,8 +45,7 @@ def json_in_file(path: str, convert: Callable[[JsonValue], T], value: JsonValue)
 
 
 def json_entries(path: str, field: str, items: JsonValue, convert: Callable[[JsonValue], T]) -> list[T]:
-    """Convert each entry of a JSON list. Raises CommandError with file, field and number of the entry (from 1) as
-    hint."""
+    """Convert each entry of a JSON list. Raises CommandError; its hint has file, field and entry number (from 1)."""
     found = []
     for number, item in enumerate(json_in_file(path, json_array, items), 1):
         try:

@@ -18,8 +18,7 @@ T = TypeVar("T")
 
 
 def write_undo_file(path: str, lines: Iterable[str]) -> None:
-    """Write lines, each with its newline, to a file that must not exist. Raises CommandError if the file exists or
-    cannot be written."""
+    """Write lines, each with its newline, to a file that must not exist. Raises CommandError if it cannot."""
     try:
         write_new_file(path, lines)
     except OSError as error:
@@ -30,8 +29,7 @@ def write_undo_file(path: str, lines: Iterable[str]) -> None:
 
 
 def write_new_file(path: str, lines: Iterable[str]) -> None:
-    """Write lines, each with its newline, durably to a file that must not exist. Raises FileExistsError or another
-    OSError."""
+    """Write lines, each with its newline, durably to a file that must not exist. Raises OSError if it does."""
     if os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
     temporary = f"{path}.{os.getpid()}.tmp"
@@ -49,8 +47,7 @@ def write_new_file(path: str, lines: Iterable[str]) -> None:
 
 
 def free_undo_path(name: str, wall_ms: int, suffix: str) -> str:
-    """An unused path such as `NAME-20260131T134500Z.undo.json` in the working directory, numbered from 2 if that
-    exists."""
+    """An unused path in the working directory: `NAME-20260131T134500Z.undo.json`, `...-2.undo.json` and so on."""
     from datetime import UTC, datetime
 
     start = f"{name}-{datetime.fromtimestamp(wall_ms / 1000, UTC):%Y%m%dT%H%M%SZ}"

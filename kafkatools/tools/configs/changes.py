@@ -77,7 +77,7 @@ class Difference(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The requested configs of an entity, those that differ from the present ones, and the error that prevents the
+    """The requested configs of an entity, those that differ from present ones, and the error that prevents the
     change."""
 
     entities: Entities

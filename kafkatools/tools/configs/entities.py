@@ -43,8 +43,7 @@ def singular(entity_type: str) -> str:
 
 
 def quota_kind(entity_type: str) -> str:
-    """An entity type as the quota APIs name it: `users` -> `user`, `clients` -> `client-id`. Raises KeyError for
-    others."""
+    """An entity type in the quota APIs: `users` -> `user`, `clients` -> `client-id`. Raises KeyError for others."""
     return {USERS: "user", CLIENTS: "client-id", IPS: "ip"}[entity_type]
 
 

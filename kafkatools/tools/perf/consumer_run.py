@@ -35,8 +35,7 @@ class ConsumerLoad(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """The counts of the consumer performance test at one moment: records, bytes, wall clock time and time spent joining
-    in ms."""
+    """Counts of the consumer performance test: records, bytes, wall clock time and time spent joining in ms."""
 
     records: int
     size_bytes: int
@@ -53,8 +52,7 @@ class Interval(NamedTuple):
 
 
 class ConsumerEnd(NamedTuple):
-    """The result of the consumer performance test: readings, assigned partitions, fetches with records, and why too few
-    records came."""
+    """The result of the consumer performance test. `fetches` had records; `problem` is why too few records came."""
 
     start: Reading
     end: Reading

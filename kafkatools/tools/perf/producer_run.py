@@ -156,8 +156,7 @@ class ProducerRun:
             self._transaction_start_ms = None
 
     def _callback(self, rows: RowColumns, sent_ms: int) -> Callable[[RowsRun], None]:
-        """A callback that counts acknowledged records. The sender thread calls it, or this thread for records that
-        could not be queued."""
+        """A callback that counts acknowledged records, for the sender thread or for rows that cannot be queued."""
         stats, steady, clock, lengths = self._stats, self._steady, self.clock, rows.value_lengths
 
         def on_run_done(run: RowsRun) -> None:

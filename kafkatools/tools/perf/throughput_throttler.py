@@ -27,8 +27,7 @@ class ThroughputThrottler:
         return max(0, due - sent)
 
     def pause_ms(self, sent: int, now_ms: int) -> int | None:
-        """The time in ms until the next record is due, at least MIN_PAUSE_MS; None for a rate of 0, when no further
-        record is due."""
+        """The time in ms until the next record is due, at least MIN_PAUSE_MS; None (never) for a rate of 0."""
         if self._target == 0:
             return None
         due_ms = int(1000 * sent / self._target) + 1

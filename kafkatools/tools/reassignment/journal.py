@@ -22,8 +22,7 @@ _VERSION = 1
 
 
 class Setting(NamedTuple):
-    """A throttle config of a broker or topic: its previous value (None: unset), and the values that this run may have
-    set."""
+    """A throttle of a broker or topic: its previous value (None: unset) and the values that this run may have set."""
 
     kind: int
     name: str
@@ -68,8 +67,7 @@ class Journal:
             os.unlink(self._path)
 
     def keep(self, record: Record, left: tuple[Setting, ...]) -> bool:
-        """Write the throttles that are left for the next run, or delete the file if none is. Returns whether none is
-        left."""
+        """Write throttles left for the next run, or delete the file if none is. Returns whether none is left."""
         if left:
             self.write(record._replace(settings=left))
         else:

@@ -37,8 +37,7 @@ _HEARD_MS = 10_000  # how long a broker may take to apply a change
 
 
 class TakenAway(NamedTuple):
-    """The result of removing throttles: those removed, those changed by another user, and those left with the
-    reason."""
+    """The result of removing throttles: removed ones, those another user changed, and those left with the reason."""
 
     cleared: tuple[str, ...]
     foreign: tuple[str, ...]

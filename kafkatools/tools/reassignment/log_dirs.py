@@ -20,8 +20,7 @@ _PAUSE_MS = 100
 
 
 class MoveState(NamedTuple):
-    """A replica with its target, current and future log directory. `problem` is the error if its broker reports
-    none."""
+    """A replica with its target, current and future log directory. `problem` is an error of its broker."""
 
     replica: Replica
     target: str
@@ -113,8 +112,7 @@ class BeginningMoves:
         self._deadline_ms = admin.clock.now_ms() + timeout_ms
 
     def rounds(self) -> Iterator[list[BegunMove]]:
-        """Request the moves until all are answered or `timeout_ms` is over. Yields the responses of each round in
-        Kafka's order."""
+        """Request the moves until all are answered or timed out. Yields each round's responses in Kafka's order."""
         while self.waiting:
             outcome = alter_replica_log_dirs(self._admin, self.waiting)
             answered = [replica for replica in outcome if not isinstance(outcome[replica], ReplicaNotAvailable)]

@@ -44,8 +44,7 @@ class Job(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """The progress of a supervised reassignment: copied and total bytes of new replicas, and the number of partitions
-    in each state."""
+    """The progress of a supervised reassignment: bytes of new replicas, and numbers of partitions by state."""
 
     moved_bytes: int
     total_bytes: int
@@ -56,8 +55,7 @@ class Progress(NamedTuple):
 
 
 class Moves:
-    """All partitions of a supervised reassignment. `tell(partition, error)` is called when one ends, with None on
-    success."""
+    """All partitions of a supervised reassignment. `tell(partition, error)` is called when one ends (error or None)."""
 
     def __init__(
         self,
@@ -146,8 +144,7 @@ class Moves:
         self._tell(key, reason)
 
     def _look_at_sizes(self, admin: AdminClient, parts: Mapping[TopicPartition, PartitionDescription]) -> None:
-        """Update the log sizes of leaders and new replicas. A broker that does not respond leaves the previous
-        sizes."""
+        """Update log sizes of leaders and new replicas. Brokers that do not respond leave the previous sizes."""
         requested: list[Replica] = []
         for key, job in self.moving.items():
             if not job.added:

@@ -40,8 +40,7 @@ class Broker(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """A partition with its replicas, the preferred leader first. `leader` is -1 without one, `size_bytes` is of one
-    replica."""
+    """A partition with its replicas, preferred leader first. `leader` is -1 without one; the size is of one replica."""
 
     topic: str
     partition: int
@@ -129,8 +128,7 @@ class ReassignmentPlan(NamedTuple):
 
 
 def plan_drain(cluster: ClusterState, brokers: Collection[int], scope: Scope = EVERYTHING) -> ReassignmentPlan:
-    """A plan that moves all replicas off these brokers, live or not. Raises PlanRefused if too few other brokers are
-    live."""
+    """A plan that moves all replicas off these brokers, live or not. Raises PlanRefused if too few others are live."""
     layout = _Layout(cluster, scope)
     _ensure_known(layout.live.union(*(part.replicas for part in cluster.partitions)), brokers, "drain")
     others = layout.live - set(brokers)
@@ -180,8 +178,7 @@ def plan_replication_factor(
 def plan_balance(
     cluster: ClusterState, brokers: Collection[int] | None = None, scope: Scope = EVERYTHING
 ) -> ReassignmentPlan:
-    """A plan that brings replicas and preferred leaders of these live brokers (default: all) within one of each
-    other."""
+    """A plan that levels replicas and preferred leaders of these live brokers (default: all) to within one."""
     if brokers is not None:
         _ensure_live(cluster, brokers, "use")
     layout = _Layout(cluster, scope)
@@ -336,8 +333,7 @@ class _Layout:
 
 
 def _racks(cluster: ClusterState, scope: Scope) -> dict[int, str]:
-    """Racks by broker; {} if racks are ignored or no broker has one. Raises PlanRefused if only some brokers have
-    one."""
+    """Racks by broker; {} if ignored or no broker has one. Raises PlanRefused if only some brokers have one."""
     racks = {broker.id: broker.rack for broker in cluster.brokers if broker.rack is not None}
     if not scope.rack_aware or not racks:
         return {}
@@ -431,8 +427,7 @@ def _level(layout: _Layout, edges: _Edges) -> None:
 
 
 def _path(layout: _Layout, edges: _Edges, stuck: set[int]) -> list[int] | None:
-    """The shortest path from the most loaded broker to one with two replicas less. Brokers without a path become
-    stuck."""
+    """The shortest path from the most loaded broker to one with two less. Brokers without a path become stuck."""
     least = min(layout.count[broker] for broker in edges.onto) if edges.onto else 0
     for source in reversed(layout.by_load(edges.among)):
         if layout.count[source] < least + 2:
@@ -471,8 +466,7 @@ def _trace(came_from: Mapping[int, int], source: int, target: int) -> list[int]:
 
 
 def _walk(layout: _Layout, edges: _Edges, path: Sequence[int]) -> bool:
-    """Move one replica along every step of a path, the last step first. Returns False if a later step made one
-    impossible."""
+    """Move one replica along every step of a path, last step first. False if a later step made one impossible."""
     for source, target in reversed(list(zip(path, path[1:], strict=False))):
         key = layout.pick(source, target, fresh_only=edges.fresh_only)
         if key is None:

@@ -47,8 +47,7 @@ class RunOptions(NamedTuple):
 
 
 class End(NamedTuple):
-    """The result of a supervised reassignment: partitions by state, and whether all throttles were removed
-    (`is_clean`)."""
+    """The result of a supervised reassignment: partitions by state. `is_clean`: all throttles were removed."""
 
     done: int
     failed: int

@@ -77,8 +77,7 @@ class Supervision:
     _absent: frozenset[int] = field(default_factory=frozenset, init=False)
 
     def limit(self, settings: tuple[Setting, ...], throttle: AdaptiveThrottle | None, record: Record) -> None:
-        """Set the throttles that `run` will apply. `record` is for the journal: these throttles, and older ones left to
-        remove."""
+        """Set the throttles for `run` to apply. `record` for the journal also has older ones left to remove."""
         self._record = record
         self.settings = settings
         self.throttle = throttle
@@ -105,8 +104,7 @@ class Supervision:
             self.clock.sleep_ms(self.rules.interval_ms)
 
     def _step(self, admin: AdminClient, failures: int) -> int:
-        """Take one sample. Returns the number of failed samples in a row. Raises KafkaError after
-        _FAILURES_IN_A_ROW."""
+        """Take one sample. Returns the number of failures in a row. Raises KafkaError after _FAILURES_IN_A_ROW."""
         try:
             self.moves.begin_more(admin)
             sample = self.moves.look(admin, self.clock.now_ms())
@@ -161,8 +159,7 @@ class Supervision:
             )
 
     def tidy(self, *, interrupted: bool) -> TakenAway:
-        """Remove the throttles and, if nothing is left, the journal. After an interrupt also cancel the moves if the
-        rules say so."""
+        """Remove the throttles, and the journal if none is left. Interrupted, cancel the moves if the rules say so."""
         removal = TakenAway((), (), {})
         try:
             with self.connect() as admin:

@@ -110,8 +110,7 @@ def as_plan(work: Work) -> ReassignmentPlan:
 
 
 def write_undo(work: Work, path: str | None, wall_ms: int) -> str:
-    """Write the previous replicas as a plan file. Returns its path: `path`, or an unused name in the working directory.
-    Raises CommandError."""
+    """Write the previous replicas as a plan to `path` or an unused name; returns it. Raises CommandError."""
     chosen = free_undo_path("reassignment", wall_ms, ".json") if path is None else path
     write_undo_file(chosen, [f"{plan_text(work.before, {})}\n"])
     return chosen

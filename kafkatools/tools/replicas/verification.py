@@ -79,8 +79,7 @@ class Comparison(NamedTuple):
 
 
 class Round(NamedTuple):
-    """The result of a round: differences, errors of single replicas, and whether the position of any partition
-    advanced."""
+    """The result of a round: differences, errors of single replicas, and whether any position advanced."""
 
     differences: list[Difference]
     errors: dict[tuple[str, int, int], KafkaError]

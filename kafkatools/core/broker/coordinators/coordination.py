@@ -85,8 +85,7 @@ class Coordination:
     # -- transactions ----------------------------------------------------------------------------------------------
     @cached_property
     def transaction_coordinator(self) -> TransactionCoordinator:
-        """The transaction coordinator of this broker, created on first use, or at start if `__transaction_state`
-        exists."""
+        """This broker's transaction coordinator, created on first use or at start if `__transaction_state` exists."""
         from kafkatools.core.broker.coordinators.transactions.service import open_transactions
 
         return open_transactions(self.host, self.transaction_log, self.marker_writer, self._new_producer_id)
@@ -122,7 +121,7 @@ class Coordination:
 
     @cached_property
     def add_partitions(self) -> AddPartitions:
-        """Asks transaction coordinators, on this and other brokers, to add partitions to a transaction or to verify
+        """Asks transaction coordinators, here and on other brokers, to add partitions to a transaction or verify
         them."""
         from kafkatools.core.broker.coordinators.transactions.add_partitions import AddPartitions
 
@@ -165,8 +164,7 @@ class Coordination:
 
     @cached_property
     def share_partitions(self) -> SharePartitionManager:
-        """The share partitions that this broker leads, with the records that members have acquired. Created on first
-        use."""
+        """The share partitions that this broker leads, with their acquired records. Created on first use."""
         from kafkatools.core.broker.replicas.share.partition_manager import SharePartitionManager
 
         return SharePartitionManager(

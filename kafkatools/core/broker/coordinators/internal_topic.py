@@ -53,8 +53,7 @@ class InternalTopic:
         return count
 
     def ensure_exists(self) -> TopicState:
-        """The topic, created first if it is missing. Raises CoordinatorNotAvailable if creation fails or is still in
-        flight."""
+        """The topic, created if missing. Raises CoordinatorNotAvailable if creation fails or is in flight."""
         topic = self._host.image.topics.get(self.name)
         if topic is not None:
             return topic

@@ -45,8 +45,7 @@ class ShardState(Enum):
 
 
 class Shard:
-    """A partition of an internal topic that this broker coordinates, with its load state and the requests that wait for
-    its commits."""
+    """An internal topic's partition on its coordinator, with its load state and requests that wait for commits."""
 
     __slots__ = ("partition", "partition_count", "state", "steps", "waiting")
 
@@ -103,8 +102,7 @@ class Shards:
 
     # -- elections -------------------------------------------------------------------------------------------------
     def on_elected(self, partition: Partition) -> None:
-        """Start loading a partition after this broker became its leader. Does nothing if it is loaded or loading
-        already."""
+        """Start loading a partition that this broker now leads. Does nothing if it is loaded or loading."""
         shard_before = self._shards.get(partition.index)
         if (
             shard_before is not None

@@ -43,8 +43,8 @@ class AnyGroup(Protocol):
         """Whether a member of the group is subscribed to the topic."""
 
     def expiration_base_ms(self, topic: str, commit_ms: int) -> int | None:
-        """When the retention of an offset committed at `commit_ms` starts, in ms since 1970. None if the offset does
-        not expire."""
+        """When the retention of an offset committed at `commit_ms` starts, in ms since 1970. None: it does not
+        expire."""
 
     def tombstones(self) -> list[Record]:
         """The records that delete the group from `__consumer_offsets`."""

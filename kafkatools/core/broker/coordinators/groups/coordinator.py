@@ -113,8 +113,7 @@ class GroupCoordinator:
 
     # -- joining ---------------------------------------------------------------------------------------------------
     def join(self, request: JoinRequest, answer: Answer) -> None:
-        """JoinGroup: join or rejoin a group. Calls `answer` with the response fields, at once or after the
-        rebalance."""
+        """JoinGroup: join or rejoin. Calls `answer` with the response fields, at once or after the rebalance."""
         try:
             self._check_join(request)
             self.ensure_active(request.group_id)
@@ -166,8 +165,7 @@ class GroupCoordinator:
         return group
 
     def _ensure_room(self, group: Group, member_id: str) -> None:
-        """Check group.max.size, as Kafka's acceptJoiningMember. During a rebalance only members that have rejoined
-        count."""
+        """Check group.max.size (acceptJoiningMember). During a rebalance only members that have rejoined count."""
         member = group.members.get(member_id)
         if group.is_in(GroupState.EMPTY):
             return
@@ -335,8 +333,7 @@ class GroupCoordinator:
         return None
 
     def ensure_may_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
-        """Check that a client may read a group's offsets. Raises a KafkaError if a consumer group member has another
-        epoch."""
+        """Check that a client may read a group's offsets. Raises a KafkaError for a member with another epoch."""
         self.ensure_active(group_id)
         group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
@@ -415,8 +412,7 @@ class GroupCoordinator:
             self.offsets.remove(group_id, place)
 
     def group(self, group_id: str) -> AnyGroup:
-        """The group of this id. Raises GroupIdNotFound, or another KafkaError if this broker does not coordinate the
-        group."""
+        """The group of this id. Raises GroupIdNotFound, or a KafkaError if another broker coordinates the group."""
         self.ensure_active(group_id)
         group = self.groups.get(group_id)
         if group is None:

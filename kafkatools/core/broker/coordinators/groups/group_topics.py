@@ -52,8 +52,7 @@ class GroupTopics:
         return len(self._image().topics_by_id[topic_id].partitions)
 
     def note_changes(self, names: Collection[str], *, has_new: bool) -> None:
-        """Drop the cached hashes of changed and deleted topics. `has_new`: some may be new, so patterns are resolved
-        again."""
+        """Drop cached hashes of changed and deleted topics. `has_new`: patterns must be resolved again."""
         for name in names:
             self._hashes.pop(name, None)
         if has_new:

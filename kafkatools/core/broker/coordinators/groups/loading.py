@@ -57,8 +57,7 @@ class LoadedGroups:
         self.pending.append((producer_id, key.group, (key.topic, key.partition), committed_offset_of(value)))
 
     def take_replaced(self, end: int, before: Mapping[bytes, bytes | None]) -> None:
-        """Note the values that keys had before a batch above the high watermark, which ends at offset `end`. None: no
-        value."""
+        """Note values (None: no value) that a batch above the high watermark replaced. It ends at offset `end`."""
         for key, value in before.items():
             try:
                 entity, found = decode_record(key, value)

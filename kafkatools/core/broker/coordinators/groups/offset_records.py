@@ -34,8 +34,7 @@ _TOPIC_ID_TAG = b"\1\0\x10"  # one tagged field, number 0, of 16 bytes
 
 
 class CommittedOffset(NamedTuple):
-    """A committed offset. Times are in ms since 1970; `expire_ms` is None unless the commit request had an expiry
-    time."""
+    """A committed offset. Times are in ms since 1970; `expire_ms` is None unless the commit requested an expiry."""
 
     offset: int
     leader_epoch: int = -1

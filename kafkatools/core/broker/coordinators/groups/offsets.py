@@ -105,8 +105,7 @@ class Offsets:
         self.replaced.release(lambda group_id: True)
 
     def complete_transaction(self, producer_id: int, is_taken: Callable[[str], bool], *, is_commit: bool) -> list[str]:
-        """Commit or drop a producer's pending offsets in the groups for which `is_taken` is true. Returns the group
-        ids."""
+        """Commit or drop a producer's pending offsets in groups for which `is_taken` is true. Returns the group ids."""
         decided = list(self.pending.take(producer_id, is_taken))
         for group_id, place, found in decided:
             if is_commit and found.committed is not None:

@@ -92,8 +92,7 @@ class OffsetsTopic(InternalTopic):
         return partition_for(group_id, len(self.ensure_exists().partitions))
 
     def progress(self, group_id: str) -> Progress:
-        """Log end offset and high watermark of the partition that holds a group; 0 and -1 if its log directory is
-        offline."""
+        """Log end offset and high watermark of a group's partition; 0 and -1 if its log directory is offline."""
         partition = self._host.replicas.partitions.get(TOPIC, {}).get(self.partition_of(group_id))
         if partition is None:  # its log directory is offline
             return Progress(0, -1)

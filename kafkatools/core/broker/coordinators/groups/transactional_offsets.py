@@ -19,8 +19,7 @@ Place = tuple[str, int]
 
 
 class _Pending:
-    """A pending offset. `order` numbers commits in log order; `committed` is None after a later commit of the
-    partition."""
+    """A pending offset. `order` numbers commits in log order; `committed` is None once a later commit has won."""
 
     __slots__ = ("committed", "order")
 
@@ -59,8 +58,7 @@ class PendingOffsets:
         return any(group_id in groups for groups in self._producers.values())
 
     def take(self, producer_id: int, is_taken: Callable[[str], bool]) -> Iterator[tuple[str, Place, _Pending]]:
-        """Remove and yield a producer's pending offsets in the groups for which `is_taken` is true: group id, partition
-        and offset."""
+        """Remove and yield group id, partition and offset of a producer's commits in groups where `is_taken`."""
         groups = self._producers.get(producer_id)
         if groups is None:
             return

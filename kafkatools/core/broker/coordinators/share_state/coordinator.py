@@ -33,8 +33,7 @@ UNKNOWN_EPOCH = -1
 
 
 class _Kept:
-    """The state of a share partition, the offset of its last snapshot record, and the number of updates since that
-    record."""
+    """A share partition's state, the offset of its last snapshot record, and the number of updates since then."""
 
     __slots__ = ("snapshot_offset", "state", "updates")
 

@@ -69,8 +69,7 @@ class ShareState:
 
 
 def combined(present: Sequence[StateBatch], updates: Iterable[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
-    """Lay updates over the present batches, join adjacent batches of equal state, and drop offsets below
-    `start_offset`."""
+    """Lay updates over the present batches, join adjacent equal ones, and drop offsets below `start_offset`."""
     result = list(present)
     for batch in updates:
         result = _laid_over(result, batch)
@@ -141,8 +140,7 @@ def tombstone(key: ShareKey) -> Record:
 
 
 class ShareUpdate(NamedTuple):
-    """A change of a share partition's state, as its leader writes it. An epoch or a start offset of -1 means
-    unchanged."""
+    """A leader's change of a share partition's state. An epoch or a start offset of -1 means unchanged."""
 
     state_epoch: int
     leader_epoch: int

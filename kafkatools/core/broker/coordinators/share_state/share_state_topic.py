@@ -48,8 +48,7 @@ class ShareStateTopic(InternalTopic):
         return NewTopic(TOPIC, config.share_coordinator_state_topic_num_partitions, factor, configs=configs)
 
     def index_of(self, key: ShareKey) -> int:
-        """The index of the `__share_group_state` partition that holds a share partition. Raises
-        CoordinatorNotAvailable."""
+        """The `__share_group_state` partition index of a share partition. Raises CoordinatorNotAvailable."""
         return partition_for(name_of(key), len(self.ensure_exists().partitions))
 
     def append(self, key: ShareKey, record: Record) -> tuple[int, ProduceStatus | None]:

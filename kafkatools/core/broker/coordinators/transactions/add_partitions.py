@@ -31,8 +31,7 @@ Codes = Mapping[TopicPartition, int]
 
 @dataclass(slots=True)
 class _Request:
-    """A request to add or verify the partitions of one transaction. `until_ms` is when retries end, on the clock in
-    ms."""
+    """A request to add or verify partitions of one transaction. Retries end at `until_ms` on the clock."""
 
     transactional_id: str
     producer: ProducerIdentity

@@ -154,8 +154,7 @@ class TransactionCoordinator:
         client_version: int,
         answer: CodeAnswer,
     ) -> None:
-        """AddPartitionsToTxn: add partitions to a transaction, which starts with the first. Calls `answer` with an
-        error code."""
+        """AddPartitionsToTxn: add partitions; the first start the transaction. Calls `answer` with an error code."""
         added = frozenset(partitions)
         try:
             if not transactional_id:
@@ -227,8 +226,7 @@ class TransactionCoordinator:
 
     # -- the end ---------------------------------------------------------------------------------------------------
     def end_transaction(self, transactional_id: str, request: EndRequest, answer: IdentityAnswer) -> None:
-        """EndTxn: commit or abort a transaction. Calls `answer` with an error code and the identity for the next
-        transaction."""
+        """EndTxn: commit or abort. Calls `answer` with an error code and the identity for the next transaction."""
         is_fence = False
         try:
             if not transactional_id:
@@ -408,8 +406,7 @@ def _ensure_same(value: TransactionValue, producer: ProducerIdentity) -> None:
 
 
 def _may_go_on(value: TransactionValue, expected: ProducerIdentity) -> bool:
-    """Whether the identity that a recovering producer names is the present one, or the one whose epochs ran out before
-    it."""
+    """Whether a recovering producer's identity is the present one, or the previous one with exhausted epochs."""
     if value.producer_epoch == NO_PRODUCER_EPOCH or expected.producer_id == value.producer_id:
         return True
     return expected.producer_id == value.previous_producer_id and is_epoch_exhausted(expected.producer_epoch)

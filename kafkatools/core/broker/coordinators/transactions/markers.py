@@ -29,8 +29,7 @@ class Marker(NamedTuple):
 
 
 class MarkerWriter:
-    """Writes markers to partitions that this broker leads. `group_shards` are the partitions of
-    `__consumer_offsets`."""
+    """Writes markers to partitions that this broker leads. `group_shards` are those of `__consumer_offsets`."""
 
     def __init__(self, host: Host, groups: GroupCoordinator, group_shards: Shards) -> None:
         self._host = host

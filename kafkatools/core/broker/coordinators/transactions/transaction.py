@@ -95,8 +95,7 @@ class Transaction:
 
     @property
     def has_timeout(self) -> bool:
-        """Whether the transaction can time out. Those with the highest timeout belong to an external coordinator
-        (KIP-939)."""
+        """Whether it can time out: the highest timeout marks transactions of an external coordinator (KIP-939)."""
         return self.value.timeout_ms != 0x7FFFFFFF
 
     def is_timed_out(self, now_ms: int) -> bool:
@@ -126,8 +125,7 @@ class Transaction:
         return value
 
     def prepare_fence(self) -> TransactionValue:
-        """Prepare PrepareEpochFence, with the epoch that fences the producer of an open transaction. No client gets
-        that epoch."""
+        """Prepare PrepareEpochFence with an epoch that fences an open transaction's producer. No client gets it."""
         epoch = self.value.producer_epoch
         if not self.has_failed_epoch_fence and epoch != MAX_EPOCH:
             epoch += 1

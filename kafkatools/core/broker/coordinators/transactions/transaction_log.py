@@ -25,8 +25,7 @@ SLICE_RECORDS = 200
 
 
 class TransactionLog(InternalTopic):
-    """`__transaction_state` on this broker. `ensure_active` raises a KafkaError if another broker coordinates the
-    id."""
+    """`__transaction_state` on this broker. `ensure_active` raises a KafkaError for ids of other coordinators."""
 
     name = TOPIC
 
@@ -77,8 +76,7 @@ class TransactionLog(InternalTopic):
         return self._append_batch(partition, builder, now_ms, AppendOrigin.CLIENT)[1]
 
     def read(self, partition: Partition) -> Iterator[Transaction | None]:
-        """Load the transactions of a partition. Yields None between slices. Skips and reports records that cannot be
-        decoded."""
+        """Load a partition's transactions. Yields None between slices. Skips and reports undecodable records."""
         from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
         from kafkatools.core.protocol.schemas.transaction_log import decode_record
 

@@ -127,8 +127,8 @@ def _classic_member(member: ConsumerMember) -> Member:
 
 
 def subscription_of_request(protocols: Collection[tuple[str, bytes]]) -> Any:
-    """The ConsumerProtocolSubscription of a joining member's preferred protocol. Raises UnknownServerError if
-    malformed, as Kafka does."""
+    """The subscription in a joining member's preferred protocol. Raises UnknownServerError if malformed, as in
+    Kafka."""
     try:
         return read_subscription(next(iter(protocols))[1])
     except RecordFormatError as error:

@@ -108,8 +108,7 @@ class Group:
         return member
 
     def replace_static_member(self, instance_id: str, member_id: str) -> Member:
-        """Give a static member that came back a new member id. Pending responses to the old id get
-        FENCED_INSTANCE_ID."""
+        """Give a returning static member its new member id. Pending responses to the old id get FENCED_INSTANCE_ID."""
         old_id = self.static_members[instance_id]
         member = self.members[old_id]
         self.complete_join(member, join_error(old_id, errors.FencedInstanceId.code))
@@ -125,8 +124,7 @@ class Group:
         return member
 
     def update(self, member: Member, request: JoinRequest, answer: Answer | None) -> None:
-        """Update a member from its new JoinGroup request. An older pending join is answered with
-        REBALANCE_IN_PROGRESS."""
+        """Update a member from a new JoinGroup request. An older pending join gets REBALANCE_IN_PROGRESS."""
         member.protocols = request.protocols
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
         member.session_timeout_ms = request.session_timeout_ms
@@ -135,8 +133,7 @@ class Group:
         member.join_answer = answer
 
     def ensure_member(self, member_id: str, instance_id: str | None) -> Member:
-        """The member of this id. Raises UnknownMemberId, or FencedInstanceId if the instance id belongs to another
-        member (validateMember)."""
+        """The member of this id (validateMember). Raises UnknownMemberId, or FencedInstanceId for a replaced one."""
         if instance_id is not None:
             owner_id = self.static_members.get(instance_id)
             if owner_id is None:
@@ -165,8 +162,7 @@ class Group:
         return not self.pending_join and all(member.is_awaiting_join for member in self.members.values())
 
     def elect_joined_leader(self) -> bool:
-        """Elect a leader among the members that have rejoined, unless the present leader has. Returns False if no
-        member has."""
+        """Elect a member that has rejoined as leader, unless the present leader has. False if no member has."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].is_awaiting_join:
@@ -178,8 +174,7 @@ class Group:
 
     # -- protocols -------------------------------------------------------------------------------------------------
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with this protocol type and these protocols can join: all members must support one of
-        them."""
+        """Whether a member with these protocols can join: the type matches and all members support one of them."""
         if self.is_in(GroupState.EMPTY):
             return bool(protocol_type and protocols)
         if self.protocol_type != protocol_type:
@@ -228,8 +223,7 @@ class Group:
         return frozenset(topics)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member is subscribed to the topic. True for all topics if a consumer group's subscriptions are
-        unknown."""
+        """Whether a member is subscribed to the topic. True if a consumer group's subscriptions are unknown."""
         if self.subscribed_topics is None:
             return self.protocol_type == CONSUMER_PROTOCOL_TYPE
         return topic in self.subscribed_topics
@@ -318,16 +312,14 @@ class Group:
         return [group_tombstone(self.group_id)]
 
     def ensure_may_delete_offsets(self) -> None:
-        """Check that the group is empty or of type consumer (validateOffsetDelete). Raises NonEmptyGroup or
-        GroupIdNotFound."""
+        """Raise NonEmptyGroup unless the group is empty or of type consumer, GroupIdNotFound for a dead group."""
         if self.is_in(GroupState.DEAD):
             raise errors.GroupIdNotFound(f"Group {self.group_id} not found.")
         if not self.is_in(GroupState.EMPTY) and self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             raise errors.NonEmptyGroup()
 
     def expiration_base_ms(self, topic: str, commit_ms: int) -> int | None:
-        """When the retention of an offset starts, in ms since 1970 (offsetExpirationCondition). None if it does not
-        expire."""
+        """When an offset's retention starts, in ms since 1970 (offsetExpirationCondition). None: it does not expire."""
         if self.protocol_type is None:
             return commit_ms
         if self.is_in(GroupState.EMPTY):

@@ -138,8 +138,7 @@ class ClassicMembers:
         }
 
     def heartbeat(self, group: ConsumerGroup, generation_id: int, member_id: str, instance_id: str | None) -> None:
-        """Heartbeat of a classic member. Raises RebalanceInProgress if the member must rejoin, or another
-        KafkaError."""
+        """Heartbeat of a classic member. Raises RebalanceInProgress to make it rejoin, or another KafkaError."""
         member = self._ensured(group, member_id, instance_id, generation_id)
         assert member.classic is not None
         self._course.watch_session(group.group_id, member_id, member.classic.session_timeout_ms)

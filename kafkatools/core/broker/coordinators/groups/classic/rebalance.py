@@ -54,8 +54,7 @@ class Rebalancing:
 
     # -- members ---------------------------------------------------------------------------------------------------
     def schedule_session(self, group: Group, member_id: str, timeout_ms: int) -> None:
-        """Start a member's session timer. The member is removed unless a request restarts the timer within
-        `timeout_ms`."""
+        """Start a member's session timer. It removes the member after `timeout_ms` without a request."""
         self.timer.schedule(
             ("session", group.group_id, member_id), timeout_ms, lambda: self._expire_session(group, member_id)
         )
@@ -269,8 +268,7 @@ class Rebalancing:
 
     # -- the end ---------------------------------------------------------------------------------------------------
     def forget(self, group: Group) -> None:
-        """Remove a group and its timers from memory. Pending responses get UNKNOWN_MEMBER_ID, so that clients join
-        again."""
+        """Remove a group and its timers from memory. Pending responses get UNKNOWN_MEMBER_ID: clients join again."""
         for member in list(group.members.values()):
             self.remove_member(group, member)
         self.cancel_timers(group)

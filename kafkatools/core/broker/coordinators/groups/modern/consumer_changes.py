@@ -98,8 +98,7 @@ class TargetMemberChange(ModernTargetMemberChange):
 
 
 class CurrentAssignmentChange(ModernMemberChange[ConsumerMember]):
-    """A consumer group member's epoch, state and partitions (ConsumerGroupCurrentMemberAssignment); None before its
-    deletion."""
+    """A member's epoch, state and partitions (ConsumerGroupCurrentMemberAssignment); None before its deletion."""
 
     __slots__ = ()
     key = schemas.ConsumerGroupCurrentMemberAssignmentKey
@@ -209,8 +208,7 @@ def _read_current(key: Any, value: Any) -> Change:
 
 
 def _with_epochs(topics: Iterable[Any], member_epoch: int) -> dict[uuid.UUID, dict[int, int]]:
-    """Partitions with the epochs in which they were assigned. Records before Kafka 4.3 have none: the member epoch
-    counts."""
+    """Partitions with the epochs of their assignment. Records before Kafka 4.3 have none: the member epoch counts."""
     found: dict[uuid.UUID, dict[int, int]] = {}
     for topic in topics:
         epochs = topic.assignment_epochs

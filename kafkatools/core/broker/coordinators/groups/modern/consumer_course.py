@@ -229,8 +229,7 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
         self.timer.schedule(key, member.rebalance_timeout_ms, expire)
 
     def watch_join(self, group_id: str, member: ConsumerMember) -> None:
-        """Start a classic member's rebalance timeout after its first request to rejoin. Later requests do not restart
-        it."""
+        """Start a classic member's rebalance timeout at its first request to rejoin. Later ones do not restart it."""
         key = ("consumer-join", group_id, member.member_id)
         if not self.timer.is_scheduled(key):
             self.timer.schedule(
@@ -281,7 +280,7 @@ def ensure_not_replaced(current: ConsumerMember, member_id: str, instance_id: st
 
 
 def ensure_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> None:
-    """Raise FencedMemberEpoch unless `epoch` is 0 (joining), the member's epoch, or the one before it with a lost
+    """Raise FencedMemberEpoch unless `epoch` is 0 (joining), the member's, or the previous one after a lost
     response."""
     if epoch in (JOINING_EPOCH, member.member_epoch):
         return

@@ -129,8 +129,7 @@ class ConsumerGroup:
             self._partition_epochs.setdefault(topic_id, {}).update(dict.fromkeys(partitions, epoch))
 
     def _release(self, member: ConsumerMember) -> None:
-        """Drop the partition epochs that are still this member's: after compaction, records may show an order that
-        never was."""
+        """Drop partition epochs that are still this member's: compacted records may show a false order."""
         for assignment in (member.assigned, member.pending_revocation):
             for topic_id, partitions in assignment.items():
                 owned = self._partition_epochs.get(topic_id)
@@ -223,8 +222,7 @@ class ConsumerGroup:
     def topics_of(
         self, members: Iterable[ConsumerMember], regexes: Mapping[str, ResolvedRegex] | None = None
     ) -> set[str]:
-        """The names of all topics that these members are subscribed to. `regexes` replaces the group's resolved
-        patterns."""
+        """The names of topics that these members subscribe to. `regexes` replaces the group's resolved patterns."""
         names: set[str] = set()
         for member in members:
             names |= self.topics_of_member(member, regexes)
@@ -233,8 +231,7 @@ class ConsumerGroup:
     def topics_of_member(
         self, member: ConsumerMember, regexes: Mapping[str, ResolvedRegex] | None = None
     ) -> frozenset[str]:
-        """The names of the topics that a member is subscribed to. A pattern that is not resolved yet matches no
-        topic."""
+        """The names of topics that a member subscribes to. A pattern that is not resolved yet matches no topic."""
         patterns = self.regexes if regexes is None else regexes
         resolved = patterns.get(member.subscribed_topic_regex) if member.subscribed_topic_regex else None
         return (
@@ -342,8 +339,7 @@ class ConsumerGroup:
         )
 
     def expiration_base_ms(self, topic: str, commit_ms: int) -> int | None:
-        """The commit time, in ms since 1970. None while a member is subscribed to the topic: the offset does not
-        expire."""
+        """The commit time in ms since 1970. None while a member is subscribed to the topic: no expiry."""
         return None if self.is_subscribed_to(topic) else commit_ms
 
     def removal(self, instead: tuple[str, str] | None = None) -> list[Change]:
@@ -396,8 +392,7 @@ def _left(member: ConsumerMember) -> ConsumerMember:
 
 
 def _ensure_had(member: ConsumerMember, epoch: int, topic_id: uuid.UUID | None, partition: int) -> None:
-    """Raise StaleMemberEpoch, or IllegalGeneration for a classic member, if it did not own the partition in that
-    epoch."""
+    """Raise StaleMemberEpoch (classic member: IllegalGeneration) if it did not own the partition in that epoch."""
     refusal = errors.IllegalGeneration if member.uses_classic_protocol else errors.StaleMemberEpoch
     since = member.assignment_epoch(topic_id, partition) if topic_id is not None else None
     if since is None:

@@ -43,15 +43,13 @@ class ConsumerGroups:
         self.classic_members = ClassicMembers(self.course, regexes, may, downgrade)
 
     def give_way(self, group: ConsumerGroup) -> None:
-        """Delete an empty consumer group, so that a classic group of the same id can be created. Raises a
-        KafkaError."""
+        """Delete an empty consumer group so that a classic group can take its id. Raises a KafkaError."""
         self.course.store.append(group.group_id, group.tombstones())
         self.course.forget(group)
 
     # -- topics ----------------------------------------------------------------------------------------------------
     def note_topics(self, names: Collection[str], *, has_new: bool) -> None:
-        """Have groups that are subscribed to created, changed or deleted topics check their assignment with the next
-        heartbeat."""
+        """Have groups subscribed to created, changed or deleted topics check their assignment at the next heartbeat."""
         self.topics.note_changes(names, has_new=has_new)
         changed = frozenset(names)
         for group in self.course.groups.values():
@@ -118,8 +116,7 @@ class ConsumerGroups:
         return group.uses_classic_except((replaced.member_id,)) and self._may_downgrade(len(group.members))
 
     def _downgrade_replaced(self, draft: Draft, joining: ConsumerMember, is_stale: bool) -> None:
-        """Convert the group to a classic one: its last consumer member, a static one, came back with the classic
-        protocol."""
+        """Convert the group to a classic one: its last consumer member, a static one, has become a classic one."""
         group = draft.group
         replaced = group.static_member(joining.instance_id)
         assert replaced is not None

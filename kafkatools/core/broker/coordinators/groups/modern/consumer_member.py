@@ -69,8 +69,7 @@ class ConsumerMember:
         return self.state is MemberState.STABLE and self.member_epoch == epoch
 
     def assignment_epoch(self, topic_id: uuid.UUID, partition: int) -> int | None:
-        """The epoch in which the member got a partition, also one that it is revoking; None if it does not own the
-        partition."""
+        """The epoch in which the member got a partition, also one being revoked; None if it does not own it."""
         for partitions in (self.assigned.get(topic_id), self.pending_revocation.get(topic_id)):
             if partitions is not None and partition in partitions:
                 return partitions[partition]

@@ -29,8 +29,7 @@ class GroupSpec:
     instance_ids: Mapping[str, str] = field(default_factory=dict)
 
     def range_key(self, member_id: str) -> tuple[bool, bytes]:
-        """The sort key of a member in the range assignor: static members first, names by UTF-16 code units as in
-        Java."""
+        """A member's sort key in the range assignor: static members first, names by UTF-16 units as in Java."""
         instance_id = self.instance_ids.get(member_id)
         name = member_id if instance_id is None else instance_id
         return instance_id is None, utf16_order(name)

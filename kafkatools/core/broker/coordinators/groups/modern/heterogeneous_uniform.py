@@ -54,8 +54,7 @@ class HeterogeneousUniform:
         }
 
     def _sorted(self, topic_ids: Iterable[uuid.UUID]) -> list[uuid.UUID]:
-        """Sort topics by most partitions per subscriber, then fewest subscribers, then topic id as two signed
-        halves."""
+        """Sort topics by most partitions per subscriber, fewest subscribers, topic id as two signed halves."""
         counts, subscribers = self._spec.partition_counts, self._subscribers
 
         def key(topic_id: uuid.UUID) -> tuple[float, int, int, int]:

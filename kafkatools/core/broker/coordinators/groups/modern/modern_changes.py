@@ -34,8 +34,7 @@ def heartbeat_fields(member_id: str, member_epoch: int, interval_ms: int) -> Fie
 
 @dataclass(frozen=True, slots=True)
 class ModernMemberChange(Generic[Member]):
-    """A record of one member; a member of None makes it a tombstone. A subclass sets the key schema and makes the
-    value."""
+    """A record of one member; a tombstone if `member` is None. A subclass sets the key schema and makes the value."""
 
     key: ClassVar[Schema]
     member_id: str

@@ -35,8 +35,7 @@ class Reconciliation:
     has_subscription_changed: bool = False
 
     def step(self, member: ConsumerMember) -> ConsumerMember:
-        """The member after the step, unchanged if it must wait. Raises FencedMemberEpoch for a member in an unknown
-        state."""
+        """The member after the step, unchanged if it must wait. Raises FencedMemberEpoch in an unknown state."""
         if member.state is MemberState.STABLE:
             if member.member_epoch != self.target_epoch:
                 return self._next(member, member.member_epoch)

@@ -44,8 +44,7 @@ def _next_range(share: list[int]) -> frozenset[int]:
 
 # -- uniform -----------------------------------------------------------------------------------------------------------
 def assign_uniform(spec: GroupSpec) -> Result:
-    """Assign members equal numbers of partitions, give or take one. Members keep as many of their partitions as
-    possible."""
+    """Assign members equal numbers of partitions, give or take one. Members keep as many partitions as possible."""
     if not spec.members:
         return {}
     if spec.is_homogeneous:
@@ -56,8 +55,7 @@ def assign_uniform(spec: GroupSpec) -> Result:
 
 
 class _HomogeneousUniform:
-    """The uniform assignor for members with the same topics: partitions above a member's quota go to members below
-    it."""
+    """The uniform assignor for equal subscriptions: partitions above a member's quota go to members below it."""
 
     def __init__(self, spec: GroupSpec) -> None:
         self._spec = spec

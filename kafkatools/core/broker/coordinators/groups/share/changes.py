@@ -66,8 +66,7 @@ class TargetMemberChange(ModernTargetMemberChange):
 
 
 class CurrentAssignmentChange(ModernMemberChange[ShareMember]):
-    """A share group member's epoch and current assignment (ShareGroupCurrentMemberAssignment); None before its
-    deletion."""
+    """A member's epoch and current assignment (ShareGroupCurrentMemberAssignment); None before its deletion."""
 
     __slots__ = ()
     key = schemas.ShareGroupCurrentMemberAssignmentKey
@@ -88,7 +87,7 @@ TopicsInState = Mapping[uuid.UUID, tuple[str, frozenset[int]]]
 
 @dataclass(frozen=True, slots=True)
 class StatePartitions:
-    """The partitions whose share state is being initialized or is initialized, and topics whose states are being
+    """Partitions whose share state is being initialized or is initialized, and topics whose states are being
     deleted."""
 
     initializing: TopicsInState = field(default_factory=dict)

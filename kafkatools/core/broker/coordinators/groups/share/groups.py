@@ -209,8 +209,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         epoch: int,
         changes: list[Change],
     ) -> ShareMember:
-        """The member with its target assignment, after computing a new one for all members if the group epoch has
-        changed."""
+        """The member with its target assignment, computed again for all members if the group epoch has changed."""
         target = group.target.get(updated.member_id, NOTHING)
         states = next((each.partitions for each in changes if isinstance(each, StatePartitionsChange)), None)
         if epoch > group.assignment_epoch or states is not None:
@@ -276,8 +275,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
 
     # -- topics ----------------------------------------------------------------------------------------------------
     def note_topics(self, names: Collection[str]) -> None:
-        """Have groups that are subscribed to created, changed or deleted topics check their assignment with the next
-        heartbeat."""
+        """Have groups subscribed to created, changed or deleted topics check their assignment at the next heartbeat."""
         for group in self.groups.values():
             if isinstance(group, ShareGroup) and any(group.is_subscribed_to(name) for name in names):
                 group.is_refresh_due = True
@@ -303,8 +301,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
             self.states().delete(key)
 
     def ask_to_delete_states(self, group: ShareGroup, done: Callable[[errors.KafkaError | None], None]) -> None:
-        """Have share coordinators delete the states of a group, in a cluster. Calls `done` with the first error or
-        None."""
+        """Have share coordinators delete a group's states, in a cluster. Calls `done` with the first error or None."""
         persister = self.persister()
         assert persister is not None
         ask_each(self._states_of(group), persister.delete, done)
