@@ -264,7 +264,7 @@ def test_metrics_and_page_are_served(bootstrap: str, tmp_path: pathlib.Path) -> 
     tables = Tables.of(text)
     assert ["orders", "2", "1", "healthy"] in [row[:4] for row in tables["topics"]]
     assert tables["partitions"][0][0] == "0" and tables["partitions"][0][-1] == "3", "the lag of shop"
-    assert "Well" in text
+    assert "Healthy" in text
 
 
 def test_a_cluster_that_goes_away_is_told_and_old_numbers_are_not(tmp_path: pathlib.Path) -> None:
@@ -343,7 +343,7 @@ def test_the_page_says_what_is_wrong(tmp_path: pathlib.Path) -> None:
         tmp_path,
     )
     assert state == (
-        "Wrong: 1 broker fenced, 1 broker not answering, 1 partition without a leader, "
+        "Unhealthy: 1 broker fenced, 1 broker not answering, 1 partition without a leader, "
         "2 partitions under their min ISR, 2 partitions under-replicated, 1 log directory offline"
     )
     assert tiles == ["Brokers", "Offline", "Under min ISR", "Under-replicated"]

@@ -120,12 +120,12 @@ const partition = (part) => [String(part.partition), known(part.leader) ? String
 const drawHead = (view) => {
   byId('cluster').textContent = view.cluster_id || '';
   const state = byId('state');
-  const words = view.error ? 'The last look failed: ' + view.error
-    : view.wrong.length ? 'Wrong: ' + view.wrong.join(', ') : 'Well';
+  const words = view.error ? 'The last refresh failed: ' + view.error
+    : view.wrong.length ? 'Unhealthy: ' + view.wrong.join(', ') : 'Healthy';
   if (state.textContent !== words) state.textContent = words;
   state.className = view.error ? 'warn' : view.wrong.length ? 'bad' : 'good';
-  document.title = (view.wrong.length ? 'Wrong' : 'Well') + ' – Kafka cluster';
-  byId('when').textContent = 'as of ' + clock(view.time) + ', looked in ' + view.took_ms + ' ms';
+  document.title = (view.wrong.length ? 'Unhealthy' : 'Healthy') + ' – Kafka cluster';
+  byId('when').textContent = 'as of ' + clock(view.time) + ', refreshed in ' + view.took_ms + ' ms';
   const totals = view.totals;
   const tiles = [
     ['Brokers', totals.answering + ' of ' + totals.brokers, totals.answering < totals.brokers],
@@ -185,7 +185,7 @@ const drawTopics = (view) => {
   const more = found.length - SHOWN_TOPICS, unsent = view.totals.topics - view.topics.length;
   byId('topics-more').textContent = (more > 0 ? 'and ' + count(more) + ' more' : '') +
     (unsent > 0 ? ' of the ' + count(view.topics.length) + ' that matter most; there are ' + count(unsent) +
-    ' others, which --topic of the command shows' : '');
+    ' others; kt monitor --topic shows them' : '');
 };
 const drawTopic = (view) => {
   const topic = view.topic;
@@ -231,13 +231,13 @@ const drawQuorum = (view) => {
     ['Caught up ago', 'number']], (quorum ? quorum.replicas : []).map((node) => ({cells: [String(node.id),
     node.id === quorum.leader ? 'leader' : node.voter ? 'follower' : 'observer', count(node.log_end_offset),
     count(node.lag), span(known(node.caught_up_time) ? Math.max(0, view.time - node.caught_up_time) / 1000 : null)]})),
-  'Nobody told of a quorum.');
+  'No broker reported the quorum.');
 };
 const BAD_EVENTS = ['broker-gone', 'broker-silent', 'leader-lost', 'log-dir-offline'];
 const drawEvents = (view) => {
   fill('events', [['Time', 'text'], ['Event', 'mood'], ['What', 'text']], view.events.map((event) => ({
     mood: BAD_EVENTS.includes(event.event) ? 'bad' : ['isr-shrank', 'group-empty'].includes(event.event) ? 'warn' : '',
-    cells: [clock(event.time), event.event, event.message]})), 'Nothing has happened since the monitor began.');
+    cells: [clock(event.time), event.event, event.message]})), 'No events since kt monitor started.');
   byId('problems-section').hidden = !view.problems.length;
   byId('problems').replaceChildren(...view.problems.map((one) =>
     element('li', {}, (known(one.broker) ? 'broker ' + one.broker + ': ' : '') + one.what + ': ' + one.error)));
@@ -260,14 +260,14 @@ const ask = async () => {
     if (view.totals) { last = view; draw(view); document.body.dataset.drawn = String(view.time); }
     else lost(view.error);
   } catch (error) {
-    lost('The monitor does not answer: it has ended, or cannot be reached.');
+    lost('No response from kt monitor: it has ended or cannot be reached.');
   }
   if (!paused) timer = setTimeout(ask, interval);
 };
 byId('pause').addEventListener('click', () => {
   paused = !paused;
   byId('pause').setAttribute('aria-pressed', String(paused));
-  byId('pause').textContent = paused ? 'Go on' : 'Pause';
+  byId('pause').textContent = paused ? 'Resume' : 'Pause';
   if (paused) clearTimeout(timer); else ask();
 });
 byId('topics').addEventListener('click', (event) => {

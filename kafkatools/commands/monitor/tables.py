@@ -79,9 +79,7 @@ def _topics(view: ClusterView) -> Table:
             "-" if topic.bytes_in is None and not topic.has_unknown_ends else size(topic.bytes_in),
         )  # fmt: skip
         rows.append(Row(cells, _TOPIC_MOODS[health_of(topic)]))
-    headers = (
-        "TOPIC", "PARTITIONS", "REPLICAS", "UNDER-REPL", "UNDER-MIN-ISR", "OFFLINE", "SIZE", "MESSAGES/S", "BYTES/S",
-    )  # fmt: skip
+    headers = ("TOPIC", "PARTS", "RF", "URP", "<MIN-ISR", "OFFLINE", "SIZE", "MSG/S", "BYTES/S")
     return Table("Topics", headers, rows, frozenset(range(1, 9)), "no topic")
 
 
@@ -121,7 +119,7 @@ def _groups(view: ClusterView) -> Table:
         )  # fmt: skip
         is_left = group.state == "Empty" and group.least_lag > 0
         rows.append(Row(cells, WARNING if is_left or group.unknown else GOOD))
-    headers = ("GROUP", "TYPE", "STATE", "MEMBERS", "COORDINATOR", "LAG", "BEHIND", "CONSUMED/S", "CAUGHT UP IN")
+    headers = ("GROUP", "TYPE", "STATE", "MEMBERS", "COORD", "LAG", "BEHIND", "CONSUMED/S", "CAUGHT UP IN")
     when_empty = f"unknown: {view.unlisted[0]}" if view.unlisted else "no group"
     return Table("Groups", headers, rows, frozenset({3, 4, 5, 6, 7, 8}), when_empty)
 
