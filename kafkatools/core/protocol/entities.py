@@ -80,7 +80,7 @@ def _value(layout: Layout, index: int, value: Any) -> object:
     if layout.codes[index] & ARRAY:
         if nested is None:
             return tuple(value)
-        return tuple(entity_of(nested, each) if isinstance(each, Mapping) else each for each in value)
+        return tuple(entity_of(nested, element) if isinstance(element, Mapping) else element for element in value)
     return entity_of(nested, value) if nested is not None and isinstance(value, Mapping) else value
 
 

@@ -245,8 +245,8 @@ def group_by_size(
 
 def _fits(group: Sequence[SegmentToClean], segment: SegmentToClean, max_bytes: int, max_index_bytes: int) -> bool:
     return (
-        sum(each.size_bytes for each in group) + segment.size_bytes <= max_bytes
-        and sum(each.offset_index_bytes for each in group) + segment.offset_index_bytes <= max_index_bytes
-        and sum(each.time_index_bytes for each in group) + segment.time_index_bytes <= max_index_bytes
+        sum(other.size_bytes for other in group) + segment.size_bytes <= max_bytes
+        and sum(other.offset_index_bytes for other in group) + segment.offset_index_bytes <= max_index_bytes
+        and sum(other.time_index_bytes for other in group) + segment.time_index_bytes <= max_index_bytes
         and (segment.size_bytes == 0 or segment.end_offset - 1 - group[0].base_offset <= MAX_RELATIVE_OFFSET)
     )

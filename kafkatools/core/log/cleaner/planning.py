@@ -53,8 +53,9 @@ def _is_overdue(log: LogState, closed: Sequence[LogSegment], now_ms: int) -> boo
 
 def plan(log: LogState, measured: Measure) -> LogToClean:
     """Make the plan for cleaning a log up to `measured.first_uncleanable_offset`."""
-    found = [each for each in _between(log, 0, measured.first_uncleanable_offset) if each is not log.active_segment]
-    ends = [segment.base_offset for segment in found[1:]] + [measured.first_uncleanable_offset]
+    cleanable = _between(log, 0, measured.first_uncleanable_offset)
+    closed = [segment for segment in cleanable if segment is not log.active_segment]
+    ends = [segment.base_offset for segment in closed[1:]] + [measured.first_uncleanable_offset]
     segments = [
         SegmentToClean(
             segment.base_offset,
@@ -65,7 +66,7 @@ def plan(log: LogState, measured: Measure) -> LogToClean:
             segment.offset_index.size_bytes,
             segment.time_index.size_bytes,
         )
-        for segment, end in zip(found, ends, strict=True)
+        for segment, end in zip(closed, ends, strict=True)
     ]
     start = segments[0].base_offset if segments else 0
     producers = log.producer_state.producers.items()
@@ -84,5 +85,5 @@ def plan(log: LogState, measured: Measure) -> LogToClean:
 def _dirty_position(log: LogState, first_dirty_offset: int) -> int:
     """Return the file position of the first dirty batch in its segment, 0 when no segment holds that offset."""
     segment = log.segments.floor(first_dirty_offset)
-    found = None if segment is None else segment.translate_offset(first_dirty_offset)
-    return 0 if found is None else found.position
+    batch = None if segment is None else segment.translate_offset(first_dirty_offset)
+    return 0 if batch is None else batch.position

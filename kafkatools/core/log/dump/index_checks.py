@@ -107,8 +107,8 @@ class BatchChain:
             position = step[1]
         else:
             problem = self._ends[position]
-        for each in passed:
-            self._ends[each] = problem
+        for earlier in passed:
+            self._ends[earlier] = problem
         if problem is not None:
             raise problem
 

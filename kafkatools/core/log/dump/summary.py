@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
 from kafkatools.core.log.dump.index_checks import CheckedEntry
 
@@ -24,8 +25,8 @@ class Summary:
     @property
     def has_damage(self) -> bool:
         """Whether anything here is damage. Offset gaps and leftovers of compaction and old brokers are not."""
-        entries = [entry for table in (self.mismatches, self.wrong_times) for each in table.values() for entry in each]
-        is_harmful = any(not entry.is_harmless for entry in entries)
+        mismatches = chain(*self.mismatches.values(), *self.wrong_times.values())
+        is_harmful = any(not entry.is_harmless for entry in mismatches)
         return is_harmful or bool(self.times_out_of_order) or bool(self.offsets_not_found)
 
     def lines(self) -> Iterator[str]:
@@ -41,7 +42,7 @@ class Summary:
     def _offset_index_lines(self) -> Iterator[str]:
         for shown, entries in self.mismatches.items():
             yield f"Mismatches in :{shown}"
-            for entry in sorted(entries, key=lambda each: -each.first):
+            for entry in sorted(entries, key=lambda entry: -entry.first):
                 yield f"  Index offset: {entry.first}, log offset: {entry.found}"
 
     def _time_index_lines(self) -> Iterator[str]:

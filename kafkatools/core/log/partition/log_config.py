@@ -79,7 +79,7 @@ class LogConfig:
     def from_values(cls, values: Mapping[str, object]) -> "LogConfig":
         """Build a LogConfig from settings by their dotted names; values may be text. Other settings are ignored.
         `internal.segment.bytes` replaces segment.bytes below its lower limit, as in Kafka's own tests."""
-        types = {each.name: each.type for each in fields(cls) if each.init}
+        types = {setting.name: setting.type for setting in fields(cls) if setting.init}
         settings: dict[str, Any] = {}
         for name, value in values.items():
             attribute = name.removeprefix("internal.").replace(".", "_")

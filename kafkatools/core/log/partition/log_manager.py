@@ -67,12 +67,13 @@ class LogManager:
     def find_directory(self, path: str) -> LogDirectory | None:
         """Return the log directory with this path, None when there is none."""
         absolute = os.path.abspath(path)
-        return next((each for each in self.directories if os.path.abspath(each.path) == absolute), None)
+        return next((directory for directory in self.directories if os.path.abspath(directory.path) == absolute), None)
 
     def directory_of(self, log: PartitionLog) -> LogDirectory:
         """Return the log directory that holds a log."""
         name = log.topic_partition
-        return next((each for each in self.directories if each.logs.get(name) is log), self.directories[0])
+        owners = (directory for directory in self.directories if directory.logs.get(name) is log)
+        return next(owners, self.directories[0])
 
     def note_failure(self, directory: LogDirectory, error: Exception) -> None:
         """Record a disk error in `failing`, for the owner to take the directory offline. Until then its logs refuse
@@ -119,7 +120,7 @@ class LogManager:
         if not self.live:
             raise KafkaStorageError(
                 "Shutdown broker because none of the specified log dirs from "
-                f"{', '.join(each.path for each in self.directories)} can be created or validated"
+                f"{', '.join(directory.path for directory in self.directories)} can be created or validated"
             )
         if self.has_several:
             self._each(self._put_duplicates_aside)
@@ -135,7 +136,7 @@ class LogManager:
         segment stays."""
         for other in self.live[self.live.index(directory) + 1 :]:
             for name in sorted(directory.residents & other.residents):
-                keeps = max((directory, other), key=lambda each: self._reach(each, name))
+                keeps = max((directory, other), key=lambda candidate: self._reach(candidate, name))
                 loses = other if keeps is directory else directory
                 loses.put_aside(loses.path_of(filenames.partition_directory_name(*name)))
                 loses.residents.discard(name)
@@ -188,7 +189,8 @@ class LogManager:
             self._preferred.pop(name, None)
             self.logs[name] = log
             return log
-        raise KafkaStorageError(f"No log directories available. Tried {', '.join(each.path for each in tried)}")
+        paths = ", ".join(directory.path for directory in tried)
+        raise KafkaStorageError(f"No log directories available. Tried {paths}")
 
     def _candidates(self, name: TopicPartition, directory_id: uuid.UUID | None) -> list[LogDirectory]:
         """Return the directory that has a partition, or the directories to try for a new one, best first."""
@@ -198,7 +200,7 @@ class LogManager:
                 return [directory]
         assigned = [directory for directory in usable if directory.directory_id == directory_id]
         if len(usable) < len(self.directories) and not assigned and directory_id != UNASSIGNED:
-            offline = ",".join(each.path for each in self.directories if each not in usable)
+            offline = ",".join(directory.path for directory in self.directories if directory not in usable)
             raise KafkaStorageError(f"Can not create log for {name} because log directories {offline} are offline")
         preferred = self._preferred.get(name)
         if preferred in usable:

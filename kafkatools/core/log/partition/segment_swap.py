@@ -30,7 +30,7 @@ def swap_in(log: "PartitionLog", plan: LogToClean, cleaned: CleanedSegment, now_
         remove_cleaned(log.files, plan.directory, cleaned.base_offset)
         raise CleaningAborted
     segment = LogSegment(log.files, plan.directory, cleaned.base_offset, log.config, now_ms, suffix=CLEANED_SUFFIX)
-    replaced = [each for each in log.segments if each.base_offset in set(cleaned.replaced)]
+    replaced = [old for old in log.segments if old.base_offset in set(cleaned.replaced)]
     replace_segments(log, [segment], replaced, now_ms)
 
 

@@ -38,7 +38,7 @@ def to_json(entity: Entity) -> dict[str, Any]:
 
 def _value(field: Field, value: Any) -> object:
     if field.is_array:
-        return None if value is None else [_element(field, each) for each in value]
+        return None if value is None else [_element(field, element) for element in value]
     return _element(field, value)
 
 
