@@ -12,7 +12,7 @@ from kafkatools.core.errors import (
     NotKafka,
     SslAuthenticationFailed,
 )
-from kafkatools.core.net.channel import Channel
+from kafkatools.core.net.channel import Channel, EndOfStream
 
 
 def connect_failure(name: str, problem: Exception, is_tcp_up: bool) -> KafkaError:
@@ -51,16 +51,12 @@ def receive_failure(name: str, error: KafkaError) -> KafkaError:
     return error
 
 
-def lost(name: str, channel: Channel, problem: OSError, step: str) -> KafkaError:
-    """The error of a connection on which a read failed. `step` as in `end_of_stream`."""
-    if not channel.has_received:  # how a TLS server hangs up on plain text
-        return end_of_stream(name, channel, step)
-    return Disconnected(f"Connection to {name} lost: {problem.strerror or problem}")
-
-
-def end_of_stream(name: str, channel: Channel, step: str) -> KafkaError:
-    """The error of a connection that the server closed. `step`: text for the step in which it was closed (SASL, or the
-    first request after ApiVersions); empty otherwise."""
+def lost(name: str, channel: Channel, problem: OSError | EndOfStream, step: str) -> KafkaError:
+    """The error of a connection that the server closed or on which a read failed. `step`: text for the step in which it
+    was closed (SASL, or the first request after ApiVersions); empty otherwise."""
+    # A TLS server answers plain text with a reset: before the first byte that means the same as an orderly close.
+    if isinstance(problem, OSError) and channel.has_received:
+        return Disconnected(f"Connection to {name} lost: {problem.strerror or problem}")
     if step:
         return ClosedUnanswered(f"{name} closed the connection {step}")
     if not channel.has_received and not channel.is_trusted:

@@ -301,10 +301,7 @@ class NetworkClient:
                 self._handle_frame(channel, frame, now_ms)
         except KafkaError as error:
             self._broken.append((channel, connection_words.receive_failure(self.name_of(channel.node_id), error)))
-        except EndOfStream:
-            name, step = self.name_of(channel.node_id), self._step(channel)
-            self._broken.append((channel, connection_words.end_of_stream(name, channel, step)))
-        except OSError as problem:
+        except (EndOfStream, OSError) as problem:
             name, step = self.name_of(channel.node_id), self._step(channel)
             self._broken.append((channel, connection_words.lost(name, channel, problem, step)))
 
