@@ -20,16 +20,7 @@ from kafkatools.options.common import (
 from kafkatools.options.parser import parse
 from kafkatools.options.patterns import INTERNAL_TOPICS, TopicFilter
 from kafkatools.options.properties import parse_properties, read_properties
-from kafkatools.options.table import (
-    ALWAYS,
-    ARGPARSE4J,
-    Command,
-    Option,
-    java_int,
-    java_long,
-    positive_seconds,
-    under,
-)
+from kafkatools.options.table import ALWAYS, ARGPARSE4J, Command, Option, java_int, java_long, positive_seconds, under
 
 __all__ = [
     "ALWAYS",

@@ -12,17 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Concatenate, ParamSpec, TypeVar
 
 from kafkatools.core import config as tables
-from kafkatools.core.admin import (
-    acls,
-    cluster,
-    configs,
-    group_offsets,
-    groups,
-    offsets,
-    results,
-    topics,
-    transactions,
-)
+from kafkatools.core.admin import acls, cluster, configs, group_offsets, groups, offsets, results, topics, transactions
 from kafkatools.core.admin.acls import Acl, AclFilter
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.cluster import ClusterDescription
@@ -175,10 +165,7 @@ class Admin(ClusterOperations, Closing):
         return {key: {entry.name: entry for entry in one.entries} for key, one in settled.items()}
 
     def alter_configs(
-        self,
-        changes: Mapping[Resource, Mapping[str, object] | Sequence[ConfigChange]],
-        *,
-        validate_only: bool = False,
+        self, changes: Mapping[Resource, Mapping[str, object] | Sequence[ConfigChange]], *, validate_only: bool = False
     ) -> None:
         """Change settings of resources and keep their other settings (IncrementalAlterConfigs). For each resource: new
         values by name, None to restore the default, or ConfigChange objects to append to or subtract from lists. All
@@ -190,10 +177,7 @@ class Admin(ClusterOperations, Closing):
     # -- offsets --
 
     def list_offsets(
-        self,
-        partitions: Mapping[P, int | str] | Iterable[tuple[str, int]],
-        *,
-        read_committed: bool = False,
+        self, partitions: Mapping[P, int | str] | Iterable[tuple[str, int]], *, read_committed: bool = False
     ) -> dict[TopicPartition, PartitionOffset]:
         """Return an offset of each partition by name or timestamp, such as {("t", 0): "earliest"}. Names: "latest" (the
         default), "earliest", "max_timestamp" (the newest record), "earliest_local", "latest_tiered". A timestamp in ms

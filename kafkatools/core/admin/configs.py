@@ -123,10 +123,7 @@ def describe_configs(
     node: int | None = None,
 ) -> dict[Resource, ResourceConfig]:
     """Return the settings of each resource, all or those in `names`; `node` is the broker to ask, if any."""
-    options = {
-        "include_synonyms": include_synonyms,
-        "include_documentation": include_documentation,
-    }
+    options = {"include_synonyms": include_synonyms, "include_documentation": include_documentation}
 
     def once(items: list[Resource], deadline_ms: int) -> dict[Resource, ResourceConfig | KafkaError]:
         def fields(group: list[Resource]) -> Fields:

@@ -12,13 +12,7 @@ from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from kafkatools.core.admin.client import AdminClient, error_in
-from kafkatools.core.errors import (
-    CoordinatorNotAvailable,
-    InvalidGroupId,
-    KafkaError,
-    Timeout,
-    UnsupportedVersion,
-)
+from kafkatools.core.errors import CoordinatorNotAvailable, InvalidGroupId, KafkaError, Timeout, UnsupportedVersion
 from kafkatools.core.net.requests import Answer, Question
 from kafkatools.core.protocol.api_versions import NEVER, ApiKey
 from kafkatools.core.protocol.entities import Entity, Fields
@@ -163,12 +157,7 @@ def _find(admin: AdminClient, keys: list[str], kind: int, deadline_ms: int) -> d
     if not isinstance(answer.error, UnsupportedVersion):
         raise answer.error
     questions = [
-        Question(
-            None,
-            ApiKey.FIND_COORDINATOR,
-            partial(_single_key, key, kind),
-            max_version=_FIRST_VERSION_OF_MANY - 1,
-        )
+        Question(None, ApiKey.FIND_COORDINATOR, partial(_single_key, key, kind), max_version=_FIRST_VERSION_OF_MANY - 1)
         for key in keys
     ]
     answers = admin.ask_all(questions, deadline_ms)

@@ -84,9 +84,7 @@ def _offsets(topics: Iterable[Entity], version: int) -> GroupOffsets:
 
 
 def alter_offsets(
-    admin: AdminClient,
-    offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
-    timeout_ms: int | None = None,
+    admin: AdminClient, offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]], timeout_ms: int | None = None
 ) -> dict[str, AlteredOffsets]:
     """Commit offsets for groups without members (OffsetCommit with generation -1)."""
 

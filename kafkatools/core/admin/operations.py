@@ -135,11 +135,7 @@ class ClusterOperations:
         return self._ask(quotas.describe_client_quotas, parts, strict=entity is not None)
 
     def alter_client_quotas(
-        self,
-        entity: Mapping[str, str | None],
-        changes: Mapping[str, float | None],
-        *,
-        validate_only: bool = False,
+        self, entity: Mapping[str, str | None], changes: Mapping[str, float | None], *, validate_only: bool = False
     ) -> None:
         """Set quotas of an entity, given as in `describe_client_quotas`; None removes a quota. Raises InvalidRequest.
         Quotas: producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate,
@@ -194,12 +190,7 @@ class ClusterOperations:
         return self._ask(features.describe_features)
 
     def update_features(
-        self,
-        levels: Mapping[str, int],
-        *,
-        downgrade: bool = False,
-        unsafe: bool = False,
-        validate_only: bool = False,
+        self, levels: Mapping[str, int], *, downgrade: bool = False, unsafe: bool = False, validate_only: bool = False
     ) -> None:
         """Set finalized feature levels, all or none; 0 disables a feature. Lower levels need `downgrade`, and `unsafe`
         where metadata would be lost. Raises InvalidUpdateVersion, FeatureUpdateFailed."""

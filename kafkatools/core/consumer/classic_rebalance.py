@@ -21,11 +21,7 @@ from kafkatools.core.consumer.assignors.assignor import (
 from kafkatools.core.consumer.commit_before import CommitBeforeRebalance
 from kafkatools.core.consumer.group_subscription import SubscriptionType
 from kafkatools.core.consumer.member_heartbeats import GroupParts, MemberHeartbeats
-from kafkatools.core.consumer.offset_requests import (
-    EXECUTING_REBALANCE,
-    NOT_A_MEMBER,
-    UNDERGOING_REBALANCE,
-)
+from kafkatools.core.consumer.offset_requests import EXECUTING_REBALANCE, NOT_A_MEMBER, UNDERGOING_REBALANCE
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import (
     CommitFailed,

@@ -318,9 +318,7 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def commit_sync(
-        self,
-        offsets: Mapping[Place, OffsetAndMetadata | int] | None = None,
-        timeout_ms: int | None = None,
+        self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None, timeout_ms: int | None = None
     ) -> None:
         """Commit offsets and wait for the response. Each is the next offset to read; default: the positions. Raises
         CommitFailed when the partitions were reassigned, RebalanceInProgress, Timeout."""
@@ -330,9 +328,7 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def commit_async(
-        self,
-        offsets: Mapping[Place, OffsetAndMetadata | int] | None = None,
-        callback: CommitCallback | None = None,
+        self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None, callback: CommitCallback | None = None
     ) -> None:
         """Commit without waiting or retrying; `callback(offsets, error)` runs in a later call, in commit order."""
         self._grouped().commit_async(self._committable(offsets), callback)

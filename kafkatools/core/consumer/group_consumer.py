@@ -26,12 +26,7 @@ from kafkatools.core.consumer.group_subscription import (
 from kafkatools.core.consumer.heartbeat_thread import IN_FLIGHT_LOOK_MS, LONGEST_SLEEP_MS, HeartbeatThread
 from kafkatools.core.consumer.member_heartbeats import GroupParts
 from kafkatools.core.consumer.network import ConsumerNetworkClient
-from kafkatools.core.consumer.offset_commits import (
-    CommitCallback,
-    CommitSettings,
-    NoMembership,
-    OffsetCommits,
-)
+from kafkatools.core.consumer.offset_commits import CommitCallback, CommitSettings, NoMembership, OffsetCommits
 from kafkatools.core.consumer.offset_requests import Fetched, is_retriable_fetch
 from kafkatools.core.consumer.subscription import FetchPosition, SubscriptionState, TopicPartition
 from kafkatools.core.errors import ConfigError, KafkaError, UnsupportedVersion

@@ -352,11 +352,7 @@ class ClassicMembership:
             return None
         self.heartbeat.sent(now_ms)
         sent = self.generation
-        fields = {
-            "group_id": self.settings.group_id,
-            "generation_id": sent.generation_id,
-            "member_id": sent.member_id,
-        }
+        fields = {"group_id": self.settings.group_id, "generation_id": sent.generation_id, "member_id": sent.member_id}
         return GroupRequest(
             ApiKey.HEARTBEAT,
             partial(self._with_instance, fields),

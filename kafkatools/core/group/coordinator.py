@@ -11,13 +11,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING
 
-from kafkatools.core.errors import (
-    NONE,
-    KafkaError,
-    RetriableError,
-    UnsupportedVersion,
-    error_for_code,
-)
+from kafkatools.core.errors import NONE, KafkaError, RetriableError, UnsupportedVersion, error_for_code
 from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.net.metadata import Node
 from kafkatools.core.protocol.api_versions import ApiKey

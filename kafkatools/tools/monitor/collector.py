@@ -40,15 +40,7 @@ from kafkatools.tools.monitor.look import (
     replica_sizes,
 )
 from kafkatools.tools.monitor.unknowns import Coordinators, with_reason
-from kafkatools.tools.monitor.view import (
-    NOBODY,
-    NOT_TOLD,
-    BrokerView,
-    ClusterView,
-    GroupView,
-    Problem,
-    TopicView,
-)
+from kafkatools.tools.monitor.view import NOBODY, NOT_TOLD, BrokerView, ClusterView, GroupView, Problem, TopicView
 
 DEFAULT_PATIENCE_MS = 2000
 _MIN_ISR = "min.insync.replicas"

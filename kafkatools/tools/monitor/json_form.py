@@ -10,14 +10,7 @@ from typing import TypedDict
 from kafkatools.core.admin.log_dirs import LogDir
 from kafkatools.core.admin.quorum import MetadataQuorum
 from kafkatools.tools.monitor.conditions import what_is_wrong
-from kafkatools.tools.monitor.view import (
-    ClusterView,
-    Event,
-    GroupView,
-    PartitionView,
-    Problem,
-    TopicView,
-)
+from kafkatools.tools.monitor.view import ClusterView, Event, GroupView, PartitionView, Problem, TopicView
 
 _TOTALS = {"least_lag": "lag_at_least", "messages_in": "messages_per_second", "bytes_in": "bytes_per_second"}
 """Fields of Totals with another key in JSON."""

@@ -31,11 +31,7 @@ class Coordinators:
         self._committed: dict[str, frozenset[tuple[str, int]]] = {}
 
     def see(
-        self,
-        offsets_topic: TopicDescription | None,
-        alive: Collection[int],
-        unheard: Mapping[int, str],
-        now_ms: int,
+        self, offsets_topic: TopicDescription | None, alive: Collection[int], unheard: Mapping[int, str], now_ms: int
     ) -> None:
         """Process one snapshot. `unheard`: the brokers that did not list their groups, with the error text."""
         leaders = _leaders(offsets_topic)
