@@ -26,5 +26,6 @@ def test_bytes_that_are_no_object_are_null_and_bad(spark: SparkSession) -> None:
 
 
 def test_fields_that_differ_only_in_case_are_told_with_the_way_out(spark: SparkSession) -> None:
-    with pytest.raises(PipelineError, match=r"have the fields ID and id: --conf spark\.sql\.caseSensitive=true"):
+    words = r"have the fields ID and id, which differ only in case: set --conf spark\.sql\.caseSensitive=true"
+    with pytest.raises(PipelineError, match=words):
         decoding.plan_decoding(spark, "value", Decoding("json"), lambda _: [b'{"id":1,"ID":2}'], None)

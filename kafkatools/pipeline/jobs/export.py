@@ -2,8 +2,8 @@
 
 A run works in rounds, each over some offsets of all partitions. The files of a round are written to a hidden directory.
 Then the state file (STATE) records the round's end offsets and the files to move, and only then the files are moved
-into place. Whoever finds a state with files to move moves them first, so that a killed run resumes without lost or
-duplicate records. A later run exports the offsets since.
+into place. The next run moves the recorded files first, so that a killed run resumes without lost or duplicate records.
+A later run exports the offsets since.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Skew:
 
 
 def skew_of(histogram: Mapping[int, int]) -> Skew:
-    """Compute skew from a histogram that maps a number of records to the number of keys with so many records. Median
+    """Compute skew from a histogram that maps a number of records to the number of keys that have that many. Median
     and percentile are by nearest rank."""
     pairs = sorted(histogram.items())
     members = sum(many for _, many in pairs)

@@ -2,9 +2,8 @@
 rows.
 
 Rules: a manifest is written at the end of a run, by an atomic rename; an incomplete run has none. Before files are
-moved into a sink, a journal beside the manifest (`FILE.journal`) holds the future manifest and the list of moves;
-whoever finds a journal completes that run. Neither file contains options that may be secret (`kafka.*` except the
-isolation level).
+moved into a sink, a journal beside the manifest (`FILE.journal`) holds the future manifest and the list of moves; a run
+with --resume completes it. Neither file contains options that may be secret (`kafka.*` except the isolation level).
 """
 
 from __future__ import annotations

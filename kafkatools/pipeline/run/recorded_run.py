@@ -1,7 +1,7 @@
 """Runs with a manifest: resume where an earlier run ended, move output files into the sink at once, verify a manifest.
 
 A run into a directory of files has three states. Before the journal, its files are in a hidden directory `_kt-...`.
-Once the journal exists the run counts as complete: whoever finds the journal moves the remaining files and writes the
+Once the journal exists the run counts as complete: a run with --resume moves the remaining files and writes the
 manifest. At the end the manifest exists and the journal does not. For other sinks the journal only marks that writing
 began, so that no run writes the same rows twice unnoticed.
 """

@@ -1,9 +1,9 @@
 """The Spark session of a pipeline: start or share it, register the data sources, turn Spark's errors into one line.
 
 Rules: importing this module imports neither PySpark nor pyarrow. A missing Java, PySpark or pyarrow is reported in one
-line before anything starts. Output of Spark's JVM and its Python workers goes to a temporary file, which is read only
-if the JVM fails to start; with `is_verbose` it goes to stderr. If the process already has a SparkContext, each pipeline
-gets its own session in it, with its own views and settings, and the context is left running.
+line before anything starts. Output of Spark's JVM and its Python workers is written to a temporary file, which is read
+only if the JVM fails to start; with `is_verbose` it goes to stderr. If the process already has a SparkContext, each
+pipeline gets its own session in it, with its own views and settings, and the context is left running.
 """
 
 from __future__ import annotations

@@ -144,8 +144,8 @@ def given_paths(options: Mapping[str, str]) -> list[str]:
 def find_log_files(paths: str | Sequence[str], selection: Selection | None = None) -> list[LogFile]:
     """Return the selected log segments below the paths, sorted by topic, partition and base offset. A text may contain
     several paths separated by commas, unless a file has just that name. Raises PipelineError if a path does not exist,
-    cannot be read or holds no segments, if a named topic or partition is missing, or if a partition is in two
-    directories."""
+    cannot be read or holds no segments. Also raises it if a named topic or partition is missing, or a partition is in
+    two directories."""
     selection = selection or Selection()
     names = [paths] if isinstance(paths, str) else list(paths)
     places = [place for name in names for url in _expanded(name) for place in _places(url)]

@@ -95,9 +95,9 @@ class LogReader(DataSourceReader):
 
 
 class FilteredLogReader(LogReader):
-    """A reader that accepts pushed filters (option pushFilters). Not the default: Spark shares one reader among all
-    scans of a DataFrame, so records that the filters of one branch (a union, a join, the next action) exclude would be
-    missing in the others. `kt pipeline` passes filters as bounds instead."""
+    """A reader that accepts pushed filters (option pushFilters). Not the default, since Spark shares one reader among
+    all scans of a DataFrame. Records that the filters of one branch (a union, a join, the next action) exclude would be
+    missing in its other branches. `kt pipeline` passes filters as bounds instead."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - PySpark's name
         """Narrow the bounds by filters on topic, partition, offset and timestamp; return the filters that Spark must
