@@ -1,6 +1,6 @@
 """kt consumer-perf-test: measure a consumer's throughput (kafka-consumer-perf-test.sh, ConsumerPerformance).
 
-A group member fetches columns, so the cost is per fetch and not per record. Exactly --num-records records count;
+Records are fetched as whole columns, so the cost is per fetch and not per record. Exactly --num-records records count;
 records of the last fetch beyond them are not committed. The time of the first assignment, and of rebalances that
 revoked all partitions, is reported as rebalance time, apart from fetch time.
 """

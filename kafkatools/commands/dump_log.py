@@ -43,7 +43,11 @@ OPTIONS = (
     Option("--deep-iteration", "Print every record instead of every batch. Implied by --print-data-log."),
     Option("--skip-record-metadata", "Print only keys and values."),
     Option(
-        "--max-bytes", "Maximum number of bytes to read from a log.", value="BYTES", type=java_int, default=2147483647
+        "--max-bytes",
+        "Read at most this many bytes of each log segment (.log file).",
+        value="BYTES",
+        type=java_int,
+        default=2147483647,
     ),
     Option("--verify-index-only", "Compare indexes with their log without printing them."),
     Option(

@@ -175,7 +175,9 @@ _subcommand = partial(
 
 
 _RELEASE = Option(
-    "--release-version", "Release of Apache Kafka whose feature levels to use, such as 4.0.", value="RELEASE"
+    "--release-version",
+    "Release of Apache Kafka whose feature levels to use, such as 4.0. version-mapping takes the latest by default.",
+    value="RELEASE",
 )
 _METADATA = Option(
     "--metadata", "Level of metadata.version, as a release name.", value="RELEASE", replacement="--release-version"

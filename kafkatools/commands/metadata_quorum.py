@@ -32,7 +32,7 @@ def _connect(console: Console, args: Args) -> AdminClient:
 
 
 def id_text(directory_id: uuid.UUID | None) -> str:
-    """Return a directory id in Kafka's base64 form."""
+    """Return a directory id in Kafka's base64 form; None gives the zero id."""
     from kafkatools.core.protocol.uuids import uuid_text
 
     return uuid_text(directory_id)

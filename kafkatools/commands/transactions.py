@@ -254,8 +254,8 @@ def _java_short(text: str) -> int:
     return number
 
 
-_TOPIC = Option("--topic", "The topic.", value="TOPIC", required=True)
-_PARTITION = Option("--partition", "The partition.", value="NUMBER", type=java_int, required=True)
+_TOPIC = Option("--topic", "Topic of the partition.", value="TOPIC", required=True)
+_PARTITION = Option("--partition", "Number of the partition.", value="NUMBER", type=java_int, required=True)
 _DRY_RUN = Option("--dry-run", "Print what would be aborted, and abort nothing.", ours=True)
 _BROKER = Option("--broker-id", "Broker whose replica is queried. Default: the leader.", value="ID", type=java_int)
 

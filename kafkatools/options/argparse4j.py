@@ -122,7 +122,8 @@ def _is_option_like(argument: str) -> bool:
 
 
 def _find(command: Command, name: str) -> Option | None:
-    """Return the option with this spelling or, for long names, this unique prefix; None for an unknown one."""
+    """Return the option with this name or alias, else the one long option that begins with it; None if there is none.
+    Raises UsageError for an ambiguous prefix."""
     options = all_options(command)
     for option in options:
         if name == option.name or name in option.aliases:

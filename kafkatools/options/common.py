@@ -22,9 +22,8 @@ BOOTSTRAP_SERVER = Option(
 
 DURABILITY = Option(
     "--durability",
-    "What acknowledged records survive. none, as in Kafka: a crash of the process, not a power failure."
-    " fsync: a power failure too; records are on the disk before acks=1 or all is answered and before "
-    "they can be read.",
+    "none, as in Kafka: acknowledged records survive a crash of the broker process, but perhaps not a power "
+    "failure. fsync: they survive a power failure, too; they are on disk before they are acknowledged or read.",
     value="LEVEL",
     choices=("none", "fsync"),
 )

@@ -88,7 +88,7 @@ def kind_of(url: str) -> str | None:
     if stat.S_ISDIR(mode):
         return DIRECTORY
     if not stat.S_ISREG(mode):
-        raise PipelineError(f"{url} is neither a file nor a directory")
+        raise PipelineError(f"{url} is a pipe, a socket or a device; name a regular file or a directory")
     return FILE
 
 

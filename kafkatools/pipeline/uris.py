@@ -148,7 +148,9 @@ def _source_format(uri: Uri, options: Mapping[str, str], cluster: Cluster | None
     if uri.kind == TOPIC:
         topics = {"subscribe": uri.target} if uri.target else {}
         if not topics and not names & {"subscribe", "subscribepattern", "assign"}:
-            raise PipelineError("topic: names no topic; use topic:NAME, or set the option subscribePattern or assign")
+            raise PipelineError(
+                "'topic:' names no topic; use topic:NAME, or give subscribePattern or assign with --from-option"
+            )
         return "kt", _cluster_options(uri, cluster) | topics | dict(options)
     if uri.kind == LOG:
         return "kafka-log", dict(options)

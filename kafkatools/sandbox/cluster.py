@@ -265,7 +265,7 @@ class SandboxCluster:
         if node.state == unless:
             raise SandboxError(f"Node {node_id} {problem}")
         if node.pid is None:
-            raise SandboxError(f"Node {node_id} is dead")
+            raise SandboxError(f"Node {node_id} does not run; start it with kt sandbox restart {node_id}")
         return node.pid
 
     def _end(self, node_id: int, pid: int, number: signal.Signals) -> int:

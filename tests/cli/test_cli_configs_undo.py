@@ -133,8 +133,8 @@ def test_passwords_and_loggers(kt: Kt, tmp_path: pathlib.Path) -> None:
     assert json.loads((tmp_path / "new.jsonl").read_text())["delete"] == [secret]
     refused = kt(*broker, "--undo-file", "lost.jsonl", status=ExitStatus.FAILED)
     assert (
-        f"The present value of {secret} of default of brokers is sensitive and cannot be put in an undo file"
-        in refused.err
+        f"Nothing was changed: {secret} of default of brokers is sensitive, so its present value cannot be saved in "
+        "the undo file" in refused.err
     )
     assert not (tmp_path / "lost.jsonl").exists()
     kt("--from-file", "new.jsonl")
@@ -184,7 +184,7 @@ def test_what_fails_of_a_file_is_named_and_the_rest_is_done(kt: Kt, tmp_path: pa
         ('{"entity": {"topic": "t"}, "set": {"flush.ms": 1}, "delete": []}', "line 1: the value of flush.ms must be"),
         ('{"entity": {"user": "u"}, "set": {"SCRAM-SHA-256": "x"}, "delete": []}', "line 1: SCRAM-SHA-256 is not a"),
         ('{"entity": {"ip": null}, "set": {"connection_creation_rate": true}, "delete": []}', "line 1: the value of c"),
-        ('{"entity": {"topic": "t"}, "set": {"a": "1"}, "delete": ["a"]}', "line 1: a is both in set and in delete"),
+        ('{"entity": {"topic": "t"}, "set": {"a": "1"}, "delete": ["a"]}', 'line 1: a is in both "set" and "delete"'),
         ('{"entity": {"group": "g"}, "set": {}, "delete": []}\n' * 2, "line 2: group g is already in an earlier line"),
         ('{"entity": {"broker": "one"}, "set": {}, "delete": []}', "line 1: the name of a broker must be its id"),
         ('{"entity": {"user": "u"}, "set": {"producer_byte_rate": NaN}, "delete": []}', "line 1: the value of produ"),

@@ -61,7 +61,7 @@ def _change(given: JsonValue) -> tuple[Entities, Wanted]:
         raise ValueError("set must be an object")
     both = [name for name in deleted if name in values]
     if both:
-        raise ValueError(f"{both[0]} is both in set and in delete")
+        raise ValueError(f'{both[0]} is in both "set" and "delete"; remove it from one')
     if entities.kind in QUOTA_KINDS:
         quotas = IP_QUOTAS if entities.kind == IPS else USER_QUOTAS
         others = [name for name in (*values, *deleted) if name not in quotas]

@@ -298,7 +298,8 @@ class ConsoleProducer:
         self._reader.oversized.clear()
 
     def _tell_failures(self, *, is_end: bool = False) -> None:
-        """Print failures. Those with an ongoing cause are printed once a minute, at the end, and after each prompt."""
+        """Print new failures. Failures that still go on are printed once a minute, at the end, and after each line of
+        an interactive input."""
         now_ms = self._console.clock.now_ms()
         is_due = is_end or self._has_prompt or now_ms - self._told_ms >= _TELL_EVERY_MS
         if is_due:

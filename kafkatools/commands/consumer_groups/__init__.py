@@ -81,7 +81,9 @@ OPTIONS = (
     shared_options.VERBOSE,
     shared_options.TO_EARLIEST,
     shared_options.TO_LATEST,
-    Option("--to-current", "Reset to the committed offset, or to the end if there is none. Use it to export offsets."),
+    Option(
+        "--to-current", "Keep the committed offsets; partitions without one get the end offset. Useful with --export."
+    ),
     shared_options.TO_OFFSET,
     Option(
         "--shift-by",

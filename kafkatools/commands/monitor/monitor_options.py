@@ -79,9 +79,11 @@ def parse_condition(text: str) -> Condition:
             "lag>1000, lag>5m, or unwell"
         )
     measure, comparison, amount, unit = match.groups()
+    if measure == UNWELL:
+        raise UsageError(f"Invalid condition '{text}' of --fail-if: {UNWELL} takes no comparison")
     if measure not in MEASURES and measure not in GROUP_MEASURES:
-        known = ", ".join([*MEASURES, *GROUP_MEASURES, UNWELL])
-        raise UsageError(f"Unknown measure '{measure}' in --fail-if '{text}'; measures are {known}")
+        names = ", ".join([*MEASURES, *GROUP_MEASURES])
+        raise UsageError(f"Unknown measure '{measure}' in --fail-if '{text}'; measures are {names}, or {UNWELL} alone")
     if not unit:
         return Condition(text.strip(), measure, comparison, int(amount))
     if measure not in ("lag", "lag-seconds"):

@@ -452,7 +452,8 @@ class NetworkClient:
             self._time_out(node, Disconnected(message), now_ms)
 
     def _time_out(self, node: int, error: KafkaError, now_ms: int) -> None:
-        """Close a connection with this error, or with that of a missing ApiVersions response if one is awaited."""
+        """Close a timed-out connection with `error`. If the broker has not answered ApiVersions yet, the error says
+        that instead."""
         states = self.connection_states
         if states.state(node) is ConnectionState.CHECKING_API_VERSIONS:
             error = connection_words.silence(self.name_of(node), now_ms - states.last_attempt_ms(node))

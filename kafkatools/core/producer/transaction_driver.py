@@ -68,7 +68,7 @@ class TransactionDriver:
         return max(0, wait_ms)
 
     def _abort_unsent(self, reason: Exception | None) -> None:
-        """Fail the batches that were never sent with TransactionAborted; its cause is the error of the transaction."""
+        """Fail the batches without a sequence number with TransactionAborted, caused by `reason`."""
         if not self.accumulator.has_incomplete:
             return
         why = "Failing batch since transaction was aborted"

@@ -567,8 +567,8 @@ class TransactionalManager(TransactionManager):
         return False
 
     def _retry_out_of_order(self, batch: ProducerBatch) -> bool:
-        """Whether to retry a batch that is out of order: only while an earlier batch is in retry, since a gap must not
-        be skipped."""
+        """Whether to retry a batch after OUT_OF_ORDER_SEQUENCE_NUMBER: its sequence was reset, or an earlier batch is
+        not acknowledged yet. Never while the partition has unresolved sequences."""
         partition = batch.topic_partition
         if partition in self._unresolved:
             return False

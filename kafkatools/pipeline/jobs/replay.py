@@ -91,7 +91,7 @@ def to_send(table: DataFrame, plan: ReplayPlan) -> DataFrame:
 
 
 def _last_header(name: str) -> Column:
-    """Return a column with the text of a record's last header of a name; null if there is none."""
+    """Return a column with the text of the last header called `name`; null if the record has none."""
     headers = f.filter("headers", lambda header: header["key"] == name)
     return f.try_element_at(headers, f.lit(-1))["value"].cast("string")
 

@@ -131,8 +131,8 @@ def inverse(plan: Plan) -> dict[str, object]:
     for each in plan.differences:
         if each.before.is_hidden and each.before.is_set:
             raise CommandError(
-                f"The present value of {each.name} of {words_of(plan.entities)} is sensitive and cannot be put in "
-                "an undo file, so nothing was changed",
+                f"Nothing was changed: {each.name} of {words_of(plan.entities)} is sensitive, so its present value "
+                "cannot be saved in the undo file",
                 hint="Run without --undo-file to change it.",
             )
     old = {each.name: each.before.value for each in plan.differences if each.before.is_set}

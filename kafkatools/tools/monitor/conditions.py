@@ -122,7 +122,8 @@ def _text(number: float) -> str:
 
 
 def _of_group(measure: str, group: GroupView) -> Measured | None:
-    """Return a group's measure; None for the lag of a group without committed offsets."""
+    """The value of `lag`, `lag-seconds` or `members` for a group, perhaps unknown. None for the lag of a group without
+    committed offsets."""
     why = group.unknown or f"its coordinator, broker {group.coordinator}, did not report"
     if measure == "members":
         return Measured(group.members, 0, why)

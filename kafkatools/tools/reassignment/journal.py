@@ -95,8 +95,9 @@ class Journal:
             return None
         except (ValueError, KeyError, TypeError) as error:
             raise CommandError(
-                f"{self._path} cannot be read, so the throttles of an interrupted run are unknown: {error}",
-                hint="Find them with kt reassign-partitions --verify, then remove the file.",
+                f"{self._path}, the record of an interrupted run, is damaged ({error!r}): its throttles are unknown",
+                hint="Look for *.replication.throttled.* with kt configs --describe (brokers and topics), delete those "
+                f"that should not stay, then remove {self._path}.",
             ) from None
 
 

@@ -68,7 +68,8 @@ class Run:
     options: RunOptions
 
     def find_work(self, admin: AdminClient, plan: Plan, complain: Callable[[str], None]) -> Work:
-        """The moves left of a plan. If it raises CommandError, throttles of an interrupted run are removed first."""
+        """Return the moves of a plan that are still to be made, as `find_work`. Before a CommandError it tries to
+        remove the throttles of an interrupted run."""
         try:
             return find_work(admin, plan, self.journal.leftover, complain)
         except CommandError:

@@ -47,9 +47,8 @@ def read_file(path: str) -> Plan:
 
 
 def find_work(admin: AdminClient, plan: Plan, leftover: Record | None, complain: Callable[[str], None]) -> Work:
-    """The moves left of a plan. Raises CommandError if the plan is impossible. `leftover` has the replicas before an
-    interrupted run of the same plan. `complain` gets a message for each broker that does not report the sizes of its
-    replicas."""
+    """The moves of a plan that are still to be made. Raises CommandError for a missing partition or broker, or for a
+    partition that is being reassigned elsewhere."""
     cluster = read_cluster(admin, complain)
     active = active_reassignments(admin)
     parts = {part.key: part for part in cluster.partitions}
@@ -82,7 +81,7 @@ def _job(part: Partition, after: tuple[int, ...], moving: PartitionReassignment 
 def _ensure_possible(cluster: ClusterState, parts: Mapping[TopicPartition, Partition], plan: Plan) -> None:
     missing = [key for key, _ in plan.partitions if key not in parts]
     if missing:
-        raise CommandError(f"There is no partition {named(missing)}")
+        raise CommandError(f"The plan names partitions that do not exist: {named(missing)}")
     live = {broker.id for broker in cluster.brokers}
     absent = {broker for key, after in plan.partitions for broker in {*after} - live - {*parts[key].replicas}}
     if absent:

@@ -56,7 +56,7 @@ OPTIONS = (
     shared_options.TO_OFFSET._replace(ours=True),
     Option(
         "--to-current",
-        "Reset to the current start offset, or to the end if there is none. Use it to export offsets.",
+        "Keep the current start offsets; partitions without one get the end offset. Useful with --export.",
         ours=True,
     ),
     shared_options.FROM_FILE._replace(ours=True),

@@ -85,7 +85,7 @@ def _forwarded_request(connection: Any, data: bytes) -> Request:
     key, version, correlation_id = _HEADER.unpack_from(frame)
     api = BROKER_APIS[key]
     if api.answered_by not in FORWARDED or not api.lowest <= version <= api.highest:
-        raise DecodeError(f"{api.name} v{version} is not forwarded")
+        raise DecodeError(f"{api.name} v{version} cannot be forwarded to the controller")
     request = Request(connection, frame, (key, version, correlation_id))
     header = decode_request_header(frame)
     request.client_id, request.body_offset = header.client_id, header.body_offset

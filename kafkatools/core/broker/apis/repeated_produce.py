@@ -88,7 +88,9 @@ class RepeatedProduce:
         except KafkaStorageError as error:
             node.note_failure(error)
             if partition.waiting:
-                raise CloseConnection(f"a write failed while earlier responses waited: {error}") from error
+                raise CloseConnection(
+                    f"a write failed while earlier Produce requests were unanswered: {error}"
+                ) from error
             return self._frame(correlation_id, error.code, (-1, -1, -1))
         if info is None:
             return None

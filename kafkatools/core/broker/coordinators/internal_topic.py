@@ -113,7 +113,8 @@ def collect(read: Iterable[Read | None]) -> Generator[None, None, list[Read]]:
 
 
 def passed_over(partition: Partition, error: Exception) -> RecordFormatError:
-    """The error to report when loading skips a record or batch that no coordinator has written."""
+    """The error to report for a record of an internal topic that was skipped on loading because no coordinator can have
+    written it."""
     return RecordFormatError(
         f"{partition.topic}-{partition.index} holds a record that no coordinator has written, which is skipped: {error}"
     )

@@ -266,7 +266,8 @@ class BrokerLifecycle:
         self._shutdown_ends_ms = now_ms + timeout_ms
 
     def begin_farewell(self, timeout_ms: int) -> None:
-        """Ask the controller to fence this broker now, before its session expires: it no longer serves clients."""
+        """Begin a controlled shutdown whose heartbeats also ask the controller to fence this broker, for at most
+        `timeout_ms`. A broker that is not RUNNING shuts down at once."""
         self._wants_clients = False
         self.begin_controlled_shutdown(timeout_ms)
 

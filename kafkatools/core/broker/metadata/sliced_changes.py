@@ -42,7 +42,8 @@ class SlicedChanges:
             self._step()
 
     def take(self, delta: MetadataDelta) -> None:
-        """Apply a change at once, or queue it behind others."""
+        """Apply a change at once. It is queued instead if other changes are queued, or if this thread is inside of
+        `collect`."""
         if self._parts or threading.get_ident() in self._collectors:
             self._parts.append(slices(delta, PARTITIONS_AT_ONCE))
         else:

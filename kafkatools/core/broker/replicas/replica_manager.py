@@ -139,7 +139,8 @@ class ReplicaManager:
         self.replication = join(self)
 
     def end_start(self) -> None:
-        """End the start phase: from now on a partition that cannot be opened is reported, not raised as an error."""
+        """End the start. From now on a partition that cannot be opened is always reported instead of ending the
+        broker."""
         self._is_starting = False
 
     # -- metadata ------------------------------------------------------------------------------------------------------

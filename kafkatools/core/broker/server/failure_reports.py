@@ -19,7 +19,7 @@ class FailureReports:
         self._told: dict[str, tuple[int, int]] = {}  # line -> time of its report in ms, repetitions since then
 
     def tell(self, line: str) -> None:
-        """Report the line, unless it was reported within the last minute: then count it."""
+        """Report the line. If it was reported less than a minute ago, count it for its next report instead."""
         now_ms = self._clock.now_ms()
         told_ms, repeats = self._told.get(line, (now_ms - QUIET_MS, 0))
         if now_ms - told_ms < QUIET_MS:

@@ -74,4 +74,4 @@ def refused(node: Load, api: Api, request: Request) -> Response:
     try:
         return request.refuse(InvalidRequest())
     except KafkaError as error:
-        raise CloseConnection(f"{api.name} with more than {most} elements") from error
+        raise CloseConnection(f"{api.name} request with more than {most} elements") from error

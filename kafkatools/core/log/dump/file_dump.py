@@ -55,7 +55,8 @@ class Lines(Protocol):
     def stretch(
         self, file: SegmentFile, end: int, gaps: GapFinder, limits: SegmentLimits
     ) -> Callable[[int, array[int]], int] | None:
-        """Return a fast path for valid batches (the `forward` of LogWalk.batches), None if the format has none."""
+        """Return a function that writes consecutive valid batches of `file` from a position on, up to `end`, and
+        returns the position after them. None if batches must be written one by one."""
 
     def batch(self, header: Header, decoder: Decoder | None, gaps: GapFinder) -> None:
         """Write a batch and, with the deep option, its records. Raises Damage, after a complete line."""

@@ -77,7 +77,7 @@ class LogWalk:
 
     @property
     def leader_epoch(self) -> int:
-        """The leader epoch of the last batch, -1 before the first batch and directly after damage."""
+        """The leader epoch of the last v2 batch with a correct checksum; -1 before the first one and after damage."""
         return self._checks.state[1]
 
     def give_up(self, header: Header, damage: Damage) -> None:

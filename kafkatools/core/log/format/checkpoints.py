@@ -22,7 +22,7 @@ def _text(files: FileSystem, path: str) -> str:
     try:
         return files.read_bytes(path).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise KafkaStorageError(f"{path} is not text: {error}") from error
+        raise KafkaStorageError(f"{path} is damaged: it is not UTF-8 text ({error})") from error
 
 
 def read_checkpoint(files: FileSystem, path: str, columns: int) -> list[tuple[str, ...]]:

@@ -156,9 +156,12 @@ def _file_identity(store: _Store, data: bytes) -> Identity:
     try:
         key = recover_key(entry, store.key_password or password, store.source)
     except WrongPassword:
-        raise KeyStoreUnreadable(
-            f"{store.source}: the password of the key {entry.alias} (ssl.key.password) is wrong"
-        ) from None
+        problem = (
+            f"ssl.key.password is wrong for the key {entry.alias}"
+            if store.key_password
+            else f"the key {entry.alias} has another password than the keystore; set ssl.key.password"
+        )
+        raise KeyStoreUnreadable(f"{store.source}: {problem}") from None
     return Identity(pem.Block("PRIVATE KEY", key).text(), pem.certificate_chain(entry.chain), None, store.source)
 
 

@@ -70,7 +70,8 @@ def _limit_versions(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
 
 
 def _limit_suites(context: ssl.SSLContext, names: tuple[str, ...]) -> frozenset[str]:
-    """Restrict the cipher suites that the context offers; return the allowed TLS 1.3 suites, empty for any."""
+    """Apply ssl.cipher.suites: restrict TLS 1.2 suites, and turn off a TLS version that has no suite in `names`. Return
+    the TLS 1.3 suites in `names`, which the caller must check. Raises ConfigError."""
     newer = frozenset(name for name in names if name in cipher_suites.TLS13)
     older = [cipher_suites.openssl_name(name) for name in names if name not in newer]
     if not names:

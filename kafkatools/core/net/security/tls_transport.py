@@ -93,7 +93,7 @@ class TlsTransport(PlaintextTransport):
                 self._socket, do_handshake_on_connect=False, server_hostname=server_hostname
             )
         except ValueError as problem:
-            raise SslAuthenticationFailed(f"{self._host} is not a valid host name for a certificate") from problem
+            raise SslAuthenticationFailed(f"TLS needs a valid host name, and '{self._host}' is none") from problem
         self._socket = self._secured  # the same descriptor, by which a selector knows it
         return self._secured
 

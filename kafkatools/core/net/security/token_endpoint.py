@@ -57,7 +57,7 @@ def endpoint_source(endpoint: Endpoint, tls: ssl.SSLContext | None, clock: Clock
     parts = urllib.parse.urlsplit(endpoint.url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(
-            f"sasl.oauthbearer.token.endpoint.url {endpoint.shown_url} is neither an http(s) nor a file URL"
+            f"sasl.oauthbearer.token.endpoint.url {endpoint.shown_url} must be http://HOST, https://HOST or file:PATH"
         )
 
     def fetch() -> Token:

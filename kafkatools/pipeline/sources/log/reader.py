@@ -182,7 +182,8 @@ class _SplitReader:
                 yield first, stop
 
     def _states(self, section: Section, rows: npt.NDArray[np.bool_] | None = None) -> list[str | None]:
-        """Return the transaction state of each batch; None for batches outside of transactions."""
+        """Return OPEN, COMMITTED or ABORTED for each transactional batch of a section, None for others. With `rows`,
+        only the selected batches are looked up. All are None for a split without transactions."""
         transactions = self._split.transactions
         states: list[str | None] = [None] * section.rows
         if transactions is None:

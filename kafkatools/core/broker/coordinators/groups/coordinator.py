@@ -473,7 +473,9 @@ class GroupCoordinator:
 
     # -- expiry and deletion ---------------------------------------------------------------------------------------
     def expire_offsets(self, retention_ms: int) -> None:
-        """Delete offsets older than `retention_ms`, and empty groups without offsets (cleanupGroupMetadata)."""
+        """Delete the expired offsets of all groups but share groups, then empty groups without offsets
+        (cleanupGroupMetadata). Offsets of subscribed topics do not expire. In an empty classic group, retention starts
+        when it became empty."""
         now_ms = self.clock.wall_ms()
         for group in [each for each in self.groups.values() if not isinstance(each, ShareGroup)]:
             expired = self.offsets.expired(group, now_ms, retention_ms)

@@ -28,7 +28,8 @@ class KeyedTimer:
     _tasks: dict[Hashable, TimerTask] = field(default_factory=dict, init=False)
 
     def schedule(self, key: Hashable, delay_ms: int, work: Callable[[], None]) -> None:
-        """Run `work` once after `delay_ms`, unless the key is scheduled again or cancelled before."""
+        """Run `work` after `delay_ms`, instead of any work scheduled for this key. If it raises a KafkaError, it runs
+        again after RETRY_MS until it succeeds or is cancelled."""
         self.cancel(key)
         now_ms = self.clock.now_ms()
 

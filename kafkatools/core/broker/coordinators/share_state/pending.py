@@ -39,7 +39,7 @@ Kept = ProduceStatus | PendingWrite | None
 
 
 def when_kept(host: Host, kept: Sequence[Kept], done: Callable[[], None]) -> None:
-    """Call `done` when all writes are over, successful or not. At once if there is nothing to wait for."""
+    """Call `done` when all share-state writes have succeeded or failed; at once if there are none."""
     writes = [each for each in kept if isinstance(each, PendingWrite)]
     left = [len(writes) + 1]
 

@@ -367,7 +367,8 @@ class Raft:
             self._fetch_from_anyone()
 
     def _is_due(self, deadline_ms: int) -> bool:
-        """Whether an election deadline has passed. It never passes during a shutdown."""
+        """Whether the deadline of the present state has passed; never during a shutdown. Also has `tick` run at this
+        deadline."""
         if self.is_shutting_down:
             return False
         self._wake_at(deadline_ms)

@@ -30,7 +30,7 @@ class Validity(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """Whether the follower's log is a prefix of the leader's."""
+        """Whether the follower can fetch from this offset: its log does not diverge, and it needs no snapshot."""
         return self.diverging is None and self.snapshot is None
 
 

@@ -231,7 +231,8 @@ class SharePartitionManager:
         return statuses
 
     def close_session(self, key: SessionKey) -> list[Kept]:
-        """Close a member's share session and release its records."""
+        """Close a member's share session and make its acquired records available again. Return the share-state writes
+        to wait for before the response (`when_kept`)."""
         self.sessions.remove(key)
         return self.release(*key)
 

@@ -100,6 +100,12 @@ def test_key_and_chain_in_one_pem_file(tmp_path: Path) -> None:
             client_tls(settings({**values, "ssl.key.password": password}))
 
 
+def test_the_wrong_password_of_a_key_in_a_java_key_store() -> None:
+    values = {**keystore("client.jks", password="storepass1"), "ssl.key.password": "wrong1"}
+    with pytest.raises(KeyStoreUnreadable, match="ssl.key.password is wrong for the key own"):
+        client_tls(settings(values))
+
+
 def test_key_of_another_certificate() -> None:
     values = {"ssl.keystore.key": ONE_LINE["client.key"], "ssl.keystore.certificate.chain": ONE_LINE["ca.pem"]}
     with pytest.raises(KeyStoreUnreadable, match="not that of the private key"):
@@ -120,7 +126,7 @@ def test_key_of_another_certificate() -> None:
         (truststore("missing.jks"), "missing.jks: No such file or directory"),
         (truststore("ca.pem"), "this is a PEM file; set ssl.truststore.type=PEM"),
         (truststore("README.md", type="PEM"), "no certificate in PEM"),
-        (keystore("client.jks", password="storepass1"), r"password of the key own \(ssl.key.password\) is wrong"),
+        (keystore("client.jks", password="storepass1"), "the key own has another password than the keystore; set ssl"),
         (keystore("client.p12", password="wrong-one"), "ssl.keystore.password"),
         (keystore("trust.jks", password="storepass1"), "no private key"),
         (keystore("trust.p12", password="storepass1"), "no private key"),

@@ -195,7 +195,7 @@ def test_endpoint_that_is_down_is_given_up() -> None:
 
 
 def test_url_of_another_kind() -> None:
-    with pytest.raises(ConfigError, match="neither an http"):
+    with pytest.raises(ConfigError, match="must be http://HOST"):
         login_of(credentials("ftp://example.org/token"), ManualClock(), lambda: None)
 
 

@@ -157,7 +157,7 @@ def test_paths_that_cannot_be(root: pathlib.Path, tmp_path: pathlib.Path) -> Non
         str(root / "my-topic.with-dashes-0" / f"{9:020}.index"): "is not a segment",
         f"{root}/meta.properties/x": "does not exist",
         str(tmp_path / "loop"): "loop cannot be read: Too many levels of symbolic links",
-        "/dev/null": "/dev/null is neither a file nor a directory",
+        "/dev/null": "/dev/null is a pipe, a socket or a device; name a regular file or a directory",
         "": "The option path is empty",
         " ": "The option path is empty",
         "nothing-known://bucket/x": "nothing-known://bucket/x cannot be read: Protocol not known",

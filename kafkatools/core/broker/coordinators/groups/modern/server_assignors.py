@@ -44,7 +44,9 @@ def _next_range(share: list[int]) -> frozenset[int]:
 
 # -- uniform -----------------------------------------------------------------------------------------------------------
 def assign_uniform(spec: GroupSpec) -> Result:
-    """Assign members equal numbers of partitions, give or take one. Members keep as many partitions as possible."""
+    """Assign partitions as the `uniform` assignor. Members with equal subscriptions get numbers of partitions that
+    differ by at most one; different subscriptions are balanced within each topic. Members keep partitions where balance
+    allows."""
     if not spec.members:
         return {}
     if spec.is_homogeneous:
