@@ -56,6 +56,7 @@ def test_others_are_answered_while_a_topic_is_created_and_its_creator_when_all_p
 def test_partitions_that_are_added_are_created_in_slices(broker: Turns) -> None:
     client = broker.connect()
     broker.call(client, CREATE_TOPICS, 5, new_topics("t", count=1))
+    broker.node.listener.lane = SlowLane(slice_ns=0)
     broker.longest = broker.total = 0
     more = {"topics": [{"name": "t", "count": COUNT, "assignments": None}], "timeout": 5000, "validate_only": False}
     assert [int(each.error_code) for each in broker.call(client, CREATE_PARTITIONS, 1, more).results] == [0]
