@@ -145,7 +145,9 @@ def test_a_topic_deleted_meanwhile_is_an_error_or_the_end(broker: str, topic: st
     splits = strict.partitions()
     with AdminClient(broker, {}, SystemClock()) as admin:
         assert delete_topics(admin, [topic])[topic].error is None
-    with pytest.raises(PipelineError, match=rf"Offsets 0 to 19 of {topic}-0 cannot be read: the topic no longer exists"):
+    with pytest.raises(
+        PipelineError, match=rf"Offsets 0 to 19 of {topic}-0 cannot be read: the topic no longer exists"
+    ):
         rows(strict, splits)
     assert rows(lenient, splits) == []
     with pytest.raises(PipelineError, match=f"subscribe: topic {topic} does not exist"):

@@ -49,7 +49,9 @@ def test_a_topic_that_is_deleted_in_the_middle(real_kafka: ApacheKafka, topic: s
     assert all(0 < batch.num_rows < 6 for batch in (next(strict), next(lenient)))
     with AdminClient(real_kafka.bootstrap, {}, SystemClock()) as admin:
         assert delete_topics(admin, [topic])[topic].error is None
-    with pytest.raises(PipelineError, match=rf"Offsets \d to 9 of {topic}-0 cannot be read: the topic no longer exists"):
+    with pytest.raises(
+        PipelineError, match=rf"Offsets \d to 9 of {topic}-0 cannot be read: the topic no longer exists"
+    ):
         list(strict)
     rest = [offset for batch in lenient for offset in batch.column("offset").to_pylist()]
     assert 9 not in rest
