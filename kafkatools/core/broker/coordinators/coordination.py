@@ -177,9 +177,9 @@ class Coordination:
     def when_states_committed(
         self, names: Iterable[str], statuses: Sequence[ProduceStatus | None], done: Callable[[dict[str, int]], None]
     ) -> None:
-        """Call `done` once the states of these share partitions are committed. `names` are keys of share partitions
-        (`group:topic id:partition`), `statuses` the appends on this broker. `done` gets the error codes of failed
-        writes by name, always {} on a broker without a cluster."""
+        """Call `done` once the writes of these share partitions are committed, have failed or timed out. `names` are
+        keys of share partitions (`group:topic id:partition`), `statuses` the appends on this broker. `done` gets the
+        error codes of failed writes by name; on a broker without a cluster {}, also after a failure."""
         if self.is_clustered:
             self.share.when_all_committed(names, done)
         else:
@@ -194,14 +194,16 @@ class Coordination:
         return self.share if topic == SHARE_TOPIC else None
 
     def on_elected(self, partition: Partition) -> None:
-        """Load a partition of an internal topic after this broker became its leader or got a new leader epoch."""
+        """Load a partition of an internal topic after this broker became its leader or got a new leader epoch. For any
+        topic, drop the partition's share partitions. Does nothing on a broker without a cluster."""
         self._tell_gone(partition)
         shards = self._of(partition.topic) if self.is_clustered else None
         if shards is not None:
             shards.on_elected(partition)
 
     def on_resigned(self, partition: Partition) -> None:
-        """Unload a partition of an internal topic that this broker no longer leads."""
+        """Unload a partition of an internal topic that this broker no longer leads. For any topic, drop the partition's
+        share partitions. Does nothing on a broker without a cluster."""
         self._tell_gone(partition)
         shards = self._of(partition.topic) if self.is_clustered else None
         if shards is not None:
@@ -215,7 +217,8 @@ class Coordination:
         return name in self.__dict__
 
     def apply_delta(self, delta: MetadataDelta) -> None:
-        """Update groups and transactions for created, changed and deleted topics. Does nothing before `start`."""
+        """Update groups, share partitions and transactions for created, changed and deleted topics. Forgets all groups
+        or transactions if their internal topic was deleted. Does nothing before `start`."""
         if not self._has_started:
             return
         groups, image = self.group_coordinator, self.host.image

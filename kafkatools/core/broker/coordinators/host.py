@@ -23,9 +23,10 @@ NONE = 0
 class Host:
     """The broker as its coordinators see it.
 
-    `create_topic` creates an internal topic; it returns None while the request to the controller is in flight. `every`
-    repeats work after an interval in ms. `channel` connects to the other brokers. `channel` is None on a broker without
-    a cluster, which leads every partition.
+    `create_topic` creates an internal topic; it returns None while the request to the controller is in flight, a
+    KafkaError if it failed. `every` repeats work after an interval in ms. `note_failure` reports an error that no
+    client waits for. `channel` connects to the other brokers; it is None on a broker without a cluster, which leads
+    every partition.
     """
 
     node_id: int
@@ -46,8 +47,9 @@ class Host:
         return self.channel is not None
 
     def when_durable(self, statuses: Sequence[ProduceStatus | None], done: Callable[[int], None]) -> None:
-        """Call `done` with 0 when all appends are replicated, and with log.durability=fsync on disk; else with an error
-        code. Calls at once when every status is None, and at the latest after request.timeout.ms."""
+        """Call `done` with 0 when all appends are replicated, and with log.durability=fsync on disk; else with the
+        first error code. Calls at once when every status is None or complete, and at the latest after
+        request.timeout.ms."""
         pending = [status for status in statuses if status is not None]
         if not pending:
             done(NONE)

@@ -67,8 +67,8 @@ class InternalTopic:
 
     def leader_of(self, key: str) -> int:
         """The id of the broker that coordinates a group, a transactional id or a share partition: the leader of its
-        partition. Raises CoordinatorNotAvailable if there is no leader, or if this broker leads but its log has
-        failed."""
+        partition. Creates the topic if it is missing. Raises CoordinatorNotAvailable if creation fails or is in flight,
+        if there is no leader, or if this broker leads but its log has failed."""
         partitions = self.ensure_exists().partitions
         index = partition_for(key, len(partitions))
         leader = partitions[index].leader
@@ -81,7 +81,8 @@ class InternalTopic:
         return leader
 
     def partitions(self) -> list[Partition]:
-        """The topic's partitions on this broker in order of index. Empty before the topic exists."""
+        """The topic's partitions on this broker, as leader or follower, in order of index. Empty before the topic
+        exists."""
         partitions = self._host.replicas.partitions.get(self.name, {})
         return [partitions[index] for index in sorted(partitions)]
 

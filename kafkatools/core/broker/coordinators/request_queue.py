@@ -17,8 +17,8 @@ Lane = tuple[int, int]
 class RequestQueue(Generic[Item]):
     """Items to send to other brokers, many in one request.
 
-    `choose` returns the items of the next request, `fields` encodes them. `on_response` gets them with the response,
-    or with None if there was no response within `timeout_ms`.
+    `choose` returns the items of the next request out of those queued, `fields` encodes them. `on_response` gets the
+    items with the response, or with None if there was no response within `timeout_ms`.
     """
 
     host: Host

@@ -87,8 +87,8 @@ class _Commit(DelayedOperation):
 @dataclass(eq=False, repr=False)
 class Shards:
     """The partitions of one internal topic that this broker leads and coordinates. `load` reads a partition in slices
-    and installs the state with its last step. `unload` forgets the keys for which its argument is true. `tell` sends
-    the responses that `unload` has left behind, once the metadata change is applied."""
+    and installs the state with its last step. `unload` forgets the keys for which its argument is true. `tell` is
+    called after an unload, once the metadata change is applied, to send the responses that `unload` has queued."""
 
     host: Host
     topic: str
@@ -102,7 +102,8 @@ class Shards:
 
     # -- elections -------------------------------------------------------------------------------------------------
     def on_elected(self, partition: Partition) -> None:
-        """Start loading a partition that this broker now leads. Does nothing if it is loaded or loading."""
+        """Start loading a partition that this broker now leads; an empty one is loaded at once. Does nothing if the
+        partition is loaded or loading. One whose loading failed is loaded again."""
         shard_before = self._shards.get(partition.index)
         if (
             shard_before is not None
@@ -160,7 +161,8 @@ class Shards:
             act()
 
     def when_loaded(self, act: Callable[[], None]) -> None:
-        """Call `act` once when the partitions that are loading now are loaded. Never calls it if none is loading."""
+        """Call `act` once when no partition is left to load, whether loading succeeded or failed. Drops `act` if no
+        partition is loading now."""
         if self._queue:
             self._when_loaded.append(act)
 
@@ -182,8 +184,9 @@ class Shards:
         return any(shard.state is ShardState.LOADING for shard in self._shards.values())
 
     def ensure_active(self, key: str) -> None:
-        """Check that this broker coordinates a key. Raises NotCoordinator if another broker does, or none;
-        CoordinatorLoadInProgress while the key's partition is loading."""
+        """Check that this broker coordinates a key. Raises NotCoordinator if another broker does, or none, or if
+        loading failed; CoordinatorLoadInProgress while the key's partition is loading. Does nothing on a broker without
+        a cluster."""
         if not self.host.is_clustered:
             return
         topic = self.host.image.topics.get(self.topic)
@@ -192,7 +195,8 @@ class Shards:
         self.ensure_partition_active(partition_for(key, len(topic.partitions)))
 
     def ensure_partition_active(self, index: int) -> None:
-        """Check that this broker coordinates a partition. Raises NotCoordinator or CoordinatorLoadInProgress."""
+        """Check that this broker coordinates a partition. Raises NotCoordinator, also if loading failed, or
+        CoordinatorLoadInProgress. Does nothing on a broker without a cluster."""
         if not self.host.is_clustered:
             return
         shard = self._shards.get(index)
@@ -204,8 +208,8 @@ class Shards:
     # -- commits ---------------------------------------------------------------------------------------------------
     def when_committed(self, key: str, done: CodeAnswer) -> None:
         """Call `done` with 0 when everything written to the key's partition so far is below the high watermark. `done`
-        gets the code of NotCoordinator if this broker loses the partition, of CoordinatorNotAvailable after
-        `commit_timeout_ms`."""
+        gets the code of NotCoordinator if this broker does not coordinate the partition or loses it, of
+        CoordinatorNotAvailable after `commit_timeout_ms`. On a broker without a cluster it gets 0 at once."""
         topic = self.host.image.topics.get(self.topic) if self.host.is_clustered else None
         if topic is None:
             done(NONE)
@@ -227,8 +231,9 @@ class Shards:
         host.produce_purgatory.try_complete_else_watch(waiting, [partition.key], host.clock.now_ms())
 
     def when_all_committed(self, keys: Iterable[str], done: Callable[[dict[str, int]], None]) -> None:
-        """Call `done` when everything written so far to the partitions of these keys is below the high watermark.
-        `done` gets error codes by key, of the keys that failed only."""
+        """Call `done` when everything written so far to the partitions of these keys is below the high watermark, has
+        failed or timed out. `done` gets error codes by key, only of the keys that failed. On a broker without a cluster
+        it gets {} at once."""
         topic = self.host.image.topics.get(self.topic) if self.host.is_clustered else None
         waiting: dict[int, list[str]] = {}
         if topic is not None:

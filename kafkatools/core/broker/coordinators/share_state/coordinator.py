@@ -1,8 +1,9 @@
 """The share coordinator: the persisted state of share partitions (Kafka's ShareCoordinatorShard, KIP-932).
 
 Rules: the first record of a share partition is a snapshot of its whole state, and so is the one after
-`updates_per_snapshot` updates; the records between hold changes only. A change is written before it is visible. Epochs
-only rise: a request with an older leader epoch or state epoch is fenced.
+`updates_per_snapshot` updates. InitializeShareGroupState and `prune` also write snapshots; a write in between holds
+changes only. A change is appended to the log before requests see it. A request with an older leader epoch or state
+epoch is fenced; epoch -1 is not checked in reads and writes.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ UNKNOWN_EPOCH = -1
 
 
 class _Kept:
-    """A share partition's state, the offset of its last snapshot record, and the number of updates since then."""
+    """A share partition's state, the offset of its last snapshot record, and the number of updates since that
+    snapshot."""
 
     __slots__ = ("snapshot_offset", "state", "updates")
 
@@ -46,8 +48,8 @@ class _Kept:
 @dataclass(eq=False, repr=False)
 class ShareCoordinator:
     """The states of all share partitions that this broker coordinates. `has_partition` tells whether the topic's
-    partition exists. `ensure_active` raises a KafkaError if another broker coordinates the share partition of that
-    name."""
+    partition exists. `ensure_active` raises NotCoordinator or CoordinatorLoadInProgress for the name of a share
+    partition that this broker does not coordinate, or whose `__share_group_state` partition is loading."""
 
     store: ShareStateTopic
     clock: Clock
@@ -60,8 +62,9 @@ class ShareCoordinator:
 
     # -- requests --------------------------------------------------------------------------------------------------
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> ProduceStatus | None:
-        """InitializeShareGroupState: reset the state of a share partition to a start offset. Returns the append to wait
-        for, None if it is replicated. Raises FencedStateEpoch or another KafkaError."""
+        """InitializeShareGroupState: reset a share partition's state to a start offset (-1: not known yet), without
+        batches. Keeps the leader epoch. Returns the append to wait for, None if it is replicated. Raises
+        FencedStateEpoch for an older state epoch, InvalidRequest, UnknownTopicOrPartition or another KafkaError."""
         self._check(key)
         kept = self._states.get(key)
         if kept is not None and state_epoch < kept.state.state_epoch:
@@ -79,8 +82,9 @@ class ShareCoordinator:
         return self._snapshot(key, state)
 
     def read(self, key: ShareKey, leader_epoch: int) -> ShareState:
-        """ReadShareGroupState: the state of a share partition. Stores `leader_epoch` if it is newer. Raises
-        InvalidRequest without a state, FencedLeaderEpoch for an older leader, or another KafkaError."""
+        """ReadShareGroupState: the state of a share partition. Writes a newer `leader_epoch` to the log and the state,
+        without waiting for replication; -1 is not checked. Raises InvalidRequest without a state, FencedLeaderEpoch for
+        an older leader, or another KafkaError."""
         self.ensure_active(name_of(key))
         kept = self._states.get(key)
         if kept is None:
@@ -95,15 +99,17 @@ class ShareCoordinator:
         return self._states[key].state
 
     def summary(self, key: ShareKey) -> ShareState | None:
-        """ReadShareGroupStateSummary: the state of a share partition, None without one. Raises a KafkaError."""
+        """ReadShareGroupStateSummary: the state of a share partition, None without one. Raises InvalidRequest for a
+        negative partition, UnknownTopicOrPartition, NotCoordinator or CoordinatorLoadInProgress."""
         self._check(key)
         kept = self._states.get(key)
         return None if kept is None else kept.state
 
     def write(self, key: ShareKey, update: ShareUpdate) -> ProduceStatus | None:
         """WriteShareGroupState: write an update of a share partition's state. Returns the append to wait for, None if
-        it is replicated. Raises InvalidRequest without a state, FencedLeaderEpoch, FencedStateEpoch or another
-        KafkaError."""
+        it is replicated. Raises InvalidRequest without a state, FencedLeaderEpoch or FencedStateEpoch for an older
+        epoch, or another KafkaError. The update's state epoch is checked, not stored; -1 skips the check of an
+        epoch."""
         self._check(key)
         kept = self._states.get(key)
         if kept is None:
@@ -157,9 +163,9 @@ class ShareCoordinator:
 
     # -- periodic work ---------------------------------------------------------------------------------------------
     def prune(self) -> None:
-        """Write new snapshots of long unchanged states, then delete the log before the oldest snapshot of each
-        partition. Raises the first KafkaError after trying all states. A state without a new snapshot keeps its old one
-        in the log."""
+        """Write new snapshots of states whose last snapshot is at least `cold_interval_ms` old. Then delete the log
+        before the oldest snapshot of each `__share_group_state` partition. Raises the first KafkaError after trying all
+        states. A state whose new snapshot failed keeps its old one in the log."""
         now_ms = self.clock.wall_ms()
         oldest: dict[int, int] = {}
         idle = [
@@ -175,7 +181,8 @@ class ShareCoordinator:
             raise failures[0]
 
     def forget_topic(self, topic_id: object) -> None:
-        """Delete the states of a deleted topic. Raises the first KafkaError after trying all states."""
+        """Delete the states of a deleted topic, with tombstones. Raises the first KafkaError after trying all states; a
+        state that failed is kept."""
         failures = _tried([key for key in self._states if key.topic_id == topic_id], self._delete)
         if failures:
             raise failures[0]
@@ -186,12 +193,14 @@ class ShareCoordinator:
 
     # -- loading and unloading -------------------------------------------------------------------------------------
     def release(self, is_mine: Callable[[str], bool]) -> None:
-        """Forget the states of share partitions for whose name `is_mine` is true. Another broker coordinates them."""
+        """Forget the states of share partitions for whose name (`group:topic id:partition`) `is_mine` is true, because
+        another broker now coordinates them. Writes nothing."""
         for key in [key for key in self._states if is_mine(name_of(key))]:
             del self._states[key]
 
     def load(self, records: Iterable[tuple[int, Any, Any]]) -> None:
-        """Apply records of `__share_group_state` in offset order: rows of offset, key entity and value entity."""
+        """Apply records of `__share_group_state` in offset order: rows of offset, key entity and value entity. A
+        tombstone removes a state; an update without an earlier snapshot is ignored."""
         for offset, key_entity, value in records:
             key = key_of(key_entity)
             if value is None:

@@ -10,7 +10,8 @@ from kafkatools.core.errors import KafkaError
 
 
 class PendingWrite:
-    """A write requested from a share coordinator. `error` is set when `is_over`, None after success."""
+    """A write requested from a share coordinator. `is_over` is set when the write has succeeded or failed. `error` is
+    None until then and after success."""
 
     __slots__ = ("_then", "error", "is_over")
 
@@ -39,7 +40,8 @@ Kept = ProduceStatus | PendingWrite | None
 
 
 def when_kept(host: Host, kept: Sequence[Kept], done: Callable[[], None]) -> None:
-    """Call `done` when all share-state writes have succeeded or failed; at once if there are none."""
+    """Call `done` when all share-state writes have succeeded, failed or timed out; at once if there are none. Errors
+    are not passed on: read `PendingWrite.error`."""
     writes = [each for each in kept if isinstance(each, PendingWrite)]
     left = [len(writes) + 1]
 

@@ -2,9 +2,11 @@
 
 Rules (KIP-932):
 - Requests about one share partition are done in order, one after the other.
-- A request to another broker carries everything queued meanwhile for one API and one group.
-- Requests to a coordinator that is missing or not ready are retried for share.coordinator.write.timeout.ms.
-- Each request is answered exactly once, at once if this broker is the coordinator and the write is replicated.
+- A request to another broker carries up to MOST_PARTITIONS queued requests of one API and one group.
+- In a cluster, requests to a coordinator that is missing, not ready or unreachable are retried for
+  share.coordinator.write.timeout.ms.
+- Each request is answered exactly once. This happens at once if no earlier request of the share partition is
+  unanswered, this broker is the coordinator, and the write is replicated.
 """
 
 from __future__ import annotations
@@ -62,9 +64,10 @@ class _Request:
 class StatePersister:
     """Sends share partition requests to share coordinators and calls back with the result.
 
-    `states` opens the share coordinator of this broker, `shards` its partitions of `__share_group_state`; both are
-    called on first use. Every `done` gets an error and a state: the error is None after success, the state None except
-    after `read` and `summary`.
+    `states` returns the share coordinator of this broker, `shards` its partitions of `__share_group_state`; both are
+    called for requests that this broker coordinates. Every `done` gets an error and a state. The error is None after
+    success. The state is None after an error, after requests other than `read` and `summary`, and for a `summary` on
+    this broker without a state. A state from another broker has only the fields of the response.
     """
 
     host: Host
@@ -86,7 +89,8 @@ class StatePersister:
         )
 
     def read(self, key: ShareKey, leader_epoch: int, done: Done) -> None:
-        """Read the state of a share partition for its leader (ReadShareGroupState)."""
+        """Read the state of a share partition for its leader (ReadShareGroupState). The share coordinator stores a
+        newer leader epoch."""
         self._enqueue(
             READ, key, {"leader_epoch": leader_epoch}, lambda states: (states.read(key, leader_epoch), None), done
         )
@@ -140,7 +144,8 @@ class StatePersister:
             return NO_LEADER
 
     def _finish_or_retry(self, request: _Request, error: errors.KafkaError | None, state: ShareState | None) -> None:
-        """Finish a request with its result, or schedule a retry if the error is retriable and its time is not over."""
+        """Schedule a retry after RETRY_MS if the error is retriable, the broker is in a cluster and `until_ms` is not
+        reached. Otherwise call `done` with the result and send the share partition's next request."""
         host = self.host
         now_ms = host.clock.now_ms()
         if isinstance(error, RETRIED) and host.is_clustered and now_ms < request.until_ms:
@@ -226,7 +231,9 @@ def _state(api_key: int, result: Any) -> ShareState | None:
 
 
 def error_for_members(error: errors.KafkaError) -> errors.KafkaError:
-    """The error that a share group member gets for a persister error (SharePartition.fetchPersisterError)."""
+    """The error that a share group member gets for a persister error (SharePartition.fetchPersisterError). Retriable
+    errors become CoordinatorNotAvailable, fenced epochs NotLeaderOrFollower. PASSED_ON errors stay, others become
+    UnknownServerError."""
     if isinstance(error, RETRIED):
         return errors.CoordinatorNotAvailable(str(error))
     if isinstance(error, errors.FencedLeaderEpoch | errors.FencedStateEpoch):
@@ -237,7 +244,8 @@ def error_for_members(error: errors.KafkaError) -> errors.KafkaError:
 def ask_each(
     keys: Sequence[ShareKey], ask: Callable[[ShareKey, Done], None], done: Callable[[errors.KafkaError | None], None]
 ) -> None:
-    """Call `ask` for each key, then `done` with the first error, or None, when all of them have called back."""
+    """Call `ask` for each key, in any order. After all have called back, call `done` with the first error to arrive, or
+    with None. Without keys, call `done` with None at once."""
     left = set(keys)
     failures: list[errors.KafkaError] = []
     if not left:

@@ -39,5 +39,6 @@ def open_share_coordinator(
 
 
 def load_partition(states: ShareCoordinator, topic: ShareStateTopic, partition: Partition) -> Iterator[None]:
-    """Load the states of a partition of `__share_group_state`. Yields between two slices."""
+    """Load the states of a partition of `__share_group_state`, after all its records are read. Yields after every
+    SLICE_BATCHES record batches."""
     states.load((yield from collect(topic.read(partition))))

@@ -1,7 +1,7 @@
 """The persisted state of one share partition (Kafka's ShareGroupOffset and PersisterStateBatchCombiner).
 
 A state is a start offset and, above it, batches of offsets in a delivery state. Where batches overlap the later write
-wins; adjacent batches in the same delivery state are joined.
+wins; adjacent batches with the same delivery state and delivery count are joined.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class ShareState:
     def with_update(
         self, start_offset: int, delivery_complete_count: int, leader_epoch: int, batches: Iterable[StateBatch]
     ) -> ShareState:
-        """The state after an update. A `start_offset` or `leader_epoch` of -1 keeps the present one."""
+        """The state after an update. A `start_offset` or `leader_epoch` of -1 keeps the present one;
+        `delivery_complete_count` is set even to -1. The state epoch, snapshot epoch and timestamps stay."""
         start = self.start_offset if start_offset == UNINITIALIZED_START_OFFSET else start_offset
         return replace(
             self,
@@ -69,7 +70,8 @@ class ShareState:
 
 
 def combined(present: Sequence[StateBatch], updates: Iterable[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
-    """Lay updates over the present batches, join adjacent equal ones, and drop offsets below `start_offset`."""
+    """Merge updates into the present batches: an update replaces the offsets that it covers. Joins adjacent batches
+    with the same delivery state and count, and drops offsets below `start_offset`. Returns batches in offset order."""
     result = list(present)
     for batch in updates:
         result = _laid_over(result, batch)
@@ -140,7 +142,8 @@ def tombstone(key: ShareKey) -> Record:
 
 
 class ShareUpdate(NamedTuple):
-    """A leader's change of a share partition's state. An epoch or a start offset of -1 means unchanged."""
+    """A leader's change of a share partition's state. A `leader_epoch` or `start_offset` of -1 changes nothing.
+    `state_epoch` is only compared with the stored one (-1: not compared)."""
 
     state_epoch: int
     leader_epoch: int

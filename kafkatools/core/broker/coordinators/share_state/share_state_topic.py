@@ -1,7 +1,8 @@
 """`__share_group_state` on this broker: created on first use, appended to, loaded and pruned.
 
 Rules: all records of a share partition lie in one partition, found by the hash of `group:topic id:partition`. The topic
-is not compacted. Loading reads every record in order, and the log before the oldest needed snapshot is deleted.
+is not compacted. Loading reads the records in order from the log start offset, and `prune` deletes the log before the
+oldest needed snapshot.
 """
 
 from __future__ import annotations
@@ -48,13 +49,14 @@ class ShareStateTopic(InternalTopic):
         return NewTopic(TOPIC, config.share_coordinator_state_topic_num_partitions, factor, configs=configs)
 
     def index_of(self, key: ShareKey) -> int:
-        """The `__share_group_state` partition index of a share partition. Raises CoordinatorNotAvailable."""
+        """The `__share_group_state` partition index of a share partition. Creates the topic if it is missing. Raises
+        CoordinatorNotAvailable if creation fails or is in flight."""
         return partition_for(name_of(key), len(self.ensure_exists().partitions))
 
     def append(self, key: ShareKey, record: Record) -> tuple[int, ProduceStatus | None]:
-        """Append one record to the partition of a share partition. Returns its offset, and the status to wait for, None
-        if it is replicated. Raises a KafkaError with the code for clients: too few in-sync replicas become
-        CoordinatorNotAvailable, which clients retry."""
+        """Append one record to the `__share_group_state` partition of a share partition, as one batch. Returns its
+        offset, and the status to wait for, None if it is replicated. Raises a KafkaError with the code for clients: too
+        few in-sync replicas become CoordinatorNotAvailable, which clients retry."""
         try:
             return self._append(key, record)
         except KafkaError as error:
@@ -74,8 +76,8 @@ class ShareStateTopic(InternalTopic):
         return self._append_batch(partition, builder, now_ms, AppendOrigin.COORDINATOR)
 
     def read(self, partition: Partition) -> Iterator[StoredRecord | None]:
-        """Read offset, key entity and value entity of every record in order. Yields None after every SLICE_BATCHES
-        batches. Skips and reports records that cannot be decoded."""
+        """Read offset, key entity and value entity of the records in order. Yields None after every SLICE_BATCHES
+        batches. Skips and reports a record that cannot be decoded, with the rest of its batch."""
         from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
         from kafkatools.core.protocol.schemas.share_group_state import decode_record
 
@@ -90,7 +92,8 @@ class ShareStateTopic(InternalTopic):
                 yield None
 
     def prune(self, index: int, before_offset: int) -> None:
-        """Delete a partition's log before an offset, at most up to the high watermark. Does nothing on followers."""
+        """Delete a partition's log before an offset, at most up to the high watermark. Does nothing if this broker is
+        not the leader, or if the log already starts at that offset or later."""
         partition = self._host.replicas.partitions.get(TOPIC, {}).get(index)
         if partition is not None and partition.is_leader and before_offset > partition.log.log_start_offset:
             partition.log.increment_log_start_offset(min(before_offset, partition.log.high_watermark))

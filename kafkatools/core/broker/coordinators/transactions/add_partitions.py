@@ -1,8 +1,9 @@
 """Asks the coordinator of a transaction to add partitions or to verify them (Kafka's AddPartitionsToTxnManager,
 KIP-890).
 
-Rules: each broker has at most one request in flight, which carries all transactions queued meanwhile, each once. While
-a coordinator still writes the markers of the last transaction, partitions are added again after a backoff.
+Rules: each broker has at most one request in flight. The next one carries the first queued request of each
+transactional id; later requests of the same id wait. While a coordinator still writes the markers of the last
+transaction, partitions are added again after a backoff, for add.partitions.to.txn.retry.backoff.max.ms.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ Codes = Mapping[TopicPartition, int]
 
 @dataclass(slots=True)
 class _Request:
-    """A request to add or verify partitions of one transaction. Retries end at `until_ms` on the clock."""
+    """A request to add (`adds`) or verify partitions of one transaction. No retry starts after `until_ms` on the
+    clock."""
 
     transactional_id: str
     producer: ProducerIdentity
@@ -55,7 +57,7 @@ class _Request:
 
 class AddPartitions:
     """Sends requests to add or verify partitions to transaction coordinators, on this and other brokers. `coordinator`
-    opens this broker's own coordinator on first use."""
+    returns this broker's own coordinator, which it creates on the first call."""
 
     def __init__(self, host: Host, coordinator: Callable[[], TransactionCoordinator]) -> None:
         self._host = host
@@ -72,7 +74,8 @@ class AddPartitions:
         adds: bool,
     ) -> None:
         """Add partitions to a transaction, or with `adds=False` only verify that they belong to it. Calls `answer` with
-        an error code for each partition, at once or later."""
+        an error code for each partition, at once or later. Adding is retried on ConcurrentTransactions for
+        add.partitions.to.txn.retry.backoff.max.ms. Without a coordinator, every code is CoordinatorNotAvailable."""
         host = self._host
         until_ms = host.clock.now_ms() + host.config.add_partitions_to_txn_retry_backoff_max_ms
         request = _Request(transactional_id, producer, places, adds, until_ms, answer)
@@ -131,7 +134,7 @@ class AddPartitions:
 
 
 def _one_of_each(queued: Sequence[_Request]) -> Sequence[_Request]:
-    """The first request of each transactional id: AddPartitionsToTxn cannot hold an id twice."""
+    """The first request of each transactional id, because AddPartitionsToTxn cannot hold an id twice."""
     first: dict[str, _Request] = {}
     for request in queued:
         first.setdefault(request.transactional_id, request)
@@ -178,8 +181,10 @@ def ensure_in_transaction(
     answer: Callable[[int], None],
 ) -> None:
     """Check that a partition belongs to the producer's open transaction, or add it (KIP-890). Calls `answer`, at once
-    or later, with 0 or with the error code for the client. Answers 0 without a check if
-    transaction.partition.verification.enable is false and `operation` only verifies."""
+    or later, with 0 or with the error code for the client. Answers 0 without the transaction coordinator if the
+    partition's log holds the open transaction, or if transaction.partition.verification.enable is false and `operation`
+    only verifies. Raises UnknownTopicOrPartition, NotLeaderOrFollower or KafkaStorageError if this broker does not lead
+    the partition."""
     if host.replicas.get(*place).log.has_ongoing_transaction(*producer):
         answer(0)
         return
@@ -196,8 +201,8 @@ def ensure_in_transaction(
 
 
 def client_code(code: int, operation: Operation) -> int:
-    """The error code for the client of a coordinator's error code: ProducerFenced becomes InvalidProducerEpoch.
-    TransactionAbortable becomes InvalidTxnState for clients that do not know it."""
+    """The error code for the client of a coordinator's error code. ProducerFenced becomes InvalidProducerEpoch.
+    TransactionAbortable becomes InvalidTxnState for clients that do not know it. Other codes, also 0, stay."""
     if code == errors.ProducerFenced.code:
         return errors.InvalidProducerEpoch.code
     if code == errors.TransactionAbortable.code and operation is Operation.VERIFY_OLD_CLIENT:

@@ -2,7 +2,8 @@
 
 Rules:
 - Everything runs on the listener's thread. A change is written before it takes effect and is reported after it is
-  durable. In between it is pending, and other requests get CONCURRENT_TRANSACTIONS.
+  durable. In between it is pending, and other changes of the id are refused, with CONCURRENT_TRANSACTIONS unless the
+  producer id or epoch is wrong.
 - PrepareCommit or PrepareAbort decides the end of a transaction. Then markers are written, and after all markers are
   durable the completed state. Nothing waits until the completed state is durable: later records follow it in the same
   partition, and if it is lost the next start writes the markers again.
@@ -55,7 +56,8 @@ CodeAnswer = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class TransactionSettings:
-    """The broker's settings of transactions, in ms."""
+    """The broker's settings of transactions, in ms: the longest transaction timeout, the expiry of unused transactional
+    ids, and the longest wait of `add_partitions_when_settled`."""
 
     max_timeout_ms: int
     expiration_ms: int
@@ -77,8 +79,8 @@ class TransactionCoordinator:
     transactions: dict[str, Transaction] = field(default_factory=dict, init=False)
 
     def find(self, transactional_id: str) -> Transaction:
-        """The state of a transactional id. Raises InvalidProducerIdMapping if it is unknown, NotCoordinator and others
-        if this broker does not coordinate it."""
+        """The state of a transactional id. Raises InvalidProducerIdMapping if the id is unknown, NotCoordinator if this
+        broker does not coordinate it, CoordinatorLoadInProgress while its partition is loading."""
         self.log.coordinator_epoch(transactional_id)
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
@@ -92,9 +94,10 @@ class TransactionCoordinator:
     def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdentity | None, answer: IdentityAnswer
     ) -> None:
-        """InitProducerId: give a transactional producer an epoch, and abort its open transaction. `expected` is the
-        identity of a producer that recovers from an error (KIP-360), else None. Calls `answer` with an error code and
-        the identity to use."""
+        """InitProducerId: give a transactional producer a producer id and the next epoch. Calls `answer` with an error
+        code and the identity to use, -1 and -1 after an error. An open transaction is aborted instead, with the code of
+        ConcurrentTransactions, after which the client tries again. Creates an unknown transactional id. `expected` is
+        the identity of a producer that recovers from an error (KIP-360), else None."""
         try:
             if not transactional_id:
                 raise errors.InvalidRequest()
@@ -119,7 +122,8 @@ class TransactionCoordinator:
     def _prepare_init(
         self, transaction: Transaction, timeout_ms: int, expected: ProducerIdentity | None
     ) -> TransactionValue:
-        """Prepare the next epoch, a new producer id or a fence, as Kafka's prepareInitProducerIdTransit."""
+        """Prepare the next epoch, a new producer id, or a fence for an open transaction, as Kafka's
+        prepareInitProducerIdTransit. Raises ConcurrentTransactions or ProducerFenced."""
         value = transaction.value
         if transaction.pending is not None:
             raise errors.ConcurrentTransactions()
@@ -137,7 +141,8 @@ class TransactionCoordinator:
         return transaction.prepare_next_epoch(timeout_ms, expected_epoch, self._now_ms())
 
     def _fence(self, transaction: Transaction, fenced: TransactionValue, answer: IdentityAnswer) -> None:
-        """Abort an open transaction with an epoch that fences its producer."""
+        """Abort an open transaction with an epoch that fences its producer. If the abort is refused, the transaction
+        stays open."""
         version = self.transaction_version()
         request = EndRequest(fenced.producer_id, fenced.producer_epoch, False, version, is_from_client=False)
         self.end_transaction(transaction.transactional_id, request, answer)
@@ -154,7 +159,8 @@ class TransactionCoordinator:
         client_version: int,
         answer: CodeAnswer,
     ) -> None:
-        """AddPartitionsToTxn: add partitions; the first start the transaction. Calls `answer` with an error code."""
+        """AddPartitionsToTxn: add partitions; the first start the transaction. Calls `answer` with an error code.
+        Writes nothing if all partitions are in the open transaction already."""
         added = frozenset(partitions)
         try:
             if not transactional_id:
@@ -183,8 +189,8 @@ class TransactionCoordinator:
         answer: CodeAnswer,
     ) -> None:
         """Add partitions as `add_partitions`, after the markers of the last transaction are written. Waits at most
-        add.partitions.to.txn.retry.backoff.max.ms. Clients of transaction version 2 do not wait for markers
-        themselves."""
+        add.partitions.to.txn.retry.backoff.max.ms, then tries anyway. Clients of transaction version 2 do not wait for
+        markers themselves."""
         transaction = self.transactions.get(transactional_id)
         if transaction is None or not transaction.state.is_prepared:
             self.add_partitions(transactional_id, producer, partitions, client_version, answer)
@@ -226,7 +232,9 @@ class TransactionCoordinator:
 
     # -- the end ---------------------------------------------------------------------------------------------------
     def end_transaction(self, transactional_id: str, request: EndRequest, answer: IdentityAnswer) -> None:
-        """EndTxn: commit or abort. Calls `answer` with an error code and the identity for the next transaction."""
+        """EndTxn: commit or abort. Calls `answer` with an error code and the identity for the next transaction, -1 and
+        -1 after an error. Answers when PrepareCommit or PrepareAbort is durable, before the markers are written. A
+        repeated end of a transaction that already ended so gets 0 and writes nothing."""
         is_fence = False
         try:
             if not transactional_id:
@@ -254,8 +262,9 @@ class TransactionCoordinator:
         self._write(transaction, prepared, written)
 
     def _write_markers(self, transaction: Transaction, completed: TransactionValue) -> None:
-        """Write markers to all partitions, then the completed state. Retries failures later. Stops if a marker is
-        fenced: another broker has become the coordinator."""
+        """Write markers to all partitions without one, then the completed state. Retries failures after
+        MARKER_RETRY_MS. Stops, with a reported failure, if a marker is fenced: another broker has become the
+        coordinator."""
         value = transaction.value
         try:
             marker = Marker(
@@ -322,7 +331,8 @@ class TransactionCoordinator:
         return self.log.append(transactional_id, [record])
 
     def _write(self, transaction: Transaction, value: TransactionValue, answer: CodeAnswer) -> None:
-        """Append a pending change, apply it when it is durable, then answer."""
+        """Append a prepared value, apply it when it is durable, then answer 0. After a failure the change is dropped
+        and `answer` gets an error code, NotCoordinator if this broker no longer coordinates the id."""
         try:
             status = self._append(transaction, value)
         except errors.KafkaError as error:
@@ -344,14 +354,16 @@ class TransactionCoordinator:
 
     # -- periodic work ---------------------------------------------------------------------------------------------
     def abort_timed_out(self) -> None:
-        """Abort transactions that have been open longer than their producer's transaction.timeout.ms."""
+        """Begin to abort transactions that have been open longer than their producer's transaction.timeout.ms. Skips
+        those with a pending change; a refused abort is tried again by the next call."""
         now_ms = self._now_ms()
         for transaction in list(self.transactions.values()):
             if transaction.is_timed_out(now_ms):
                 self._fence(transaction, transaction.prepare_fence(), lambda code, _: None)
 
     def expire_ids(self) -> None:
-        """Delete transactional ids that were unused for transactional.id.expiration.ms, with tombstones."""
+        """Delete transactional ids without an open transaction or change for transactional.id.expiration.ms, with
+        tombstones. Reports failed writes and keeps those ids."""
         before_ms = self._now_ms() - self.settings.expiration_ms
         for transaction in list(self.transactions.values()):
             value = transaction.value
@@ -389,7 +401,8 @@ class TransactionCoordinator:
             del self.transactions[transactional_id]
 
     def complete_decided(self, transactions: Iterable[Transaction]) -> None:
-        """Write the markers of transactions that an earlier coordinator left in PrepareCommit or PrepareAbort."""
+        """Write the markers of transactions that an earlier coordinator left in PrepareCommit or PrepareAbort. Skips
+        those that this broker no longer coordinates."""
         for transaction in transactions:
             is_here = self.transactions.get(transaction.transactional_id) is transaction
             if is_here and transaction.state.is_prepared and transaction.pending is None:
@@ -406,7 +419,8 @@ def _ensure_same(value: TransactionValue, producer: ProducerIdentity) -> None:
 
 
 def _may_go_on(value: TransactionValue, expected: ProducerIdentity) -> bool:
-    """Whether a recovering producer's identity is the present one, or the previous one with exhausted epochs."""
+    """Whether a recovering producer may continue: its producer id is the present one, or the previous one at an
+    exhausted epoch. Also true if the transactional id has no epoch yet."""
     if value.producer_epoch == NO_PRODUCER_EPOCH or expected.producer_id == value.producer_id:
         return True
     return expected.producer_id == value.previous_producer_id and is_epoch_exhausted(expected.producer_epoch)

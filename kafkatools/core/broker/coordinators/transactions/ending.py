@@ -1,7 +1,8 @@
 """Which end of a transaction EndTxn may prepare, without time or disk (TransactionCoordinator.endTransaction).
 
-With transaction version 2 every EndTxn raises the epoch, so a retry is recognised by the epoch before. By state, with
-"invalid" for InvalidTxnState and "fenced" for ProducerFenced:
+With transaction version 2 a client's EndTxn raises the epoch or gives a new producer id at epoch 0. A retry is
+recognised by the epoch or producer id before. By state, with "invalid" for InvalidTxnState and "fenced" for
+ProducerFenced:
 
   | state          | retried abort | abort | retried commit | commit  |
   |----------------|---------------|-------|----------------|---------|
@@ -34,7 +35,8 @@ NO_EPOCH_BUMP = 0
 
 
 class EndRequest(NamedTuple):
-    """A request to end a transaction. `is_from_client` is False if the coordinator aborts with an epoch that fences."""
+    """A request to end a transaction. `is_from_client` is False if the coordinator itself aborts the transaction, with
+    an epoch that fences the producer."""
 
     producer_id: int
     producer_epoch: int
@@ -56,8 +58,9 @@ class EndRequest(NamedTuple):
 def prepare_end(
     transaction: Transaction, request: EndRequest, new_producer_id: Callable[[], int], now_ms: int
 ) -> TransactionValue | None:
-    """Prepare the PrepareCommit or PrepareAbort to write; None if this is a retry and the transaction has already ended
-    so. Raises InvalidProducerIdMapping, ProducerFenced, ConcurrentTransactions or InvalidTxnState."""
+    """Prepare the PrepareCommit or PrepareAbort to write and mark it pending on `transaction`. None if the transaction
+    has already ended so: with transaction version 2 only for a retry. Raises InvalidProducerIdMapping, ProducerFenced,
+    ConcurrentTransactions, InvalidTxnState, or a KafkaError of `new_producer_id`."""
     if request.client_version < EPOCH_BUMP_VERSION:
         return _prepare_plain(transaction, request, now_ms)
     return _prepare_with_bump(transaction, request, new_producer_id, now_ms)

@@ -32,7 +32,8 @@ def key_bytes(transactional_id: str) -> bytes:
 
 
 def value_bytes(value: TransactionValue, version: int) -> bytes:
-    """Encode a transaction's value as a TransactionLogValue of this version."""
+    """Encode a transaction's value as a TransactionLogValue: two bytes with the version, then the fields. In state
+    Empty the partitions are null."""
     topics = None
     if value.state is not TransactionState.EMPTY:
         topics = topic_fields(((place, place[1]) for place in sorted(value.partitions)), "topic", "partition_ids")

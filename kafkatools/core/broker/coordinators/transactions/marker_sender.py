@@ -1,8 +1,8 @@
 """Sends transaction markers to the leaders of all partitions (Kafka's TransactionMarkerChannelManager).
 
 Rules: markers for partitions that this broker leads are written directly. Other leaders get WriteTxnMarkers, one
-request in flight per broker, with everything queued meanwhile. A deleted partition needs no marker. The coordinator
-retries failed partitions, and the retry looks up the leader again.
+request in flight per broker, with up to MOST_PLACES markers queued meanwhile. A deleted partition needs no marker. The
+coordinator retries failed partitions, and the retry looks up the leader again.
 """
 
 from __future__ import annotations

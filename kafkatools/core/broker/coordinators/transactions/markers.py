@@ -37,8 +37,8 @@ class MarkerWriter:
         self._group_shards = group_shards
 
     def write(self, place: TopicPartition, marker: Marker) -> ProduceStatus | None:
-        """Append the marker to a partition that this broker leads. Returns the append to wait for, None if it is
-        replicated.
+        """Append the marker to a partition that this broker leads. In `__consumer_offsets`, also commit or drop the
+        producer's pending offsets in that partition's groups. Returns the append to wait for, None if it is replicated.
 
         Raises UnknownTopicOrPartition, InvalidProducerEpoch, TransactionCoordinatorFenced, KafkaStorageError or
         NotLeaderOrFollower, the last also while groups of a partition of `__consumer_offsets` are loading.

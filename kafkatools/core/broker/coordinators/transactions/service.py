@@ -49,8 +49,8 @@ def open_transactions(
 def load_partition(
     transactions: TransactionCoordinator, log: TransactionLog, shards: Shards, partition: Partition
 ) -> Iterator[None]:
-    """Load the transactions of a partition of `__transaction_state`. Yields between two slices. Completes transactions
-    in PrepareCommit or PrepareAbort once their records are committed. A coordinator that failed before may not have
+    """Load the transactions of a partition of `__transaction_state`. Yields between slices. Completes transactions in
+    PrepareCommit or PrepareAbort once their records are committed. A coordinator that failed before may not have
     replicated them, so the next one could decide differently."""
     found = yield from collect(log.read(partition))
     transactions.take_over(found)

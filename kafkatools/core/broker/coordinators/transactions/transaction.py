@@ -27,7 +27,7 @@ NOTHING: frozenset[TopicPartition] = frozenset()
 
 
 def is_epoch_exhausted(epoch: int) -> bool:
-    """Whether a producer cannot get a higher epoch: the highest one is reserved for fencing."""
+    """Whether a producer cannot get a higher epoch: 32766 is the last for producers, 32767 is reserved for fencing."""
     return epoch >= LAST_USABLE_EPOCH
 
 
@@ -56,7 +56,9 @@ class TransactionValue:
 @dataclass(slots=True)
 class Transaction:
     """A transactional id with its persisted value and a pending transition. `unmarked` are partitions without their
-    marker yet, `when_settled` is called after the completed state is written."""
+    marker yet; the functions in `when_settled` are called once, after the completed state is written.
+    `has_failed_epoch_fence`: an abort with a fencing epoch was not written, so the next fence does not raise the epoch
+    again."""
 
     transactional_id: str
     value: TransactionValue
@@ -95,11 +97,12 @@ class Transaction:
 
     @property
     def has_timeout(self) -> bool:
-        """Whether it can time out: the highest timeout marks transactions of an external coordinator (KIP-939)."""
+        """Whether the transaction can time out: the highest timeout marks transactions of an external coordinator
+        (KIP-939)."""
         return self.value.timeout_ms != 0x7FFFFFFF
 
     def is_timed_out(self, now_ms: int) -> bool:
-        """Whether the transaction is ongoing and older than its timeout."""
+        """Whether the transaction is ongoing and older than its timeout. False while a change is pending."""
         value = self.value
         if self.pending is not None or value.state is not TransactionState.ONGOING or not self.has_timeout:
             return False
@@ -108,7 +111,7 @@ class Transaction:
     # -- preparing -------------------------------------------------------------------------------------------------
     def _prepare(self, state: TransactionState, **changes: Any) -> TransactionValue:
         """The next value in this state, marked pending. Keeps the present producer id as the previous one. Raises
-        IllegalState if a change is pending or the transition is invalid."""
+        IllegalState if a change is pending, the transition is invalid, or the new producer id or epoch is negative."""
         value = replace(self.value, state=state, previous_producer_id=self.value.producer_id, **changes)
         if self.pending is not None:
             raise IllegalState(
@@ -125,7 +128,8 @@ class Transaction:
         return value
 
     def prepare_fence(self) -> TransactionValue:
-        """Prepare PrepareEpochFence with an epoch that fences an open transaction's producer. No client gets it."""
+        """Prepare PrepareEpochFence: the next epoch fences an open transaction's producer, and no client gets that
+        epoch. The epoch stays if it is the highest or an earlier fence failed. Raises IllegalState."""
         epoch = self.value.producer_epoch
         if not self.has_failed_epoch_fence and epoch != MAX_EPOCH:
             epoch += 1
@@ -133,8 +137,9 @@ class Transaction:
 
     def prepare_next_epoch(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> TransactionValue:
         """Prepare Empty with the next epoch, for InitProducerId. `expected_epoch` is the epoch of a producer that
-        recovers from an error (KIP-360), else None. Raises ProducerFenced if it is neither the present nor the last
-        epoch, IllegalState if no epoch is left."""
+        recovers from an error (KIP-360), else None. If it is the last epoch, this is a retry and the present epoch
+        stays. Raises ProducerFenced if it is neither the present nor the last epoch, IllegalState if no epoch is
+        left."""
         if self.is_epoch_exhausted:
             raise IllegalState(f"No more producer epochs for producer id {self.value.producer_id}")
         epoch = self.value.producer_epoch
@@ -151,7 +156,8 @@ class Transaction:
     def prepare_rotation(
         self, producer_id: int, timeout_ms: int, now_ms: int, *, keeps_last_epoch: bool
     ) -> TransactionValue:
-        """Prepare Empty with a new producer id and epoch 0, for a producer id whose epochs have run out."""
+        """Prepare Empty with a new producer id and epoch 0, for a producer id whose epochs have run out.
+        `keeps_last_epoch` stores the old epoch as the last one, for a producer that recovers from an error."""
         last_epoch = self.value.producer_epoch if keeps_last_epoch else NO_PRODUCER_EPOCH
         return self._prepare_empty(producer_id, (0, last_epoch), timeout_ms, now_ms)
 
@@ -185,8 +191,8 @@ class Transaction:
     def prepare_end(
         self, state: TransactionState, client_version: int, next_producer_id: int, now_ms: int, *, is_empty: bool
     ) -> TransactionValue:
-        """Prepare PrepareCommit or PrepareAbort, with a higher epoch from transaction version 2 on. `is_empty`: no
-        partition was added, so the start time is now."""
+        """Prepare PrepareCommit or PrepareAbort. From transaction version 2 on the epoch rises, except for an abort at
+        the highest epoch. `is_empty`: no partition was added, so the start time is now."""
         value = self.value
         epoch, last_epoch = value.producer_epoch, value.last_producer_epoch
         if client_version >= EPOCH_BUMP_VERSION:
@@ -204,7 +210,8 @@ class Transaction:
         )
 
     def prepare_complete(self, now_ms: int) -> TransactionValue:
-        """Prepare CompleteCommit or CompleteAbort, after the markers. A next producer id starts with epoch 0."""
+        """Prepare CompleteCommit or CompleteAbort, after the markers. If PrepareCommit or PrepareAbort names a next
+        producer id, that id takes over with epoch 0."""
         self.has_failed_epoch_fence = False
         value = self.value
         is_commit = value.state is TransactionState.PREPARE_COMMIT

@@ -25,7 +25,8 @@ SLICE_RECORDS = 200
 
 
 class TransactionLog(InternalTopic):
-    """`__transaction_state` on this broker. `ensure_active` raises a KafkaError for ids of other coordinators."""
+    """`__transaction_state` on this broker. `ensure_active` raises NotCoordinator for ids of other coordinators,
+    CoordinatorLoadInProgress while the id's partition is loading."""
 
     name = TOPIC
 
@@ -63,8 +64,8 @@ class TransactionLog(InternalTopic):
         return self.partition_of(transactional_id).leader_epoch
 
     def append(self, transactional_id: str, records: Sequence[Record]) -> ProduceStatus | None:
-        """Append records of transactional ids in one partition as one batch. Returns the append to wait for before
-        clients are answered, None if it is replicated. Raises a KafkaError."""
+        """Append records to the `__transaction_state` partition of a transactional id, as one batch. Returns the append
+        to wait for before clients are answered, None if it is replicated. Raises a KafkaError."""
         from kafkatools.core.records.builder import BatchBuilder
 
         partition = self.partition_of(transactional_id)
@@ -76,7 +77,8 @@ class TransactionLog(InternalTopic):
         return self._append_batch(partition, builder, now_ms, AppendOrigin.CLIENT)[1]
 
     def read(self, partition: Partition) -> Iterator[Transaction | None]:
-        """Load a partition's transactions. Yields None between slices. Skips and reports undecodable records."""
+        """Read the last value of each transactional id in a partition, without deleted ids. Yields transactions, and
+        None between slices. Skips and reports undecodable records."""
         from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
         from kafkatools.core.protocol.schemas.transaction_log import decode_record
 
