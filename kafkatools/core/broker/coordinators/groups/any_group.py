@@ -40,7 +40,8 @@ class AnyGroup(Protocol):
         """Check that committed offsets of the group may be deleted. Raises NonEmptyGroup or GroupIdNotFound."""
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member of the group is subscribed to the topic."""
+        """Whether a member of the group is subscribed to the topic. True for a classic consumer group whose
+        subscriptions cannot be decoded."""
 
     def expiration_base_ms(self, topic: str, commit_ms: int) -> int | None:
         """When the retention of an offset committed at `commit_ms` starts, in ms since 1970. None: it does not

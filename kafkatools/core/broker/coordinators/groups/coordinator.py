@@ -113,7 +113,8 @@ class GroupCoordinator:
 
     # -- joining ---------------------------------------------------------------------------------------------------
     def join(self, request: JoinRequest, answer: Answer) -> None:
-        """JoinGroup: join or rejoin. Calls `answer` with the response fields, at once or after the rebalance."""
+        """JoinGroup: join or rejoin. Calls `answer` with the response fields, at once or after the rebalance. After an
+        error these are an error code and a member id; MemberIdRequired carries the member id for the next join."""
         try:
             self._check_join(request)
             self.ensure_active(request.group_id)
@@ -165,7 +166,8 @@ class GroupCoordinator:
         return group
 
     def _ensure_room(self, group: Group, member_id: str) -> None:
-        """Check group.max.size (acceptJoiningMember). During a rebalance only members that have rejoined count."""
+        """Check group.max.size (acceptJoiningMember). During a rebalance only members that have rejoined count; an
+        empty group has room. Raises GroupMaxSizeReached, after removing the refused member from the group."""
         member = group.members.get(member_id)
         if group.is_in(GroupState.EMPTY):
             return
@@ -210,7 +212,7 @@ class GroupCoordinator:
     # -- sync, heartbeat, leave ------------------------------------------------------------------------------------
     def sync(self, request: SyncRequest, answer: Answer) -> None:
         """SyncGroup: get a member's assignment. The leader's request stores all assignments. Calls `answer` with the
-        response fields, at once or after the leader's request."""
+        response fields or an error code, at once or after the leader's request."""
         existing = self.groups.get(request.group_id)
         try:
             self._ensure_mine(request.group_id)
@@ -239,7 +241,8 @@ class GroupCoordinator:
             self._course.store_assignments(group, dict(request.assignments))
 
     def heartbeat(self, group_id: str, generation_id: int, member_id: str, instance_id: str | None) -> int:
-        """Heartbeat: restart the session timeout of a member. Returns the error code."""
+        """Heartbeat: restart the session timeout of a member. Returns the error code: 0, REBALANCE_IN_PROGRESS if the
+        member must rejoin (its session timeout restarts too), or that of a refused request."""
         existing = self.groups.get(group_id)
         try:
             self._ensure_mine(group_id)
@@ -254,7 +257,8 @@ class GroupCoordinator:
         return errors.RebalanceInProgress.code if group.is_in(GroupState.PREPARING_REBALANCE) else 0
 
     def leave(self, group_id: str, members: Sequence[MemberIdentity]) -> tuple[int, list[int]]:
-        """LeaveGroup: remove members. Returns the error code of the request, and one for each member."""
+        """LeaveGroup: remove members. Returns the error code of the request, and one for each member. The list is empty
+        if the request failed."""
         try:
             self._ensure_mine(group_id)
         except errors.KafkaError as error:
@@ -312,9 +316,9 @@ class GroupCoordinator:
     def ensure_may_commit(
         self, group_id: str, identity: MemberIdentity, generation_id: int, version: int
     ) -> CommitCheck | None:
-        """Check that a member may commit offsets now, and restart its session timeout. Raises a KafkaError. Returns a
-        check to make for each partition, None if all are allowed. A client without a generation may commit to a group
-        that does not exist."""
+        """Check that a member may commit offsets now. Restarts the session timeout of a classic group's member. Raises
+        a KafkaError. Returns a check to make for each partition, None if all are allowed. A client without a generation
+        may commit to a group that does not exist."""
         self.ensure_active(group_id)
         group = self.groups.get(group_id)
         if group is None and generation_id < 0:
@@ -333,7 +337,9 @@ class GroupCoordinator:
         return None
 
     def ensure_may_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
-        """Check that a client may read a group's offsets. Raises a KafkaError for a member with another epoch."""
+        """Check that a client may read a group's offsets. In a consumer group, raises UnknownMemberId for an unknown
+        member, StaleMemberEpoch or IllegalGeneration for another epoch. Other groups, also missing ones, are only
+        checked to be coordinated here. Raises NotCoordinator or CoordinatorLoadInProgress if not."""
         self.ensure_active(group_id)
         group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
@@ -368,8 +374,9 @@ class GroupCoordinator:
         offsets: Sequence[tuple[Place, CommittedOffset]],
         records: Sequence[offset_records.Record],
     ) -> ProduceStatus | None:
-        """Write offsets that stay pending until their transaction is committed (KIP-447). `records` are the encoded
-        offsets. Returns the append to wait for, None if it is replicated. Raises a KafkaError."""
+        """Write offsets that stay pending until their transaction is committed (KIP-447). Creates a missing group.
+        `records` are the encoded offsets. Returns the append to wait for, None if it is replicated. Raises a
+        KafkaError."""
         self.ensure_may_commit_transactional(group_id, identity, generation_id, [place for place, _ in offsets])
         status = write_pending(self._store, self.offsets.pending, group_id, producer, offsets, records)
         if group_id not in self.groups:
@@ -405,7 +412,7 @@ class GroupCoordinator:
             )
 
     def delete_offsets(self, group_id: str, places: Iterable[Place]) -> None:
-        """Delete committed offsets of a group, with tombstones. Raises a KafkaError."""
+        """Delete committed offsets of a group, with tombstones. Ignores partitions without one. Raises a KafkaError."""
         committed = [place for place in places if self.offsets.get(group_id, place) is not None]
         self._store.append(group_id, [offset_records.offset_tombstone(group_id, *place) for place in committed])
         for place in committed:
@@ -420,7 +427,8 @@ class GroupCoordinator:
         return group
 
     def delete_group(self, group_id: str) -> None:
-        """Delete a group without members and its offsets. Raises a KafkaError."""
+        """Delete a group without members, its offsets, and a share group's states. Raises GroupIdNotFound,
+        NonEmptyGroup or another KafkaError."""
         group = self.group(group_id)
         group.ensure_may_delete()
         if isinstance(group, ShareGroup):
@@ -474,8 +482,8 @@ class GroupCoordinator:
     # -- expiry and deletion ---------------------------------------------------------------------------------------
     def expire_offsets(self, retention_ms: int) -> None:
         """Delete the expired offsets of all groups but share groups, then empty groups without offsets
-        (cleanupGroupMetadata). Offsets of subscribed topics do not expire. In an empty classic group, retention starts
-        when it became empty."""
+        (cleanupGroupMetadata). Offsets of subscribed topics do not expire. Retention starts at the commit; in an empty
+        classic group that had members, when it became empty. Reports failed writes."""
         now_ms = self.clock.wall_ms()
         for group in [each for each in self.groups.values() if not isinstance(each, ShareGroup)]:
             expired = self.offsets.expired(group, now_ms, retention_ms)
@@ -488,7 +496,8 @@ class GroupCoordinator:
                 self._store.note_failure(error)
 
     def forget_topics(self, topics: Collection[str]) -> None:
-        """Delete the committed offsets of deleted topics (onPartitionsDeleted)."""
+        """Delete the committed offsets of deleted topics (onPartitionsDeleted), with tombstones. Reports failed
+        writes."""
         doomed: dict[str, list[Place]] = {}
         for topic in topics:
             for group_id, place in self.offsets.of_topic(topic):
@@ -500,7 +509,8 @@ class GroupCoordinator:
                 self._store.note_failure(error)
 
     def unload(self) -> None:
-        """Forget all groups and offsets because `__consumer_offsets` was deleted."""
+        """Forget all groups and offsets because `__consumer_offsets` was deleted. Waiting JoinGroup and SyncGroup
+        requests get UNKNOWN_MEMBER_ID."""
         for group in list(self.groups.values()):
             self._forget(group)
         self.offsets.clear()
@@ -508,7 +518,8 @@ class GroupCoordinator:
 
     # -- loading and unloading -------------------------------------------------------------------------------------
     def take_over(self, loaded: LoadedGroups) -> None:
-        """Start to coordinate loaded groups. The session timeout of every member starts again."""
+        """Start to coordinate loaded groups. The session timeout of every member starts again. A classic group above
+        group.max.size starts a rebalance."""
         loaded.finish()
         self.groups.update(loaded.groups)
         self.offsets.take_over(loaded.offsets)

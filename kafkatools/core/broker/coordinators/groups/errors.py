@@ -10,8 +10,9 @@ _TOO_LARGE = (errors.MessageTooLarge, errors.RecordListTooLarge)
 
 
 def coordinator_error_code(error: errors.KafkaError) -> int:
-    """The error code that clients get for a failed write: missing replicas become CoordinatorNotAvailable, a lost
-    partition becomes NotCoordinator."""
+    """The error code that clients get for a failed write. Missing replicas or a timeout become CoordinatorNotAvailable,
+    a lost partition or failed log NotCoordinator. NetworkException becomes CoordinatorLoadInProgress, too large batches
+    UnknownServerError. Other codes stay."""
     if isinstance(error, _RETRY_LATER):
         return errors.CoordinatorNotAvailable.code
     if isinstance(error, _ASK_ANOTHER):

@@ -18,8 +18,8 @@ RETRY_MS = 500
 
 @dataclass(eq=False, repr=False)
 class KeyedTimer:
-    """The timers of the group coordinator. `after` runs after each piece of work, to send the responses it caused.
-    `note_failure` gets the error of failed work."""
+    """The timers of the group coordinator. `after` runs after each piece of work, also a failed one, to send the
+    responses it caused. `note_failure` gets the error of failed work."""
 
     timer: Timer
     clock: Clock

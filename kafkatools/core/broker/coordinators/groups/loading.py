@@ -35,7 +35,7 @@ class LoadedGroups:
         self._wall_ms = wall_ms
 
     def take(self, key: Any, value: Any) -> None:
-        """Apply the last record of a key. Ignores records of other kinds."""
+        """Apply the last record of a key to the groups or offsets being loaded. Ignores records of other kinds."""
         kind = type(key).__schema__.name
         if kind in ("OffsetCommitKey", "LegacyOffsetCommitKey"):
             self.offsets.put(key.group, (key.topic, key.partition), committed_offset_of(value))
@@ -57,7 +57,8 @@ class LoadedGroups:
         self.pending.append((producer_id, key.group, (key.topic, key.partition), committed_offset_of(value)))
 
     def take_replaced(self, end: int, before: Mapping[bytes, bytes | None]) -> None:
-        """Note values (None: no value) that a batch above the high watermark replaced. It ends at offset `end`."""
+        """Store the committed offsets (None: no offset) that a batch above the high watermark replaced. The batch ends
+        at offset `end`. Ignores other records and undecodable ones."""
         for key, value in before.items():
             try:
                 entity, found = decode_record(key, value)
@@ -68,7 +69,7 @@ class LoadedGroups:
                 self.offsets.replaced.batch_at(entity.group, end)[entity.topic, entity.partition] = previous
 
     def finish(self) -> None:
-        """Create a classic group for every group id that has only offsets."""
+        """Create a classic group for every group id that has only committed or pending offsets."""
         for group_id in [*self.offsets.group_ids(), *(row[1] for row in self.pending)]:
             if group_id not in self.groups:
                 self.groups[group_id] = Group(group_id, self._wall_ms)

@@ -31,7 +31,8 @@ class Offsets:
         self.put_all(group_id, ((place, committed),))
 
     def put_all(self, group_id: str, committed: Iterable[tuple[Place, CommittedOffset]]) -> None:
-        """Set the committed offsets of one batch, and void pending transactional offsets of the same partitions."""
+        """Set the committed offsets of one batch. Pending transactional offsets of the same partitions are no longer
+        committed with their transaction."""
         offsets, before = self._groups.setdefault(group_id, {}), self.replaced.batch(group_id)
         for place, each in committed:
             if self.pending:
@@ -105,7 +106,9 @@ class Offsets:
         self.replaced.release(lambda group_id: True)
 
     def complete_transaction(self, producer_id: int, is_taken: Callable[[str], bool], *, is_commit: bool) -> list[str]:
-        """Commit or drop a producer's pending offsets in groups for which `is_taken` is true. Returns the group ids."""
+        """Commit or drop a producer's pending offsets in groups for which `is_taken` is true. An offset is dropped even
+        on commit if a later commit of its partition exists. Returns the group id of each pending offset, with
+        repetitions."""
         decided = list(self.pending.take(producer_id, is_taken))
         for group_id, place, found in decided:
             if is_commit and found.committed is not None:
@@ -117,7 +120,9 @@ class Offsets:
         return [group_id for group_id, _, _ in decided]
 
     def expired(self, group: AnyGroup, wall_ms: int, retention_ms: int) -> list[Place]:
-        """The partitions of a group whose committed offsets have expired (cleanupExpiredOffsets)."""
+        """The partitions of a group whose committed offsets have expired (cleanupExpiredOffsets): `retention_ms` after
+        the group's start of retention, or at the expiry time of the commit. Partitions with a pending offset do not
+        expire."""
         found = []
         for place, committed in self.of_group(group.group_id).items():
             base_ms = group.expiration_base_ms(place[0], committed.commit_ms)

@@ -63,8 +63,8 @@ class OffsetsTopic(InternalTopic):
         self, group_id: str, records: Sequence[Record], producer: Producer = NO_PRODUCER
     ) -> ProduceStatus | None:
         """Append records of a group as one batch, as part of a transaction if `producer` is set. Returns the append to
-        wait for before clients are answered, None if it is replicated. Raises a KafkaError if the batch was not
-        written."""
+        wait for before clients are answered, None if it is replicated or there are no records. Raises MessageTooLarge
+        or another KafkaError if the batch was not written."""
         from kafkatools.core.records.builder import BatchBuilder
 
         if not records:
@@ -88,11 +88,13 @@ class OffsetsTopic(InternalTopic):
         return self._append_batch(partition, builder, now_ms, AppendOrigin.COORDINATOR)[1]
 
     def partition_of(self, group_id: str) -> int:
-        """The index of the `__consumer_offsets` partition that holds a group. Raises CoordinatorNotAvailable."""
+        """The index of the `__consumer_offsets` partition that holds a group. Creates the topic if it is missing.
+        Raises CoordinatorNotAvailable if creation fails or is in flight."""
         return partition_for(group_id, len(self.ensure_exists().partitions))
 
     def progress(self, group_id: str) -> Progress:
-        """Log end offset and high watermark of a group's partition; 0 and -1 if its log directory is offline."""
+        """Log end offset and high watermark of a group's partition; 0 and -1 if this broker does not have the partition
+        or its log directory is offline. Raises CoordinatorNotAvailable as `partition_of`."""
         partition = self._host.replicas.partitions.get(TOPIC, {}).get(self.partition_of(group_id))
         if partition is None:  # its log directory is offline
             return Progress(0, -1)
@@ -150,8 +152,8 @@ def read_last_values(
     replaced: ReplacedValues | None = None,
 ) -> Iterator[None]:
     """Read a partition into `values`: the last value of each key, None for a tombstone. Yields after every SLICE_BYTES.
-    `open_transactions` gets the records without a marker. `replaced` gets, by end offset of each batch above the high
-    watermark, the values that the batch replaced."""
+    `open_transactions` gets the records without a marker; aborted ones are dropped. `replaced` gets, by end offset of
+    each batch above the high watermark, the values that the batch replaced. Skips and reports undecodable batches."""
     size = 0
     for batch in batches_of(partition):
         target: MutableMapping[bytes, bytes | None] = values
@@ -168,7 +170,7 @@ def read_last_values(
 
 
 class _Recorded(UserDict[bytes, bytes | None]):
-    """A view of `values` that notes the value before the first change of each key."""
+    """A view of `values` that stores the value before the first change of each key in `before`."""
 
     def __init__(self, values: dict[bytes, bytes | None], before: dict[bytes, bytes | None]) -> None:
         self.data = values

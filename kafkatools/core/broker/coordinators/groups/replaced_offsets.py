@@ -32,7 +32,8 @@ class ReplacedOffsets:
         self._groups: dict[str, dict[int, Values]] = {}
 
     def batch(self, group_id: str) -> Values | None:
-        """The dict to note replaced values of the last written batch in. None if the batch is already replicated."""
+        """The dict for the values that a group's last written batch replaced. None, after dropping the group's replaced
+        values, if everything written is replicated; None also without `progress`."""
         if self._progress is None:
             return None
         end, high_watermark = self._progress(group_id)
@@ -42,11 +43,12 @@ class ReplacedOffsets:
         return self.batch_at(group_id, end)
 
     def batch_at(self, group_id: str, end: int) -> Values:
-        """The dict to note replaced values of the batch that ends at offset `end` in. Batches come in log order."""
+        """The dict for the values that the batch ending at offset `end` replaced. Batches come in log order."""
         return self._groups.setdefault(group_id, {}).setdefault(end, {})
 
     def before(self, group_id: str, current: Mapping[Place, CommittedOffset]) -> Mapping[Place, CommittedOffset]:
-        """The offsets of a group as of the high watermark, given its current ones."""
+        """The offsets of a group as of the high watermark, given its current ones. Drops replaced values of batches
+        that are replicated by now."""
         batches = self._groups.get(group_id)
         if batches is None or self._progress is None:
             return current

@@ -130,7 +130,8 @@ def note_topics(groups: GroupCoordinator, delta: MetadataDelta) -> None:
 
 
 def note_deleted_topics(groups: GroupCoordinator, shards: Shards, image: MetadataImage, delta: MetadataDelta) -> None:
-    """Delete the committed offsets of deleted topics, or all groups if `__consumer_offsets` was deleted."""
+    """Delete the committed offsets of deleted topics, or all groups if `__consumer_offsets` was deleted. Offsets in
+    partitions that are still loading are deleted after loading, unless a topic of that name exists again."""
     names = {topic.name for topic in delta.removed_topics.values()}
     if TOPIC in names:
         groups.unload()

@@ -82,7 +82,7 @@ def compiled(pattern: str, name: str = "SubscribedTopicRegex") -> LinearPattern:
 
 
 def everything(_topic: str) -> bool:
-    """Allow every topic: the default of `may_describe`."""
+    """Return True for every topic: the default of `may_describe`."""
     return True
 
 
@@ -95,8 +95,9 @@ class TopicRegexes:
     def update(
         self, draft: Draft, current: ConsumerMember, updated: ConsumerMember, may_describe: MayDescribe = everything
     ) -> tuple[bool, bool]:
-        """Note a member's changed pattern, and schedule the resolution of the group's patterns if it is due. Returns
-        whether the pattern changed, and whether its topics are already resolved."""
+        """Add a member's changed pattern to the draft, and schedule the resolution of the group's patterns if it is
+        due. Returns whether the pattern changed, and whether a changed pattern needs no resolution: it is empty or
+        already resolved. Raises InvalidRegularExpression."""
         group = draft.group
         old, new = current.subscribed_topic_regex, updated.subscribed_topic_regex
         counts = group.regex_counts(group.members.values())

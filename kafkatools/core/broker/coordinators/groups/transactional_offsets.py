@@ -42,8 +42,9 @@ class PendingOffsets:
         places[place] = _Pending(self._order, committed)
 
     def supersede(self, group_id: str, place: Place, order: int | None = None) -> None:
-        """Void pending offsets of a partition that was committed again. They stay unstable until their marker. With
-        `order` only earlier ones become void."""
+        """Mark the pending offsets of a partition that was committed again: their transaction will not commit them. The
+        partition stays unstable until their marker. With `order`, only pending offsets with a lower order are
+        marked."""
         for groups in self._producers.values():
             pending = groups.get(group_id, {}).get(place)
             if pending is not None and (order is None or pending.order < order):
@@ -58,7 +59,8 @@ class PendingOffsets:
         return any(group_id in groups for groups in self._producers.values())
 
     def take(self, producer_id: int, is_taken: Callable[[str], bool]) -> Iterator[tuple[str, Place, _Pending]]:
-        """Remove and yield group id, partition and offset of a producer's commits in groups where `is_taken`."""
+        """Remove and yield group id, partition and offset of a producer's pending commits in groups for which
+        `is_taken` is true."""
         groups = self._producers.get(producer_id)
         if groups is None:
             return

@@ -1,8 +1,8 @@
 """Conversion between classic and consumer groups while members go on (KIP-848).
 
-A classic group becomes a consumer group when the first member with the new protocol joins, and a classic one again when
-the last such member leaves. These functions have no side effects. Source: ConsumerGroup.fromClassicGroup and
-ClassicGroup.fromConsumerGroup.
+As group.consumer.migration.policy allows, a classic group becomes a consumer group when the first member with the new
+protocol joins. It becomes a classic one again when the last such member leaves. These functions have no side effects.
+Source: ConsumerGroup.fromClassicGroup and ClassicGroup.fromConsumerGroup.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def subscription_of_request(protocols: Collection[tuple[str, bytes]]) -> Any:
 
 
 def owned_partitions(subscription: Any, topics: GroupTopics) -> dict[uuid.UUID, list[int]]:
-    """The owned partitions in a classic member's subscription, by topic id."""
+    """The owned partitions in a classic member's subscription, by topic id, without deleted topics."""
     return {
         topic.topic_id: list(owned.partitions)
         for owned in getattr(subscription, "owned_partitions", ())

@@ -85,7 +85,8 @@ class Group:
 
     # -- members ---------------------------------------------------------------------------------------------------
     def add(self, member: Member, answer: Answer | None = None) -> None:
-        """Add a member, with the callback for its pending JoinGroup response if there is one."""
+        """Add a member, with the callback for its pending JoinGroup response if there is one. The first member sets the
+        group's protocol type and becomes leader."""
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
         if not self.members:
@@ -97,7 +98,8 @@ class Group:
         self.pending_join.discard(member.member_id)
 
     def remove(self, member_id: str) -> Member | None:
-        """Remove a member or a pending member id. If it was the leader, the oldest member becomes leader."""
+        """Remove a member or a pending member id. If it was the leader, the oldest member becomes leader. Returns the
+        member, None if the id was no member."""
         member = self.members.pop(member_id, None)
         if member is not None and member.instance_id is not None:
             self.static_members.pop(member.instance_id, None)
@@ -162,7 +164,8 @@ class Group:
         return not self.pending_join and all(member.is_awaiting_join for member in self.members.values())
 
     def elect_joined_leader(self) -> bool:
-        """Elect a member that has rejoined as leader, unless the present leader has. False if no member has."""
+        """Elect the first member that has rejoined as leader, unless the present leader has rejoined. False if no
+        member has rejoined or the group has no leader."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].is_awaiting_join:
@@ -174,7 +177,8 @@ class Group:
 
     # -- protocols -------------------------------------------------------------------------------------------------
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols can join: the type matches and all members support one of them."""
+        """Whether a member with these protocols can join: the type matches and all members support one of them. An
+        empty group accepts any type with at least one protocol."""
         if self.is_in(GroupState.EMPTY):
             return bool(protocol_type and protocols)
         if self.protocol_type != protocol_type:
@@ -280,9 +284,10 @@ class Group:
     def ensure_may_commit(
         self, member_id: str, instance_id: str | None, generation_id: int, *, is_transactional: bool = False
     ) -> None:
-        """Check an offset commit: by a member of this generation, or without a member id (validateOffsetCommit). A
-        commit without a member id is allowed while the group is empty, and always in a transaction. Raises
-        UnknownMemberId, IllegalGeneration, RebalanceInProgress, or CoordinatorNotAvailable for a dead group."""
+        """Check an offset commit: by a member of this generation (validateOffsetCommit). A commit without a generation
+        is allowed while the group is empty; without a generation and member id also in a transaction. Raises
+        UnknownMemberId, FencedInstanceId, IllegalGeneration, RebalanceInProgress, or CoordinatorNotAvailable for a dead
+        group."""
         if self.is_in(GroupState.DEAD):
             raise errors.CoordinatorNotAvailable()
         if generation_id < 0 and self.is_in(GroupState.EMPTY):
@@ -319,7 +324,9 @@ class Group:
             raise errors.NonEmptyGroup()
 
     def expiration_base_ms(self, topic: str, commit_ms: int) -> int | None:
-        """When an offset's retention starts, in ms since 1970 (offsetExpirationCondition). None: it does not expire."""
+        """When an offset's retention starts, in ms since 1970 (offsetExpirationCondition). In an empty group this is
+        when it became empty. It is the commit time for a group that never had members, and in a stable consumer group
+        for topics without subscribers. Otherwise None: the offset does not expire."""
         if self.protocol_type is None:
             return commit_ms
         if self.is_in(GroupState.EMPTY):

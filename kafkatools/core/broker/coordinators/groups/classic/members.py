@@ -57,7 +57,8 @@ class ClassicMembers:
 
     # -- joining ---------------------------------------------------------------------------------------------------
     def join(self, group: ConsumerGroup, request: JoinRequest) -> Fields:
-        """JoinGroup of a classic member. Returns the response fields. Raises a KafkaError."""
+        """JoinGroup of a classic member. Returns the response fields; without a member id, these may be
+        MemberIdRequired and a new id. May convert the group to a classic one. Raises a KafkaError."""
         self._ensure_may_join(group, request)
         member_id = request.member_id or uuids.uuid_text(uuids.random_uuid())
         if not request.member_id and request.needs_member_id:
@@ -115,8 +116,8 @@ class ClassicMembers:
 
     # -- sync and heartbeat ----------------------------------------------------------------------------------------
     def sync(self, group: ConsumerGroup, request: SyncRequest) -> Fields:
-        """SyncGroup of a classic member. Returns the response fields with its assignment. Raises RebalanceInProgress if
-        the member must rejoin, or another KafkaError."""
+        """SyncGroup of a classic member. Restarts its session timeout and returns the response fields with its
+        assignment. Raises RebalanceInProgress if the member must rejoin, or another KafkaError."""
         member = self._ensured(group, request.member_id, request.instance_id, request.generation_id)
         assert member.classic is not None
         protocol_name, subscription = member.classic.protocols[0]
@@ -138,7 +139,8 @@ class ClassicMembers:
         }
 
     def heartbeat(self, group: ConsumerGroup, generation_id: int, member_id: str, instance_id: str | None) -> None:
-        """Heartbeat of a classic member. Raises RebalanceInProgress to make it rejoin, or another KafkaError."""
+        """Heartbeat of a classic member: restart its session timeout. Raises RebalanceInProgress to make it rejoin, or
+        another KafkaError."""
         member = self._ensured(group, member_id, instance_id, generation_id)
         assert member.classic is not None
         self._course.watch_session(group.group_id, member_id, member.classic.session_timeout_ms)
@@ -175,7 +177,8 @@ class ClassicMembers:
 
     # -- leaving ---------------------------------------------------------------------------------------------------
     def leave(self, group: ConsumerGroup, members: Sequence[MemberIdentity]) -> list[int]:
-        """LeaveGroup of members of either protocol. Returns an error code for each. Raises a KafkaError."""
+        """LeaveGroup of members of either protocol, which may convert the group to a classic one. Returns an error code
+        for each member, 0 for a removed one. Raises a KafkaError if the change cannot be written."""
         leaving: dict[str, ConsumerMember] = {}
         codes = []
         for identity in members:

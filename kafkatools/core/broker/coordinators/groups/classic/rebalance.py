@@ -2,12 +2,12 @@
 assignments.
 
 Rules:
-- A group has up to three kinds of timers: JOIN waits for members that have not rejoined, at most for the longest
-  rebalance timeout. SYNC waits the same for SyncGroup. Each member has a session timer. A timer checks the present
-  state of the group, so a late one changes nothing.
-- An empty group waits group.initial.rebalance.delay.ms for more members. Every new member prolongs the wait, up to the
+- A group has up to three kinds of timers: JOIN waits for members that have not rejoined, for the longest rebalance
+  timeout. SYNC waits the same for SyncGroup. Each member has a session timer. A timer checks the present state of the
+  group, so a late one changes nothing.
+- An empty group waits group.initial.rebalance.delay.ms for more members. New members prolong the wait, up to the
   rebalance timeout.
-- A change that must survive a restart is written before it takes effect.
+- Assignments are written before members get them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class Rebalancing:
 
     # -- members ---------------------------------------------------------------------------------------------------
     def schedule_session(self, group: Group, member_id: str, timeout_ms: int) -> None:
-        """Start a member's session timer. It removes the member after `timeout_ms` without a request."""
+        """Start a member's session timer. It removes the member after `timeout_ms` without a request, unless a response
+        to the member is pending (`has_satisfied_heartbeat`). Also for a pending member id."""
         self.timer.schedule(
             ("session", group.group_id, member_id), timeout_ms, lambda: self._expire_session(group, member_id)
         )
@@ -81,7 +82,8 @@ class Rebalancing:
             self.go_on_without(group)
 
     def remove_member(self, group: Group, member: Member) -> None:
-        """Remove a member. Its pending responses get UNKNOWN_MEMBER_ID, so that the client joins again."""
+        """Remove a member, without a rebalance. Its pending responses get UNKNOWN_MEMBER_ID, so that the client joins
+        again."""
         group.complete_join(member, join_error("", UnknownMemberId.code))
         group.complete_sync(member, error_code_field(UnknownMemberId.code))
         self.cancel_session(group, member.member_id)
@@ -95,8 +97,8 @@ class Rebalancing:
             self.maybe_complete_join(group)
 
     def add_member(self, group: Group, request: JoinRequest, member_id: str, answer: Answer) -> None:
-        """Add a member and start a rebalance (addMemberThenRebalanceOrCompleteJoin). A new member sends no heartbeats
-        yet, so its session lasts five minutes."""
+        """Add a member and start a rebalance or join the present one (addMemberThenRebalanceOrCompleteJoin). A new
+        member sends no heartbeats yet, so its session lasts five minutes until the join phase ends."""
         timeouts_ms = (request.session_timeout_ms, request.rebalance_timeout_ms)
         member = Member(
             member_id, request.instance_id, request.client, timeouts_ms, request.protocol_type, request.protocols
@@ -114,8 +116,10 @@ class Rebalancing:
         self.rebalance_or_complete(group)
 
     def return_static_member(self, group: Group, request: JoinRequest, answer: Answer) -> None:
-        """Take back a static member that joins without its member id (updateStaticMemberThenRebalanceOrCompleteJoin).
-        In a stable group whose protocol stays the same it keeps its assignment without a rebalance."""
+        """Give a static member that joins without its member id a new one
+        (updateStaticMemberThenRebalanceOrCompleteJoin). In a stable group whose protocol stays the same it keeps its
+        assignment without a rebalance; otherwise a rebalance starts. If that state cannot be written, the old member id
+        comes back and `answer` gets the error."""
         assert request.instance_id is not None
         old_id, old_leader = group.static_members[request.instance_id], group.leader_id
         self.cancel_session(group, old_id)
@@ -154,7 +158,8 @@ class Rebalancing:
             self.maybe_complete_join(group)
 
     def prepare_rebalance(self, group: Group) -> None:
-        """Start a rebalance: all members must rejoin."""
+        """Start a rebalance: all members must rejoin. Waiting SyncGroup requests get REBALANCE_IN_PROGRESS. Raises
+        ValueError if the group's state does not allow a rebalance."""
         if group.is_in(GroupState.COMPLETING_REBALANCE):
             self.reset_assignments(group, RebalanceInProgress.code)
         self.timer.cancel(("sync", group.group_id))
@@ -192,7 +197,8 @@ class Rebalancing:
 
     def complete_join_phase(self, group: Group) -> None:
         """End the join phase: remove dynamic members that have not rejoined, and send JoinGroup responses with the next
-        generation to the members that have."""
+        generation to the members that have. If static members are left and none has rejoined, wait for another
+        rebalance timeout. A group without members becomes Empty. Does nothing outside the join phase."""
         self.timer.cancel(("join", group.group_id))
         if not group.is_in(GroupState.PREPARING_REBALANCE):
             return
@@ -241,8 +247,8 @@ class Rebalancing:
             self.timer.cancel(("sync", group.group_id))
 
     def store_assignments(self, group: Group, assigned: Mapping[str, bytes]) -> None:
-        """Write the leader's assignments, send them to the members that wait, and make the group stable. If the write
-        fails, waiting members get its error and a rebalance starts."""
+        """Write the leader's assignments, send them to the members that wait, and make the group stable. Members that
+        `assigned` lacks get empty bytes. If the write fails, waiting members get its error and a rebalance starts."""
         assignments = {member_id: assigned.get(member_id, b"") for member_id in group.members}
         try:
             self.store.append(group.group_id, [group_records.group_metadata(group, assignments)])

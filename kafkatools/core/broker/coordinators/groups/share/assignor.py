@@ -1,7 +1,9 @@
 """The assignor of share groups (Kafka's SimpleAssignor, KIP-932).
 
-Every partition has a reader, and members get equal numbers of partitions. With fewer members than partitions each
-partition has one reader, with more members several share a partition. Members keep their partitions where this allows.
+Each partition with a subscriber is assigned to a member. Members with equal subscriptions get numbers of partitions
+that differ by about one; with different ones each topic is divided on its own. With fewer members than partitions each
+partition goes to one member, with more members several share a partition. Members keep their partitions where this
+allows.
 """
 
 from __future__ import annotations
@@ -68,7 +70,8 @@ def _shares(members: list[str], total: int) -> dict[str, int]:
 def _fill(
     members: list[str], room: dict[str, int], missing: dict[Place, int], result: dict[str, dict[Place, None]]
 ) -> None:
-    """Give partitions with too few readers to members with too few partitions, never twice to one member."""
+    """Give partitions with too few members to members with too few partitions, never twice to one member. A partition
+    that is still without a member goes to the member with the fewest partitions."""
     for member in members:
         if not room[member]:
             continue

@@ -95,7 +95,7 @@ class StatePartitions:
     deleting: Mapping[uuid.UUID, str] = field(default_factory=dict)
 
     def with_initialized(self, topic_id: uuid.UUID, name: str, partitions: Iterable[int]) -> StatePartitions:
-        """A copy in which these partitions are initialized."""
+        """A copy in which these partitions are initialized, and no partition of the topic is being initialized."""
         present = self.initialized.get(topic_id, (name, frozenset()))[1]
         initialized = {**self.initialized, topic_id: (name, present | frozenset(partitions))}
         return replace(self, initialized=initialized, initializing=_without(self.initializing, topic_id))
@@ -122,7 +122,8 @@ def _without(topics: TopicsInState, topic_id: uuid.UUID) -> TopicsInState:
 
 @dataclass(frozen=True, slots=True)
 class StatePartitionsChange:
-    """A share group's initialized partitions (ShareGroupStatePartitionMetadata); None deletes the group."""
+    """A share group's initialized partitions (ShareGroupStatePartitionMetadata); a tombstone if `partitions` is
+    None."""
 
     partitions: StatePartitions | None
 

@@ -87,7 +87,8 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
 
     # -- heartbeats ------------------------------------------------------------------------------------------------
     def heartbeat(self, request: ShareHeartbeat) -> Fields:
-        """ShareGroupHeartbeat: join, go on or leave. Returns the response fields. Raises a KafkaError."""
+        """ShareGroupHeartbeat: join, stay or leave. Returns the response fields, with an assignment if the member
+        joins, names its topics or has a new assignment. Raises a KafkaError."""
         _check(request)
         if request.member_epoch == LEAVE_GROUP_EPOCH:
             return self._leave(request)
@@ -131,7 +132,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         return self.find(request.group_id)
 
     def _epoch(self, group: ShareGroup, members: Collection[ShareMember], changes: list[Change], *, bump: bool) -> int:
-        """The group epoch, raised if `bump` or if the topics' metadata changed."""
+        """The group epoch, raised in `changes` if `bump` or if the topics' metadata changed."""
         if not bump and not group.is_refresh_due:
             return group.group_epoch
         metadata_hash = self.topics.group_hash(group.topics_of(members))
@@ -143,8 +144,9 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
     def _make_states(
         self, group: ShareGroup, members: Collection[ShareMember], epoch: int, changes: list[Change]
     ) -> list[ShareKey]:
-        """Initialize the share states of partitions without one. A broker without a cluster does it at once. In a
-        cluster this returns the share partitions to initialize through their coordinators."""
+        """Initialize the share states of subscribed partitions without one. A broker without a cluster does it at once
+        and returns an empty list. In a cluster this returns the share partitions to initialize through their
+        coordinators. Adds the new state partitions to `changes`."""
         states = group.states
         keys: list[ShareKey] = []
         is_here = self.persister() is None
@@ -209,7 +211,8 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         epoch: int,
         changes: list[Change],
     ) -> ShareMember:
-        """The member with its target assignment, computed again for all members if the group epoch has changed."""
+        """The member with its target assignment. The target is computed again for all members, and added to `changes`,
+        if the group epoch is above the assignment epoch or `changes` has new state partitions."""
         target = group.target.get(updated.member_id, NOTHING)
         states = next((each.partitions for each in changes if isinstance(each, StatePartitionsChange)), None)
         if epoch > group.assignment_epoch or states is not None:
@@ -233,7 +236,8 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         return member
 
     def write(self, group: ShareGroup, changes: list[Change]) -> None:
-        """Append all changes as one batch, then apply them. Raises a KafkaError."""
+        """Append all changes as one batch, then apply them and add the group to the registry. Does nothing without
+        changes. Raises a KafkaError."""
         if not changes:
             return
         self.store.append(group.group_id, [change.record(group.group_id) for change in changes])
@@ -281,7 +285,8 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
                 group.is_refresh_due = True
 
     def forget_topics(self, topic_ids: Collection[Any]) -> None:
-        """Remove deleted topics from the initialized partitions of all share groups."""
+        """Remove deleted topics from the initialized, initializing and deleting partitions of all share groups. Reports
+        failed writes."""
         for group in list(self.groups.values()):
             if not isinstance(group, ShareGroup):
                 continue
