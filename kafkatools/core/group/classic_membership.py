@@ -90,7 +90,8 @@ class Step(enum.Enum):
 
 
 class JoinedGroup(NamedTuple):
-    """A JoinGroup response: for the leader, each member's id, instance id and subscription, in response order."""
+    """A JoinGroup response. `members` has each member's id, instance id and subscription in response order; it is empty
+    unless this member is the leader. With `skips_assignment` the leader assigns nothing (KIP-814)."""
 
     protocol_name: str
     members: tuple[tuple[str, str | None, bytes], ...]
@@ -127,7 +128,7 @@ class ClassicMembership:
 
     @property
     def has_generation(self) -> bool:
-        """Whether the member has a generation, joined and not yet reported as lost."""
+        """Whether the member has a generation id and member id from the coordinator."""
         return self.generation.generation_id != NO_GENERATION and bool(self.generation.member_id)
 
     @property
@@ -137,7 +138,7 @@ class ClassicMembership:
 
     @property
     def rejoin_needed_or_pending(self) -> bool:
-        """Whether a rebalance is needed or in progress."""
+        """Whether a rebalance is needed or in progress, or its assignment is not yet applied."""
         return self._needs_rejoin or self._is_waiting or self.joined is not None or self.assignment is not None
 
     def generation_if_stable(self) -> Generation | None:
@@ -159,12 +160,17 @@ class ClassicMembership:
     # --- steps
 
     def request_rejoin(self, reason: str) -> None:
-        """Make the next steps join the group again; `reason` is sent in JoinGroup."""
+        """Make the next steps join the group again; `reason`, at most 255 characters of it, is sent in JoinGroup."""
         self._needs_rejoin = True
         self._reason = reason[:_MAX_REASON]
 
     def next_step(self, now_ms: int) -> Step:
-        """Return the step to perform now: WAIT for a response, coordinator or back-off; NOTHING when stable."""
+        """Return the step to perform now.
+
+        PREPARE and JOIN begin a rebalance. After JoinGroup, ASSIGN is for the leader and SYNC for other members.
+        COMPLETE follows SyncGroup. WAIT: a response, the coordinator or the back-off is awaited. NOTHING: no rebalance
+        is needed.
+        """
         if self._is_waiting:
             return Step.WAIT
         if self.assignment is not None:
@@ -178,7 +184,7 @@ class ClassicMembership:
         return Step.PREPARE if self._needs_prepare else Step.JOIN
 
     def prepared(self) -> None:
-        """Record that partitions were revoked as needed before joining."""
+        """Record that partitions were revoked as needed, so that `next_step` returns JOIN rather than PREPARE."""
         self._needs_prepare = False
 
     def abandon_join(self, reason: str) -> None:
@@ -194,7 +200,8 @@ class ClassicMembership:
     # --- JoinGroup
 
     def join_request(self, protocols: Sequence[tuple[str, bytes]], now_ms: int) -> GroupRequest:
-        """Return a JoinGroup request with these (assignor name, subscription) pairs, preferred first."""
+        """Return a JoinGroup request with these (assignor name, subscription) pairs, preferred first. The state becomes
+        PREPARING_REBALANCE."""
         self.state = MemberState.PREPARING_REBALANCE
         self._is_waiting = True
         settings, sent = self.settings, self.generation
@@ -275,7 +282,8 @@ class ClassicMembership:
     # --- SyncGroup
 
     def sync_request(self, assignments: Mapping[str, bytes], now_ms: int) -> GroupRequest:
-        """Return a SyncGroup request; `assignments` holds all members' assignments from the leader, else nothing."""
+        """Return a SyncGroup request and clear `joined`. `assignments` holds all members' assignments from the leader;
+        it is empty from other members."""
         self.joined = None
         self._is_waiting = True
         sent = self.generation
@@ -339,8 +347,8 @@ class ClassicMembership:
     # --- Heartbeat
 
     def heartbeat_request(self, now_ms: int) -> GroupRequest | None:
-        """Return a Heartbeat request when one is due, else None. After session.timeout.ms without a response the
-        coordinator is looked up again."""
+        """Return a Heartbeat request when one is due; None if not, outside the group, or without a coordinator. After
+        session.timeout.ms without a response it returns None and the coordinator is looked up again."""
         if not self.is_in_group or not self.lookup.is_known:
             return None
         if self.heartbeat.session_expired(now_ms):
@@ -395,7 +403,8 @@ class ClassicMembership:
         self.lookup.mark_unknown()
 
     def poll_expired(self) -> GroupRequest | None:
-        """Return a LeaveGroup request because max.poll.interval.ms passed without a poll; None for a static member."""
+        """Reset the membership because max.poll.interval.ms passed without a poll. Return a LeaveGroup request, None
+        for a static member, one that has not joined, or without a coordinator."""
         _log.warning(
             "The consumer of %s did not poll for max.poll.interval.ms and leaves its group", self.settings.group_id
         )
@@ -409,8 +418,8 @@ class ClassicMembership:
     # --- LeaveGroup
 
     def leave_request(self, reason: str, *, even_static: bool = False) -> GroupRequest | None:
-        """Reset the membership and return a LeaveGroup request. None when the member never joined, the coordinator is
-        unknown, or a static member leaves without `even_static`."""
+        """Reset the membership and return a LeaveGroup request. None when the member is not joined or joining, has no
+        member id, the coordinator is unknown, or a static member leaves without `even_static`."""
         left, settings = self.generation, self.settings
         is_member = self.state is not MemberState.UNJOINED and bool(left.member_id)
         self._reset(keeps_member_id=False)
@@ -432,7 +441,8 @@ class ClassicMembership:
     # --- errors of commits
 
     def note_commit_error(self, sent: Generation, error: KafkaError) -> None:
-        """Rejoin or reset the generation after a refused OffsetCommit, unless the generation has changed since."""
+        """Act on a refused OffsetCommit, unless the generation has changed since. RebalanceInProgress makes a stable
+        member rejoin. UnknownMemberId and IllegalGeneration also reset the generation. Other errors change nothing."""
         if self.generation != sent:
             return
         if isinstance(error, RebalanceInProgress):

@@ -6,10 +6,11 @@ Rules:
   assignment. ConsumerRebalance reconciles on the application's thread and calls `acknowledge`;
   the next heartbeat reports it.
 - A heartbeat contains the fields changed since the last one; all fields when joining and after any failure.
-- One heartbeat is in flight at a time. JOINING and ACKNOWLEDGING do not wait for the interval.
+- One heartbeat is in flight at a time. JOINING and ACKNOWLEDGING do not wait for the interval, except for the back-off
+  after a failure.
 - A fenced member has lost its partitions. ConsumerRebalance reports that, then `rejoin` starts again with epoch 0.
 - A member that stops polling leaves, becomes STALE, and joins again with the next poll.
-- Responses to heartbeats sent before the last leave or rejoin are ignored.
+- Responses to heartbeats sent before the last leave, fencing or rejoin are ignored.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class ConsumerMembership:
 
     @property
     def is_in_group(self) -> bool:
-        """Whether the member sends heartbeats."""
+        """Whether the member sends heartbeats: state JOINING, RECONCILING, ACKNOWLEDGING or STABLE."""
         return self.state in _IN_GROUP
 
     @property
@@ -112,13 +113,13 @@ class ConsumerMembership:
 
     @property
     def is_reconciled(self) -> bool:
-        """Whether the current assignment equals the target assignment."""
+        """Whether the current assignment equals the target assignment; also true when the member has neither."""
         return self.target == self.current
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return the group id, member epoch, member id and instance id. A fenced member keeps its last epoch until it
-        has joined again (AsyncKafkaConsumer.updateGroupMetadata). Otherwise transactional offsets without a member
-        would be accepted."""
+        """Return the group id, member epoch, member id and instance id; before the first epoch only group id and
+        instance id. A fenced member keeps its last epoch until it has joined again
+        (AsyncKafkaConsumer.updateGroupMetadata). Otherwise transactional offsets without a member would be accepted."""
         instance = self.settings.group_instance_id
         if self._known_epoch == JOIN_EPOCH:
             return ConsumerGroupMetadata(self.settings.group_id, group_instance_id=instance)
@@ -155,7 +156,9 @@ class ConsumerMembership:
     # --- heartbeats
 
     def heartbeat_request(self, now_ms: int) -> GroupRequest | None:
-        """Return a heartbeat request when one is due, else None."""
+        """Return a heartbeat request when one is due; None if not, outside the group, without a coordinator, or with a
+        heartbeat in flight. In state ACKNOWLEDGING the request reports the assignment, and the state becomes STABLE or
+        RECONCILING."""
         if not self.is_in_group or not self.lookup.is_known or self.heartbeat.is_in_flight:
             return None
         is_retry = self.heartbeat.has_failed
@@ -175,7 +178,8 @@ class ConsumerMembership:
         )
 
     def _changed_fields(self) -> dict[str, object]:
-        """Return the mandatory heartbeat fields and those changed since they were last sent."""
+        """Return the mandatory heartbeat fields and those changed since they were last sent; all fields when
+        joining."""
         settings = self.settings
         values: dict[str, object] = {
             "rebalance_timeout": settings.max_poll_interval_ms,
@@ -272,8 +276,8 @@ class ConsumerMembership:
     # --- leaving
 
     def leave_request(self) -> GroupRequest | None:
-        """Reset the membership and return the leaving heartbeat, with epoch -1, or -2 for a static member. None when
-        the member is not in the group or the coordinator is unknown."""
+        """Reset the membership to UNSUBSCRIBED and return the leaving heartbeat, with epoch -1, or -2 for a static
+        member. None when the member is not in the group or the coordinator is unknown."""
         was_member = self.is_in_group and self.lookup.is_known
         static = self.settings.group_instance_id
         fields = {
@@ -294,7 +298,8 @@ class ConsumerMembership:
         return GroupRequest(ApiKey.CONSUMER_GROUP_HEARTBEAT, fields, ignore_outcome, ignore_outcome, is_background=True)
 
     def poll_expired(self) -> GroupRequest | None:
-        """Leave the group because max.poll.interval.ms passed without a poll; the state becomes STALE."""
+        """Leave the group because max.poll.interval.ms passed without a poll; the state becomes STALE. Returns the
+        leaving heartbeat or None, as `leave_request`."""
         _log.warning(
             "The consumer of %s did not poll for max.poll.interval.ms and leaves its group", self.settings.group_id
         )

@@ -1,9 +1,9 @@
 """Find the broker that coordinates a group, transactional id or share group: FindCoordinator v0 to v6, without I/O.
 
-Rules: the caller sends `request_fields` to any node when `should_ask` is true, and passes the response back. One
-request is in flight at a time; after a failure the next one waits for the back-off. A fatal error is returned to the
-caller once. `mark_unknown` drops a coordinator that reports NOT_COORDINATOR or whose connection is lost. Sources:
-FindCoordinatorResponseHandler of AbstractCoordinator, TransactionManager.
+Rules: the caller sends `request_fields` to any node when `should_ask` is true, calls `asked`, and passes the response
+back. One request is in flight at a time; after a failure the next one waits for the back-off. `handle_response` and
+`handle_failure` return fatal errors. `mark_unknown` drops a coordinator that reports NOT_COORDINATOR or whose
+connection is lost. Sources: FindCoordinatorResponseHandler of AbstractCoordinator, TransactionManager.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CoordinatorKind(enum.IntEnum):
 
 
 class CoordinatorLookup:
-    """Looks up and caches the coordinator of one group or transactional id."""
+    """Looks up and caches the coordinator of one group, transactional id or share group."""
 
     API_KEY = ApiKey.FIND_COORDINATOR
 
@@ -50,7 +50,8 @@ class CoordinatorLookup:
 
     @property
     def problem(self) -> KafkaError | None:
-        """The last error, while no coordinator is known or after it refused three requests in a row; else None."""
+        """The last error response, while no coordinator is known or after three refusals without a success; else
+        None."""
         return None if self.endpoint is not None and self._refusals < REFUSALS_TO_TELL else self._error
 
     @property
@@ -86,7 +87,8 @@ class CoordinatorLookup:
         self._is_asking = True
 
     def handle_response(self, entity: Entity, now_ms: int) -> KafkaError | None:
-        """Store the coordinator from a FindCoordinator response; return a fatal error or None."""
+        """Store the coordinator from a FindCoordinator response. After an error response, back off and return the error
+        if it is fatal, None if it is retriable. Also back off and return None if the response lacks the key."""
         self._is_asking = False
         answers = getattr(entity, "coordinators", None)
         coordinator = (

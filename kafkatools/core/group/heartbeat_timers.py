@@ -1,7 +1,8 @@
 """The three timers of a group member (Kafka's consumer.internals.Heartbeat), without I/O or thread.
 
-The heartbeat timer ends when the next heartbeat is due. The session timer ends when the coordinator, silent for
-session.timeout.ms, has removed the member. The poll timer ends max.poll.interval.ms after the last poll.
+The heartbeat timer ends when the next heartbeat is due. The session timer ends after session.timeout.ms without a
+successful response, when the coordinator may have removed the member. The poll timer ends max.poll.interval.ms after
+the last poll.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ class Heartbeat:
         self._poll_ends_ms = now_ms + self.max_poll_interval_ms
 
     def sent(self, now_ms: int) -> None:
-        """Record that a heartbeat is in flight."""
+        """Record that a heartbeat is in flight, and restart the heartbeat timer."""
         self.is_in_flight = True
         self._next_ms = now_ms + self.interval_ms
 
     def received(self, now_ms: int) -> None:
-        """Record a successful heartbeat response, which restarts the session timer."""
+        """Record a heartbeat response without a failure, which restarts the session timer and ends the back-off."""
         self.is_in_flight = False
         self._failures = 0
         self.reset_session(now_ms)
@@ -49,30 +50,31 @@ class Heartbeat:
         self._failures += 1
 
     def forget_request(self) -> None:
-        """Ignore the heartbeat in flight."""
+        """Record that no heartbeat is in flight, so that another may be sent without waiting for a response."""
         self.is_in_flight = False
 
     def is_due(self, now_ms: int) -> bool:
-        """Return whether to send a heartbeat now."""
+        """Return whether to send a heartbeat now: none is in flight and the heartbeat timer has ended."""
         return not self.is_in_flight and now_ms >= self._next_ms
 
     def delay_ms(self, now_ms: int) -> int:
-        """Return the ms until the next heartbeat is due."""
+        """Return the ms until the heartbeat timer ends; 0 if it has ended."""
         return max(0, self._next_ms - now_ms)
 
     @property
     def has_failed(self) -> bool:
-        """Whether the last heartbeat failed, so that the next one backs off."""
+        """Whether the last answered heartbeat failed, so that the next one backs off."""
         return self._failures > 0
 
     def change_interval(self, interval_ms: int, now_ms: int) -> None:
-        """Adopt the heartbeat interval from the coordinator's response (KIP-848)."""
+        """Adopt the heartbeat interval from the coordinator's response (KIP-848), and restart the heartbeat timer with
+        it. Does nothing if the interval is the same or not above 0."""
         if interval_ms > 0 and interval_ms != self.interval_ms:
             self.interval_ms = interval_ms
             self._next_ms = now_ms + interval_ms
 
     def send_now(self) -> None:
-        """Make the next heartbeat due at once."""
+        """End the heartbeat timer, so that a heartbeat is due unless one is in flight."""
         self._next_ms = 0
 
     def reset_session(self, now_ms: int) -> None:
@@ -86,7 +88,7 @@ class Heartbeat:
         self._next_ms = now_ms + self.interval_ms
 
     def session_expired(self, now_ms: int) -> bool:
-        """Return whether the coordinator has been silent for session.timeout.ms."""
+        """Return whether the session timer has ended: session.timeout.ms without a successful response."""
         return now_ms >= self._session_ends_ms
 
     def poll_expired(self, now_ms: int) -> bool:

@@ -13,7 +13,8 @@ NO_EPOCH = -1
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """A group member's identity; `generation_id` is the member epoch in KIP-848 groups."""
+    """A group member's identity; `generation_id` is the member epoch in KIP-848 groups. -1 and "" stand for no
+    member."""
 
     group_id: str
     generation_id: int = NO_GENERATION
@@ -43,5 +44,5 @@ def commit_topics(
 
 
 def committed(offset: OffsetAndMetadata | int) -> OffsetAndMetadata:
-    """Convert a bare offset to OffsetAndMetadata."""
+    """Convert a bare offset to OffsetAndMetadata; return an OffsetAndMetadata as it is."""
     return OffsetAndMetadata(offset) if isinstance(offset, int) else offset

@@ -67,7 +67,7 @@ def decode_subscription(data: bytes | memoryview) -> Subscription:
 
 
 def encode_assignment(assignment: Assignment) -> bytes:
-    """Encode an assignment, keeping the order of partitions within a topic."""
+    """Encode an assignment in version 3, with partitions grouped by topic, in their order within a topic."""
     values = {"assigned_partitions": _by_topic(assignment.partitions), "user_data": assignment.user_data}
     return _encode(_ASSIGNMENT, ASSIGNMENT_VERSION, values)
 

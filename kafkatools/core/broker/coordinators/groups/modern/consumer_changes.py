@@ -49,7 +49,7 @@ class GroupEpochChange(ModernGroupEpochChange):
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionMetadataChange:
-    """The ConsumerGroupPartitionMetadata record of Kafka before 4.1. It is read and deleted, never written."""
+    """The ConsumerGroupPartitionMetadata record of Kafka before 4.1. It is read, and only its tombstone is written."""
 
     is_present: bool = False
 
@@ -116,7 +116,8 @@ class CurrentAssignmentChange(ModernMemberChange[ConsumerMember]):
 
 @dataclass(frozen=True, slots=True)
 class RegexChange:
-    """The topics that match a pattern (ConsumerGroupRegularExpression); None if no member uses the pattern any more."""
+    """The topics that match a pattern (ConsumerGroupRegularExpression); a tombstone if `resolved` is None, because no
+    member uses the pattern any more."""
 
     regex: str
     resolved: ResolvedRegex | None

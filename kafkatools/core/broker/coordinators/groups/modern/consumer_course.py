@@ -4,7 +4,8 @@ Rules:
 - A request collects its changes in a `Draft`. `write` appends all of them as one batch and then applies them. A
   request that fails half way changes nothing.
 - Each member has a session timer, and a rebalance timer while it revokes partitions. Members of the classic protocol
-  have join and sync timers. A timer checks the present state of the group, so a late one changes nothing.
+  have join and sync timers. The session timer starts again with each heartbeat; others check the member's present
+  epoch or are cancelled.
 - The target assignment is computed at most once per assignment interval. Members get it with their heartbeats.
 """
 
@@ -67,7 +68,8 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
     downgrade: Downgrade = field(default=lambda group, leaving: False, init=False)
 
     def write(self, draft: Draft) -> None:
-        """Append all records of a draft as one batch, then apply its changes. Raises a KafkaError."""
+        """Append all records of a draft as one batch. Then apply its changes, add the group to the registry, and call
+        the functions in `after`. Raises a KafkaError if the append fails."""
         group = draft.group
         records = [*draft.before, *(change.record(group.group_id) for change in draft.changes), *draft.behind]
         if records:
@@ -87,8 +89,9 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
             raise errors.GroupMaxSizeReached(f"The consumer group has reached its maximum capacity of {size} members.")
 
     def rejoining_static(self, draft: Draft, member_id: str, instance_id: str, *, uses_classic: bool) -> ConsumerMember:
-        """A static member that joins: a new member, or the present member of the instance id under a new member id.
-        Raises UnreleasedInstanceId if the present member has not left."""
+        """A static member that joins. An unused instance id gives the member of `member_id` or a new one. Otherwise the
+        present member of the instance id gets `member_id` and epoch 0 in the draft. Raises UnreleasedInstanceId if both
+        use the consumer protocol and the present member has not left."""
         current = draft.group.static_member(instance_id)
         if current is None:
             return draft.group.members.get(member_id) or ConsumerMember(member_id)
@@ -123,7 +126,8 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
         return updated.subscribed_topic_names != current.subscribed_topic_names
 
     def advance(self, draft: Draft, updated: ConsumerMember, *, bump: bool) -> int:
-        """Raise the group epoch if `bump` or if the topics' metadata changed. Returns the group epoch."""
+        """Raise the group epoch in the draft if `bump`, or if the topics' metadata was due for a check and has changed.
+        Returns the group epoch."""
         group, now_ms = draft.group, self.clock.wall_ms()
         epoch = group.group_epoch
         if not bump and not group.is_metadata_expired(now_ms):
@@ -139,8 +143,9 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
         return epoch
 
     def target(self, draft: Draft, updated: ConsumerMember, epoch: int) -> tuple[int, Assignment]:
-        """The epoch and target assignment of a member. Computes a new one for all members if the group epoch is higher
-        and the assignment interval has passed. Raises UnknownServerError."""
+        """The epoch and target assignment of a member. Computes a new one for all members, into the draft, if `epoch`
+        is above the assignment epoch and the assignment interval has passed. Raises UnknownServerError if the assignor
+        fails."""
         group = draft.group
         if group.assignment_epoch >= epoch or not self._may_assign(group):
             return group.assignment_epoch, group.target_of(updated.member_id, updated.instance_id)
@@ -168,7 +173,9 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
         *,
         has_subscription_changed: bool,
     ) -> ConsumerMember:
-        """Move a member one step towards its target assignment. Returns the member after the step."""
+        """Move a member one step towards its target assignment, in the draft. `owned` is what the member reports to
+        own, None without a report. Returns the member after the step, unchanged if it has its target or must wait.
+        Raises FencedMemberEpoch for a member in an unknown state."""
         group, (epoch, assignment) = draft.group, target
         if not has_subscription_changed and member.is_reconciled_to(epoch):
             return member
@@ -208,7 +215,8 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
 
     # -- timers ----------------------------------------------------------------------------------------------------
     def watch_session(self, group_id: str, member_id: str, timeout_ms: int | None = None) -> None:
-        """Start or restart a member's session timer. The member is removed when it expires."""
+        """Start or restart a member's session timer: `timeout_ms`, or the group's session timeout if None. The member
+        is removed when it expires."""
         wait_ms = self.settings.session_timeout_ms(group_id) if timeout_ms is None else timeout_ms
         self.timer.schedule(
             ("session", group_id, member_id), wait_ms, lambda: self._fence_by_timer(group_id, member_id)
@@ -280,8 +288,8 @@ def ensure_not_replaced(current: ConsumerMember, member_id: str, instance_id: st
 
 
 def ensure_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> None:
-    """Raise FencedMemberEpoch unless `epoch` is 0 (joining), the member's, or the previous one after a lost
-    response."""
+    """Raise FencedMemberEpoch unless `epoch` is 0 (joining), the member's, or the previous one after a lost response.
+    The previous epoch needs a report of owned partitions that are all assigned to the member."""
     if epoch in (JOINING_EPOCH, member.member_epoch):
         return
     relation = "greater" if epoch > member.member_epoch else "smaller"

@@ -1,8 +1,8 @@
 """A consumer group (Kafka's ConsumerGroup, KIP-848): members, epochs and target assignment.
 
-Only `apply` changes it. The group epoch rises when members or topics change. The assignment epoch follows when the
-target assignment is computed, and each member's epoch when the member has reached it. This module knows no timers,
-disks or sockets.
+`apply` changes it by records, `put` sets a converted member. The group epoch rises when members or topics change. The
+assignment epoch follows when the target assignment is computed, and each member's epoch when the member has revoked
+what the target takes from it. This module knows no timers, disks or sockets.
 """
 
 from __future__ import annotations
@@ -144,7 +144,8 @@ class ConsumerGroup:
     # -- state -----------------------------------------------------------------------------------------------------
     @property
     def state(self) -> ConsumerGroupState:
-        """The group state that follows from members and epochs."""
+        """The group state that follows from members and epochs: Assigning while the group epoch is above the assignment
+        epoch, Reconciling while a member lacks its target assignment."""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.group_epoch > self.assignment_epoch:
@@ -164,7 +165,8 @@ class ConsumerGroup:
         return not self.members
 
     def is_metadata_expired(self, now_ms: int) -> bool:
-        """Whether to check the topics' metadata again: it changed, or the write after the last check failed."""
+        """Whether to check the topics' metadata again: it changed, was never checked, or the write after the last check
+        failed."""
         deadline_ms, epoch = self._refresh_deadline
         return now_ms >= deadline_ms or self.group_epoch < epoch
 
@@ -200,7 +202,8 @@ class ConsumerGroup:
         return self._partition_epochs.get(topic_id, {}).get(partition, NO_EPOCH)
 
     def waits_for_partition(self, member: ConsumerMember) -> bool:
-        """Whether other members still own a partition of this member's target assignment."""
+        """Whether other members still own a partition of this member's target assignment. False unless its state is
+        UNRELEASED_PARTITIONS."""
         if member.state is not MemberState.UNRELEASED_PARTITIONS:
             return False
         return any(
@@ -211,7 +214,8 @@ class ConsumerGroup:
 
     # -- subscriptions of the members passed in --------------------------------------------------------------------
     def members_with(self, updated: ConsumerMember | None, removed: Collection[str] = ()) -> list[ConsumerMember]:
-        """The group's members with one updated or added, and some removed."""
+        """The group's members with one updated or added, and some removed. `updated` replaces the member of its id or
+        instance id."""
         members = [member for member_id, member in self.members.items() if member_id not in removed]
         if updated is None:
             return members
@@ -266,7 +270,8 @@ class ConsumerGroup:
         return [member for member in self.members.values() if member.uses_classic_protocol]
 
     def supports_classic(self, protocol_type: str, names: Collection[str]) -> bool:
-        """Whether a classic member with these protocol names can join."""
+        """Whether a classic member with these protocol names can join: the type is `consumer`, and all classic members
+        support one of the names. Without classic members any name will do."""
         if protocol_type != CONSUMER:
             return False
         if self.is_empty:
@@ -276,7 +281,7 @@ class ConsumerGroup:
         return any(counts[name] == len(classic) for name in names)
 
     def uses_classic_except(self, leaving: Collection[str]) -> bool:
-        """Whether all members except those leaving use the classic protocol."""
+        """Whether all members except those leaving use the classic protocol. True if no member stays."""
         return all(
             member.uses_classic_protocol for member_id, member in self.members.items() if member_id not in leaving
         )
@@ -293,8 +298,8 @@ class ConsumerGroup:
     def ensure_may_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, is_transactional: bool = False, version: int = 9
     ) -> CommitCheck | None:
-        """Check an offset commit: by a member in its epoch, or by any client while the group is empty
-        (validateOffsetCommit).
+        """Check an offset commit (validateOffsetCommit): by a member in its epoch, or without an epoch while the group
+        is empty. In a transaction, a client without an epoch, member id and instance id may always commit.
 
         A member in an older epoch may commit partitions that it has owned since then (KIP-1251): returns the check to
         call for each partition, else None. Raises StaleMemberEpoch, IllegalGeneration, UnknownMemberId or

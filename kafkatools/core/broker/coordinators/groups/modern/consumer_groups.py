@@ -103,7 +103,8 @@ class ConsumerGroups:
         return self.settings.migration_policy.allows_downgrade and 0 < size <= self._rebalancing.settings.max_size
 
     def _downgrade_without(self, group: ConsumerGroup, leaving: Collection[str]) -> bool:
-        """Convert the group to a classic one if only classic members stay. Returns whether it was converted."""
+        """Convert the group to a classic one if only classic members stay, and the migration policy and group.max.size
+        allow it. Returns whether it was converted. Raises a KafkaError."""
         if not group.uses_classic_except(leaving) or not self._may_downgrade(len(group.members) - len(leaving)):
             return False
         classic = classic_group_of(group, leaving, None, self.topics, self.course.clock.wall_ms())

@@ -36,8 +36,8 @@ OpenGroup = Callable[[str], Draft]
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatRequest:
-    """A ConsumerGroupHeartbeat request. A field of None is unchanged since the member's last request. `may_describe`
-    tells whether the client may see a topic that matches its pattern."""
+    """A ConsumerGroupHeartbeat request. A field of None, and a rebalance timeout of -1, is unchanged since the member's
+    last request. `may_describe` tells whether the client may see a topic that matches its pattern."""
 
     group_id: str
     member_id: str
@@ -69,7 +69,8 @@ class ConsumerHeartbeats:
         self._upgrade = upgrade
 
     def heartbeat(self, request: HeartbeatRequest) -> Fields:
-        """ConsumerGroupHeartbeat: join, go on or leave. Returns the response fields. Raises a KafkaError."""
+        """ConsumerGroupHeartbeat: join, stay or leave. Returns the response fields, with the assignment if the member
+        joins, sends all fields, or has a new assignment. Raises a KafkaError."""
         self._check(request)
         if request.member_epoch in (LEAVE_GROUP_EPOCH, LEAVE_GROUP_STATIC_EPOCH):
             return self._leave(request)
@@ -175,7 +176,7 @@ class ConsumerHeartbeats:
         return heartbeat_fields(request.member_id, request.member_epoch, 0)
 
     def _leave_static(self, group: ConsumerGroup, member: ConsumerMember) -> None:
-        """Keep a static member's assignment while it restarts within its session timeout."""
+        """Set a static member to epoch -2. It keeps its assignment while it restarts within its session timeout."""
         leaving = replace(member, member_epoch=LEAVE_GROUP_STATIC_EPOCH, pending_revocation={})
         self._course.write(Draft(group, [CurrentAssignmentChange(member.member_id, leaving)]))
 

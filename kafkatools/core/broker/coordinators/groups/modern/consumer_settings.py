@@ -32,7 +32,8 @@ class MigrationPolicy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class IntervalSetting:
-    """A group config that is limited to the broker's minimum and maximum."""
+    """A group config that is limited to the broker's minimum and maximum: a time in ms, or a count in some share group
+    configs."""
 
     name: str
     default_ms: int
@@ -40,7 +41,8 @@ class IntervalSetting:
     greatest_ms: int = INT_MAX
 
     def of(self, own: Mapping[str, str]) -> int:
-        """The group's own value, limited to the present minimum and maximum; the broker's default without one."""
+        """The value in `own`, a group's configs, limited to the present minimum and maximum; the broker's default
+        without one."""
         own_value = own.get(self.name)
         return self.default_ms if own_value is None else min(max(int(own_value), self.least_ms), self.greatest_ms)
 

@@ -19,7 +19,8 @@ NOBODY = -1
 
 
 class HeterogeneousUniform:
-    """One run of the uniform assignor for different subscriptions. Members are numbered in the order of Kafka's map."""
+    """One run of the uniform assignor for different subscriptions. Members are numbered in the order of Kafka's map.
+    Raises PartitionAssignorError for a topic without a partition count."""
 
     def __init__(self, spec: GroupSpec) -> None:
         self._spec = spec
@@ -36,7 +37,7 @@ class HeterogeneousUniform:
         self._owners = {topic_id: [NOBODY] * spec.partition_counts[topic_id] for topic_id in self._subscribers}
 
     def build(self) -> Result:
-        """Compute the assignment of each member."""
+        """Compute the assignment of each member; {} if no member subscribes to a topic."""
         if not self._subscribers:
             return {}
         self._keep_subscribed()

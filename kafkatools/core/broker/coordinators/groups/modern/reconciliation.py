@@ -35,7 +35,8 @@ class Reconciliation:
     has_subscription_changed: bool = False
 
     def step(self, member: ConsumerMember) -> ConsumerMember:
-        """The member after the step, unchanged if it must wait. Raises FencedMemberEpoch in an unknown state."""
+        """The member after the step, unchanged if it must wait. Raises FencedMemberEpoch for an unknown state, unless
+        the member reports to own no partitions."""
         if member.state is MemberState.STABLE:
             if member.member_epoch != self.target_epoch:
                 return self._next(member, member.member_epoch)
@@ -63,7 +64,8 @@ class Reconciliation:
         )
 
     def _without_unsubscribed(self, member: ConsumerMember) -> ConsumerMember:
-        """The member without topics that it has unsubscribed from within this epoch."""
+        """The member without topics that it has unsubscribed from within this epoch. Their partitions are pending
+        revocation until the member no longer reports them."""
         gone = {topic_id: p for topic_id, p in member.assigned.items() if topic_id not in self.subscribed_topic_ids}
         if not gone:
             return member

@@ -19,8 +19,9 @@ Assign = Callable[[GroupSpec], Result]
 
 # -- range -------------------------------------------------------------------------------------------------------------
 def assign_range(spec: GroupSpec) -> Result:
-    """Assign each member a range of partitions of each of its topics. Static members come first by instance id, then
-    the others by member id. Members with the same topics get the same ranges in all of them."""
+    """Assign each member a range of partitions of each of its topics, none if there are too few. Static members come
+    first by instance id, then the others by member id. Topics with the same subscribers and partition count are divided
+    equally."""
     shares: dict[uuid.UUID, list[int]] = {}
     subscribers = Counter(topic_id for topic_ids in spec.members.values() for topic_id in topic_ids)
     for topic_id, count in subscribers.items():
@@ -46,7 +47,7 @@ def _next_range(share: list[int]) -> frozenset[int]:
 def assign_uniform(spec: GroupSpec) -> Result:
     """Assign partitions as the `uniform` assignor. Members with equal subscriptions get numbers of partitions that
     differ by at most one; different subscriptions are balanced within each topic. Members keep partitions where balance
-    allows."""
+    allows. Returns {} without members or topics. Raises PartitionAssignorError."""
     if not spec.members:
         return {}
     if spec.is_homogeneous:
@@ -67,7 +68,8 @@ class _HomogeneousUniform:
         self._result: dict[str, dict[uuid.UUID, set[int]]] = {}
 
     def build(self) -> Result:
-        """Compute the assignment of each member."""
+        """Compute the assignment of each member; {} without topics. Raises PartitionAssignorError if partitions are
+        left over."""
         if not self._topics:
             return {}
         total = self._collect_free()

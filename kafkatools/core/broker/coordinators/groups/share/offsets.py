@@ -31,8 +31,10 @@ class ShareOffsets:
         self._groups = groups
 
     def alter(self, group_id: str, offsets: Mapping[str, Mapping[int, int]], done: Done) -> None:
-        """Set a share group's start offsets, by topic and partition. Creates a missing group. Calls `done` with the
-        error of a share coordinator, or None. Raises a KafkaError such as NonEmptyGroup."""
+        """Set a share group's start offsets, by topic and partition, and drop its acquired records. Creates a missing
+        group; ignores unknown topics. Without offsets, only calls `done` with None. Calls `done` with the first error
+        of a share coordinator or of the write, or None. Raises NonEmptyGroup, GroupIdNotFound or, without a cluster,
+        another KafkaError."""
         group = self._empty(group_id)
         if not offsets:
             done(None)
@@ -79,8 +81,9 @@ class ShareOffsets:
     def delete(
         self, group_id: str, topics: Iterable[str], done: Callable[[KafkaError | None, list[str]], None]
     ) -> None:
-        """Delete a share group's states of these topics. Calls `done` with the error of a share coordinator, or None,
-        and with the topics that had no state. Raises a KafkaError such as NonEmptyGroup."""
+        """Delete a share group's states of these topics, and drop its acquired records. Calls `done` with the first
+        error of a share coordinator or of the write, or None, and with the topics that do not exist or had no state.
+        Raises NonEmptyGroup, GroupIdNotFound or, without a cluster, another KafkaError."""
         group = self._groups.find(group_id)
         if not group.is_empty:
             raise NonEmptyGroup()
