@@ -117,7 +117,8 @@ class CoordinatorLookup:
         self._attempts += 1
 
     def mark_unknown(self, refusal: KafkaError | None = None) -> None:
-        """Forget the coordinator, to look it up again. `refusal`: its error response, kept for `problem`."""
+        """Forget the coordinator, to look it up again. `refusal` is its error response, which counts as a refusal for
+        `problem`."""
         self.endpoint = None
         if refusal is not None:
             self._error = refusal

@@ -16,8 +16,9 @@ Fields = Mapping[str, object] | Callable[[int], Mapping[str, object]]
 
 class GroupRequest(NamedTuple):
     """A request to a broker with callbacks: exactly one of `answered(entity, now_ms)` and `failed(error, now_ms)` is
-    called. `is_background`: the heartbeat thread may process the response, since no application code runs in the
-    callbacks."""
+    called. `fields` are the fields, or a function that returns them for an API version. `timeout_ms` None means
+    request.timeout.ms. `is_background`: the heartbeat thread may process the response, since no application code runs
+    in the callbacks."""
 
     api_key: int
     fields: Fields

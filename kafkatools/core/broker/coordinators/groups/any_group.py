@@ -31,7 +31,7 @@ class AnyGroup(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the group has no members."""
+        """Whether the group has no members; for a classic group, whether its state is Empty."""
 
     def ensure_may_delete(self) -> None:
         """Check that the group may be deleted. Raises NonEmptyGroup or GroupIdNotFound."""

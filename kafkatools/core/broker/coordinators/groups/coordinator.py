@@ -482,8 +482,9 @@ class GroupCoordinator:
     # -- expiry and deletion ---------------------------------------------------------------------------------------
     def expire_offsets(self, retention_ms: int) -> None:
         """Delete the expired offsets of all groups but share groups, then empty groups without offsets
-        (cleanupGroupMetadata). Offsets of subscribed topics do not expire. Retention starts at the commit; in an empty
-        classic group that had members, when it became empty. Reports failed writes."""
+        (cleanupGroupMetadata). Offsets of subscribed topics, and of classic groups with members that are not stable, do
+        not expire. Retention starts at the commit; in an empty classic group that had members, when it became empty.
+        Reports failed writes."""
         now_ms = self.clock.wall_ms()
         for group in [each for each in self.groups.values() if not isinstance(each, ShareGroup)]:
             expired = self.offsets.expired(group, now_ms, retention_ms)

@@ -78,7 +78,8 @@ class Offsets:
                 before.setdefault(place, committed)
 
     def release(self, is_mine: Callable[[str], bool]) -> None:
-        """Drop the offsets of groups for which `is_mine` is true. Another broker coordinates them."""
+        """Drop the committed offsets of groups for which `is_mine` is true, because another broker coordinates them.
+        Pending offsets stay."""
         self.replaced.release(is_mine)
         for group_id in [group_id for group_id in self._groups if is_mine(group_id)]:
             del self._groups[group_id]

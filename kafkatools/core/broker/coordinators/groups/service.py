@@ -121,7 +121,8 @@ def _interval(config: Config, name: str) -> IntervalSetting:
 
 
 def note_topics(groups: GroupCoordinator, delta: MetadataDelta) -> None:
-    """Tell consumer and share groups about created, changed and deleted topics."""
+    """Have consumer and share groups that subscribe to created, changed or deleted topics check them at the next
+    heartbeat."""
     topics = (*delta.changed_topics.values(), *delta.removed_topics.values())
     if topics:
         names = {topic.name for topic in topics}

@@ -1,9 +1,10 @@
 """Topic patterns of consumer groups (subscribed_topic_regex, KIP-848): checked at once, resolved after the response.
 
-Patterns are resolved again when topics are created or the last result is old. Kafka takes RE2's syntax, which Python's
-`re` knows nearly all of. Syntax that only backtracking supports (lookaround, references) is refused, as by RE2. `re`
-parses a pattern and `linear_pattern.py` matches it, so no pattern takes long. Matching runs in slices of some
-milliseconds. A pattern must match the whole name. Source: GroupMetadataManager and TopicRegexResolver.
+Patterns are resolved again when topics are created or the last result is old, but not within LEAST_REFRESH_INTERVAL_MS.
+Kafka takes RE2's syntax, which Python's `re` knows nearly all of. Syntax that only backtracking supports (lookaround,
+references) is refused, as by RE2. `re` parses a pattern and `linear_pattern.py` matches it, so no pattern takes long.
+Matching runs in slices of some milliseconds. A pattern must match the whole name. Source: GroupMetadataManager and
+TopicRegexResolver.
 """
 
 from __future__ import annotations

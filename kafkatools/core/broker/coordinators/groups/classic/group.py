@@ -110,7 +110,8 @@ class Group:
         return member
 
     def replace_static_member(self, instance_id: str, member_id: str) -> Member:
-        """Give a returning static member its new member id. Pending responses to the old id get FENCED_INSTANCE_ID."""
+        """Give a returning static member its new member id, in the place of the old one, and return the member. Pending
+        responses to the old id get FENCED_INSTANCE_ID."""
         old_id = self.static_members[instance_id]
         member = self.members[old_id]
         self.complete_join(member, join_error(old_id, errors.FencedInstanceId.code))
@@ -135,7 +136,8 @@ class Group:
         member.join_answer = answer
 
     def ensure_member(self, member_id: str, instance_id: str | None) -> Member:
-        """The member of this id (validateMember). Raises UnknownMemberId, or FencedInstanceId for a replaced one."""
+        """The member of this id (validateMember). Raises UnknownMemberId for an unknown id or instance id,
+        FencedInstanceId if the instance id belongs to another member id."""
         if instance_id is not None:
             owner_id = self.static_members.get(instance_id)
             if owner_id is None:

@@ -90,7 +90,8 @@ class Rebalancing:
         group.remove(member.member_id)
 
     def go_on_without(self, group: Group) -> None:
-        """Start a rebalance after members left, or complete the present one if it waited only for them."""
+        """After members left, start a rebalance in a stable or syncing group. In the join phase, end it if it waited
+        only for them."""
         if group.is_in(*LIVE_STATES):
             self.rebalance_or_complete(group)
         elif group.is_in(GroupState.PREPARING_REBALANCE):
@@ -189,7 +190,8 @@ class Rebalancing:
         self.timer.schedule(("join", group.group_id), delay_ms, wait_on)
 
     def maybe_complete_join(self, group: Group) -> None:
-        """End the join phase if all members have rejoined. The first one of an empty group ends only by its timer."""
+        """End the join phase if all members have rejoined. Does nothing outside the join phase. The first join phase of
+        an empty group ends only by its timer."""
         if not group.is_in(GroupState.PREPARING_REBALANCE) or group.previous_state is GroupState.EMPTY:
             return
         if group.has_all_members_joined:
@@ -241,7 +243,7 @@ class Rebalancing:
         self.prepare_rebalance(group)
 
     def note_sync(self, group: Group, member_id: str) -> None:
-        """Note that a member has sent SyncGroup. Cancels the sync timer after the last one."""
+        """Record that a member has sent SyncGroup. Cancels the sync timer after the last member's request."""
         group.pending_sync.discard(member_id)
         if not group.pending_sync:
             self.timer.cancel(("sync", group.group_id))
@@ -262,7 +264,8 @@ class Rebalancing:
         group.transition_to(GroupState.STABLE, self.clock.wall_ms())
 
     def reset_assignments(self, group: Group, error_code: int) -> None:
-        """Clear all assignments. Pending SyncGroup responses get the error code."""
+        """Clear all assignments. Pending SyncGroup responses get the error code, and those members' session timers
+        restart."""
         for member in group.members.values():
             member.assignment = b""
         self._propagate(group, error_code)

@@ -52,7 +52,7 @@ Downgrade = Callable[[ConsumerGroup, Collection[str]], bool]
 @dataclass(slots=True)
 class Draft:
     """The collected changes of one consumer group. `before` and `behind` are records to write before and after the
-    changes, of a classic group that is converted. `after` is called when everything is written."""
+    changes, of a classic group that is converted. The functions in `after` are called when everything is written."""
 
     group: ConsumerGroup
     changes: list[Change] = field(default_factory=list)
@@ -191,7 +191,8 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
 
     # -- removal of members ----------------------------------------------------------------------------------------
     def fence(self, group: ConsumerGroup, leaving: Sequence[ConsumerMember]) -> None:
-        """Remove members from a group, which may convert it to a classic one. Raises a KafkaError."""
+        """Remove members and cancel their timers; does nothing without members. The group becomes a classic one if only
+        classic members stay and the settings allow it. Raises a KafkaError."""
         member_ids = {member.member_id for member in leaving}
         if not leaving or self.downgrade(group, member_ids):
             return
@@ -237,7 +238,8 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
         self.timer.schedule(key, member.rebalance_timeout_ms, expire)
 
     def watch_join(self, group_id: str, member: ConsumerMember) -> None:
-        """Start a classic member's rebalance timeout at its first request to rejoin. Later ones do not restart it."""
+        """Start the rebalance timeout within which a classic member must send JoinGroup after REBALANCE_IN_PROGRESS. A
+        running timeout is not restarted. The member is removed when it expires."""
         key = ("consumer-join", group_id, member.member_id)
         if not self.timer.is_scheduled(key):
             self.timer.schedule(
@@ -245,7 +247,8 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
             )
 
     def watch_sync(self, group_id: str, member_id: str, timeout_ms: int) -> None:
-        """Start the timeout within which a classic member must send SyncGroup after its join."""
+        """Start the timeout within which a classic member must send SyncGroup after its join. The member is removed
+        when it expires."""
         self.timer.schedule(
             ("consumer-sync", group_id, member_id), timeout_ms, lambda: self._fence_by_timer(group_id, member_id)
         )

@@ -171,7 +171,7 @@ class ConsumerGroup:
         return now_ms >= deadline_ms or self.group_epoch < epoch
 
     def set_refresh_deadline(self, deadline_ms: int, epoch: int) -> None:
-        """Note that the topics' metadata was checked: valid until `deadline_ms`, if the group reaches this epoch."""
+        """Record that the topics' metadata was checked: valid until `deadline_ms`, if the group reaches this epoch."""
         self._refresh_deadline = (deadline_ms, epoch)
 
     def request_metadata_refresh(self) -> None:
@@ -293,7 +293,8 @@ class ConsumerGroup:
             raise errors.NonEmptyGroup()
 
     def ensure_may_delete_offsets(self) -> None:
-        """Allow it always. OffsetDelete refuses subscribed topics one by one."""
+        """Do nothing: unlike other groups, offsets may be deleted while there are members. OffsetDelete refuses
+        subscribed topics one by one."""
 
     def ensure_may_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, is_transactional: bool = False, version: int = 9

@@ -21,8 +21,9 @@ def assign(
     partitions: Mapping[uuid.UUID, frozenset[int]],
     present: Mapping[str, Assignment],
 ) -> dict[str, Assignment]:
-    """The target assignment of each member of a share group. `subscriptions` is by member, `partitions` by topic,
-    `present` has the members' current assignments."""
+    """The target assignment of each member of a share group, as partitions by topic id. `subscriptions` is by member,
+    `partitions` by topic; topics that `partitions` lacks are left out. `present` has the assignments to keep where
+    possible, by member."""
     members = sorted(subscriptions)
     if len(set(subscriptions.values())) == 1:
         topics = next(iter(subscriptions.values()))

@@ -107,7 +107,7 @@ class StatePartitions:
         return replace(self, initializing=initializing)
 
     def without_topic(self, topic_id: uuid.UUID) -> StatePartitions:
-        """A copy without a topic."""
+        """A copy without a topic in any of the three states."""
         deleting = {key: name for key, name in self.deleting.items() if key != topic_id}
         return StatePartitions(_without(self.initializing, topic_id), _without(self.initialized, topic_id), deleting)
 

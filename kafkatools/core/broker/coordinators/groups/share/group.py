@@ -1,6 +1,6 @@
 """A share group (Kafka's ShareGroup, KIP-932): members, epochs, target assignment and initialized partitions.
 
-Only `apply` changes it. This module knows no timers, disks or sockets.
+Only `apply` changes what records hold. This module knows no timers, disks or sockets.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ class ShareGroup:
         return member
 
     def members_with(self, updated: ShareMember | None, removed: str | None = None) -> list[ShareMember]:
-        """The group's members with one updated or added, and one removed."""
+        """The group's members, with `updated` added or replacing the member of its id, and without the member id
+        `removed`."""
         members = {member_id: member for member_id, member in self.members.items() if member_id != removed}
         if updated is not None:
             members[updated.member_id] = updated

@@ -1,8 +1,9 @@
 """Share groups (KIP-932): heartbeats of members, and the share states of their partitions.
 
 Source: GroupCoordinatorService.throwIfShareGroupHeartbeatRequestIsInvalid and GroupMetadataManager.shareGroupHeartbeat,
-shareGroupLeave of Apache Kafka 4.3. All changes of a request are written as one batch before they take effect. After
-that the share coordinator initializes the states of new partitions. Members are assigned initialized partitions only.
+shareGroupLeave of Apache Kafka 4.3. All changes of a request are written as one batch before they take effect. In a
+cluster, share coordinators initialize the states of new partitions after that; without one, this comes first. Members
+are assigned initialized partitions only.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ from kafkatools.core.broker.coordinators.groups.modern.consumer_member import As
 
 @dataclass(frozen=True, slots=True)
 class ShareMember:
-    """A member of a share group. It gets its target assignment at once, without revoking partitions first."""
+    """A member of a share group. It gets its target assignment with the next heartbeat, without revoking partitions
+    first."""
 
     member_id: str
     member_epoch: int = 0
