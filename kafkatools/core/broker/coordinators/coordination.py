@@ -79,7 +79,8 @@ class Coordination:
 
     # -- groups ----------------------------------------------------------------------------------------------------
     def expire_offsets(self) -> None:
-        """Delete committed offsets older than offsets.retention.minutes. Called periodically."""
+        """Delete committed offsets that have expired by offsets.retention.minutes, and empty groups without offsets.
+        Called periodically."""
         self.group_coordinator.expire_offsets(self.host.config.offsets_retention_minutes * MINUTE_MS)
 
     # -- transactions ----------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Conversion between classic and consumer groups while members go on (KIP-848).
 
-As group.consumer.migration.policy allows, a classic group becomes a consumer group when the first member with the new
-protocol joins. It becomes a classic one again when the last such member leaves. These functions have no side effects.
-Source: ConsumerGroup.fromClassicGroup and ClassicGroup.fromConsumerGroup.
+As group.consumer.migration.policy allows, a classic group with members becomes a consumer group when the first member
+with the new protocol joins. It becomes a classic one again when the last such member leaves. These functions have no
+side effects. Source: ConsumerGroup.fromClassicGroup and ClassicGroup.fromConsumerGroup.
 """
 
 from __future__ import annotations

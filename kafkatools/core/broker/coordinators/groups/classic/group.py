@@ -75,7 +75,7 @@ class Group:
 
     @property
     def can_rebalance(self) -> bool:
-        """Whether the group's state allows a rebalance to start."""
+        """Whether a rebalance can start: state Empty, CompletingRebalance or Stable."""
         return may_follow(GroupState.PREPARING_REBALANCE, self.state)
 
     @property

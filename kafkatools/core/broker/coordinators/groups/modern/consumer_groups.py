@@ -58,7 +58,9 @@ class ConsumerGroups:
 
     # -- classic to consumer ---------------------------------------------------------------------------------------
     def _upgrade(self, group_id: str) -> Draft:
-        """A draft that converts a classic group to a consumer group. Raises GroupIdNotFound if that is not allowed."""
+        """A draft that converts a classic group to a consumer group. An empty group is replaced under any migration
+        policy. Raises GroupIdNotFound for a group with members if policy, protocol type or size do not allow it, and
+        for a share group."""
         classic = self.course.groups[group_id]
         if not isinstance(classic, Group):
             raise GroupIdNotFound(f"Group {group_id} is not a consumer group.")
