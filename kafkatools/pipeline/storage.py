@@ -35,7 +35,8 @@ class Entry(NamedTuple):
 
 
 def local_path(url: str) -> str | None:
-    """Return the absolute local path for a path or `file://` URL; None for a remote or chained URL."""
+    """Return the absolute local path for a path or `file://` URL. None for another URL, a chained URL, or a `file://`
+    URL with a host other than localhost."""
     if "://" not in url:
         return os.path.abspath(os.path.expanduser(url))
     if "::" in url or not url.lower().startswith("file://"):
@@ -60,7 +61,8 @@ def join(url: str, name: str) -> str:
 
 
 def split(url: str) -> tuple[str, str]:
-    """Split a path or URL into its parent directory and its last name, the inverse of `join`."""
+    """Split a path or URL into its parent directory and its last name, as `join` takes them; trailing slashes are
+    ignored."""
     head, chain = _unchained(url)
     parent, slash, name = head.rstrip("/").rpartition("/")
     return (parent if parent and not parent.endswith("/") else parent + slash) + chain, name
@@ -93,8 +95,8 @@ def kind_of(url: str) -> str | None:
 
 
 def entries(url: str) -> list[Entry]:
-    """List a directory's files and subdirectories, sorted by name. Raises PipelineError if the directory cannot be
-    read. Local sockets, devices and broken links are left out."""
+    """List a directory's files and subdirectories, sorted by name. Local sockets, devices and broken links are left
+    out. Raises PipelineError if the directory is missing or cannot be read."""
     path = local_path(url)
     try:
         return sorted(_local_entries(path) if path is not None else _remote_entries(url))
@@ -125,9 +127,13 @@ def _remote_entries(url: str) -> Iterator[Entry]:
 
 
 def expand(url: str) -> list[str]:
-    """Return the sorted existing paths that match a glob pattern with `*`, `?` or `[...]`. A name without these
-    characters, or one that exists literally, is returned alone and normalized. Wildcards do not match hidden files
-    unless the pattern starts with a dot. Raises PipelineError if a directory cannot be read."""
+    """Return the sorted existing paths that match a glob pattern with `*`, `?` or `[...]`; empty if none matches. A
+    name without these characters, even if nothing has it, or one that exists literally, is returned alone and
+    normalized.
+
+    A part of the pattern matches hidden names only if it starts with a dot. Raises PipelineError if a directory cannot
+    be read.
+    """
     url = normal(url)
     if not _MAGIC & set(url) or kind_of(url) is not None:
         return [url]

@@ -12,8 +12,9 @@ class PartitionContent(TypedDict):
     """A manifest's entry for one partition: the batches that a run read, from `start_offset` up to, not including,
     `end_offset`.
 
-    `first_offset` and `last_offset` belong to the records; both are None if there was no record or records were not
-    counted. `checksum` is a hexadecimal text; None, as for `records` and `batches`, means not counted.
+    `first_offset` and `last_offset` belong to the records; both are None if there was no record. `records`, `batches`
+    and `checksum` (hexadecimal) are None if not counted, as for streams without readers' reports: then `first_offset`
+    is the start offset and `last_offset` None.
     """
 
     topic: str
@@ -46,8 +47,8 @@ class SinkFileContent(TypedDict):
 
 
 class SourceContent(TypedDict):
-    """A manifest's entry for one source: partitions of a Kafka source, files of a file source, damaged ranges,
-    counts."""
+    """A manifest's entry for one source. `partitions` and `damages` are empty for other sources than Kafka; `files` is
+    None unless the source is a directory of files. `records`, `bad_keys` and `bad_values` are None if not counted."""
 
     name: str
     uri: str
@@ -60,7 +61,8 @@ class SourceContent(TypedDict):
 
 
 class SinkContent(TypedDict):
-    """A manifest's entry for the sink: number of rows, and the files if the sink writes files."""
+    """A manifest's entry for the sink. `rows` is None if not counted, `files` is None if the sink has no files or they
+    cannot be listed."""
 
     uri: str
     mode: str

@@ -4,7 +4,8 @@ The URIs are `topic:NAME`, `log:PATH`, `parquet:PATH`, `json:PATH`, `csv:PATH`, 
 `iceberg:TABLE` and `console:`.
 
 Rules: a URI names only the kind and the place. Offsets, separators and other settings are options, which are passed to
-Spark's reader or writer unchanged. This module reads schemas, never rows. A sink that already has content is written
+Spark's reader or writer unchanged; CSV has a header by default, and readers infer its types. This module opens sources
+and runs no query, but Spark may read files to infer a schema. A table or directory that already has content is written
 only with an explicit save mode; the modes are Spark's own.
 """
 
@@ -77,13 +78,14 @@ class Cluster:
 
 
 def parse_source(text: str) -> Uri:
-    """Parse a `--from` URI. Raises PipelineError for an unknown kind or a missing path or table. `topic:` may lack a
-    name, since the option subscribePattern or assign can select topics."""
+    """Parse a `--from` URI. Raises PipelineError for text without a colon, an unknown kind, or a missing path or table.
+    `topic:` may lack a name, since the option subscribePattern or assign can select topics."""
     return _parse(text, "source", SOURCE_KINDS)
 
 
 def parse_sink(text: str) -> Uri:
-    """Parse a `--to` URI. Raises PipelineError for an unknown kind, a missing target, or more than one topic."""
+    """Parse a `--to` URI. Raises PipelineError for an unknown kind, a missing target, more than one topic, or text
+    after `console:`."""
     uri = _parse(text, "sink", SINK_KINDS)
     if uri.kind == TOPIC and (not uri.target or "," in uri.target):
         raise PipelineError(f"The sink {uri} must name exactly one topic: topic:NAME")
@@ -114,9 +116,9 @@ def read_source(
     cluster: Cluster | None,
     schema: StructType | str | None = None,
 ) -> DataFrame:
-    """Open a source for a batch query and return its DataFrame. `schema` restricts the columns that the reader makes;
-    an Iceberg table ignores it. Raises PipelineError for a topic without a cluster or without a name; Spark's own
-    exceptions pass through."""
+    """Open a source for a batch query and return its DataFrame. `schema` (None: inferred) restricts the columns that
+    the reader makes; an Iceberg table ignores it. Raises PipelineError for a topic without a cluster, and for `topic:`
+    without a name or an option that selects topics; Spark's own exceptions pass through."""
     form, settings = _source_format(uri, options, cluster)
     if uri.kind == ICEBERG:
         return spark.read.options(**settings).table(uri.target)
@@ -128,8 +130,8 @@ def read_source(
 
 def stream_source(spark: SparkSession, uri: Uri, options: Mapping[str, str], cluster: Cluster | None) -> DataFrame:
     """Open a source for structured streaming and return its streaming DataFrame. The schema of a file source is read
-    from the files present now. Raises PipelineError for `log:`, which cannot be streamed, and for a topic without a
-    cluster or without a name."""
+    from the files present now. Raises PipelineError for `log:`, which cannot be streamed, for a topic without a
+    cluster, and for `topic:` without a name or an option that selects topics; Spark's own exceptions pass through."""
     if uri.kind == LOG:
         raise PipelineError(f"{uri} cannot be streamed: log files are read once, as they are; run without --stream")
     form, settings = _source_format(uri, options, cluster)

@@ -1,8 +1,8 @@
 """Run a pipeline as one Spark batch: open the sources, run the query, write the sink, count rows read and written.
 
 Rules: counting never reads the data twice. The readers' reports (reports.py, one for each split however often its task
-runs) count Kafka records; a Spark observation before the sink counts the rows written. All errors leave as
-PipelineError with one line.
+runs) count Kafka records; a Spark observation before the sink counts the rows written, and a `console:` sink counts
+what it prints. Errors leave as PipelineError with one line; KeyboardInterrupt and BrokenPipeError pass through.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class SourceResult:
 
 @dataclass
 class RunResult:
-    """What a run read and wrote. `rows` is None if not counted, `files` None if the sink has no files. `is_skipped`:
-    the work was done already, or the mode is ignore and the sink has content."""
+    """What a run read and wrote. `rows` is None if not counted; `files` is None if the sink has no files or they cannot
+    be listed. `is_skipped`: a resumed run found nothing new, or the mode is ignore and the sink has content."""
 
     sources: list[SourceResult]
     sink: str
@@ -88,7 +88,9 @@ class Table(NamedTuple):
 
 
 def run_batch(spark: SparkSession, pipeline: Pipeline, show: Show) -> RunResult:
-    """Run a pipeline over the data present now. `show` prints the rows of a console: sink. Raises PipelineError."""
+    """Run a pipeline over the data present now. `show` prints the rows of a console: sink and returns their number. If
+    the mode is ignore and the sink has content, nothing is read and the result has `is_skipped`. Raises
+    PipelineError."""
     with plain_errors():
         mode, has_content = sink_mode(spark, pipeline.sink)
         if mode == "ignore" and has_content:
@@ -104,8 +106,9 @@ def run_once(
     path: str | None = None,
     begin: Callable[[], None] | None = None,
 ) -> RunResult:
-    """Open the sources, run the query and write the sink in `mode`. `path` replaces the sink's directory; `begin` is
-    called right before rows are written."""
+    """Open the sources, run the query and write the sink in `mode`; return the counts. `path` (None: no change)
+    replaces the sink's directory. `begin` is called after the query is planned, right before rows are written. Raises
+    PipelineError."""
     sink = pipeline.sink
     with reports_directory(pipeline) as reports:
         tables, output = _prepared(spark, pipeline, reports)
@@ -123,8 +126,9 @@ def run_once(
 
 
 def _prepared(spark: SparkSession, pipeline: Pipeline, reports: str) -> tuple[dict[str, Table], DataFrame]:
-    """Return the opened sources and the query over them, reading only the Kafka columns that the query uses. Column use
-    is found without observations, since they would make equal plans differ."""
+    """Return the opened sources and the query over them. For SQL or a plain copy of Kafka sources, only the Kafka
+    columns that the query uses are read; with --transform, all. Column use is found without observations, since they
+    would make equal plans differ."""
     opening = Opening(spark, pipeline, reports)
     found: list[Needs] = []
     if pipeline.transform is None and any(source.uri.is_kafka for source in pipeline.sources):
@@ -141,8 +145,8 @@ def _prepared(spark: SparkSession, pipeline: Pipeline, reports: str) -> tuple[di
 
 
 def _is_filtered_by_source(pipeline: Pipeline) -> bool:
-    """Whether the query's filters may be evaluated by the source; not if rows are counted before the filter. Spark's
-    own filter pushdown is unreliable here (see `log.source.FilteredLogReader`)."""
+    """Whether the query's filters may be evaluated by the source. False with a manifest or a decoding, since they count
+    rows before the filter. Spark's own filter pushdown is unreliable here (see `log.source.FilteredLogReader`)."""
     return pipeline.manifest is None and not any(source.key or source.value for source in pipeline.sources)
 
 
@@ -155,10 +159,11 @@ def _query_over(opening: Opening) -> tuple[dict[str, Table], DataFrame]:
 def observed_metrics(
     spark: SparkSession, observation: Observation, printed: DataFrame | None
 ) -> Mapping[str, int | None] | None:
-    """Return the metrics of an observation by name; None if they are unavailable.
+    """Return the metrics of an observation by name, after waiting for Spark to complete it.
 
-    Spark completes an observation as soon as rows of a printed table are handed out one by one. `printed` is that
-    table: its plan has the final counts, which Spark Connect does not expose.
+    With `printed`, a table whose rows are handed out one by one, read the counts from that table's plan instead: Spark
+    completes its observation too early. None if the plan has no such observation, or over Spark Connect, which does not
+    expose the plan.
     """
     if printed is None:
         return observation.get
@@ -174,7 +179,7 @@ def observed_metrics(
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Convert each exception of Spark within the block to a one-line PipelineError. KeyboardInterrupt and
+    """Convert an exception within the block to a one-line PipelineError. PipelineError, KeyboardInterrupt and
     BrokenPipeError pass through; an error caused by Ctrl-C becomes KeyboardInterrupt."""
     try:
         yield
@@ -191,8 +196,9 @@ def plain_errors() -> Iterator[None]:
 
 @contextmanager
 def reports_directory(pipeline: Pipeline) -> Iterator[str]:
-    """Create a directory for the readers' reports, below --report-path or temporary on this machine; delete it at the
-    end. Raises PipelineError if --report-path does not exist."""
+    """Yield a directory for the readers' reports, below --report-path or temporary on this machine; delete it at the
+    end. Below a remote URL the directory is only named here: the readers create it. Raises PipelineError if a local
+    --report-path does not exist."""
     if pipeline.report_path is None or (path := local_path(pipeline.report_path)) is not None:
         parent = None if pipeline.report_path is None else path
         if parent is not None and not os.path.isdir(parent):
@@ -213,8 +219,8 @@ def reports_directory(pipeline: Pipeline) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Opening:
-    """How to open sources: the required Kafka columns (None: all) and whether to count undecodable values. `plans`
-    caches the decoding plan of each source and part."""
+    """How to open sources: the required Kafka columns (None: all), and whether to count rows and undecodable keys and
+    values. `plans` caches the decoding plan of each source and part ("key" or "value")."""
 
     spark: SparkSession
     pipeline: Pipeline
@@ -225,7 +231,8 @@ class Opening:
 
 
 def open_table(opening: Opening, source: Source) -> Table:
-    """Open a source as a table with its keys and values decoded. Raises PipelineError."""
+    """Open a source, as a stream if the pipeline is one, and decode its keys and values if decodings are set. May read
+    a sample of records to find a schema. Raises PipelineError."""
     pipeline = opening.pipeline
     options = dict(source.options)
     if pipeline.strict and source.uri.is_kafka:
@@ -260,7 +267,9 @@ _ONLY_WHERE = ("subscribe", "subscribepattern", "assign", *ISOLATION_OPTIONS)
 
 
 def _decoded(opening: Opening, source: Source, table: DataFrame) -> Table:
-    """Decode keys and values; undecodable values become null and are counted by an observation."""
+    """Decode keys and values, if set. Undecodable ones become null and are counted by an observation; with --strict the
+    query fails at the first one. With a manifest the observation also counts rows. `is_counting` False: no
+    observation."""
     pipeline = opening.pipeline
     bad = []
     for part, how in (("key", source.key), ("value", source.value)):
@@ -315,7 +324,8 @@ def reports_of(reports: str, source: Source) -> str:
 
 
 def read_reported(source: Source, reports: str) -> SourceResult:
-    """Sum the reports of a Kafka source's readers into a SourceResult."""
+    """Sum the reports of a Kafka source's readers into a SourceResult. For another source return one without counts.
+    Raises PipelineError if a report cannot be read."""
     if not source.uri.is_kafka:
         return SourceResult(source.name, str(source.uri))
     splits = list(read_reports(reports_of(reports, source)))
@@ -351,8 +361,9 @@ def _partition_row(topic: str, partition: int, splits: Sequence[SplitReport]) ->
 
 
 def query(spark: SparkSession, pipeline: Pipeline, tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Return the DataFrame that is written to the sink: the sources through SQL or the transform function. Raises
-    PipelineError for invalid SQL and for binary columns in CSV."""
+    """Return the DataFrame that is written to the sink: the sources through SQL or the transform function, or the only
+    source itself; for a topic, converted to records. Raises PipelineError for invalid SQL, a --transform that cannot be
+    loaded or does not return a DataFrame, and binary columns in CSV."""
     output = _output(spark, pipeline, tables)
     if pipeline.sink.uri.kind == "csv":
         _check_has_no_bytes(output)
@@ -388,8 +399,9 @@ def _output(spark: SparkSession, pipeline: Pipeline, tables: Mapping[str, DataFr
 
 
 def as_records(table: DataFrame) -> DataFrame:
-    """Convert rows to records for a topic: keys and values as bytes or text, rows without a `value` column as JSON
-    objects."""
+    """Convert rows to records for a topic. Keys and values of other types than bytes or text become JSON or text. Rows
+    without a `value` column become a JSON object of all columns but `key` and `headers`. Columns that a record cannot
+    hold, such as `offset`, are dropped."""
     names: list[str]
     if "value" not in table.columns:
         rest = [name for name in table.columns if name not in ("key", "headers")]
@@ -418,7 +430,8 @@ def _transformed(spec: str, tables: Mapping[str, DataFrame]) -> DataFrame:
 
 def load_function(spec: str) -> Callable[..., object]:
     """Import the function named by `module:function`; the module may be in the working directory. The function is
-    pickled by value, so executors need no copy of the module. Raises PipelineError if there is no such function."""
+    pickled by value, so executors need no copy of the module. Raises PipelineError for another form of `spec`, a module
+    that cannot be imported, or a missing function."""
     module_name, colon, name = spec.partition(":")
     if not (module_name and colon and name):
         raise PipelineError(f"--transform must be module:function, not '{spec}'")
@@ -441,8 +454,8 @@ def load_function(spec: str) -> Callable[..., object]:
 
 
 def sink_mode(spark: SparkSession, sink: Sink) -> tuple[str, bool]:
-    """Return the save mode for the sink and whether the sink has content. Raises PipelineError if the mode forbids
-    writing."""
+    """Return the save mode for the sink and whether the sink has content (False for a topic or the console). Raises
+    PipelineError if the mode forbids writing."""
     uri = sink.uri
     if uri.kind == uris.ICEBERG:
         try:
@@ -457,8 +470,9 @@ def sink_mode(spark: SparkSession, sink: Sink) -> tuple[str, bool]:
 def write_table(
     spark: SparkSession, sink: Sink, mode: str, table: DataFrame, show: Show, path: str | None = None
 ) -> tuple[int | None, list[SinkFile] | None]:
-    """Write the rows to the sink; return their number and the new files (None if the sink has no files). `path`
-    replaces the sink's directory. Raises PipelineError if writing fails."""
+    """Write the rows to the sink; return their number and the new files. The files are None if the sink has no files,
+    or they cannot be listed over Spark Connect. `path` replaces the sink's directory. Raises PipelineError if writing
+    fails."""
     if sink.uri.kind == uris.CONSOLE:
         return show(table), None
     counted = Observation()

@@ -1,9 +1,10 @@
 """The manifest of a run: offsets, counts and checksums of the partitions read, and the files written with sizes and
 rows.
 
-Rules: a manifest is written at the end of a run, by an atomic rename; an incomplete run has none. Before files are
-moved into a sink, a journal beside the manifest (`FILE.journal`) holds the future manifest and the list of moves; a run
-with --resume completes it. Neither file contains options that may be secret (`kafka.*` except the isolation level).
+Rules: a manifest is written at the end of a run, by an atomic rename; a failed run writes none, a stream stopped by
+Ctrl-C writes one. Before files are moved into a sink, a journal beside the manifest (`FILE.journal`) holds the future
+manifest and the list of moves; a run with --resume completes it. Neither file contains options that may be secret
+(`kafka.*` except the isolation level).
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ def read_manifest(path: str) -> ManifestContent | None:
 
 
 def _read_json(path: str) -> dict[str, object] | None:
-    """Read a JSON object; None if the file does not exist. Raises PipelineError if it is unreadable or no object."""
+    """Read a JSON object; None if the file does not exist. Raises PipelineError if the file is unreadable or not a JSON
+    object."""
     try:
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
@@ -111,12 +113,13 @@ def journal_path(path: str) -> str:
 
 
 def read_journal(path: str) -> Journal | None:
-    """Read the journal beside a manifest; None if there is none. Raises PipelineError if it cannot be read."""
+    """Read the journal beside a manifest; None if there is none. Raises PipelineError if the file is unreadable or not
+    a JSON object."""
     return cast("Journal | None", _read_json(journal_path(path)))
 
 
 def delete_journal(path: str) -> None:
-    """Delete the journal beside a manifest, if there is one."""
+    """Delete the journal beside a manifest, if there is one. Raises OSError if the file cannot be deleted."""
     with suppress(FileNotFoundError):
         os.unlink(journal_path(path))
 
@@ -149,8 +152,8 @@ def identity(pipeline: Pipeline) -> PipelineIdentity:
 
 
 def pipeline_of(content: ManifestContent, clusters: Mapping[str, Cluster | None]) -> Pipeline:
-    """Rebuild the pipeline of a manifest, without decodings and secret options. `clusters` maps source names to
-    clusters."""
+    """Rebuild a batch pipeline from a manifest, without the decodings, the save mode and secret options. `clusters`
+    maps source names to clusters. Raises PipelineError for an invalid URI."""
     about = content["pipeline"]
     sources = tuple(
         Source(one["name"], parse_source(one["uri"]), one["options"], cluster=clusters.get(one["name"]))
@@ -185,7 +188,8 @@ def ensure_same(path: str, content: ManifestContent, pipeline: Pipeline) -> None
 
 
 def merged_partitions(before: Iterable[PartitionContent], now: Iterable[PartitionContent]) -> list[PartitionContent]:
-    """Merge the partition entries of a run with those of the run that resumed it."""
+    """Merge the partition entries of a run with those of the run that resumed it, sorted by topic and partition.
+    Records, batches and checksums add up; a sum is None if either part is."""
     rows: dict[tuple[str, int], PartitionContent] = {(one["topic"], one["partition"]): one.copy() for one in before}
     for row in now:
         old = rows.setdefault((row["topic"], row["partition"]), row)
@@ -211,7 +215,8 @@ def _checksum_sum(left: str | None, right: str | None) -> str | None:
 
 
 def merged(before: ManifestContent, now: ManifestContent) -> ManifestContent:
-    """Merge the manifest of a run into the manifest of the run that resumed it, and return the latter."""
+    """Merge the manifest of a run into the manifest of the run that resumed it: `now` is changed in place and
+    returned."""
     old_sources = {one["name"]: one for one in before["sources"]}
     for source in now["sources"]:
         old = old_sources.get(source["name"])
@@ -234,7 +239,9 @@ def merged(before: ManifestContent, now: ManifestContent) -> ManifestContent:
 
 
 def range_options(source: SourceContent) -> dict[str, str]:
-    """Return the reader options that read exactly the offset ranges of a manifest's source."""
+    """Return the reader options that read the offset ranges of a manifest's source. Partitions without a first offset,
+    where the run read no record, are left out. Offsets that were deleted since do not fail the read (failOnDataLoss is
+    false)."""
     partitions = [one for one in source["partitions"] if one["first_offset"] is not None]
     return {
         "assign": json.dumps(numbers_by_topic((one["topic"], one["partition"]) for one in partitions)),
@@ -254,8 +261,8 @@ def _offsets(
 
 
 def next_offsets(source: SourceContent, present: Iterable[tuple[str, int]]) -> str:
-    """Return the option startingOffsets as JSON for a run that resumes: the end offsets of the manifest, -2 (earliest)
-    for partitions that are new."""
+    """Return the option startingOffsets as JSON for a run that resumes: for each of the `present` partitions the
+    manifest's end offset, or -2 (earliest) if the manifest does not have the partition."""
     ends = {(one["topic"], one["partition"]): one["end_offset"] for one in source["partitions"]}
     offsets: dict[str, dict[str, int]] = {}
     for topic, partition in present:
@@ -264,8 +271,8 @@ def next_offsets(source: SourceContent, present: Iterable[tuple[str, int]]) -> s
 
 
 def present_partitions(source: Source) -> list[tuple[str, int]]:
-    """Return the topic-partitions that a Kafka source has now, sorted. Raises PipelineError for `topic:` without a
-    name, and KafkaError if the cluster cannot be read."""
+    """Return the topic-partitions that a Kafka source has now, sorted; log files are listed, a cluster is asked. Raises
+    PipelineError for `topic:` without a name or unreadable log files, and KafkaError if the cluster cannot be read."""
     if source.uri.kind == "log":
         from kafkatools.pipeline.sources.log.files import find_log_files
         from kafkatools.pipeline.sources.log.options import read_options
@@ -287,7 +294,8 @@ def present_partitions(source: Source) -> list[tuple[str, int]]:
 def partition_differences(
     uri: str, recorded: Iterable[PartitionContent], present: Iterable[PartitionContent]
 ) -> list[Difference]:
-    """Compare partition entries of a manifest with those read now; one difference at most for each partition."""
+    """Compare partition entries of a manifest with those read now; one difference at most for each partition. Recorded
+    partitions without records and recorded counts of None are not compared."""
     by_partition = {(row["topic"], row["partition"]): row for row in present}
     differences = []
     for row in recorded:
@@ -308,8 +316,9 @@ def partition_differences(
 def file_differences(
     uri: str, recorded: Iterable[SinkFileContent | SourceFileContent], present: Mapping[str, tuple[int, int | None]]
 ) -> list[Difference]:
-    """Compare file entries of a manifest with the files present. `present` maps paths to size in bytes and rows (None:
-    not counted)."""
+    """Compare file entries of a manifest with the files present; one difference at most for each recorded file,
+    additional files are ignored. `present` maps paths to size in bytes and rows (None: not counted, then not
+    compared)."""
     differences = []
     for file in recorded:
         size, rows = present.get(file["path"], (None, None))

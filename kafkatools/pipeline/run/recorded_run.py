@@ -2,8 +2,8 @@
 
 A run into a directory of files has three states. Before the journal, its files are in a hidden directory `_kt-...`.
 Once the journal exists the run counts as complete: a run with --resume moves the remaining files and writes the
-manifest. At the end the manifest exists and the journal does not. For other sinks the journal only marks that writing
-began, so that no run writes the same rows twice unnoticed.
+manifest. At the end the manifest exists and the journal does not. For topics, tables, and files over Spark Connect, the
+journal only marks that writing began, so that no run writes the same rows twice unnoticed.
 """
 
 from __future__ import annotations
@@ -60,8 +60,9 @@ class Recording(NamedTuple):
 
 
 def run_recorded(spark: SparkSession, pipeline: Pipeline, show: Show, clock: Clock) -> RunResult:
-    """Run a batch pipeline and write its manifest. With `pipeline.resume` the run continues after the offsets of an
-    existing manifest. Raises PipelineError."""
+    """Run a batch pipeline and write its manifest. With `pipeline.resume`, first complete an interrupted run from its
+    journal; then, if the manifest exists and the mode is append or None, continue after its offsets. The result has
+    `is_skipped` if nothing new was written. Raises PipelineError."""
     with plain_errors():
         path = pipeline.manifest
         assert path is not None
@@ -84,8 +85,8 @@ def run_recorded(spark: SparkSession, pipeline: Pipeline, show: Show, clock: Clo
 
 
 def _rest(pipeline: Pipeline, before: ManifestContent) -> Pipeline:
-    """Return the pipeline with start offsets after those of the manifest, appending to the sink; unchanged for another
-    mode than append."""
+    """Return the pipeline with its Kafka sources starting at the manifest's end offsets, appending to the sink. A
+    pipeline with another mode than append or None is returned unchanged."""
     if pipeline.sink.mode not in (None, "append"):
         return pipeline
     old = {one["name"]: one for one in before["sources"]}
@@ -103,7 +104,7 @@ def _resumed(source: Source, old: SourceContent) -> dict[str, str]:
 
 
 def _ensure_same_files(spark: SparkSession, pipeline: Pipeline, before: ManifestContent) -> None:
-    """Raise PipelineError if the files of a file source differ from those in the manifest."""
+    """Raise PipelineError if the files of a file source differ from the manifest in path, size or modification time."""
     old = {one["name"]: one for one in before["sources"]}
     for source in pipeline.sources:
         if not source.uri.is_kafka and _source_files(spark, source) != old[source.name]["files"]:
@@ -163,8 +164,8 @@ def _finish(directory: Directory, manifest: str, journal: Journal) -> None:
 
 
 def _settle_journal(spark: SparkSession, pipeline: Pipeline, path: str) -> None:
-    """Complete an interrupted run from its journal. Raises PipelineError without --resume, or if the sink may hold part
-    of the rows."""
+    """Complete an interrupted run from its journal; do nothing without a journal. Raises PipelineError without
+    --resume, or if the sink may hold part of the rows."""
     journal = records.read_journal(path)
     if journal is None:
         return
@@ -183,8 +184,9 @@ def _settle_journal(spark: SparkSession, pipeline: Pipeline, path: str) -> None:
 
 
 def _run_marked(spark: SparkSession, pipeline: Pipeline, mode: str, show: Show, recording: Recording) -> RunResult:
-    """Run into a sink that is not a directory of files. A table takes all rows or none, so a failed run leaves no
-    journal; a topic may hold part of the rows."""
+    """Run into a topic, a table, the console, or over Spark Connect, where files cannot be moved. A failed run deletes
+    its journal, since a table takes all rows or none; for a topic the journal stays, as part of the rows may be
+    written."""
     uri = pipeline.sink.uri
 
     def begin() -> None:
@@ -208,8 +210,12 @@ def _run_marked(spark: SparkSession, pipeline: Pipeline, mode: str, show: Show, 
 def stream_recorded(
     spark: SparkSession, pipeline: Pipeline, show: Show, clock: Clock, on_rows_read: Callable[[int], None] | None = None
 ) -> RunResult:
-    """Run a streaming pipeline and write its manifest when the stream ends or is stopped. An existing manifest is
-    continued, as the checkpoint is. Raises PipelineError; Stopped on KeyboardInterrupt."""
+    """Run a streaming pipeline and write its manifest when the stream ends or is stopped; a failed stream writes none.
+    An existing manifest is continued, as the checkpoint is. Raises PipelineError; Stopped, after the manifest is
+    written, on KeyboardInterrupt.
+
+    `on_rows_read` is called with the total number of rows read.
+    """
     from kafkatools.pipeline.run.stream import Stopped, run_stream
 
     path = pipeline.manifest
@@ -247,7 +253,8 @@ def _content(
     recording: Recording,
     rows: Mapping[str, int],
 ) -> ManifestContent:
-    """Build the manifest of a run, merged with the manifest that the run resumes if rows were appended."""
+    """Build the manifest of a run; in mode append, merged with the manifest that the run resumes. `rows` maps output
+    files to their number of rows."""
     by_name = {source.name: source for source in pipeline.sources}
     sources = [{**vars(source), "files": _source_files(spark, by_name[source.name])} for source in result.sources]
     files: list[SinkFileContent] = [
@@ -274,7 +281,8 @@ def _content(
 
 
 def file_rows(spark: SparkSession, pipeline: Pipeline, directory: str, files: list[str]) -> dict[str, int]:
-    """Count the rows of output files with Spark; returns the number by path relative to `directory`."""
+    """Count the rows of output files with Spark; returns the number by path relative to `directory`. Files without rows
+    are not in the result. Rows of JSON and text are lines."""
     if not files:
         return {}
     uri = pipeline.sink.uri
@@ -302,8 +310,9 @@ def file_rows(spark: SparkSession, pipeline: Pipeline, directory: str, files: li
 def verify_manifest(
     spark: SparkSession, content: ManifestContent, pipeline: Pipeline, reports: str
 ) -> list[Difference]:
-    """Read again the offset ranges of a manifest, check its output files, and return all differences. `pipeline` has
-    the same sources and sink with their current clusters; `reports` is an empty directory. Raises PipelineError."""
+    """Read the offset ranges of a manifest again, check its input and output files, and return all differences.
+    `pipeline` has the same sources and sink with their current clusters. `reports` is an empty directory for the
+    readers' reports, which the caller deletes. Raises PipelineError."""
     with plain_errors():
         sources = {source.name: source for source in pipeline.sources}
         differences = []

@@ -48,8 +48,8 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 def find_java(environ: Mapping[str, str]) -> str:
-    """Return the path of a Java 17 or later executable: from JAVA_HOME if set, else from PATH, as Spark does. Raises
-    PipelineError if there is none or it is too old."""
+    """Return the path of a Java 17 or later executable: from JAVA_HOME if set, else from PATH, as Spark does. Runs
+    `java -version`. Raises PipelineError if there is none, it is too old or prints no version."""
     home = environ.get("JAVA_HOME")
     path = os.path.join(home, "bin", "java") if home else shutil.which("java", path=environ.get("PATH"))
     advice = (
@@ -108,8 +108,8 @@ def _pyspark_version() -> str:
 
 
 def ensure_can_start(master: str | None) -> None:
-    """Raise PipelineError if a Python package is missing, or Java is missing and this process would have to start a
-    JVM. Spark Connect and an existing SparkContext need no JVM."""
+    """Raise PipelineError if a Python package is missing or too old, or if this process would have to start a JVM and
+    Java 17 is missing. Spark Connect and an existing SparkContext start none."""
     ensure_installed()
     if (master or "").startswith("sc://"):
         return
@@ -120,9 +120,14 @@ def ensure_can_start(master: str | None) -> None:
 def open_session(
     app_name: str, master: str | None = None, conf: Mapping[str, str] | None = None, *, is_verbose: bool = False
 ) -> SparkSession:
-    """Open a Spark session with the data sources `kafka-log` and `kt` registered. `master` is a Spark master URL, or
-    sc://HOST for Spark Connect; `conf` overrides the default settings. Raises PipelineError if the session cannot be
-    opened."""
+    """Open a Spark session with the data sources `kafka-log` and `kt` registered, and send this package to executors
+    that lack it. `master` is a Spark master URL, or sc://HOST for Spark Connect; None: `spark.master` of `conf`, else
+    local[*].
+
+    `conf` overrides the default settings. If the process has a SparkContext, that one is used: `master` and settings
+    that cannot change at run time are ignored. Spark Connect takes only `spark.sql.*`. `is_verbose` shows Spark's log
+    on stderr. Raises PipelineError if the session cannot be opened.
+    """
     ensure_installed()
     if not is_verbose:
         _quiet_python()
@@ -312,8 +317,9 @@ _shipped: list[tempfile.TemporaryDirectory[str]] = []  # kept until the process 
 
 
 def ship_package(spark: SparkSession) -> None:
-    """Send this package as a zip, without compiled kernels, to executors that do not have it installed. The packages
-    that kafkatools depends on must be installed on the executors in any case (see docs/pipeline.md)."""
+    """Send this package as a zip, without compiled kernels, to the executors if one of them does not have it installed;
+    do nothing over Spark Connect. Packages that kafkatools depends on must be installed on the executors in any case
+    (see docs/pipeline.md)."""
     if is_connected(spark):
         return
     from importlib.util import find_spec
@@ -353,8 +359,8 @@ _OURS = re.compile(r"PipelineError: (?P<text>.*)")
 
 
 def plain_error(exception: BaseException) -> str:
-    """Return a Spark exception as one line without stack trace and error class, with the position in the SQL at its
-    end. A PipelineError that was raised in a worker is returned as its own message."""
+    """Return a Spark exception as one line without stack trace and error class; a position in the SQL is put at the
+    end. For a PipelineError, raised here or in a worker, return its own message."""
     if isinstance(exception, PipelineError):
         return str(exception)
     text = _message(exception)
@@ -379,8 +385,8 @@ def is_ours(exception: BaseException) -> bool:
 
 
 def was_interrupted(exception: BaseException) -> bool:
-    """Whether Ctrl-C caused the exception. When py4j is interrupted in a call, it may raise an error of its own about
-    closing the connection."""
+    """Whether the exception, or one in its chain of causes and contexts, is a KeyboardInterrupt. When py4j is
+    interrupted in a call, it may raise an error of its own about closing the connection."""
     cause: BaseException | None = exception
     while cause is not None and not isinstance(cause, KeyboardInterrupt):
         cause = cause.__cause__ or cause.__context__
@@ -388,7 +394,8 @@ def was_interrupted(exception: BaseException) -> bool:
 
 
 def _message(exception: BaseException) -> str:
-    """Return the exception's full message: Spark keeps it in `_desc` and `_cause`, apart from str()."""
+    """Return the exception's full message: Spark keeps it in `_desc` and `_cause`, apart from str(). The cause is added
+    on a new line unless the message already has a Python traceback."""
     description = getattr(exception, "_desc", None)
     text = description if isinstance(description, str) and description else str(exception)
     cause = getattr(exception, "_cause", None)
@@ -396,7 +403,8 @@ def _message(exception: BaseException) -> str:
 
 
 def _cleaned(text: str) -> str:
-    """Return the first paragraph of an error text without Spark's error class, SQLSTATE and stack trace."""
+    """Return the first paragraph of an error text as one line, without Spark's error class, SQLSTATE and stack trace. A
+    line and position in the SQL are moved to the end, with the position counted from 1."""
     text = text.strip()
     place = _POSITION.search(text) or re.search(r"\(line (\d+), pos (\d+)\)", text)
     head = re.split(r"\n\s*\n|\n=+ |;\n|\n\s*['+:]|\n\tat |\nJVM stacktrace", text, maxsplit=1)[0]

@@ -143,7 +143,8 @@ def _check_key(path: str, key: str, value: object, keys: tuple[str, ...] = KEYS,
 
 def pipeline_from(values: PipelineValues, clusters: Mapping[str, Cluster | None]) -> Pipeline:
     """Build the Pipeline from the values of options and file. `clusters` maps source names to clusters; "" is the
-    sink's. Raises PipelineError for values that are missing, invalid or contradictory."""
+    sink's. Kafka sources read headers if the sink is a topic, unless includeHeaders is set. Raises PipelineError for
+    values that are missing, invalid or contradictory, and for an unreadable --sql-file."""
     _check_values(values)
     tables = values.get("sources") or {INPUT: values}
     sink_uri = parse_sink(values["to"])
@@ -191,7 +192,8 @@ def _check_values(values: PipelineValues) -> None:
 
 
 def _check_sources(values: PipelineValues) -> None:
-    """Raise PipelineError for an option of the single source if the file has [sources.NAME] tables."""
+    """Raise PipelineError for an option of the single source if the file has [sources.NAME] tables. --bootstrap-server
+    and --command-config are allowed: they are the tables' defaults."""
     of_cluster = ("bootstrap-server", "command-config")
     for key in (*_SOURCE_TEXTS, "from-option"):
         if values.get("sources") and values.get(key) and key not in of_cluster:
@@ -239,7 +241,9 @@ def _decoding(part: _Part, table: PipelineValues, uri: Uri) -> Decoding | None:
 
 
 def _registry(url: str | None) -> tuple[str | None, tuple[str, str] | None]:
-    """Split a schema registry URL into the URL without credentials and the user and password before its @."""
+    """Split a schema registry URL into the URL without credentials, and the user and password before its @ (None
+    without @). Both are None without a URL. Raises PipelineError for another scheme than http or https, or an invalid
+    address."""
     if not url:
         return None, None
     try:

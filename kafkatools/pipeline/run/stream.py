@@ -47,9 +47,12 @@ _MODE = "outputmode"
 def run_stream(
     spark: SparkSession, pipeline: Pipeline, show: Show, on_rows_read: Callable[[int], None] | None = None
 ) -> RunResult:
-    """Run a streaming pipeline until it ends and return what it read and wrote. `on_rows_read` is called with the total
-    number of rows read. Raises Stopped, with the result so far, on KeyboardInterrupt; PipelineError if the query
-    fails."""
+    """Run a streaming pipeline until it ends and return what it read and wrote. `on_rows_read` is called twice a second
+    with the total number of rows read. Raises PipelineError if the sink cannot be appended to or the query fails;
+    BrokenPipeError if `show` fails with it.
+
+    On KeyboardInterrupt stop the query and raise Stopped with the result so far.
+    """
     with plain_errors():
         _ensure_appendable(spark, pipeline)
         directory = Directory(spark, uris.path_of(pipeline.sink.uri)) if pipeline.sink.uri.is_file else None
@@ -81,8 +84,8 @@ def run_stream(
 
 
 def _committed(spark: SparkSession, directory: Directory) -> list[SinkFile]:
-    """Return the files of committed micro-batches according to the log of Spark's file sink. Files of an interrupted
-    micro-batch may still be in the directory."""
+    """Return the files of committed micro-batches according to the log of Spark's file sink; none if there is no log.
+    Files of an interrupted micro-batch may still be in the directory."""
     log = "_spark_metadata"
     if not Directory(spark, f"{directory.path}/{log}").files():
         return []
@@ -103,7 +106,7 @@ class Stopped(KeyboardInterrupt):
 
 
 def _ensure_appendable(spark: SparkSession, pipeline: Pipeline) -> None:
-    """Raise PipelineError for a mode other than append, or if the sink has content, the checkpoint is new and --mode
+    """Raise PipelineError for a mode other than append, or if a file sink has content, the checkpoint is new and --mode
     append is missing."""
     sink = pipeline.sink
     if sink.mode not in (None, "append"):
@@ -119,8 +122,8 @@ def _ensure_appendable(spark: SparkSession, pipeline: Pipeline) -> None:
 
 
 def _ensure_few_tasks(spark: SparkSession) -> None:
-    """On a local master, plan as many shuffle tasks as there are cores. Spark plans 200 for each micro-batch of a
-    stream and does not reduce them."""
+    """On a local master, plan as many shuffle tasks as there are cores, unless spark.sql.shuffle.partitions is set.
+    Spark plans 200 for each micro-batch of a stream and does not reduce them."""
     name = "spark.sql.shuffle.partitions"
     if is_connected(spark) or not (spark.sparkContext.master or "").startswith("local"):
         return
@@ -201,8 +204,8 @@ class _BatchProgress(TypedDict):
 
 
 class _Counts:
-    """Sums of Spark's progress over micro-batches: rows written, rows read, metrics and offset ranges. Each batch
-    counts once."""
+    """Sums of Spark's progress over micro-batches: rows written, rows read, metrics and offset ranges. A batch counts
+    once; a batch that read no rows is left out."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -213,7 +216,7 @@ class _Counts:
         self._seen: set[int] = set()
 
     def update(self, streaming_query: StreamingQuery) -> None:
-        """Add the query's recent micro-batches that are not counted yet."""
+        """Add the query's recent micro-batches that read rows and are not counted yet."""
         for progress in streaming_query.recentProgress:
             batch: _BatchProgress = json.loads(progress.json)
             if batch["batchId"] not in self._seen and batch.get("numInputRows"):
@@ -266,7 +269,8 @@ def _source_result(pipeline: Pipeline, source: Source, reports: str, counts: _Co
 def _progressed(
     starts: Mapping[str, Mapping[str, int]], ends: Mapping[str, Mapping[str, int]]
 ) -> list[PartitionContent]:
-    """Build manifest entries from Spark's offsets alone, without counts and checksums."""
+    """Build manifest entries from Spark's offsets alone: `first_offset` is the start offset (None if unknown); the last
+    offset, counts and checksum are None."""
     return [
         {"topic": topic, "partition": int(partition), "first_offset": starts.get(topic, {}).get(partition),
          "last_offset": None, "start_offset": starts.get(topic, {}).get(partition), "end_offset": end,

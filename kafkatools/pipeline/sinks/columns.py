@@ -67,8 +67,9 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def split_by_target(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[Target, pa.RecordBatch]]:
-    """Split a batch by topic and partition; rows of one target keep their order. Raises PipelineError for a row without
-    a topic or with a negative partition."""
+    """Split a batch by topic and partition; rows of one target keep their order. `topic` is the sink's option; with
+    None, the column `topic` decides. An empty batch yields nothing. Raises PipelineError for a row without a topic or
+    with a negative partition."""
     names = batch.schema.names
     topics: pa.Array = None  # None if all rows have the same topic
     partitions: pa.Array = None  # None if no row has a partition
@@ -115,7 +116,8 @@ def _codes(topics: pa.Array | None, partitions: pa.Array | None) -> pa.Array:
 
 def row_columns(batch: pa.RecordBatch, now_ms: int) -> Iterator[RowColumns]:
     """Convert a batch without headers to row columns for the producer, split so that each buffer is at most 1 GiB
-    unless one row is larger. `now_ms` replaces null timestamps. Raises PipelineError for a timestamp before 1970."""
+    unless one row is larger. `now_ms` replaces null timestamps; without any timestamp the producer sets the time.
+    Raises PipelineError for a timestamp before 1970."""
     names = batch.schema.names
     value = batch.column(names.index("value"))
     key = batch.column(names.index("key")) if "key" in names else None

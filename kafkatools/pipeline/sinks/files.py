@@ -57,15 +57,17 @@ class Directory:
         return self._system is not None or self._local is not None
 
     def files(self, below: str = "") -> list[SinkFile]:
-        """List data files recursively, sorted by path, without names that start with _ or a dot. Empty if the directory
-        does not exist. Raises PipelineError if it cannot be listed."""
+        """List data files recursively, sorted by path, without names that start with _ or a dot. `below` is a
+        subdirectory; paths are then relative to it. Empty if the directory does not exist or is not visible. Raises
+        PipelineError if it cannot be listed."""
         root = f"{self.path}/{below}" if below else self.path
         return sorted(
             file for file in self._walked(root) if not any(part.startswith(("_", ".")) for part in file.path.split("/"))
         )
 
     def _walked(self, root: str) -> list[SinkFile]:
-        """List a directory, with up to ten attempts while files disappear, as those of stopping tasks do."""
+        """List a directory, with up to ten attempts while files disappear, as those of stopping tasks do. Raises
+        PipelineError after the last one."""
         for remaining in reversed(range(_ATTEMPTS)):
             try:
                 return list(self._walk(root))
@@ -76,7 +78,8 @@ class Directory:
         return []
 
     def exists(self) -> bool:
-        """Whether the path is a file or a directory with at least one data file."""
+        """Whether the path is a file, or a directory with at least one data file; False if the path is not visible.
+        Raises PipelineError if it cannot be listed."""
         return bool(self.files()) or self._is_file()
 
     def _is_file(self) -> bool:
@@ -105,14 +108,15 @@ class Directory:
                     yield SinkFile(os.path.relpath(path, top), status.st_size, status.st_mtime_ns // 1_000_000)
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete files or directories by path relative to this directory; missing ones are ignored."""
+        """Delete files or directories by path relative to this directory; missing ones are ignored. Does nothing over
+        Spark Connect."""
         for name in names:
             if self._system is not None:
                 self._system.delete(self._hadoop(f"{self.path}/{name}"), True)
 
     def move(self, source: str, names: Iterable[str]) -> None:
-        """Move files from a subdirectory up to this directory; files already moved are skipped. Raises PipelineError if
-        a file is missing from both or cannot be moved."""
+        """Move files from the subdirectory `source` up to this directory; files already moved are skipped. Not possible
+        over Spark Connect. Raises PipelineError if a file is missing from both or cannot be moved."""
         for name in names:
             staged, target = self._hadoop(f"{self.path}/{source}/{name}"), self._hadoop(f"{self.path}/{name}")
             if not self._system.exists(staged):
@@ -129,7 +133,7 @@ class Directory:
         return self._system is not None
 
     def mark_success(self) -> None:
-        """Write the empty file `_SUCCESS`, which marks a complete directory."""
+        """Write the empty file `_SUCCESS`, which marks a complete directory. Not possible over Spark Connect."""
         self._system.create(self._hadoop(f"{self.path}/_SUCCESS"), True).close()
 
     def _hadoop(self, path: str) -> JavaObject:

@@ -16,7 +16,7 @@ _TIMEOUT_REFUSED = " Set kafka.transaction.timeout.ms to at most the broker's li
 @contextlib.contextmanager
 def closing_producer(settings: Mapping[str, str]) -> Iterator[Producer]:
     """Open a producer and close it at the end of the block; after an exception wait at most one second for its close.
-    Raises PipelineError for each KafkaError."""
+    Raises PipelineError in place of a KafkaError from the block or from the producer's start."""
     producer: Producer | None = None
     try:
         producer = Producer(settings)

@@ -1,10 +1,11 @@
 """The `kt` sink of Spark: writers for batch jobs and streams that send rows through the Kafka producer.
 
-A batch write is at least once, as with Spark's own sink. Each task has an idempotent producer, which is flushed before
-the task reports success; a task that Spark retries writes its rows again. With `exactlyOnce` each task prepares a
-transaction and the driver commits all of them, so that readers of committed records see each row once, or none. A
-streaming write is exactly once, also over restarts (see `transactions.py`), unless `exactlyOnce` is false. After a
-record of a task has failed, the task sends no more.
+A batch write is at least once, as with Spark's own sink. Each task has a producer, idempotent by default, which is
+flushed before the task reports success; a task that Spark retries writes its rows again. With `exactlyOnce` each task
+prepares a transaction and the driver commits all of them: readers of committed records see each row once, or none. If
+one of these commits fails, the topic has part of the rows. A streaming write is exactly once, also over restarts (see
+`transactions.py`), unless `exactlyOnce` or `kafka.enable.idempotence` is false. A task sends no further batch after a
+record has failed.
 
 Options: `topic` (overrides the column), `kafka.*` (producer settings), `exactlyOnce`, `sinkId`.
 """
@@ -137,14 +138,16 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Writes the rows of a batch job: at least once, or with `exactlyOnce` all of them or none."""
+    """Writes the rows of a batch job: at least once, or with `exactlyOnce` all of them or none. Part of the rows is
+    written if a commit fails."""
 
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
         self._run = uuid.uuid4().hex[:_RUN_CHARACTERS]
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
-        """Write all rows of a partition in a task; returns after they are acknowledged. Raises PipelineError."""
+        """Write all rows of a Spark partition in a task; returns after they are acknowledged. With exactlyOnce they are
+        in a prepared transaction, which `commit` makes visible. Raises PipelineError."""
         if not self.options.exactly_once:
             return TaskWritten(write_rows(self.options, iterator))
 
@@ -171,8 +174,9 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
-    """Return the writer for `df.writeStream.format("kt")`. In output mode complete each epoch writes the whole result,
-    as with Spark's Kafka sink. Raises PipelineError for invalid options or columns."""
+    """Return the writer for `df.writeStream.format("kt")`. `exactlyOnce` is true by default, and false with
+    `kafka.enable.idempotence=false`. In output mode complete each epoch writes the whole result, as with Spark's Kafka
+    sink. Raises PipelineError for invalid options or columns."""
     sink_options = read_options(options)
     if sink_options.exactly_once is None:
         is_idempotent = sink_options.producer.get("enable.idempotence", "true").lower() != "false"
@@ -182,13 +186,14 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Writes the epochs of a stream, exactly once unless that is turned off."""
+    """Writes the epochs of a stream: exactly once, or at least once if `exactlyOnce` is false."""
 
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
-        """Write a partition of an epoch in a task and prepare its transaction. Raises PipelineError."""
+        """Write a Spark partition of an epoch in a task and prepare its transaction; without exactlyOnce only send the
+        rows. An epoch that is already committed is not written again. Raises PipelineError."""
         if not self.options.exactly_once:
             return TaskWritten(write_rows(self.options, iterator))
         place = task_place()
@@ -196,14 +201,16 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return write_transaction(self.options, transactions, place, iterator, transactions.is_decided)
 
     def commit(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
-        """Commit an epoch after all of its tasks have written, on the driver. Raises PipelineError."""
+        """Commit an epoch after all of its tasks have written, on the driver; does nothing without exactlyOnce. Raises
+        PipelineError."""
         tasks, places = prepared_tasks(messages)
         if places:
             is_decided = any(message.is_decided for message in _written(messages))
             self._transactions(places).commit(batch_id, places[0].query_id, tasks, is_decided=is_decided)
 
     def abort(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
-        """Abort the transactions of a failed epoch, on the driver. Raises PipelineError."""
+        """Abort the transactions of a failed epoch, on the driver; does nothing without exactlyOnce or if no task
+        reported. Raises PipelineError."""
         tasks, places = prepared_tasks(messages)
         if places:
             self._transactions(places).abort(places[0], tasks, is_whole=len(places) == len(messages))
@@ -245,8 +252,8 @@ def write_transaction(
     batches: Iterable[pa.RecordBatch],
     is_decided: Callable[[TaskPlace], bool] = lambda place: False,
 ) -> TaskWritten:
-    """Send all rows in one transaction and prepare it. Opens no transaction if there are no rows or the epoch is
-    already decided. Raises PipelineError."""
+    """Send all rows in one transaction and prepare it. Opens no transaction if there are no rows, or if `is_decided`
+    says that the epoch is already committed: then the rows are read and dropped. Raises PipelineError."""
     batches = iter(batches)
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
@@ -288,7 +295,8 @@ class RowSender:
         self.records: dict[str, int] = {}
 
     def send(self, batch: pa.RecordBatch) -> None:
-        """Pass a batch to the producer without waiting. Raises PipelineError if an earlier record failed."""
+        """Pass a batch to the producer without waiting for acknowledgements. Raises PipelineError if an earlier record
+        failed, or for a row that cannot be sent."""
         self._raise_failure()
         now_ms = self._producer.clock.wall_ms()
         for target, rows in split_by_target(batch, self._topic):

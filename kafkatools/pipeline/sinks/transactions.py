@@ -120,8 +120,12 @@ class SinkTransactions:
     # -- the driver --
 
     def commit(self, epoch: int, query_id: str, tasks: Sequence[PreparedTask], *, is_decided: bool = False) -> None:
-        """Commit the prepared transactions of an epoch, all or none. `is_decided`: a task found the epoch committed and
-        wrote nothing. Raises PipelineError."""
+        """Commit the prepared transactions of an epoch, all or none. For an epoch that already has a decision, commit
+        the transactions of the decision and abort those of `tasks`. Does nothing without tasks, unless `is_decided`: a
+        task found the epoch committed and wrote nothing.
+
+        Raises PipelineError if a transaction was lost, or the checkpoint is older than the decision.
+        """
         if not tasks and not is_decided:
             return
         with self._locked() as (driver, admin):
@@ -144,8 +148,8 @@ class SinkTransactions:
             self._await_markers(admin, decision.transactions)
 
     def _repeat(self, admin: AdminClient, decision: Decision, epoch: int) -> None:
-        """Complete an epoch that was decided earlier. Raises PipelineError if the checkpoint is older than the
-        decision."""
+        """Commit the transactions of an epoch that was decided earlier. Raises PipelineError if `epoch` is older than
+        the decision: then the checkpoint was reset."""
         if epoch < decision.epoch:
             raise PipelineError(
                 f"kt sink: epoch {decision.epoch} of this query is already committed, so the checkpoint is older than "
@@ -187,8 +191,8 @@ class SinkTransactions:
             self._await_markers(admin, transactions)
 
     def abort_job(self, run: str, tasks: Sequence[PreparedTask], *, is_whole: bool = True) -> None:
-        """Abort the transactions of a batch job that are not committed; `is_whole` as for `abort`. Raises
-        PipelineError."""
+        """Abort the transactions of a batch job that are not committed; `is_whole` as for `abort`. A failure to abort
+        one is only logged. Raises PipelineError if the cluster cannot be used."""
         if is_whole and not tasks:
             return
         with self._admin() as admin:
@@ -198,8 +202,8 @@ class SinkTransactions:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[tuple[Producer, AdminClient]]:
-        """Initialize the driver's transactional ID, which fences any other driver: its decision is complete or will
-        never be."""
+        """Yield a producer with the driver's transactional ID, initialized, and an admin client. Initialization
+        (InitProducerId) fences any other driver: its decision is complete or will never be. Raises PipelineError."""
         timeout_ms = min(int(self._settings.get("transaction.timeout.ms", _DRIVER_TIMEOUT_MS)), _DRIVER_TIMEOUT_MS)
         own = {"transactional.id": self.names.driver, "transaction.timeout.ms": str(timeout_ms)}
         with closing_producer({**self._settings, **own}) as driver, self._admin() as admin:
@@ -254,7 +258,8 @@ class SinkTransactions:
     # -- transactions --
 
     def _ensure_ongoing(self, admin: AdminClient, tasks: Sequence[PreparedTask]) -> None:
-        """Raise PipelineError if a prepared transaction was aborted or taken over since its task prepared it."""
+        """Raise PipelineError if a prepared transaction was aborted or taken over since its task prepared it;
+        KafkaError if a transaction cannot be described."""
         by_name = {task.transaction.transactional_id: task for task in tasks}
         for name, state in describe_transactions(admin, by_name).items():
             task = by_name[name]
@@ -289,23 +294,23 @@ class SinkTransactions:
         )
 
     def _await_markers(self, admin: AdminClient, transactions: Sequence[PreparedTransaction]) -> None:
-        """Wait until the commit markers are written: the broker answers a second EndTxn only after the markers of the
-        first. Failures are only logged."""
+        """Commit the transactions again, to wait for their markers: the broker answers a second EndTxn only after the
+        markers of the first are written. Failures are only logged."""
         for name, error in end_transactions(admin, transactions, commit=True).items():
             _log.info("The markers of transaction %s may not be written yet: %s", name, error)
 
     def _end_of_others(self, admin: AdminClient, decision: Decision) -> None:
         """Commit the transactions of the last decision of another query with this sinkId, which may have stopped before
-        it ended them."""
+        it ended them. Failures are only logged."""
         for name, error in end_transactions(admin, decision.transactions, commit=True).items():
             _log.info("The transaction %s of another query had ended already: %s", name, error)
 
     def _abort_others(
         self, admin: AdminClient, decided: Sequence[PreparedTransaction], driver: str | None = None
     ) -> None:
-        """Abort this sink's open transactions that are not part of the decision. With `driver`, only those that began
-        before that driver's last transaction, since later ones may belong to a newer driver. Failures are logged; the
-        next decision tries again."""
+        """Abort this sink's open transactions that are not part of the decision. With `driver`, a transactional ID,
+        only those that began no later than its last transaction: later ones may belong to a newer driver. Failures are
+        logged; the next decision tries again."""
         try:
             listed = {one.transactional_id for one in list_transactions(admin, states=(_ONGOING,)).transactions}
             names = set(filter(self.names.is_task, listed)) - {one.transactional_id for one in decided}
@@ -326,7 +331,8 @@ class SinkTransactions:
         self._end(admin, undecided)
 
     def _end(self, admin: AdminClient, transactions: Sequence[PreparedTransaction]) -> None:
-        """Abort transactions that no decision will commit; those already ended are no error."""
+        """Abort transactions that no decision will commit. Failures raise nothing and are logged, unless a transaction
+        ended already."""
         for name, error in end_transactions(admin, transactions, commit=False).items():
             if error.name not in _LOST:
                 _log.warning("The transaction %s could not be aborted: %s", name, error)
@@ -349,5 +355,6 @@ class SinkTransactions:
 
 
 def _is_before(start_ms: int | None, decided_ms: int | None, is_always: bool) -> bool:
-    """Whether a transaction began before the driver's one; both times come from brokers, in epoch ms."""
+    """Whether a transaction began no later than the driver's one; True if `is_always`, False if a time is unknown. Both
+    times come from brokers, in epoch ms."""
     return is_always or (start_ms is not None and decided_ms is not None and start_ms <= decided_ms)
