@@ -61,7 +61,8 @@ class CheckedFile(NamedTuple):
 
 def files_to_check(paths: Iterable[str]) -> list[CheckedFile]:
     """Return the segments, indexes, snapshots and checkpoints below the paths, without partitions that are being
-    deleted. Raises PipelineError for a path that does not exist or contains no such file."""
+    deleted. A path that names a file is returned whatever its name is. Raises PipelineError for a path that does not
+    exist, or that adds no file to those of the paths before it."""
     files: dict[str, CheckedFile] = {}
     for path in paths:
         if not os.path.exists(path):
@@ -94,9 +95,9 @@ def _is_checked(name: str) -> bool:
 
 
 def check(spark: SparkSession, paths: Iterable[str], *, deep: bool = False) -> DataFrame:
-    """Return all findings below the paths as rows of FINDINGS_SCHEMA; `deep` decodes each record too. `position` is
-    null if the whole file is meant; `severity` is damage or warning. Raises PipelineError for a path without log
-    files."""
+    """Return all findings below the paths as rows of FINDINGS_SCHEMA; `deep` decodes each record too. `position` is in
+    bytes, null if the whole file is meant; `severity` is damage or warning. The files are listed now and read when
+    Spark runs the query. Raises PipelineError for a path without log files."""
     groups = spread(files_to_check(paths), _TASKS_PER_CORE * default_parallelism(spark))
     findings = spark.range(0, len(groups), 1, len(groups)).mapInArrow(_FileTask(groups, deep), _FOUND_SCHEMA)
     return findings.groupBy("directory").applyInArrow(_whole_partition, FINDINGS_SCHEMA)
@@ -129,8 +130,9 @@ class _FileTask:
 
 
 def check_file(path: str, *, deep: bool = False) -> tuple[list[Problem], SegmentFacts | None]:
-    """Check one file alone. Returns its problems, and for a segment the facts for the check of its partition. A file
-    that cannot be opened is a problem, not an exception."""
+    """Check one file. Returns its problems, and for a segment the facts for the check of its partition, else None. A
+    segment's two indexes are checked with the segment; an index alone has no problems. A file that cannot be opened is
+    a problem, not an exception."""
     kind = os.path.basename(path).rpartition(".")[2]
     try:
         if kind == "log":
@@ -173,7 +175,8 @@ def _record_batch(rows: Sequence[tuple[object, ...]], schema: str) -> pa.RecordB
 
 
 def _whole_partition(table: pa.Table) -> pa.Table:
-    """Return the findings of one directory, with those of the check across its files."""
+    """Return the findings of one directory. If the directory was checked as a whole, and not only files of it by name,
+    the problems across its files are added."""
     directory = table.column("directory")[0].as_py()
     facts = [json.loads(text) for text in table.column("facts").to_pylist() if text]
     segments = [SegmentFacts(**{key: _pairs(value) for key, value in each.items()}) for each in facts if each]

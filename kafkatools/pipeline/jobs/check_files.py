@@ -176,8 +176,8 @@ class _Watch:
         self._note_end(int(base[0]), int(last[-1]), rows)
 
     def _keep(self, positions: Longs, last_offsets: Longs, timestamps: Longs) -> None:
-        """Keep the batches that an index names, so that memory depends on the index entries, not on the number of
-        batches."""
+        """Store position, last offset and largest timestamp of the batches that an index names; do nothing if no index
+        is compared. Memory thus depends on the index entries, not on the number of batches."""
         if self._named_positions is None:
             return
         rows = np.flatnonzero(_among(self._named_positions, positions) | _among(self._named_offsets, last_offsets))
@@ -193,7 +193,8 @@ class _Watch:
             self.miscounts.append((int(cells[row, 0]) + window_position, text))
 
     def batch(self, header: Header, decoder: object, gaps: GapFinder) -> None:
-        """Record one batch outside of the fast path. Raises Damage where Kafka's tool would stop."""
+        """Record one batch outside of the fast path; with `deep`, decode its records too. Raises Damage where Kafka's
+        tool would stop: unknown magic, unknown codec, or records that cannot be read."""
         exact = header.max_timestamp if isinstance(header, V2Header) else _UNKNOWN_TIME
         self._keep(*(np.array([number], np.int64) for number in (header.position, header.last_offset, exact)))
         if isinstance(header, V2Header) and header.is_valid:
@@ -297,8 +298,8 @@ class _Index(NamedTuple):
 
 
 def _read_index(log_path: str, suffix: str, entry: np.dtype[np.void], log_bytes: int) -> _Index | None:
-    """Read an index; None if there is no such file. Indexes are read before the log is walked: a running broker writes
-    the log first, so the log then has all that the index names."""
+    """Read an index; None if there is no such file. A damaged index has no data and the size -1. Indexes are read
+    before the log is walked: a running broker writes the log first, so the log then has all that the index names."""
     try:
         return _Index(*read_index(log_path.removesuffix(file_kinds.LOG) + suffix, entry.itemsize, log_bytes))
     except FileNotFoundError:
@@ -322,8 +323,8 @@ def _check_index(log_path: str, suffix: str, index: _Index | None, watch: _Watch
 
 
 def _entries(index: _Index, entry: np.dtype[np.void]) -> npt.NDArray[np.void] | None:
-    """Return the entries before the first zero entry; None if the size is odd, entries follow a zero entry, or the file
-    is damaged."""
+    """Return the entries before the first zero entry. None if the file is damaged, its size is not a multiple of the
+    entry size, or entries follow a zero entry."""
     if index.data is None or index.size_bytes % entry.itemsize:
         return None
     rows = index.entries(entry)
@@ -382,7 +383,8 @@ def _times_fit(index: _Index, watch: _Watch) -> bool:
 
 
 def _compare_slowly(path: str, kind: str) -> list[Problem]:
-    """Compare an index with its log entry by entry as Kafka's tool does, and return the problems in its words."""
+    """Compare an index with its log entry by entry as Kafka's tool does, and return the problems. Deviations that the
+    tool calls harmless are left out."""
     findings: list[Finding] = []
     dump = FileDump(DumpOptions(verify_index_only=True), _Watch(SegmentFacts(-1, 0), deep=False), findings.append)
     try:

@@ -46,7 +46,8 @@ class _Aborted:
 
 
 def check_partition(directory: str, segments: Sequence[SegmentFacts]) -> list[Problem]:
-    """Return the problems across the files of one directory; `segments` may be in any order."""
+    """Return the problems across the files of one directory; `segments` may be in any order. Raises OSError if the
+    directory cannot be read."""
     ordered = sorted(segments, key=lambda each: each.base_offset)
     return [
         *_order(directory, ordered),
@@ -84,7 +85,8 @@ def _hole(path: str, before: int, after: int, severity: str) -> Problem:
 
 
 def _weight_of_holes(directory: str, segments: Iterable[SegmentFacts]) -> str:
-    """Return the severity of a gap in offsets: damage, a warning, or "" for none."""
+    """Return the severity of a gap in offsets: DAMAGE if the log was certainly never compacted, "" (no problem) if it
+    was or its topic always is, WARNING if that is unknown."""
     partition = parse_partition_directory(os.path.basename(os.path.abspath(directory)))
     if any(facts.misses_records for facts in segments) or (partition and partition.topic in _COMPACTED_TOPICS):
         return ""
@@ -136,8 +138,8 @@ def _epochs(directory: str, segments: Sequence[SegmentFacts]) -> Iterator[Proble
 def _epochs_of_batches(
     path: str, entries: Sequence[tuple[int, int]], seen: Sequence[tuple[int, int]]
 ) -> Iterator[Problem]:
-    """Compare the first batch of each epoch with the checkpoint, whose entry may begin before the first batch that
-    compaction left."""
+    """Yield a problem for each epoch with a batch at whose offset the checkpoint has another epoch. A checkpoint entry
+    may begin before the first batch that compaction left."""
     reported: set[int] = set()
     for epoch, offset in seen:
         if epoch in reported:

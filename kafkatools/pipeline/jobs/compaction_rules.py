@@ -62,7 +62,8 @@ def cleanable_range(
     last_stable_offset: int | None = None,
 ) -> CleanableRange:
     """Return the cleanable range from all segments of a partition, the active one included. `first_dirty_offset` is
-    from cleaner-offset-checkpoint (None: not in it); `last_stable_offset` None means no open transaction."""
+    from cleaner-offset-checkpoint; None, or an offset before the first segment, means that segment's base offset.
+    `last_stable_offset` None means no open transaction. Without segments, offsets and bytes are 0."""
     ordered = sorted(segments, key=lambda each: each.base_offset)
     if not ordered:
         return CleanableRange(0, 0, 0, 0, False, settings)

@@ -1,10 +1,10 @@
 """`count`: the number of records in each partition, by kind.
 
-Headers of batches of magic 2 have the number of records, the control flag and the transaction. Counts of records,
-control records, aborted and open records are therefore exact from headers alone (`basis` is `headers`). Compressed
-messages of magic 0 and 1 lack the number; for such partitions, and for live topics, the records are counted
-(`records`). Key counts always need the records and cover committed ones: `distinctKeys`, `tombstones` (null values with
-a key) and `liveKeys` (keys whose latest value is not null).
+`records` includes aborted and open ones. Headers of batches of magic 2 have the number of records, the control flag and
+the transaction. Counts of records, control records, aborted and open records are therefore exact from headers alone
+(`basis` is `headers`). Compressed messages of magic 0 and 1 lack the number; for such partitions, and for live topics,
+the records are counted (`records`). Key counts need the records and cover those that are committed or in no
+transaction: `distinctKeys`, `tombstones` (null values with a key) and `liveKeys` (keys whose latest value is not null).
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def count_records(records: DataFrame) -> DataFrame:
 
 
 def count_keys(records: DataFrame) -> DataFrame:
-    """Return a row of topic, partition and KEY_COLUMNS for each partition, from the committed ones of records with
-    metadata columns."""
+    """Return a row of topic, partition and KEY_COLUMNS for each partition, from records with metadata columns. Aborted
+    and open records are left out."""
     is_committed = f.col("transaction").isNull() | (f.col("transaction") == "committed")
     is_null = f.col("value").isNull()
     by_key = (
@@ -94,8 +94,9 @@ def count_keys(records: DataFrame) -> DataFrame:
 
 
 def count_exact(records: DataFrame, headers: DataFrame | None, *, with_keys: bool = True) -> DataFrame:
-    """Return rows of COUNT_COLUMNS, and KEY_COLUMNS with `with_keys`. `headers` is the result of `count_batches`, None
-    for a live topic. Records are counted in partitions whose headers lack the number."""
+    """Return rows of COUNT_COLUMNS, and KEY_COLUMNS with `with_keys`, by topic and partition. `headers` is the result
+    of `count_batches`; a query on it finds the partitions whose headers lack the number, and their records are counted.
+    None, for a live topic, counts all records."""
     counts = count_records(records) if headers is None else headers
     if headers is not None and not headers.where("records IS NULL").isEmpty():
         counted = count_records(records).select(*_PARTITION, f.col("records").alias("counted"))

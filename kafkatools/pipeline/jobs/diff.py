@@ -1,9 +1,9 @@
 """`diff`: the records that are in one source and not in the other.
 
-By offset, partition and offset identify a record. By key, the latest values of keys are compared; a tombstone counts as
-absent, and records without a key are ignored. As multiset, the number of copies of each record is compared, at any
-offset. Topic names are compared only if a source has several topics. Both sides are combined and grouped, in one
-shuffle.
+By offset, partition and offset identify a record. By key, the latest values of keys are compared: over all partitions,
+the record with the latest timestamp, where the latest offset counts within a partition. A tombstone counts as absent,
+and records without a key are ignored. As multiset, the number of copies of each record is compared, at any offset.
+Topic names are compared only if a source has several topics.
 """
 
 from __future__ import annotations
@@ -23,8 +23,12 @@ COMPARED = ("key", "value")
 
 def diff(left: DataFrame, right: DataFrame, *, by: str = BY_KEY, compared: Sequence[str] = COMPARED) -> DataFrame:
     """Return the differences: `side` (only-left, only-right, changed), the identifying columns, and the number of
-    copies on each side. By key and offset also `left` and `right`, structs of the compared columns (null if absent).
-    `compared` may include `timestamp` and `headers`. Raises PipelineError for an unknown way or column."""
+    copies on each side. By key and offset also `left` and `right`: structs of the compared columns that do not identify
+    (null if absent). As multiset there is no `changed`.
+
+    `compared` may include `timestamp` and `headers`. A query finds out whether a source has several topics. Raises
+    PipelineError for an unknown way or column.
+    """
     if by not in WAYS:
         raise PipelineError(f"Records can be compared by {', '.join(WAYS)}, not by {by}")
     sides = [_prepared(side, by, compared) for side in (left, right)]
@@ -35,7 +39,8 @@ def diff(left: DataFrame, right: DataFrame, *, by: str = BY_KEY, compared: Seque
 
 
 def summary(differences: DataFrame) -> dict[str, int]:
-    """Return the number of differences by side; as multiset, the number of surplus records."""
+    """Run the query of `diff` and return the number of differences by side (0 included); on only-left and only-right,
+    of surplus records."""
     more = f.abs(f.col("leftCount") - f.col("rightCount"))
     number = f.sum(f.when(f.col("side") == CHANGED, 1).otherwise(more)).alias("number")
     counts = {row.side: int(row.number) for row in differences.groupBy("side").agg(number).collect()}

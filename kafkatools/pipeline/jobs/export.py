@@ -40,8 +40,8 @@ _CHOOSING_OPTIONS = (
 @dataclass(frozen=True)
 class Export:
     """What to export and how. `partition_by` lists date (UTC date of the timestamp) and topic in directory order.
-    `round_offsets` is the approximate number of offsets in a round. `is_text` writes keys and values as text, or as
-    base64 in a separate column if not UTF-8; always so in CSV."""
+    `where` is an SQL filter. `round_offsets` is the approximate number of offsets in a round. `is_text`, always on in
+    CSV, writes keys and values as text, or as base64 in a separate column if not UTF-8."""
 
     source: Uri
     sink: Uri
@@ -67,7 +67,8 @@ class Exported:
 
 
 def shaped(records: DataFrame, export: Export) -> DataFrame:
-    """Return the rows to write: record columns, as text if requested, and `date` if it is a directory level."""
+    """Return the rows to write: filtered by `where`, record columns as text if requested, and `date` if it is a
+    directory level. CSV has headers as JSON."""
     columns: list[Column] = []
     is_text = export.is_text or export.sink.kind == "csv"
     for name in records.columns:
@@ -88,8 +89,8 @@ def shaped(records: DataFrame, export: Export) -> DataFrame:
 def run_export(
     spark: SparkSession, export: Export, after_round: Callable[[Exported], object] | None = None
 ) -> Exported:
-    """Export the offsets available now that are not exported yet. `after_round` is called with the progress after each
-    round. Raises PipelineError."""
+    """Finish the file moves of an interrupted run, then export the offsets available now that are not exported yet, in
+    rounds. `after_round` is called with the progress after each round. Returns the sums. Raises PipelineError."""
     state = _State.opened(spark, export)
     state.finish_move()
     ends = offsets_of(spark, export.source, export.options, export.cluster)
@@ -114,7 +115,8 @@ def lost_ranges(available: Ranges, exported: Mapping[TopicPartition, int]) -> di
 
 
 def next_ranges(available: Ranges, exported: Mapping[TopicPartition, int], at_once: int) -> Ranges:
-    """Return the next offset range of each partition with new offsets, about `at_once` offsets in all."""
+    """Return the next offset range of each partition with new offsets, about `at_once` offsets in all, but at least one
+    for each partition; empty if nothing is new."""
     remaining = {}
     for partition, (start, end) in sorted(available.items()):
         first = max(start, exported.get(partition, start))
@@ -137,8 +139,8 @@ class _State:
 
     @classmethod
     def opened(cls, spark: SparkSession, export: Export) -> _State:
-        """Read the state of an export, or create it in an empty sink. Raises PipelineError if the sink has other
-        content or is not a local directory."""
+        """Read the state of an export, or create the directory for one. Raises PipelineError if the sink is not a local
+        directory, has other content, or belongs to an export with other settings."""
         place = path_of(export.sink)
         local = local_path(place)
         directory = Directory(spark, place)
@@ -185,8 +187,9 @@ class _State:
         )
 
     def round(self, records: DataFrame, ranges: Ranges) -> int:
-        """Write the files of a round to the hidden directory, record them in the state and return the number of
-        rows."""
+        """Write the files of a round to the hidden directory, record them and the round's end offsets in the state
+        file, and return the number of rows. Raises PipelineError if the state file cannot be written; Spark's
+        exceptions pass through."""
         export, observation = self.export, Observation()
         self.directory.delete([_STAGE])
         rows = shaped(records, export).observe(observation, f.count(f.lit(1)).alias("rows"))
@@ -200,7 +203,8 @@ class _State:
         return int(observation.get["rows"])
 
     def finish_move(self) -> int:
-        """Move the recorded files into place and return their number."""
+        """Move the files recorded in the state into place and return their number, 0 if none is recorded. Deletes the
+        hidden directory. Raises PipelineError if a file is missing or cannot be moved."""
         moved = len(self._moving)
         if moved:
             self.directory.move(_STAGE, self._moving)

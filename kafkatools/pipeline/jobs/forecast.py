@@ -46,7 +46,8 @@ class LogSegments(NamedTuple):
 
 
 def measure_segments(files: Iterable[LogFile], batches: DataFrame) -> list[LogSegments]:
-    """Return the segments of each partition with sizes from the files and timestamps from the headers in `batches`."""
+    """Return the segments of each partition with sizes from the files and timestamps from the headers in `batches` (-1
+    without batches). `files` must be sorted by partition. Runs a Spark query."""
     times = (
         batches.groupBy("file")
         .agg(
@@ -77,8 +78,8 @@ def _segment(file: LogFile, newest: int | None, first: int | None) -> SegmentSiz
 def retention_forecast(
     spark: SparkSession, logs: Iterable[LogSegments], settings: Mapping[str, Retention], now_ms: int
 ) -> DataFrame:
-    """Return a row of RETENTION_SCHEMA for each segment: the rule that deletes it, and when. `settings` maps topics to
-    settings; "" is for all others."""
+    """Return a row of RETENTION_SCHEMA for each segment: the rule that deletes it ("kept" if none does), and when.
+    `settings` maps topics to settings; "" is for all others, which without it have Kafka's defaults."""
     rows = []
     for log in logs:
         retention = settings.get(log.partition.topic, settings.get("", Retention()))
@@ -96,7 +97,7 @@ def retention_forecast(
 
 
 def _moment(time_ms: int | None) -> datetime | None:
-    """Convert epoch ms to a datetime; None if absent or after the year 9999."""
+    """Convert epoch ms to a datetime; None if absent, negative or after the year 9999."""
     if time_ms is None or not 0 <= time_ms <= _LATEST_TIME:
         return None
     return datetime.fromtimestamp(time_ms / 1000, UTC)
@@ -108,8 +109,9 @@ def _moment(time_ms: int | None) -> datetime | None:
 def cleanable_ranges(
     logs: Iterable[LogSegments], settings: Mapping[str, Compaction], now_ms: int
 ) -> dict[TopicPartition, CleanableRange]:
-    """Return the cleanable range of each partition, with its first dirty offset from the log directory's checkpoint.
-    `settings` maps topics to settings; "" is for all others."""
+    """Return the cleanable range of each partition, as if no transaction were open. The first dirty offset is from the
+    log directory's checkpoint; a log is dirty from its start if the checkpoint lacks it or cannot be read. `settings`
+    maps topics to settings; "" is for all others, which without it have Kafka's defaults."""
     return {
         log.partition: cleanable_range(
             log.segments,
@@ -132,12 +134,12 @@ def _checkpoint(log: LogSegments) -> int | None:
 def compact_forecast(
     records: DataFrame, logs: Sequence[LogSegments], ranges: Mapping[TopicPartition, CleanableRange]
 ) -> DataFrame:
-    """Return a row for each cleanable segment with the records that the cleaner would remove now. `records` need
-    headers and metadata columns.
+    """Return a row for each segment below the first uncleanable offset that has records, with the number of those that
+    the cleaner would remove now. `records` need headers and metadata columns.
 
     `superseded` records have a later record with the same key in the dirty part, `aborted` ones belong to aborted
-    transactions, and `withoutKey` ones are always dropped. `tombstones` stay until delete.retention.ms after the first
-    cleaning that sees them.
+    transactions, and `withoutKey` ones are always dropped. `tombstones` are counted but not removed: they stay until
+    delete.retention.ms after the first cleaning that sees them.
     """
     located = _with_segments(records, logs, ranges)
     is_aborted = f.coalesce(f.col("transaction") == "aborted", f.lit(False))
@@ -198,7 +200,8 @@ def _with_segments(
 
 
 class _SegmentFinder:
-    """A `mapInArrow` function that adds each record's segment and drops records that cannot be cleaned yet."""
+    """A `mapInArrow` function that adds each record's segment and drops records that cannot be cleaned yet or whose
+    partition has no cleanable range."""
 
     def __init__(self, logs: Sequence[LogSegments], ranges: Mapping[TopicPartition, CleanableRange]) -> None:
         self._segments = {tuple(log.partition): list(log.segments) for log in logs}

@@ -22,8 +22,9 @@ _LIMITS = ("starting", "ending")
 
 
 def offsets_of(spark: SparkSession, uri: Uri, options: Mapping[str, str], cluster: Cluster | None) -> Ranges:
-    """Return the available offset range of each partition; the end is the last stable offset with read_committed.
-    Raises PipelineError."""
+    """Return the offset range of each partition, within the source's starting and ending options; the end is the last
+    stable offset with read_committed. Partitions of log files without batches are left out. For log files, a Spark
+    query reads the batch headers. Raises PipelineError."""
     if uri.kind == LOG:
         return _offsets_of_log(spark, uri, options)
     assert uri.kind == TOPIC and cluster is not None
@@ -31,7 +32,8 @@ def offsets_of(spark: SparkSession, uri: Uri, options: Mapping[str, str], cluste
 
 
 def offsets_of_topics(uri: Uri, options: Mapping[str, str], cluster: Cluster) -> Ranges:
-    """Return the available offset range of each partition of a live topic, without Spark. Raises PipelineError."""
+    """Return the offset range of each partition of a live topic, within the starting and ending options, without Spark;
+    the end is the last stable offset with read_committed. Raises PipelineError."""
     from kafkatools.pipeline.sources.live.cluster import LiveCluster
     from kafkatools.pipeline.sources.live.options import read_options
     from kafkatools.pipeline.sources.record_bounds import RecordBounds
@@ -84,7 +86,9 @@ def _offsets_of_log(spark: SparkSession, uri: Uri, options: Mapping[str, str]) -
 def read_ranges(
     spark: SparkSession, uri: Uri, options: Mapping[str, str], cluster: Cluster | None, ranges: Ranges
 ) -> DataFrame:
-    """Open the source as a DataFrame of only the records in these offset ranges."""
+    """Open the source as a DataFrame of only the records in these offset ranges, in place of the topics and limits in
+    `options`. Log files get failOnDataLoss=false unless it is set. Raises PipelineError for a topic without a
+    cluster."""
     kept = {
         name: value
         for name, value in options.items()

@@ -62,7 +62,9 @@ def profile_of(
     lags: Sequence[GroupLag] | None = None,
     damages: int = 0,
 ) -> Profile:
-    """Compute the data of a profile page. The batches are read three times, so callers should persist them."""
+    """Compute the data of a profile page, with up to three queries on `batches`, which callers should therefore
+    persist. `keys` and `lags` None: the page has no such section. `made_ms` is the time of the page, in epoch ms;
+    `damages` is the number of damaged byte ranges."""
     time = f.unix_millis("maxTimestamp")
     table = batches.withColumn("time", f.when(time >= 0, time))
     partitions = _partitions(table)
@@ -72,7 +74,8 @@ def profile_of(
 
 
 def key_figures(records: DataFrame, shown: int) -> KeySkew:
-    """Return the `shown` most frequent keys and the skew of all keys. Needs topic, key and value."""
+    """Return the `shown` most frequent keys and the skew of all keys; records without a key are counted apart. Needs
+    topic, key and value. Runs two queries on the keys."""
     keys = by_key(records).persist()
     try:
         skew, without = key_skew(keys)
@@ -115,7 +118,7 @@ def _partitions(table: DataFrame) -> list[PartitionFigures]:
 
 
 def span_width(first_ms: int, last_ms: int) -> int:
-    """Return a round interval in ms that divides the time range into at most 120 intervals."""
+    """Return the smallest round interval in ms, at least one second, that is at least a 120th of the time range."""
     least = (last_ms - first_ms) / _MOST_SPANS
     return next((width for width in _WIDTHS if width >= least), _WIDTHS[-1] * int(least // _WIDTHS[-1] + 1))
 
@@ -139,8 +142,8 @@ def _rates(table: DataFrame, partitions: Sequence[PartitionFigures]) -> tuple[in
 
 
 def _shapes(table: DataFrame) -> tuple[list[CodecFigures], list[SizeBucket], list[SizeBucket]]:
-    """Return codecs, batch sizes and record counts of batches; sizes and counts in powers of two, so that one small
-    query suffices."""
+    """Return codecs, batch sizes and record counts of batches that are not control batches; unknown codecs are left
+    out. Sizes and counts are in powers of two, so that one small query suffices."""
 
     def power(name: str) -> Column:
         return f.when(f.col(name) > 0, f.length(f.bin(f.col(name).cast("bigint"))) - 1)
@@ -174,7 +177,8 @@ def _shapes(table: DataFrame) -> tuple[list[CodecFigures], list[SizeBucket], lis
 
 
 def _buckets(by_exponent: dict[int, int]) -> list[SizeBucket]:
-    """Return a bucket for each power of two from the smallest to the largest, empty ones included."""
+    """Return a bucket for each power of two from the smallest to the largest, those without batches included; empty
+    without any batch."""
     if not by_exponent:
         return []
     exponents = range(min(by_exponent), max(by_exponent) + 1)
@@ -185,8 +189,8 @@ def _buckets(by_exponent: dict[int, int]) -> list[SizeBucket]:
 
 
 def group_lags(admin: AdminClient, ends: Ranges) -> list[GroupLag]:
-    """Return the lag of each consumer group that committed offsets of these partitions' topics, share groups excluded.
-    Raises KafkaError."""
+    """Return a consumer group's lag in each partition of the topics for which it has committed offsets, for all groups
+    but share groups. The lag is None in a partition without a committed offset. Raises KafkaError."""
     names = sorted(each.group_id for each in list_groups(admin).groups if each.type != "Share")
     if not names:
         return []

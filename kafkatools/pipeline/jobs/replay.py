@@ -32,7 +32,8 @@ _MAX_BATCH = 1000
 @dataclass(frozen=True)
 class ReplayPlan:
     """Settings of a replay. `to_topic` None sends each record to the topic in the first of `origin_headers` that it
-    has. `where` is an SQL filter; `allows_loop` permits writing to `read_topics`."""
+    has. `where` is an SQL filter; `allows_loop` permits writing to `read_topics`. Records that were replayed
+    `max_replays` times are not sent. `keeps_timestamps` False: the producer sets new timestamps."""
 
     read_topics: Collection[str]
     to_topic: str | None = None
@@ -91,7 +92,8 @@ def to_send(table: DataFrame, plan: ReplayPlan) -> DataFrame:
 
 
 def _last_header(name: str) -> Column:
-    """Return a column with the text of the last header called `name`; null if the record has none."""
+    """Return a column with the text of the last header called `name`; null if the record has none or its value is
+    null."""
     headers = f.filter("headers", lambda header: header["key"] == name)
     return f.try_element_at(headers, f.lit(-1))["value"].cast("string")
 
@@ -105,7 +107,8 @@ def at_rate(rows: DataFrame, records_a_second: float) -> DataFrame:
 
 
 class Throttle:
-    """A `mapInArrow` function that delays rows to a rate, in slices of at most one second's rows."""
+    """A `mapInArrow` function that delays rows to a rate, in slices of at most 1000 rows or one second's rows, at least
+    one row."""
 
     def __init__(self, records_a_second: float) -> None:
         self._rate = records_a_second

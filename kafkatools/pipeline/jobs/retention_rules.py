@@ -50,7 +50,7 @@ class Retention:
 class Forecast:
     """The forecast for a segment: the rule that deletes it (or KEPT) and the time in epoch ms (None: never by time).
     `waits_for` is the base offset of an older segment that delays it. `bytes_until_size` is how much must be written
-    before retention.bytes deletes it, None for never."""
+    before retention.bytes deletes it; None for never, or if another rule or the size deletes it now."""
 
     segment: SegmentSize
     is_active: bool
@@ -63,8 +63,8 @@ class Forecast:
 def forecast_retention(
     segments: Sequence[SegmentSize], retention: Retention, now_ms: int, *, log_start_offset: int = 0
 ) -> list[Forecast]:
-    """Return a forecast for each segment of a partition, oldest first. Segments deleted now have `due_ms` equal to
-    `now_ms`."""
+    """Return a forecast for each segment of a partition, oldest first. Segments that a broker would delete now have
+    `due_ms` equal to `now_ms`, also those that the log start offset has passed."""
     ordered = sorted(segments, key=lambda each: each.base_offset)
     below = sum(each.base_offset <= log_start_offset for each in ordered[1:])
     result = []

@@ -28,12 +28,12 @@ class Skew:
 
     @property
     def largest_share(self) -> float:
-        """The largest member's fraction of the total."""
+        """The largest key's fraction of all records, 0 if there are none."""
         return self.largest / self.total if self.total else 0.0
 
     @property
     def p99_to_median(self) -> float:
-        """The ratio of the 99th percentile to the median, 0 if there is none."""
+        """The ratio of the 99th percentile to the median, 0 if there are no keys."""
         return self.p99 / self.median if self.median else 0.0
 
 
@@ -81,8 +81,8 @@ def key_skew(keys: DataFrame) -> tuple[Skew, int]:
 
 
 def partition_skew(partitions: DataFrame) -> DataFrame:
-    """Return a row for each topic with the largest partition's share of records and bytes, from rows of topic,
-    partition, records and bytes."""
+    """Return a row for each topic with its number of partitions, records and bytes, and the largest partition's share
+    of each (null of none). `partitions` has topic, partition, records and bytes."""
 
     def measures(name: str) -> list[Column]:
         total = f.sum(name)

@@ -1,7 +1,7 @@
 """Selection of fetched batches by their headers: which of them the reader of an offset range gets.
 
-Rules: nothing is decompressed or decoded here. A batch is kept if its checksum is valid; transaction markers are always
-dropped. A judge decides the state of transactions. Under read_committed the fetch response names the aborted
+Rules: nothing is decompressed or decoded here. Batches with a valid checksum are selected, except transaction markers
+and, with read_committed, batches of aborted transactions. Under read_committed the fetch response names the aborted
 transactions (KIP-98: the batches of a producer from the named first offset to its next abort marker). Above the last
 stable offset the later markers decide. Damage goes to the range's report, or is a PipelineError if strict. The report
 counts each valid batch that begins in the range, including markers and aborted batches.
@@ -83,7 +83,8 @@ class AbortedTransactions:
         self._open: set[int] = set()
 
     def state(self, records: memoryview, header: Header) -> str:
-        """Return ABORTED or COMMITTED for a batch; an abort marker ends its producer's aborted transaction."""
+        """Return ABORTED if the batch belongs to a transaction that the fetch response names, else COMMITTED. An abort
+        marker ends its producer's aborted transaction, so batches must come in log order."""
         while self._waiting and self._waiting[0][0] <= header[_BASE_OFFSET] + header[_LAST_DELTA]:
             self._open.add(heapq.heappop(self._waiting)[1])
         producer_id = header[_PRODUCER_ID]
@@ -124,8 +125,9 @@ class BatchWalk:
         self._table = array("q", bytes(8 * HEADER_WIDTH * _ROWS))
 
     def runs(self, fetched: FetchedBatches, judge: Judge | None, end: int | None = None) -> Iterator[Run]:
-        """Yield the runs of kept batches in a fetch response that begin below `end`. Without a judge, aborted batches
-        are kept. Raises PipelineError for damage if strict."""
+        """Yield runs of consecutive valid data batches of a fetch response that begin below `end` (None: the end of the
+        range), and count them in the report. The `judge` determines transaction states and may drop aborted batches;
+        without one no state is known and aborted batches are yielded. Raises PipelineError for damage if strict."""
         end = self._end if end is None else end
         for headers in self._tables(fetched, end):
             sound = self._sound(fetched.records, headers, end)
@@ -136,7 +138,8 @@ class BatchWalk:
                 yield Run(self, fetched.records, self._table, first, stop, states)
 
     def collect(self, fetched: FetchedBatches, markers: Markers) -> None:
-        """Add only the valid markers of a fetch response to `markers`."""
+        """Add the transaction markers of a fetch response to `markers`; damaged ones are skipped, and nothing is
+        counted in the report."""
         for headers in self._tables(fetched, None):
             is_marker = (headers[:, _MAGIC] >= 2) & (headers[:, _ATTRIBUTES] & CONTROL_BIT != 0)
             for header in headers[is_marker].tolist():
@@ -152,7 +155,8 @@ class BatchWalk:
         self._report.damages.append(Damage(name, header[_BASE_OFFSET], header[_SIZE], kind, text))
 
     def _tables(self, fetched: FetchedBatches, end: int | None) -> Iterator[npt.NDArray[np.int64]]:
-        """Yield the headers of a fetch response, up to 4096 at a time, until a batch begins at or after `end`."""
+        """Yield the headers of a fetch response, up to 4096 at a time, until a batch begins at or after `end` (None:
+        all). A size field below the minimum is reported as damage and ends the response."""
         records, table, status = fetched.records, self._table, array("q", (0, 0))
         position = 0
         while True:
@@ -171,8 +175,8 @@ class BatchWalk:
                 return
 
     def _sound(self, records: memoryview, headers: npt.NDArray[np.int64], end: int) -> npt.NDArray[np.bool_]:
-        """Return a mask of the valid batches that begin below `end`; the report counts those that begin in the
-        range."""
+        """Return a mask of the valid batches that begin below `end`, and report damaged ones. The report counts those
+        that begin in the range."""
         # The header of compressed messages of magic 0 or 1 has the offset of the last message.
         sound = (headers[:, _MAGIC] < 2) | (headers[:, _BASE_OFFSET] < end)
         for row, header in zip(np.flatnonzero(sound).tolist(), headers[sound].tolist(), strict=True):

@@ -66,8 +66,9 @@ class LiveCluster:
 
     def _ask(self, question: Callable[[AdminClient], _Answer]) -> _Answer:
         """Call `question` with the admin client and return its result. Retriable errors are retried up to
-        fetchOffset.numRetries times. Brokers that answered earlier and fail now are retried for
-        kafkaConsumer.pollTimeoutMs, so that a stream outlives their restart."""
+        fetchOffset.numRetries times. If the cluster has answered before, failed connections are retried for
+        kafkaConsumer.pollTimeoutMs, so that a stream outlives a restart of brokers. Raises PipelineError after the last
+        attempt."""
         servers = self._options.settings["bootstrap.servers"]
         started, attempts = self._clock.now_ms(), 0
         while True:
@@ -92,8 +93,9 @@ class LiveCluster:
     # --- partitions
 
     def partitions(self, *, must_exist: bool = True) -> dict[TopicPartition, uuid.UUID | None]:
-        """Return the topic IDs of the subscribed partitions, by partition. Raises PipelineError for a topic or
-        partition that does not exist; without `must_exist` it is left out."""
+        """Return the topic IDs (None from old brokers) of the subscribed partitions, by partition. A pattern may match
+        none and leaves out internal topics. Raises PipelineError for a topic or partition that does not exist; without
+        `must_exist` it is left out."""
         subscription = self._options.subscription
         if subscription.option == "subscribePattern":
             return self._matching(subscription.pattern)
@@ -134,13 +136,15 @@ class LiveCluster:
         return self._offsets(dict.fromkeys(parts, LATEST))
 
     def stable_ends(self, parts: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the last stable offset of each partition, below which all transactions are committed or aborted."""
+        """Return the last stable offset of each partition, below which all transactions are committed or aborted;
+        partitions that do not exist are left out."""
         return self._offsets(dict.fromkeys(parts, LATEST), READ_COMMITTED)
 
     def _offsets(
         self, times: Mapping[TopicPartition, int], isolation_level: int | None = None
     ) -> dict[TopicPartition, int]:
-        """List offsets by timestamp (epoch ms, EARLIEST or LATEST); -1 if no record is at or after the timestamp."""
+        """List offsets by timestamp (epoch ms, EARLIEST or LATEST); -1 if no record is at or after the timestamp.
+        Partitions that do not exist are left out. Raises PipelineError."""
         if not times:
             return {}
         isolation = self._isolation if isolation_level is None else isolation_level
@@ -155,8 +159,9 @@ class LiveCluster:
         return self._ask(ask)
 
     def resolve(self, limit: Limit, parts: Iterable[TopicPartition], *, is_start: bool) -> dict[TopicPartition, int]:
-        """Resolve a start or end option to an offset for each partition, as of now. Raises PipelineError if the option
-        names other partitions, or no record is at or after a start timestamp."""
+        """Resolve a start or end option to an offset for each partition, as of now. A timestamp without a later record
+        means the latest offset for an end, or a start with startingOffsetsByTimestampStrategy=latest. Raises
+        PipelineError for such a start otherwise, and if the option names other partitions."""
         parts = list(parts)
         if limit.everywhere is not None:
             return self._offsets(dict.fromkeys(parts, limit.everywhere))
@@ -182,8 +187,8 @@ class LiveCluster:
     # --- a batch
 
     def batch_ranges(self, bounds: RecordBounds) -> list[OffsetRange]:
-        """Return the offset ranges of a batch query within `bounds`, with ends as of now. Raises PipelineError if the
-        subscription matches nothing or offsets are lost."""
+        """Return the offset ranges of a batch query within `bounds`, with ends as of now; some may be empty. Raises
+        PipelineError if the subscription matches nothing, or if offsets are lost and failOnDataLoss is true."""
         options = self._options
         all_parts = self.partitions()
         if not all_parts:
@@ -202,7 +207,8 @@ class LiveCluster:
     def within_log(
         self, parts: Iterable[TopicPartition], starts: Offsets, ends: Offsets
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        """Move starts and ends into the log's offset range; offsets outside of it are reported as lost data."""
+        """Move starts and ends that options name into the log's offset range, and report offsets outside of it as lost
+        data: a warning, or with failOnDataLoss a PipelineError. Partitions without a start or end are left out."""
         parts = [part for part in parts if part in starts and part in ends]
         options = self._options
         firsts = self.earliest(parts) if options.starting.offsets else starts
@@ -219,7 +225,8 @@ class LiveCluster:
         return kept_starts, kept_ends
 
     def _not_before(self, timestamp_ms: int, starts: Offsets, ends: Offsets) -> dict[TopicPartition, int]:
-        """Move starts to the first record at or after a timestamp; earlier records are all older."""
+        """Move starts to the first record at or after a timestamp, or to the end if there is none: earlier records are
+        all older. A negative timestamp changes nothing."""
         if timestamp_ms == MIN_LONG or timestamp_ms < 0:
             return dict(starts)
         firsts = self._offsets(dict.fromkeys(starts, timestamp_ms))
@@ -241,7 +248,7 @@ def _ensure_same(option: str, offsets: Offsets, parts: Iterable[TopicPartition])
 
 def _topics(admin: AdminClient, names: Iterable[str] | None) -> dict[str, Partitions]:
     """Return the partitions of each topic with its topic ID. `names` None means all topics except internal ones; topics
-    that do not exist are left out."""
+    that do not exist are left out. Raises KafkaError for another error of a topic."""
     metadata = admin.metadata_of(None if names is None else list(names), admin.deadline_ms())
     topics: dict[str, Partitions] = {}
     for topic in metadata.topics:

@@ -46,8 +46,8 @@ def split_ranges(
     ranges: Iterable[OffsetRange], parallelism: int, min_partitions: int | None, max_records: int | None
 ) -> list[OffsetRange]:
     """Split ranges into ranges for tasks; empty ones are dropped. `min_partitions` requests about that many tasks, in
-    proportion to offsets. Without it large ranges are split until there are `parallelism` tasks. No task has more than
-    `max_records` offsets."""
+    proportion to offsets. With None, ranges of 50,000 offsets or more are split to about `parallelism` tasks in all. No
+    task has more than `max_records` offsets (None: no limit)."""
     whole = [one for one in ranges if one.size > 0]
     if max_records is not None:
         whole = [part for one in whole for part in _parts(one, math.ceil(one.size / max_records))]
@@ -79,7 +79,8 @@ def _parts(one: OffsetRange, count: int) -> list[OffsetRange]:
 
 def rate_limited(limit: int, start: Offsets, latest: Offsets) -> dict[TopicPartition, int]:
     """Return the ends of a trigger of about `limit` offsets: each partition in proportion to its backlog, at least one
-    offset. `start` must contain all partitions of `latest`."""
+    offset if it has a backlog. `latest` if the backlog is within the limit. `start` must contain all partitions of
+    `latest`."""
     sizes = {part: end - start[part] for part, end in latest.items() if end > start[part]}
     total = sum(sizes.values())
     if total <= limit:
@@ -92,7 +93,8 @@ def rate_limited(limit: int, start: Offsets, latest: Offsets) -> dict[TopicParti
 
 
 def new_records(start: Offsets, latest: Offsets) -> int:
-    """Return the number of offsets between `start` and `latest` over all partitions."""
+    """Return the number of offsets between `start` and `latest` over all partitions; those missing in `start` count
+    from 0."""
     return sum(max(end - start.get(part, 0), 0) for part, end in latest.items())
 
 

@@ -124,7 +124,9 @@ def is_set(options: Mapping[str, str], name: str) -> bool:
 
 
 def read_options(options: Mapping[str, str], *, is_streaming: bool) -> SourceOptions:
-    """Parse and check the options of a `kt` source. Raises PipelineError that names the option."""
+    """Parse and check the options of a `kt` source. Without reportPath the source is strict, whatever the option
+    `strict` says. Logs a warning for `kafka.*` settings that the client does not know. Raises PipelineError that names
+    the option."""
     values = OptionReader(options)
     values.refuse_unknown("kt", _BY_LOWER, allows_kafka=True)
     for name in _ONLY_BATCH if is_streaming else ():
@@ -308,8 +310,9 @@ class OptionReader:
         return Limit(option, offsets=_by_partition(option, text, f"earliest, latest or {_OFFSETS_EXAMPLE}", EARLIEST))
 
     def settings(self) -> dict[str, str]:
-        """Return the consumer settings from the `kafka.*` options and isolationLevel. Raises PipelineError for a
-        missing or invalid setting."""
+        """Return the consumer settings from the `kafka.*` options and isolationLevel, with larger fetches by default.
+        Unknown settings are dropped with a warning, group.id without one. Raises PipelineError for a missing or invalid
+        setting."""
         settings = {name[len(_PREFIX) :]: value for name, value in self._options.items() if name.startswith(_PREFIX)}
         for name, why in _NOT_FOR_SOURCES.items():
             if name in settings:

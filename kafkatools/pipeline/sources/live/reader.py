@@ -39,8 +39,8 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class LiveSplit(InputPartition):
     """The offset range [start, end) of one task; `topic_id` is the topic it was planned for. For the column
-    `transaction`: transactions below `stable_end` were complete when the query was planned. Those above are judged by
-    the log up to `whole_end`, where the query ends in this partition."""
+    `transaction`: transactions below `stable_end` were complete when the query was planned. For those above, the
+    markers up to `whole_end`, the end of the query in this partition, decide."""
 
     topic: str
     partition: int
@@ -57,7 +57,9 @@ class LiveSplit(InputPartition):
 def splits_of(
     ranges: Sequence[OffsetRange], options: SourceOptions, schema: StructType, cluster: LiveCluster
 ) -> list[InputPartition]:
-    """Split ranges into tasks, by default enough for the cores of this machine."""
+    """Split ranges into tasks, by default enough for the cores of this machine. If the schema has the column
+    `transaction` and the query is read_uncommitted, asks the cluster for the last stable offsets. Raises
+    PipelineError."""
     ends = {one.partition: one.end for one in ranges}
     needs_states = _has(schema, "transaction") and not options.is_committed_only
     stable = cluster.stable_ends(ends) if needs_states else {}
@@ -83,8 +85,9 @@ class Task(NamedTuple):
 
 
 def read_split(split: LiveSplit, task: Task) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of an offset range as pyarrow.RecordBatches, then write its report. Raises PipelineError for a
-    failed fetch, for lost offsets, and for damage unless reports are written."""
+    """Yield the rows of an offset range as pyarrow.RecordBatches, then write its report if reportPath is set. Offsets
+    deleted meanwhile are skipped with a warning if failOnDataLoss is false. Raises PipelineError for them otherwise,
+    for a failed fetch, and for damage if strict."""
     report = SplitReport(
         split.topic, split.partition, "", split.start, split.end, start_offset=split.start, end_offset=split.end
     )
@@ -171,14 +174,15 @@ _idle: dict[tuple[object, ...], RangeReader] = {}
 
 
 def close_idle() -> None:
-    """Close the consumers that are kept for later tasks, in a process that is not a Spark worker."""
+    """Close the consumers that stay open for later tasks, in a process that is not a Spark worker."""
     while _idle:
         _idle.popitem()[1].close()
 
 
 @contextlib.contextmanager
 def _reader_for(options: SourceOptions) -> Iterator[RangeReader]:
-    """Borrow a kept or new consumer for one range; a consumer that failed is closed."""
+    """Yield a consumer for one range: one that an earlier task with the same settings left open, or a new one. At the
+    end it stays open for the next task; a consumer that failed, or a second one with these settings, is closed."""
     key = (*sorted(options.settings.items()), options.poll_timeout_ms)
     reader = _idle.pop(key, None) or RangeReader(options.settings, patience_ms=options.poll_timeout_ms)
     is_usable = False

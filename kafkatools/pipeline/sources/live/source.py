@@ -37,7 +37,8 @@ class KtDataSource(DataSource):
         return "kt"
 
     def schema(self) -> StructType:
-        """Return all record columns that the options include; a user's schema restricts which columns are built."""
+        """Return all record columns that the options include; a user's schema restricts which columns are built. Raises
+        PipelineError if includeHeaders or includeMetadata is not true or false."""
         return spark_schema(is_set(self.options, "includeHeaders"), is_set(self.options, "includeMetadata"))
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -54,7 +55,8 @@ class KtDataSource(DataSource):
         return LiveStreamReader(schema, read_options(self.options, is_streaming=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Return the batch writer for `df.write`. Raises PipelineError for invalid options or columns."""
+        """Return the batch writer for `df.write`. Raises PipelineError for invalid options or columns, and for mode
+        overwrite."""
         from kafkatools.pipeline.sinks.sink import batch_writer
 
         return batch_writer(self.options, schema, overwrite)
@@ -75,7 +77,8 @@ class LiveReader(DataSourceReader):
         self._bounds = options.bounds
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the tasks of the query, with the current ends of the topic."""
+        """Query the cluster and return the tasks of the query, with the current ends of the topic unless an option sets
+        them; empty if there is nothing to read. Raises PipelineError."""
         cluster = LiveCluster(self._options)
         try:
             return splits_of(cluster.batch_ranges(self._bounds), self._options, self._schema, cluster)
@@ -83,7 +86,7 @@ class LiveReader(DataSourceReader):
             cluster.close()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a task as pyarrow.RecordBatches."""
+        """Yield the rows of a task as pyarrow.RecordBatches. Raises PipelineError."""
         if isinstance(partition, LiveSplit):  # PySpark passes its own partition if there are no tasks
             yield from read_split(partition, Task(self._options, self._schema, self._bounds))
 

@@ -59,7 +59,8 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- called by PySpark
 
     def initialOffset(self) -> dict[str, Mapping[str, Any]]:  # noqa: N802 - PySpark's name
-        """Return the offsets where a new stream begins."""
+        """Return the offsets where a new stream begins; the first call resolves them with the cluster. Raises
+        PipelineError."""
         return dict(self._beginning())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -78,7 +79,9 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(
         self, start: JsonOffsets | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Mapping[str, Any]]:  # noqa: N802
-        """Return the end offsets of the next trigger; `start` itself if there is nothing to read yet."""
+        """Return the end offsets of the next trigger; `start` itself if there is nothing to read, or less than
+        minOffsetsPerTrigger. `start` None (PySpark before 4.2) means the position after Spark's last call of
+        `partitions`. Raises PipelineError."""
         begin = self._position if start is None else start
         begin = self._beginning() if begin is None else begin
         known = live_offsets.from_json(begin)
@@ -98,7 +101,8 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return live_offsets.to_json(self._seen) if self._seen else None
 
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:
-        """Return the tasks that read from `start` to `end`."""
+        """Return the tasks that read from `start` to `end`; none if both are equal. `end` becomes the stream's
+        position. Raises PipelineError if data is lost and failOnDataLoss is true."""
         self._position = end
         if start == end:
             return []
@@ -109,7 +113,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return splits_of(ranges, self._options, self._schema, self._cluster)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a task as pyarrow.RecordBatches."""
+        """Yield the rows of a task as pyarrow.RecordBatches. Raises PipelineError."""
         if isinstance(partition, LiveSplit):
             yield from read_split(partition, Task(self._options, self._schema, RecordBounds()))
 
@@ -132,8 +136,8 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._began
 
     def _latest(self, known: Offsets) -> dict[TopicPartition, int]:
-        """Return the current ends of all partitions. An end below a known offset may come from a stale reply and is
-        queried again."""
+        """Return the current ends of all partitions. If an end is below the offset in `known`, which a stale reply may
+        cause, ask again, up to fetchOffset.numRetries times in all."""
         options = self._options
         for remaining in reversed(range(options.fetch_retries)):
             self._note_ids(self._cluster.partitions(must_exist=False))
@@ -162,8 +166,8 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return latest if most is None else live_offsets.rate_limited(most, start, latest)
 
     def _waits_for_more(self, least: int, start: Offsets, latest: Offsets) -> bool:
-        """Whether fewer than `least` offsets are available and maxTriggerDelay has not passed since the last
-        trigger."""
+        """Whether fewer than `least` offsets are available and maxTriggerDelay has not passed since the last trigger.
+        If not, the current time becomes that of the last trigger."""
         now = self._clock.now_ms()
         last = self._last_trigger_ms
         is_due = last is None or now - last >= self._options.max_trigger_delay_ms
@@ -175,7 +179,8 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- ranges
 
     def _ranges(self, start: dict[TopicPartition, int], end: dict[TopicPartition, int]) -> list[OffsetRange]:
-        """Return the ranges between two offsets and report lost data, as Spark's KafkaOffsetReader does."""
+        """Return the ranges between two offsets and report lost data, as Spark's KafkaOffsetReader does: a warning, or
+        with failOnDataLoss a PipelineError. New partitions begin at their first offset."""
         if not self._ids:
             self._note_ids(self._cluster.partitions(must_exist=False))
         added = [part for part in end if part not in start]
