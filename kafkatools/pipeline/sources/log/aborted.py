@@ -4,7 +4,7 @@ The driver calls `find_transactions` once for each partition. Open transactions 
 the last segments and the headers after it, aborted ones from .txnindex files. A segment without a .txnindex mostly has
 no aborted transactions, but the file may be missing from a copy. The reader of such a segment therefore looks for the
 marker that ends each transaction, by scanning later headers as far as needed (`FileTransactions`, on executors). Topics
-without transactions cost nothing.
+without transactions cost only the driver's scan of the headers after the last snapshot.
 
 An open transaction with damage after its first record may have lost its marker there. A read_committed reader does not
 see its records, but reads past it.
@@ -52,8 +52,9 @@ class FileTransactions:
     _ahead: _LookAhead | None = field(default=None, repr=False, compare=False)
 
     def state(self, producer_id: int, base_offset: int, position: int = 0) -> str:
-        """Return OPEN, COMMITTED or ABORTED for the transaction of a batch at a file position. May scan files; raises
-        PipelineError if one cannot be opened."""
+        """Return OPEN, COMMITTED or ABORTED for the transaction of a batch at a file position; OPEN also if the marker
+        is lost. May scan this and later segments from that position on; raises PipelineError if one cannot be
+        opened."""
         if _covers(self.aborted.get(producer_id), base_offset):
             return ABORTED
         if _covers(self.undecided.get(producer_id), base_offset):
@@ -153,7 +154,7 @@ def find_all_transactions(files: Iterable[LogFile]) -> dict[TopicPartition, Part
 
 def _last_snapshot(files: Sequence[LogFile]) -> tuple[int, Mapping[int, OpenTransaction]]:
     """Return the index of the last segment with a readable producer snapshot, and the transactions open at its base
-    offset."""
+    offset. Without any such segment the index is 0 and no transaction is open."""
     for index in range(len(files) - 1, 0, -1):
         opened = _open_before(files[index])
         if opened is not None:
@@ -179,7 +180,8 @@ def _open_before(file: LogFile) -> Mapping[int, OpenTransaction] | None:
 
 
 def _aborted_in(file: LogFile) -> list[tuple[int, int, int]] | None:
-    """Return the entries of a segment's .txnindex; None if there is none or its entries do not fit the segment."""
+    """Return the entries of a segment's .txnindex. None if there is no such file, it is empty, or its entries do not
+    fit the segment."""
     data = file.read_beside(TXN_INDEX_SUFFIX)
     if not data or len(data) % ENTRY_SIZE:
         return None
@@ -213,7 +215,8 @@ class _Scanned:
 
 
 def _scan(files: Sequence[LogFile], opened: Mapping[int, OpenTransaction]) -> _Scanned:
-    """Follow transactions to the end of the files, starting with those in `opened`."""
+    """Follow transactions to the end of the files, starting with those in `opened`. Raises PipelineError if a file
+    cannot be opened."""
     follower = TransactionFollower(opened)
     aborted: list[tuple[int, int, int]] = []
     lost: list[tuple[int, int, int]] = []
@@ -256,8 +259,8 @@ class _LookAhead:
         self._ends: dict[int, tuple[list[int], list[str]]] = {}
 
     def state(self, producer_id: int, offset: int) -> str:
-        """Return the state from the first end of the producer's transaction at or after an offset; OPEN if there is
-        none."""
+        """Return the state from the first end of the producer's transaction at or after an offset; OPEN if there is no
+        end or its marker is lost. Reads on in the files until the end is found."""
         while True:
             offsets, states = self._ends.get(producer_id, ((), ()))
             at = bisect_left(offsets, offset)

@@ -74,14 +74,15 @@ class LogFile:
         return storage.split(self.url)[0]
 
     def beside(self, suffix: str) -> str:
-        """Return the URL of the file with the same base name and another suffix, such as `.index`."""
+        """Return the URL of the file with the same base name and another suffix, such as `.index`. The indexes of a
+        `.log.swap` also end with `.swap`. The file need not exist."""
         directory, name = storage.split(self.url)
         stem, _, swap = name.partition(LOG_SUFFIX)
         return storage.join(directory, stem + suffix + (swap if suffix in INDEX_SUFFIXES else ""))
 
     def read_beside(self, suffix: str) -> bytes | None:
         """Read the file with the same base name and another suffix; None if there is none. `.snapshot` holds the
-        producer state at the segment's base offset."""
+        producer state at the segment's base offset. Raises PipelineError if the file cannot be read."""
         return storage.read_bytes(self.beside(suffix)) if suffix in self.suffixes else None
 
 
@@ -105,8 +106,8 @@ class Selection:
         return cls(frozenset(given.topics) or None, given.pattern or None, frozenset(given.partitions) or None)
 
     def takes(self, topic: str, partition: int, *, is_named: bool = False) -> bool:
-        """Whether a partition is selected; internal topics are not unless named. `is_named`: the path names the
-        partition's directory."""
+        """Whether a partition is selected. A pattern, or no selection, includes an internal topic only with `is_named`:
+        the path names the partition's directory."""
         if self.topics is not None:
             return topic in self.topics
         if self.partitions is not None:
@@ -162,7 +163,8 @@ def find_log_files(paths: str | Sequence[str], selection: Selection | None = Non
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A partition directory to read; `segment` restricts it to one file. `entries` caches its listing."""
+    """A partition directory to read; `segment` restricts it to one file. `is_named`: a path names this directory or a
+    file in it. `entries` caches its listing, None if not listed yet."""
 
     topic_partition: TopicPartition
     directory: str
@@ -194,7 +196,8 @@ def _is_log(url: str) -> bool:
 
 
 def _places(url: str) -> list[_Place]:
-    """Return the partition directories below one path. Raises PipelineError if there are none."""
+    """Return the partition directories below one path. Raises PipelineError if there are none, the path does not exist,
+    or a file is not a segment."""
     kind = storage.kind_of(url)
     if kind is None:
         raise PipelineError(f"{url} does not exist")

@@ -29,8 +29,11 @@ def partition_bounds(
     files: Sequence[LogFile], options: LogOptions, pushed: RecordBounds | None = None
 ) -> dict[TopicPartition, RecordBounds]:
     """Return the bounds of each partition among the segments, which must be sorted. `pushed` are the bounds from
-    filters: partitions outside of them are skipped, though options may name them. Raises PipelineError for offsets that
-    do not exist."""
+    filters: partitions outside of them are skipped, though options may name them.
+
+    Raises PipelineError if offsets by partition do not name exactly the partitions read, or no record is at or after a
+    start timestamp. With failOnDataLoss also for a start offset that is deleted or an end offset after the log's.
+    """
     pushed = pushed or RecordBounds()
     result = {}
     partitions = {each: list(group) for each, group in groupby(files, key=lambda file: file.topic_partition)}
@@ -99,7 +102,8 @@ def _end(partition: TopicPartition, segments: Sequence[LogFile], options: LogOpt
 
 
 def end_offset(segments: Sequence[LogFile]) -> int:
-    """Return the offset after the last batch of a partition's segments."""
+    """Return the offset after the last batch of a partition's segments; the last segment's base offset if it has no
+    batch. Raises PipelineError if it cannot be opened."""
     file = segments[-1]
     index = read_index(file)
     start = int(index[-1, 1]) if len(index) else 0

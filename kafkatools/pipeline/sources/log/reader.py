@@ -43,8 +43,8 @@ class ReadOptions:
 
 
 def read_task(task: LogTask, schema: StructType, options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a task as pyarrow.RecordBatches and write its reports. Raises PipelineError for a file that
-    cannot be read, and with `is_strict` for damage."""
+    """Yield the rows of a task as pyarrow.RecordBatches and, with `report_path`, write a report for each split after
+    its rows. Raises PipelineError for a file that cannot be read, and with `is_strict` for damage."""
     readers: dict[str, Callable[..., Iterator[pa.RecordBatch]]] = {
         RECORDS: _SplitReader.records,
         BATCHES: _SplitReader.batches,
@@ -66,7 +66,8 @@ class _SplitReader:
         self.report = SplitReport(file.topic, file.partition, file.url, split.start_position, split.end_position)
 
     def finish(self) -> None:
-        """Close files and write the report, after all rows have been consumed."""
+        """Close files and, with reportPath, write the report, after all rows have been consumed. Raises PipelineError
+        if the report cannot be written."""
         if self._split.transactions is not None:
             self._split.transactions.close()
         if self._options.report_path is not None:
@@ -137,8 +138,8 @@ class _SplitReader:
         return bounds.start_offset > 0 or bounds.end_offset < MAX_LONG or bounds.has_timestamps
 
     def _overlapping(self, headers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Return a mask of the batches that may hold records within the bounds. Headers of magic 0 and 1 have too
-        little information, so those batches are included."""
+        """Return a mask of the batches that may hold records within the bounds. Headers of magic 0 and 1 have only the
+        last offset, so those batches are left out only if they end before the first offset."""
         bounds = self._split.bounds
         bases = headers[:, table.BASE_OFFSET]
         is_new = headers[:, table.MAGIC] >= 2
@@ -166,8 +167,8 @@ class _SplitReader:
             self.report.add_range(int(headers[0, table.BASE_OFFSET]), last + 1)
 
     def _runs(self, section: Section) -> Iterator[tuple[int, int]]:
-        """Yield the rows first..stop of batches to decode. Compressed batches are separate runs, since their size
-        grows."""
+        """Yield the rows first..stop of batches to decode, without control batches, batches outside the bounds and,
+        under read_committed, uncommitted ones. Compressed batches are separate runs, since their size grows."""
         headers = section.headers
         kept = headers[:, table.ATTRIBUTES] & CONTROL_BIT == 0
         if self._has_bounds:
@@ -197,7 +198,8 @@ class _SplitReader:
         return states
 
     def _unread(self, section: Section, unread: Unread) -> None:
-        """Report records that cannot be decoded although the batch's checksum is valid."""
+        """Report records that cannot be decoded although the batch's checksum is valid; with `is_strict` raise
+        PipelineError."""
         start = section.table[unread.row * table.WIDTH]
         end = start + section.table[unread.row * table.WIDTH + table.SIZE]
         kind = reports.CODEC if unread.reason.startswith(_UNKNOWN_CODEC) else reports.RECORDS

@@ -58,9 +58,8 @@ class Section(NamedTuple):
 
 class SectionWalk:
     """Iterates over the batches of a segment from byte `start` to `end`, where a batch begins or the file ends.
-
-    `is_relevant(headers)` returns a mask of the batches whose checksums are verified. Without `checks` none are, and
-    headers are trusted as long as they lead to a next header. Damage is passed to `report`.
+    `is_relevant(headers)` returns a mask of the batches whose checksums are verified; None means all. Without `checks`
+    none are, and headers are trusted as long as they lead to a next header. Damage is passed to `report`.
 
     An unverified batch may have a wrong length. The bytes after it are then not a header, which shows by offsets, magic
     or attributes, or because no header follows. Such a suspicious header and the batch before it are verified.
@@ -83,7 +82,8 @@ class SectionWalk:
         self._status = array("q", bytes(8 * kernel.STATUS_SIZE))
 
     def sections(self) -> Iterator[Section]:
-        """Yield sections of valid batches in file order."""
+        """Yield sections of consecutive batches in file order, each to be used before the next is requested. Bytes
+        between them, and bytes that the file has lost since the query began, are reported as damage."""
         while self._position < self._end:
             window = self._window()
             rows = kernel.scan_batches(window, 0, len(window), self._table, self._status)
@@ -142,8 +142,8 @@ class SectionWalk:
         self._last = section.origin + int(row[POSITION]), int(row[BASE_OFFSET] + row[LAST_DELTA]), int(row[MAGIC])
 
     def _misled(self) -> tuple[str, str, int, int] | None:
-        """Return the damage of the previous batch if its checksum is wrong, so that its length led to a wrong position;
-        else None."""
+        """Verify the batch before this position. If its checksum is wrong, so that its length led here, return its
+        damage; else None. The batch is verified at most once."""
         start = self._last[0]
         if start < 0 or self._is_relevant is None or not self._checks:
             return None
@@ -155,7 +155,8 @@ class SectionWalk:
         return reports.CHECKSUM, _corrupt(batch), start + 1, self._end
 
     def _sound_rows(self, section: Section, odd: npt.NDArray[np.bool_]) -> int:
-        """Return the number of valid batches before the first damaged one."""
+        """Return the number of batches before the first damaged one. Magic and size are checked in each header,
+        checksums as `checks` and `is_relevant` say and around headers in the mask `odd`."""
         headers = section.headers
         magics = headers[:, MAGIC]
         known = (magics == 2) & (headers[:, SIZE] >= HEADER_SIZE) | (magics == 0) | (magics == 1)
@@ -200,8 +201,8 @@ class SectionWalk:
         return found
 
     def _behind_zeros(self, start: int, before: int) -> int:
-        """Return the position of the first non-zero byte, since a message of magic 0 could begin at any of the
-        zeros."""
+        """Return the position of the first non-zero byte from `start` on; `before` if all bytes up to there are zero. A
+        message of magic 0 could begin at any of the zeros."""
         while start < before:
             chunk = bytes(self._file.view(start, min(_STEP, before - start)))
             rest = chunk.lstrip(b"\0")

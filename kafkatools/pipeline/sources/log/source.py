@@ -61,7 +61,8 @@ class LogReader(DataSourceReader):
         self._pushed = options.bounds
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Find the segments and return the tasks that read them. Raises PipelineError."""
+        """Find the segments and return the tasks that read them; empty if no record can be within the bounds. Raises
+        PipelineError."""
         options = self._options
         files = find_log_files(options.paths, options.selection)
         transactions = self._transactions(files)
@@ -70,7 +71,7 @@ class LogReader(DataSourceReader):
         return [_with_transactions(task, transactions) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a task as pyarrow.RecordBatches."""
+        """Yield the rows of a task as pyarrow.RecordBatches. Raises PipelineError."""
         if not isinstance(partition, LogTask):  # PySpark passes its own partition if there are no tasks
             return iter(())
         return read_task(partition, self._schema, self._options.reading)
@@ -101,7 +102,7 @@ class FilteredLogReader(LogReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - PySpark's name
         """Narrow the bounds by filters on topic, partition, offset and timestamp; return the filters that Spark must
-        still apply."""
+        still apply. For the tables `batches` and `errors` these are all filters."""
         if self._options.reading.table != "records":
             return filters
         bounds, remaining = from_filters(filters)

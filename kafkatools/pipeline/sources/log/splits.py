@@ -72,7 +72,8 @@ def make_tasks(
     min_partitions: int = 1,
 ) -> list[LogTask]:
     """Return the tasks that read the records within the bounds of each partition; partitions without bounds are not
-    read."""
+    read. A task has about `split_bytes` at most, or less so that there are about `min_partitions` tasks. Raises
+    PipelineError if a file cannot be opened."""
     whole = [
         LogSplit(file, 0, file.size_bytes, bounds[file.topic_partition])
         for file in files
@@ -97,8 +98,8 @@ def _overlaps(file: LogFile, bounds: RecordBounds) -> bool:
 
 
 def read_index(file: LogFile) -> npt.NDArray[np.int64]:
-    """Return the valid entries of a segment's `.index` as rows of absolute offset and position; no rows without an
-    index."""
+    """Return the entries of a segment's `.index` as rows of absolute offset and position, up to the first that does not
+    increase or is outside of the file. They are not compared with the log. No rows without an index."""
     entries = _entries(file, INDEX_SUFFIX, _INDEX_ENTRY)
     index = np.empty((len(entries), 2), np.int64)
     index[:, 0] = entries["offset"].astype(np.int64) + file.base_offset
@@ -114,7 +115,7 @@ def _entries(file: LogFile, suffix: str, dtype: np.dtype[np.void]) -> npt.NDArra
 
 
 def _leading(good: npt.NDArray[np.bool_]) -> int:
-    """Return the number of true values before the first false one. The first index entry cannot be at position 0."""
+    """Return the number of true values before the first false one."""
     if len(good) and not good[0]:
         return 0
     bad = np.flatnonzero(~good)
@@ -123,7 +124,8 @@ def _leading(good: npt.NDArray[np.bool_]) -> int:
 
 def narrow(file: LogFile, bounds: RecordBounds, index: npt.NDArray[np.int64]) -> LogSplit | None:
     """Return the part of a segment that may hold records within the bounds, according to its indexes; None if there is
-    none."""
+    none. An index entry counts only if a valid batch is at its position. Raises PipelineError if the file cannot be
+    opened."""
     start, end = 0, file.size_bytes
     first = bounds.start_offset
     if bounds.has_timestamps:
@@ -143,7 +145,7 @@ def narrow(file: LogFile, bounds: RecordBounds, index: npt.NDArray[np.int64]) ->
 
 def _offset_before(file: LogFile, timestamp: int) -> int | None:
     """Return an offset before which all records are older than a timestamp; None if all records of the segment are. The
-    time index of the last segment may be incomplete."""
+    base offset if the time index is missing or says nothing: that of the last segment may be incomplete."""
     entries = _entries(file, TIME_INDEX_SUFFIX, _TIME_ENTRY)
     times = entries["timestamp"].astype(np.int64)
     offsets = entries["offset"].astype(np.int64)
@@ -193,7 +195,8 @@ def _cut(split: LogSplit, index: npt.NDArray[np.int64], size: int) -> Iterator[L
 
 
 def _edges(split: LogSplit, index: npt.NDArray[np.int64], goals: list[int]) -> list[int]:
-    """Return sorted batch positions at or after the goals, strictly inside the split."""
+    """Return sorted batch positions at or after the goals, strictly inside the split, from the index; in local files
+    also from the headers. There may be fewer positions than goals."""
     if not goals:
         return []
     with storage.open_segment(split.file.url) as segment:
@@ -214,7 +217,8 @@ def _indexed_edge(segment: SegmentFile, index: npt.NDArray[np.int64], goal: int)
 
 
 def _walked_edges(segment: SegmentFile, split: LogSplit, goals: list[int]) -> Iterator[int]:
-    """Yield batch positions at or after the goals, found by walking the headers from the start of the split."""
+    """Yield batch positions at or after the goals, found by walking the headers from the start of the split. Ends early
+    at bytes that are not a batch."""
     table = array("q", bytes(8 * kernel.HEADER_WIDTH * _ROWS))
     status = array("q", bytes(8 * kernel.STATUS_SIZE))
     position = split.start_position
@@ -232,7 +236,8 @@ def _walked_edges(segment: SegmentFile, split: LogSplit, goals: list[int]) -> It
 
 
 def _packed(pieces: list[LogSplit], size: int) -> Iterator[LogTask]:
-    """Combine small neighbouring pieces into one task, since each task has a fixed cost."""
+    """Combine consecutive pieces of together at most `size` bytes into one task, since each task has a fixed cost. A
+    larger piece has its own task."""
     waiting: list[LogSplit] = []
     for piece in pieces:
         if waiting and sum(split.size_bytes for split in waiting) + piece.size_bytes > size:

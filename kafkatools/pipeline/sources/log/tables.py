@@ -68,7 +68,7 @@ class BatchRows:
             self._states += [states[row] for row in np.flatnonzero(kept).tolist()]
 
     def take(self) -> pa.RecordBatch:
-        """Return the collected rows as a pyarrow.RecordBatch and start an empty one."""
+        """Return the collected rows, at least one, as a pyarrow.RecordBatch and start an empty one."""
         headers, file = np.concatenate(self._headers), self._file
         makers = _MAKERS | {
             "topic": lambda _: pa.repeat(file.topic, len(headers)),

@@ -75,8 +75,9 @@ class TransactionFollower:
         self.open = dict(opened or {})
 
     def feed(self, batch: TransactionBatch, file: SegmentFile, damaged: int = 0) -> list[TransactionEnd]:
-        """Process the next batch and return the transactions that end with it or before it. `damaged` is the number of
-        damaged places before its segment."""
+        """Process the next batch and return the transactions that end with it or before it. A batch that would begin a
+        transaction is ignored if its checksum is wrong. `damaged` is the number of damaged places before its
+        segment."""
         producer_id, is_data = batch.producer_id, batch.is_abort is None
         opened = self.open.get(producer_id)
         is_next = opened is not None and 0 <= opened.producer_epoch < batch.producer_epoch - (not is_data)
@@ -98,8 +99,8 @@ class TransactionFollower:
 
 
 class TransactionScan:
-    """Scans one segment for transactional batches from a position on. `damaged` counts damaged places between batches;
-    `has_lost_tail` is true if no batch follows the last one."""
+    """Scans one segment for transactional batches from a position on. `damaged` counts damaged places between batches
+    and unreadable control batches. `has_lost_tail`: the segment ends with bytes that are no valid batch."""
 
     def __init__(self, file: SegmentFile, position: int = 0) -> None:
         self._file = file
@@ -113,7 +114,8 @@ class TransactionScan:
         self.has_lost_tail = False
 
     def windows(self) -> Iterator[list[TransactionBatch]]:
-        """Yield lists of transactional batches in file order; callers may stop early."""
+        """Yield lists of transactional batches in file order, which may be empty; callers may stop early. Markers have
+        a valid checksum; other batches are not verified unless their headers look wrong."""
         while (window := self._next_window()) is not None:
             rows = kernel.scan_batches(window, 0, len(window), self._table, self._status)
             headers = self._headers(rows)
