@@ -12,7 +12,7 @@ _INTERVALS = 4
 
 
 def count(number: float) -> str:
-    """Format a count with at most one decimal and a suffix k, M, G or T: 950, 12.3k, 4.1M."""
+    """Format a count with at most one decimal, and from 1000 on with a suffix k, M, G or T: 950, 12.3k, 4.1M."""
     for unit, size in _LARGE:
         if abs(number) >= size:
             return f"{_short(number / size)}{unit}"
@@ -76,8 +76,9 @@ def _short(number: float) -> str:
 
 
 def nice_ticks(largest: float, *, is_binary: bool = False) -> list[float]:
-    """Return 0 and at most four evenly spaced round axis values above it, the last at least `largest`. The step is 1,
-    2, 5 or 10 times a power of ten, or a power of two if `is_binary` (for bytes)."""
+    """Return 0 and at most four evenly spaced round axis values above it, the last at least `largest`; 0 and 1 if
+    `largest` is not positive. The step is 1, 2, 5 or 10 times a power of ten, or a power of two if `is_binary` (for
+    bytes)."""
     if largest <= 0:
         return [0.0, 1.0]
     base, factors = (2, (1, 2)) if is_binary else (10, (1, 2, 5, 10))

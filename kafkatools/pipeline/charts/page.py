@@ -169,7 +169,8 @@ def _rates(profile: Profile) -> str:
 
 
 def _unit(records: int, width_ms: int) -> tuple[str, int]:
-    """Return the name and milliseconds of the shortest time unit in which the busiest interval averages one record."""
+    """Return the name and milliseconds of the shortest time unit in which the busiest interval averages at least one
+    record; a day if none does."""
     return next((unit for unit in _UNITS if records * unit[1] >= width_ms), _UNITS[-1])
 
 

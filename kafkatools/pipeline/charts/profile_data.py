@@ -11,8 +11,9 @@ from kafkatools.pipeline.charts.figures import key_text
 @dataclass(frozen=True)
 class PartitionFigures:
     """Record, batch and byte counts of one partition, its offset range and its timestamps in epoch ms (None if
-    unknown). `size_bytes` counts batches as stored, compressed. `late_batches` counts batches whose largest timestamp
-    is below that of an earlier batch in the log. `largest_delay_ms` is the largest such difference."""
+    unknown). `size_bytes` counts batches as stored, compressed; for a live topic, keys and values before compression.
+    `late_batches` counts batches whose largest timestamp is below that of an earlier batch in the log.
+    `largest_delay_ms` is the largest such difference, 0 if there is none."""
 
     topic: str
     partition: int
@@ -34,7 +35,8 @@ class PartitionFigures:
 
 @dataclass(frozen=True)
 class RatePoint:
-    """Number of records and stored bytes in one time interval that begins at `start_ms` (epoch ms)."""
+    """Number of records and bytes (as in PartitionFigures) in one time interval that begins at `start_ms` (epoch
+    ms)."""
 
     start_ms: int
     records: int
@@ -102,9 +104,10 @@ class GroupLag:
 
 @dataclass(frozen=True)
 class Profile:
-    """All data of a profile page: partitions, rates over time, keys, codecs, batch sizes and group lags. `lags` is None
-    unless the source is a live cluster; `keys` is None if keys were not read. `made_ms` is the creation time in epoch
-    ms; `damages` is the number of damaged ranges."""
+    """All data of a profile page: partitions, rates over time, keys, codecs, batch sizes and group lags. `lags` or
+    `keys` is None if lags or keys were not read. `rates` is empty if no batch has a timestamp, `codecs` if no codec is
+    known. `made_ms` is the creation time in epoch ms, `rate_width_ms` the length of an interval of `rates`; `damages`
+    is the number of damaged ranges."""
 
     source: str
     made_ms: int

@@ -97,7 +97,8 @@ def _y(value: float, largest: float) -> float:
 
 
 def columns(label: str, buckets: Sequence[Column]) -> str:
-    """Draw a histogram with one vertical column for each Column and its name below. `label` is the accessible name."""
+    """Draw a histogram with one vertical column for each Column. Its name is below; names that would overlap others are
+    left out. `label` is the accessible name."""
     ticks = nice_ticks(max((bucket.value for bucket in buckets), default=0))
     parts = _grid(ticks, count)
     step = (WIDTH - _LEFT) / max(len(buckets), 1)

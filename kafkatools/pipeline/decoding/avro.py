@@ -194,14 +194,17 @@ def _json_default(value: object) -> str:
 
 class AvroDecoder:
     """Decodes Avro values to the reader schema on the executors. With a registry, each value starts with the ID of its
-    writer schema. Without one, the reader schema is also the writer schema."""
+    writer schema. Without one, the reader schema is also the writer schema, and a header with a schema ID is skipped if
+    the value cannot be decoded with it."""
 
     def __init__(self, reader: RegisteredSchema, registry: SchemaRegistry | None) -> None:
         self._reader = reader
         self._registry = registry
 
     def start(self) -> Callable[[bytes], object]:
-        """Return a function that decodes one value and raises ValueError for a value that cannot be decoded."""
+        """Return a function that decodes one value and raises ValueError for a value that cannot be decoded. With a
+        registry that function also fetches writer schemas, and raises PipelineError if the registry fails or a schema
+        is invalid. Raises PipelineError if fastavro is missing."""
         ensure_installed()
         reader = AvroSchema(self._reader, "the schema")
         shape = reader.shaper()

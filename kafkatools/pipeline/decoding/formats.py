@@ -42,7 +42,8 @@ class Decoder(Protocol):
     """A decoder that can be pickled and sent to the executors."""
 
     def start(self) -> Callable[[bytes], object]:
-        """Return a function that decodes one value and raises ValueError for a value that cannot be decoded."""
+        """Return a function that decodes one value and raises ValueError for a value that cannot be decoded. Raises
+        PipelineError if the library is missing."""
 
 
 class Plan(NamedTuple):
@@ -62,8 +63,11 @@ class Plan(NamedTuple):
 
 def plan_decoding(spark: SparkSession, part: str, decoding: Decoding, sample: Sample, subject: str | None) -> Plan:
     """Find the schema of a key or value column: from a schema file, a schema registry, or a sample of JSON values.
-    `subject` is the registry subject whose newest schema is used if the sample contains no schema ID. Raises
-    PipelineError if there is no usable schema, a library is missing or the registry fails."""
+    `sample` is called only without a schema file; strings need no schema. `subject` is the registry subject whose
+    newest schema is used if the sample contains no schema ID (None: none is).
+
+    Raises PipelineError if there is no usable schema, a library is missing or the registry fails.
+    """
     if decoding.format == "string":
         return Plan(part, "string")
     if decoding.format == "json":
@@ -137,7 +141,7 @@ def _read_spark_schema(path: str) -> DataType:
 
 def _inferred(spark: SparkSession, part: str, sample: Sample) -> DataType:
     """Infer a struct type from a sample of JSON objects with Spark's `schema_of_json`. Raises PipelineError if the
-    sample has no JSON object, the objects have no fields, or Spark cannot tell fields apart."""
+    sample has no JSON object, the objects have no fields, or two fields differ only in case."""
     objects = list(_objects(sample(part)))
     if not objects:
         raise PipelineError(
@@ -157,7 +161,7 @@ def _inferred(spark: SparkSession, part: str, sample: Sample) -> DataType:
 
 
 def _ensure_distinct(spark: SparkSession, part: str, schema: StructType) -> None:
-    """Raise PipelineError if two fields differ only in case, unless spark.sql.caseSensitive is true."""
+    """Raise PipelineError if two top-level fields differ only in case, unless spark.sql.caseSensitive is true."""
     if spark.conf.get("spark.sql.caseSensitive") == "true":
         return
     first: dict[str, str] = {}
@@ -187,7 +191,7 @@ def _objects(values: Sequence[bytes]) -> Iterator[str]:
 
 
 def take_sample(table: DataFrame, part: str) -> list[bytes]:
-    """Return up to 1000 non-null values of the column `part` that have at most 64 KiB each."""
+    """Read and return up to 1000 non-null values of the column `part` that have at most 64 KiB each."""
     small = table.select(part).where(F.col(part).isNotNull() & (F.octet_length(part) <= _SAMPLE_VALUE_BYTES))
     return [bytes(row[0]) for row in small.limit(SAMPLE_RECORDS).collect()]
 
@@ -233,8 +237,8 @@ class _ArrowStep:
 
 
 def _as_arrow(values: list[object], bad: list[bool], data_type: pa.DataType) -> pa.Array:
-    """Convert decoded values to an Arrow array. A value that does not fit `data_type` becomes null and is marked in
-    `bad`."""
+    """Convert decoded values to an Arrow array. A value that does not fit `data_type` becomes null, also in `values`,
+    and is marked in `bad`."""
     try:
         return pa.array(values, data_type)
     except _NOT_OF_TYPE:
@@ -275,9 +279,10 @@ def _protobuf(
 def _newest(
     part: str, registry: SchemaRegistry, sample: Sample, subject: str | None, kind: str, form: str
 ) -> tuple[str, RegisteredSchema]:
-    """Return the registered schema with the highest ID in the sample, or the newest of `subject`, and a name for
-    errors. `kind` is the required schema type (AVRO or PROTOBUF), `form` the format parameter of the registry request.
-    Raises PipelineError if no schema is found or its type differs."""
+    """Return a name for errors, and the registered schema with the highest known ID in the sample, or the newest of
+    `subject` if the sample has no ID. `kind` is the required schema type (AVRO or PROTOBUF), `form` the format
+    parameter of the registry request. Raises PipelineError if no schema is found, its type differs or the registry
+    fails."""
     ids = {number for value in sample(part) if (number := schema_id(value)) is not None}
     if not ids and subject is not None and (newest := registry.newest_id(subject)) is not None:
         ids = {newest}

@@ -76,7 +76,7 @@ def read_descriptors(path: str) -> bytes:
 def descriptors_of(registered: RegisteredSchema, where: str) -> bytes:
     """Return a serialized FileDescriptorSet for a registered schema and its references. The schema text is a base64
     descriptor or the source of a .proto file, which is compiled with protoc. Raises PipelineError if it does not
-    compile."""
+    compile or protoc is missing."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
     from google.protobuf.message import DecodeError
 
@@ -286,8 +286,8 @@ def _same(value: object) -> object:
 
 
 def message_shaper(descriptor: Descriptor) -> Callable[[Any], object]:
-    """Return a function that converts a message to a dict for Arrow. A Timestamp becomes microseconds since the epoch,
-    a wrapper message its wrapped value."""
+    """Return a function that converts a message for Arrow: to a dict by field name. A Timestamp becomes microseconds
+    since the epoch, a wrapper message its wrapped value."""
     if descriptor.full_name == _TIMESTAMP:
         return lambda message: message.seconds * 1_000_000 + message.nanos // 1000
     if descriptor.full_name in _WRAPPERS:
@@ -307,8 +307,8 @@ def message_shaper(descriptor: Descriptor) -> Callable[[Any], object]:
 
 
 class ProtobufDecoder:
-    """Decodes Protobuf values of one message type on the executors. With `is_framed` each value has a wire-format
-    header."""
+    """Decodes Protobuf values of one message type on the executors. `message` is its name; None means the first message
+    of the last file. With `is_framed` each value begins with a schema ID and a message index path."""
 
     def __init__(self, descriptors: bytes, message: str | None, is_framed: bool) -> None:
         self._descriptors = descriptors
@@ -316,7 +316,9 @@ class ProtobufDecoder:
         self._is_framed = is_framed
 
     def start(self) -> Callable[[bytes], object]:
-        """Return a function that decodes one value and raises ValueError for a value that cannot be decoded."""
+        """Return a function that decodes one value and raises ValueError for a value that cannot be decoded or, by its
+        index path, is another message. Raises PipelineError if protobuf is missing or the descriptors have no such
+        message."""
         ensure_installed()
         from google.protobuf.message import DecodeError
 

@@ -3,7 +3,7 @@ subject.
 
 Confluent's wire format is byte 0, the schema ID in four big-endian bytes, then the encoded value. For Protobuf the
 message index path precedes the value: a count and that many indexes as zigzag varints; a single 0 means the first
-message. Replies are cached for the life of the object, since the schema of an ID never changes.
+message. Replies are cached for the life of the object, also "not found" and the newest ID of a subject.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ class SchemaRegistry:
     def by_id(self, schema_id: int, form: str = "") -> RegisteredSchema | None:
         """Fetch a schema and its references by ID; None if the ID is unknown. `form` "serialized" requests a Protobuf
         schema as a base64 descriptor, if the registry supports that. Raises PipelineError if the registry does not
-        answer or a referenced schema is missing."""
+        answer or returns an error, or a referenced schema is missing."""
         query = f"?format={form}" if form else ""
         answer = self._get(f"/schemas/ids/{schema_id}{query}")
         return None if answer is None else self._schema(answer, query)
 
     def newest_id(self, subject: str) -> int | None:
         """Fetch the ID of the newest schema of a subject; None if the subject is unknown. Raises PipelineError if the
-        registry does not answer."""
+        registry does not answer or returns an error."""
         answer = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
         return None if answer is None else int(answer["id"])
 
@@ -114,7 +114,8 @@ class SchemaRegistry:
 
 
 def schema_id(data: bytes) -> int | None:
-    """Return the schema ID at the start of a value; None if the value is not in Confluent's wire format."""
+    """Return the schema ID in bytes 1 to 4 of a value; None if the value has fewer than five bytes or does not begin
+    with byte 0."""
     if len(data) < HEADER_SIZE or data[0]:
         return None
     return int.from_bytes(data[1:HEADER_SIZE], "big")

@@ -64,14 +64,14 @@ class Column(Protocol):
     """A builder of one Arrow column."""
 
     def add(self, chunk: Chunk) -> None:
-        """Append the records of a chunk."""
+        """Append the records of a chunk. Raises PipelineError if the column would exceed 2 GiB."""
 
     def take(self, rows: int) -> pa.Array:
         """Return the finished pyarrow.Array of `rows` rows and start an empty column."""
 
     @property
     def size_bytes(self) -> int:
-        """Number of variable-length bytes appended so far."""
+        """Number of variable-length bytes appended since the last `take`; 0 for a fixed-width column."""
 
 
 class Spares(Generic[B]):
@@ -83,7 +83,8 @@ class Spares(Generic[B]):
         self._buffers: list[B] = []
 
     def take(self, least: int) -> B:
-        """Return a free or new buffer with at least `least` items and arbitrary content."""
+        """Return a buffer with at least `least` items and arbitrary content: one of the pool that no array references,
+        else a new one."""
         buffers = self._buffers
         for index in range(len(buffers)):
             # two references, the list's and the argument's: no Arrow array uses the buffer
@@ -92,7 +93,7 @@ class Spares(Generic[B]):
         return self._make(least)
 
     def give(self, buffer: B) -> None:
-        """Remember a buffer for reuse: the last twelve, and none above 8 MiB."""
+        """Put a buffer into the pool, which has the last twelve; a buffer above 8 MiB is ignored."""
         if memoryview(buffer).nbytes > _LARGEST_SPARE:  # type: ignore[arg-type]  # numpy types __buffer__ from 3.12 on
             return
         self._buffers.append(buffer)
@@ -202,7 +203,7 @@ class Cells:
 
     @property
     def size_bytes(self) -> int:
-        """Number of bytes of keys or values so far."""
+        """Number of bytes of keys or values since the last `take`."""
         return self._state[kernel.COLUMN_BYTES]
 
     def add(self, chunk: Chunk) -> None:
@@ -285,11 +286,11 @@ class Headers:
 
     @property
     def size_bytes(self) -> int:
-        """Number of bytes of header keys and values so far."""
+        """Number of bytes of header keys and values since the last `take`."""
         return self._names.size_bytes + self._values.size_bytes
 
     def add(self, chunk: Chunk) -> None:
-        """Copy the headers of a chunk's records."""
+        """Copy the headers of a chunk's records. Raises PipelineError beyond 2 GiB of keys or of values."""
         self._state[kernel.COLUMN_NEXT] = 0
         while True:
             before = self._state[kernel.COLUMN_NEXT]
@@ -350,7 +351,8 @@ def _sequences(chunk: Chunk) -> Items:
 
 
 def new_column(name: str, arrow_type: pa.DataType, topic: str, partition: int) -> Column:
-    """Return an empty builder for a column of the record table, by the column's name in any case."""
+    """Return an empty builder for a column of the record table, by the column's name in any case. `topic` and
+    `partition` are the values of the columns of these names. Raises KeyError for an unknown name."""
     numbers: dict[str, tuple[str, Callable[[Chunk], Items]]] = {
         "offset": ("i8", _offsets),
         "timestamp": ("i8", lambda chunk: micros(chunk.view[:, kernel.PLACE_TIMESTAMP])),

@@ -82,9 +82,10 @@ class ArrowRows:
         self, buffer: Buffer, table: array[int], first: int, stop: int, *,
         origin: int = 0, transactions: Sequence[str | None] | None = None,
     ) -> list[Unread]:  # fmt: skip
-        """Add the records of rows first..stop of a header table and return what could not be read. The caller has
-        verified the checksums. `origin` is the buffer's position in its file; `transactions` has the transaction state
-        of each row of the table."""
+        """Add the records of rows first..stop of a header table and return the batches that could not be read
+        completely. The caller has verified the checksums. `origin` is the buffer's position in its file; `transactions`
+        has the transaction state of each row of the table (None: unknown). Raises PipelineError if a column exceeds 2
+        GiB."""
         unread: list[Unread] = []
         rows = np.frombuffer(table, np.int64).reshape(-1, HEADER_WIDTH)
         plain = (rows[first:stop, 3] == 2) & (rows[first:stop, 6] & _CODEC == 0)
@@ -105,7 +106,9 @@ class ArrowRows:
         self, buffer: Buffer, table: array[int], first: int, stop: int,
         about: tuple[Longs, Sequence[str | None] | None], *, is_compressed: bool = False,
     ) -> list[Unread]:  # fmt: skip
-        """Add uncompressed batches; `about` has the file position and the transaction state of each batch."""
+        """Add uncompressed batches, and return those that cannot be read completely. `about` has the file position and
+        the transaction state of each batch. `is_compressed`: the bytes are a decompressed batch, for the wording of
+        errors."""
         unread: list[Unread] = []
         run = array("q", (first, 0, 0, 0))
         counts = array("i", bytes(4 * stop))
@@ -130,7 +133,8 @@ class ArrowRows:
         return unread
 
     def _add_odd(self, buffer: Buffer, header: Longs, row: int, origin: int, state: str | None) -> list[Unread]:
-        """Add one compressed batch, or one message of magic 0 or 1."""
+        """Add one compressed batch, or one (possibly compressed) message of magic 0 or 1; return it if it cannot be
+        read."""
         position = int(header[0])
         view = memoryview(buffer)[position : position + int(header[2])]
         about = np.array([position + origin], np.int64), None if state is None else (state,)
@@ -174,7 +178,7 @@ class ArrowRows:
             column.add(chunk)
 
     def _narrow(self, chunk: Chunk) -> None:
-        """Remove the records outside the bounds from a chunk."""
+        """Remove the records outside the bounds from a chunk, in place."""
         bounds, view = self._bounds, chunk.view
         offsets, timestamps = view[:, kernel.PLACE_OFFSET], view[:, kernel.PLACE_TIMESTAMP]
         kept = offsets >= bounds.start_offset

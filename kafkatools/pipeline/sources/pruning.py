@@ -70,8 +70,8 @@ class Needs:
 
 def pruned(everything: DataFrame, make: Callable[[Needs], DataFrame], *, with_bounds: bool = False) -> DataFrame:
     """Return the query over only the columns it uses. `everything` is the query over all columns; `make` builds the
-    query for given needs. Returns `everything` if all columns are used, if use cannot be determined, or if the pruned
-    plan would differ."""
+    query for given needs and may be called several times. `with_bounds`: also pass the bounds from the filters. Returns
+    `everything` if there is nothing to save, if use cannot be determined, or if the pruned plan would differ."""
     from py4j.protocol import Py4JError
 
     try:
@@ -87,7 +87,8 @@ def pruned(everything: DataFrame, make: Callable[[Needs], DataFrame], *, with_bo
 
 
 def _made(make: Callable[[Needs], DataFrame], needs: Needs, names: frozenset[str]) -> DataFrame:
-    """Build the pruned query; a column that the query names but does not use is added and the query built again."""
+    """Build the pruned query; a column that the query names but does not use is added and the query built again. Other
+    errors of `make` pass through."""
     while True:
         try:
             return make(needs)
@@ -266,7 +267,8 @@ def _constants(column: JavaObject, literals: Sequence[JavaObject]) -> list[objec
 
 
 def _value(literal: JavaObject) -> object:
-    """Convert a literal of the plan to the Python value that Spark passes to pushed filters."""
+    """Convert a literal of the plan to the Python value that Spark passes to pushed filters; None for null and for
+    types other than int, bigint, string and timestamp."""
     value, kind = literal.value(), literal.dataType().simpleString()
     if value is None or kind in ("int", "bigint"):
         return value

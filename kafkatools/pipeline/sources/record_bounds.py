@@ -80,7 +80,7 @@ class RecordBounds:
 
     @classmethod
     def from_text(cls, text: str) -> RecordBounds:
-        """Parse the JSON of `to_text`. Raises ValueError, KeyError or TypeError for other text."""
+        """Parse the JSON of `to_text`. Raises ValueError, KeyError, TypeError or AttributeError for other text."""
         values = json.loads(text)
         if (topics := values.get("topics")) is not None:
             values["topics"] = frozenset(topics)
