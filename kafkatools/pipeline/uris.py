@@ -130,8 +130,11 @@ def read_source(
 
 def stream_source(spark: SparkSession, uri: Uri, options: Mapping[str, str], cluster: Cluster | None) -> DataFrame:
     """Open a source for structured streaming and return its streaming DataFrame. The schema of a file source is read
-    from the files present now. Raises PipelineError for `log:`, which cannot be streamed, for a topic without a
-    cluster, and for `topic:` without a name or an option that selects topics; Spark's own exceptions pass through."""
+    from the files present now. Spark's own exceptions pass through.
+
+    Raises PipelineError for `log:`, which cannot be streamed, and for a topic without a cluster. Also for `topic:`
+    without a name or an option that selects topics.
+    """
     if uri.kind == LOG:
         raise PipelineError(f"{uri} cannot be streamed: log files are read once, as they are; run without --stream")
     form, settings = _source_format(uri, options, cluster)

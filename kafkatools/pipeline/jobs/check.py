@@ -50,7 +50,7 @@ _TASKS_PER_CORE = 4
 
 
 class CheckedFile(NamedTuple):
-    """A file to check."""
+    """A file to check, and the directory that contains it."""
 
     directory: str
     path: str
@@ -130,9 +130,8 @@ class _FileTask:
 
 
 def check_file(path: str, *, deep: bool = False) -> tuple[list[Problem], SegmentFacts | None]:
-    """Check one file. Returns its problems, and for a segment the facts for the check of its partition, else None. A
-    segment's two indexes are checked with the segment; an index alone has no problems. A file that cannot be opened is
-    a problem, not an exception."""
+    """Check one file. Returns its problems, and for a segment the facts for the check of its partition, else None. An
+    index is not checked here but with its segment. A file that cannot be opened is a problem, not an exception."""
     kind = os.path.basename(path).rpartition(".")[2]
     try:
         if kind == "log":

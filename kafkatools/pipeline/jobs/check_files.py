@@ -126,7 +126,8 @@ def _problem(finding: Finding, kind: str) -> Problem:
 
 
 class _Watch:
-    """An implementation of file_dump.Lines that prints nothing and records what the other checks need."""
+    """An implementation of file_dump.Lines that prints nothing. It records the facts of a segment, the batches that its
+    indexes name, and batches whose record count does not fit their offsets."""
 
     def __init__(
         self, facts: SegmentFacts, *, deep: bool, named: tuple[Longs | None, Longs | None] = (None, None)
@@ -259,7 +260,8 @@ class _Watch:
 
 
 class _WatchedStretch(SoundStretch):
-    """The fast path over valid batches, which reports them to the watch and prints nothing."""
+    """The fast path over windows of valid batches (SoundStretch): it passes the headers of these batches to the watch
+    and prints nothing."""
 
     def __init__(self, file: SegmentFile, end: int, deep: bool, gaps: GapFinder, watch: _Watch) -> None:
         super().__init__(file, end, DumpOptions(deep=deep), gaps, len)

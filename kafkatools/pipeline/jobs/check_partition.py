@@ -85,8 +85,8 @@ def _hole(path: str, before: int, after: int, severity: str) -> Problem:
 
 
 def _weight_of_holes(directory: str, segments: Iterable[SegmentFacts]) -> str:
-    """Return the severity of a gap in offsets: DAMAGE if the log was certainly never compacted, "" (no problem) if it
-    was or its topic always is, WARNING if that is unknown."""
+    """Return the severity of a gap in offsets. DAMAGE if the log was certainly never compacted, "" (no problem) if it
+    was or its topic always is, else WARNING."""
     partition = parse_partition_directory(os.path.basename(os.path.abspath(directory)))
     if any(facts.misses_records for facts in segments) or (partition and partition.topic in _COMPACTED_TOPICS):
         return ""

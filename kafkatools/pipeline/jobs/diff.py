@@ -39,8 +39,8 @@ def diff(left: DataFrame, right: DataFrame, *, by: str = BY_KEY, compared: Seque
 
 
 def summary(differences: DataFrame) -> dict[str, int]:
-    """Run the query of `diff` and return the number of differences by side (0 included); on only-left and only-right,
-    of surplus records."""
+    """Run the query of `diff` and return the number of surplus records for only-left and only-right, and of changed
+    ones; 0 for none."""
     more = f.abs(f.col("leftCount") - f.col("rightCount"))
     number = f.sum(f.when(f.col("side") == CHANGED, 1).otherwise(more)).alias("number")
     counts = {row.side: int(row.number) for row in differences.groupBy("side").agg(number).collect()}

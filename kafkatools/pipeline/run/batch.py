@@ -1,8 +1,8 @@
 """Run a pipeline as one Spark batch: open the sources, run the query, write the sink, count rows read and written.
 
-Rules: counting never reads the data twice. The readers' reports (reports.py, one for each split however often its task
-runs) count Kafka records; a Spark observation before the sink counts the rows written, and a `console:` sink counts
-what it prints. Errors leave as PipelineError with one line; KeyboardInterrupt and BrokenPipeError pass through.
+Rules: counting never reads the data twice. The readers' reports (reports.py) count Kafka records; a task that runs
+twice counts once. A Spark observation before the sink counts the rows written, and a `console:` sink counts what it
+prints. Errors leave as PipelineError with one line; KeyboardInterrupt and BrokenPipeError pass through.
 """
 
 from __future__ import annotations
@@ -400,8 +400,8 @@ def _output(spark: SparkSession, pipeline: Pipeline, tables: Mapping[str, DataFr
 
 def as_records(table: DataFrame) -> DataFrame:
     """Convert rows to records for a topic. Keys and values of other types than bytes or text become JSON or text. Rows
-    without a `value` column become a JSON object of all columns but `key` and `headers`. Columns that a record cannot
-    hold, such as `offset`, are dropped."""
+    without a `value` column become a JSON object of all columns but `key` and `headers`. Otherwise the columns of a
+    Kafka source that are not written, such as `offset`, are dropped."""
     names: list[str]
     if "value" not in table.columns:
         rest = [name for name in table.columns if name not in ("key", "headers")]

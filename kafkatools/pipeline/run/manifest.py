@@ -261,8 +261,8 @@ def _offsets(
 
 
 def next_offsets(source: SourceContent, present: Iterable[tuple[str, int]]) -> str:
-    """Return the option startingOffsets as JSON for a run that resumes: for each of the `present` partitions the
-    manifest's end offset, or -2 (earliest) if the manifest does not have the partition."""
+    """Return the option startingOffsets as JSON for a run that resumes. Each of the `present` partitions starts at the
+    manifest's end offset, or at -2 (earliest) if the manifest does not have it."""
     ends = {(one["topic"], one["partition"]): one["end_offset"] for one in source["partitions"]}
     offsets: dict[str, dict[str, int]] = {}
     for topic, partition in present:

@@ -43,14 +43,17 @@ class Damage:
     reason: str
 
     def text(self) -> str:
-        """Describe the damage in one line: file, byte position, reason and number of lost bytes."""
+        """Describe the damage in one line: file, byte position, reason and number of lost bytes. For a live topic these
+        are the partition and, in place of the byte position, the batch's base offset."""
         return f"{self.file} at byte {self.position}: {self.reason} ({self.length} bytes lost)"
 
 
 @dataclass
 class SplitReport:
-    """What a task read from one split. `records` counts rows. `batches` and `checksum` cover all valid batches from
-    `start_offset` up to, not including, `end_offset`, control and aborted batches included. Offsets of -1 mean none."""
+    """What a task read from one split. `records` counts rows. `batches` and `checksum` cover the valid batches that may
+    hold records within the query's bounds, control and aborted batches included. `start_offset` is the first offset of
+    these batches, `end_offset` the one after their last; for a live topic, those of the split. Offsets of -1 mean
+    none."""
 
     topic: str
     partition: int

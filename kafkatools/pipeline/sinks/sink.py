@@ -118,7 +118,7 @@ def _check_producer(settings: dict[str, str]) -> None:
 
 @dataclass(frozen=True)
 class TaskWritten(WriterCommitMessage):
-    """Commit message of a task: records by topic. A task of a stream adds its identity and its transaction, None
+    """Commit message of a task: records by topic. With exactlyOnce also the task's identity and its transaction, None
     without rows. `is_decided`: the epoch was already committed and the task wrote nothing."""
 
     records: Mapping[str, int] = field(default_factory=dict)
@@ -224,7 +224,8 @@ def _written(messages: Iterable[WriterCommitMessage | None]) -> list[TaskWritten
 
 
 def prepared_tasks(messages: Iterable[WriterCommitMessage | None]) -> tuple[list[PreparedTask], list[TaskPlace]]:
-    """Return the tasks that have a transaction to commit, and the identities of all tasks that reported."""
+    """Return the tasks that have a transaction to commit, and the identities of all tasks that reported. Both are empty
+    without exactlyOnce."""
     written = _written(messages)
     tasks = [
         PreparedTask(one.place, one.transaction, min(one.records))

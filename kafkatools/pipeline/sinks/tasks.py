@@ -9,7 +9,7 @@ from kafkatools.core.prepared_transaction import PreparedTransaction
 
 class TaskPlace(NamedTuple):
     """Identity of a task attempt: query, run, epoch, partition and attempt number. `query_id` belongs to the
-    checkpoint, `run` to one start of the query."""
+    checkpoint, `run` to one start of the query. A batch job has its run as both, and epoch 0."""
 
     query_id: str
     run: str

@@ -160,8 +160,8 @@ class SinkTransactions:
 
     def abort(self, place: TaskPlace, tasks: Sequence[PreparedTask], *, is_whole: bool = True) -> None:
         """Abort the prepared transactions of an epoch, unless the epoch is decided, since a commit may fail after its
-        decision. `place` identifies any task of the epoch. If `is_whole` is False, tasks did not report; transactions
-        they may still open are aborted too. Raises PipelineError."""
+        decision. `place` identifies any task of the epoch. If `is_whole` is False, tasks did not report: transactions
+        that they may still open are aborted for LATE_TASKS_MS. Raises PipelineError."""
         with self._locked() as (_, admin):
             decision = self._decision(admin)
             if decision is not None and decision.is_of(place.query_id, place.epoch):

@@ -207,8 +207,9 @@ class LiveCluster:
     def within_log(
         self, parts: Iterable[TopicPartition], starts: Offsets, ends: Offsets
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        """Move starts and ends that options name into the log's offset range, and report offsets outside of it as lost
-        data: a warning, or with failOnDataLoss a PipelineError. Partitions without a start or end are left out."""
+        """Move starts and ends into the log's offset range. An offset outside of it, which an option named, is reported
+        as lost data: a warning, or with failOnDataLoss a PipelineError. Partitions without a start or end are left
+        out."""
         parts = [part for part in parts if part in starts and part in ends]
         options = self._options
         firsts = self.earliest(parts) if options.starting.offsets else starts

@@ -46,8 +46,8 @@ def split_ranges(
     ranges: Iterable[OffsetRange], parallelism: int, min_partitions: int | None, max_records: int | None
 ) -> list[OffsetRange]:
     """Split ranges into ranges for tasks; empty ones are dropped. `min_partitions` requests about that many tasks, in
-    proportion to offsets. With None, ranges of 50,000 offsets or more are split to about `parallelism` tasks in all. No
-    task has more than `max_records` offsets (None: no limit)."""
+    proportion to offsets. With None, large ranges are split to about `parallelism` tasks in all, in parts of at least
+    50,000 offsets. No task has more than `max_records` offsets (None: no limit)."""
     whole = [one for one in ranges if one.size > 0]
     if max_records is not None:
         whole = [part for one in whole for part in _parts(one, math.ceil(one.size / max_records))]
