@@ -130,8 +130,9 @@ class _FileTask:
 
 
 def check_file(path: str, *, deep: bool = False) -> tuple[list[Problem], SegmentFacts | None]:
-    """Check one file. Returns its problems, and for a segment the facts for the check of its partition, else None. An
-    index is not checked here but with its segment. A file that cannot be opened is a problem, not an exception."""
+    """Check one file; with `deep`, decode each record of a segment too. Returns its problems, and for a segment the
+    facts for the check of its partition, else None. An index is not checked here but with its segment. A file that
+    cannot be opened is a problem, not an exception."""
     kind = os.path.basename(path).rpartition(".")[2]
     try:
         if kind == "log":

@@ -1,9 +1,10 @@
 """Check of one file of a log directory: a segment with its two indexes, or a small file alone.
 
-A segment is walked once. `SoundStretch` handles windows of valid batches, the walk of `dump-log` everything else. For
-batches that an index names, position, last offset and largest timestamp are kept as columns and compared with the
-indexes. An index that does not match entry by entry is compared again as Kafka's tool does, which knows harmless
-deviations. `SegmentFacts` is the input for the check of the whole partition (check_partition.py).
+A segment is read once. `SoundStretch` checks windows of valid batches at once; batches where it stops are checked one
+by one, as `kt dump-log` does. For batches that an index names, position, last offset and largest timestamp are stored
+as columns and compared with the indexes. An index that does not match entry by entry is compared again as Kafka's tool
+does, which knows harmless deviations. `SegmentFacts` is the input for the check of the whole partition
+(check_partition.py).
 """
 
 from __future__ import annotations
@@ -62,11 +63,12 @@ class Problem:
 
 @dataclass
 class SegmentFacts:
-    """What a segment contributes to the check of its partition.
+    """What a segment contributes to the check of its partition. Offsets are -1 without batches.
 
     `epochs` lists leader epochs with the first offset of each, in log order. `transactions` lists (kind, producer ID,
     offset) of markers and of each producer's first data batch after a marker. `holes` lists (last offset before, first
-    after) for gaps between batches. `misses_records`: batches lack offsets inside, as only compaction leaves them.
+    after) for gaps between batches. `misses_records`: batches lack offsets inside, as compaction leaves them, or
+    messages have magic 0 or 1, where that is unknown.
     """
 
     base_offset: int
@@ -349,7 +351,7 @@ def _named_by(indexes: Mapping[str, _Index | None], base_offset: int) -> tuple[L
 
 
 def _among(named: Longs | None, values: Longs) -> npt.NDArray[np.bool_]:
-    """Return a mask of the values that are in a sorted array."""
+    """Return a mask of the `values` that are in the sorted array `named`; all false if it is None or empty."""
     if named is None or not len(named):
         return np.zeros(len(values), np.bool_)
     is_named: npt.NDArray[np.bool_] = named[np.minimum(np.searchsorted(named, values), len(named) - 1)] == values

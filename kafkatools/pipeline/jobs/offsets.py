@@ -48,7 +48,7 @@ def offsets_of_topics(uri: Uri, options: Mapping[str, str], cluster: Cluster) ->
 
 def count_offsets(ranges: Ranges) -> list[tuple[str, int, str, int, int | None, int | None]]:
     """Return rows of OFFSET_COLUMNS from offset ranges, without Spark. `records` is an upper limit: control records and
-    compacted records have offsets too."""
+    compacted records have offsets too. The first and last offset are None for an empty range."""
     return [
         (topic, partition, "offsets", end - start, start if end > start else None, end - 1 if end > start else None)
         for (topic, partition), (start, end) in sorted(ranges.items())

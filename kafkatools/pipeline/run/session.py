@@ -109,7 +109,7 @@ def _pyspark_version() -> str:
 
 def ensure_can_start(master: str | None) -> None:
     """Raise PipelineError if a Python package is missing or too old, or if this process would have to start a JVM and
-    Java 17 is missing. Spark Connect and an existing SparkContext start none."""
+    Java 17 is missing. A `master` sc://HOST (Spark Connect) and an existing SparkContext start none."""
     ensure_installed()
     if (master or "").startswith("sc://"):
         return

@@ -169,8 +169,8 @@ def _follow(
     on_rows_read: Callable[[int], None] | None,
     broken_pipes: list[BrokenPipeError],
 ) -> None:
-    """Wait until the query ends and update the counts twice a second. Raises the exception that ended the query;
-    KeyboardInterrupt or BrokenPipeError if that was the cause."""
+    """Wait until the query ends, update the counts twice a second and then call `on_rows_read` with the rows read so
+    far. Raises the exception that ended the query; KeyboardInterrupt or BrokenPipeError if that was the cause."""
     ended = False
     while not ended:
         try:

@@ -102,7 +102,8 @@ def split_by_target(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[
 
 def _codes(topics: pa.Array | None, partitions: pa.Array | None) -> pa.Array:
     """Encode topic and partition of each row as one number, with the partition plus 1 in the lower 32 bits (0 for
-    null). Raises PipelineError for a negative partition."""
+    null). `topics` or `partitions` None, but not both: 0 in its place. Raises PipelineError for a negative
+    partition."""
     numbers: pa.Array = pa.scalar(0, pa.int64())
     if partitions is not None:
         lowest = pc.min(partitions).as_py()

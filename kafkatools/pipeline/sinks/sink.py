@@ -163,8 +163,8 @@ class BatchWriter(DataSourceArrowWriter):
             self._transactions().commit_job(prepared_tasks(messages)[0])
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Abort the transactions of all tasks of a failed job. Rows written without exactlyOnce remain in the topic.
-        Raises PipelineError."""
+        """Abort the transactions of all tasks of a failed job, on the driver, also of tasks that did not report. Rows
+        written without exactlyOnce remain in the topic. Raises PipelineError."""
         if self.options.exactly_once:
             tasks, places = prepared_tasks(messages)
             self._transactions().abort_job(self._run, tasks, is_whole=len(places) == len(messages))

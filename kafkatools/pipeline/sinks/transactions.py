@@ -233,8 +233,8 @@ class SinkTransactions:
     def _decide(
         self, driver: Producer, admin: AdminClient, before: Decision | None, tasks: Sequence[PreparedTask]
     ) -> Decision:
-        """Commit the decision as offsets in one transaction of the driver. When that transaction ends, the epoch is
-        committed. Raises PipelineError or KafkaError."""
+        """Commit the decision as offsets in one transaction of the driver, with a serial number one above that of
+        `before` (None: 0). When that transaction ends, the epoch is committed. Raises PipelineError or KafkaError."""
         serial = 0 if before is None else before.serial + 1
         place = tasks[0].place
         transactions = tuple(task.transaction for task in tasks)

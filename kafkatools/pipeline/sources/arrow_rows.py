@@ -198,7 +198,8 @@ class ArrowRows:
 
 
 def _unread(buffer: Buffer, headers: Longs, run: array[int], is_compressed: bool) -> Unread:
-    """Describe where and why the kernel stopped in a batch, in Kafka's words."""
+    """Describe where and why the kernel stopped in a batch, with the words of Kafka's exceptions. For a batch that was
+    decompressed (`is_compressed`), the position is within its records."""
     row, reason, position = run[kernel.RUN_ROW], run[kernel.RUN_REASON], run[kernel.RUN_POSITION]
     start, size, count = int(headers[row, 0]), int(headers[row, 2]), int(headers[row, 13])
     if reason == kernel.RUN_IMPOSSIBLE:

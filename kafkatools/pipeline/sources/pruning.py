@@ -143,7 +143,8 @@ def _optimized(frame: DataFrame) -> JavaObject:
 
 
 def _needs(plan: JavaObject, *, with_bounds: bool) -> tuple[Needs, frozenset[str]]:
-    """Return what a plan uses of its Kafka sources, and the names of all columns of these sources."""
+    """Return what a plan uses of its Kafka sources, and the names of all columns of these sources. `with_bounds`: also
+    the bounds from the filter right above the source, if there is only one Kafka source."""
     leaves: list[_Leaf] = []
     _walk(plan, _ids(plan.output()), None, leaves)
     names = frozenset(name for leaf in leaves for name in leaf.columns)
@@ -156,7 +157,8 @@ def _needs(plan: JavaObject, *, with_bounds: bool) -> tuple[Needs, frozenset[str
 
 @dataclass
 class _Leaf:
-    """One scan of a Kafka source in a plan: its columns, those used, and the condition of the filter above it."""
+    """One scan of a Kafka source in a plan: its columns, those used, and the condition of the filter right above it
+    (None without one)."""
 
     columns: list[str]
     used: list[str]

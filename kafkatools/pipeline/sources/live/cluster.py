@@ -59,7 +59,8 @@ class LiveCluster:
             admin.close()
 
     def lose(self, message: str) -> None:
-        """Report lost data: raise PipelineError, or log a warning if failOnDataLoss is false."""
+        """Report lost data: raise PipelineError, or log `message` as a warning and return if failOnDataLoss is
+        false."""
         if self._options.fail_on_data_loss:
             raise PipelineError(f"{message} (failOnDataLoss=false continues without the lost records)")
         _log.warning("%s", message)

@@ -124,9 +124,12 @@ def is_set(options: Mapping[str, str], name: str) -> bool:
 
 
 def read_options(options: Mapping[str, str], *, is_streaming: bool) -> SourceOptions:
-    """Parse and check the options of a `kt` source. Without reportPath the source is strict, whatever the option
-    `strict` says. Logs a warning for `kafka.*` settings that the client does not know. Raises PipelineError that names
-    the option."""
+    """Parse and check the options of a `kt` source. A stream starts at the latest offsets by default and accepts no
+    end; a batch query starts at the earliest. Without reportPath the source is strict, whatever the option `strict`
+    says.
+
+    Logs a warning for `kafka.*` settings that the client does not know. Raises PipelineError that names the option.
+    """
     values = OptionReader(options)
     values.refuse_unknown("kt", _BY_LOWER, allows_kafka=True)
     for name in _ONLY_BATCH if is_streaming else ():
@@ -231,7 +234,7 @@ class OptionReader:
                 raise PipelineError(f"{source} has no option {name} for reading{nearest(name, by_lower)}")
 
     def boolean(self, name: str, default: bool) -> bool:
-        """Return a Boolean option. Raises PipelineError unless the value is true or false."""
+        """Return a Boolean option, `default` if not set. Raises PipelineError unless the value is true or false."""
         text = self.text(name)
         if text is None:
             return default
@@ -250,8 +253,8 @@ class OptionReader:
         return number
 
     def duration_ms(self, name: str, default: int) -> int:
-        """Return a duration such as 500ms, 30s or 15m in milliseconds; a plain number is milliseconds. Raises
-        PipelineError for other text."""
+        """Return a duration such as 500ms, 30s or 15m in milliseconds, `default` if not set; a plain number is
+        milliseconds. Raises PipelineError for other text."""
         text = self.text(name)
         if text is None:
             return default

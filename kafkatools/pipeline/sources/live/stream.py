@@ -73,7 +73,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Fix the current ends of the partitions as the ends of this run."""
+        """Query the current ends of the partitions and fix them as the ends of this run. Raises PipelineError."""
         self._target = self._latest({})
 
     def latestOffset(
@@ -81,7 +81,8 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> dict[str, Mapping[str, Any]]:  # noqa: N802
         """Return the end offsets of the next trigger; `start` itself if there is nothing to read, or less than
         minOffsetsPerTrigger. `start` None (PySpark before 4.2) means the position after Spark's last call of
-        `partitions`. Raises PipelineError."""
+        `partitions`. Unless `limit` is ReadAllAvailable, the options' limits apply, whatever its number. Raises
+        PipelineError."""
         begin = self._position if start is None else start
         begin = self._beginning() if begin is None else begin
         known = live_offsets.from_json(begin)
@@ -157,7 +158,8 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- read limits
 
     def _limited(self, start: Offsets, latest: Offsets, limit: ReadLimit | None) -> Mapping[TopicPartition, int] | None:
-        """Return the end offsets of a trigger within the options' limits; None to wait for more records."""
+        """Return the end offsets of a trigger within the options' limits; None to wait for more records. A `limit`
+        ReadAllAvailable means no limits. After Trigger.AvailableNow has fixed the ends, the minimum does not apply."""
         if isinstance(limit, ReadAllAvailable):
             return latest
         least, most = self._options.min_offsets_per_trigger, self._options.max_offsets_per_trigger

@@ -1,9 +1,9 @@
 """Division of segments into the splits and tasks of a query.
 
 A split begins and ends at batch boundaries. The segment's sparse index locates them; an entry is trusted only if a
-valid batch begins at its position and ends with its offset. Without an index the headers are walked. Segments and parts
-of them outside the bounds are skipped: by offset through segment names and `.index`, by timestamp through `.timeindex`.
-Small splits share a task.
+valid batch begins at its position and ends with its offset. Without an index the headers are read from the start, in
+local files. Segments and parts of them outside the bounds are skipped: by offset through segment names and `.index`, by
+timestamp through `.timeindex`. Small splits share a task.
 """
 
 from __future__ import annotations
