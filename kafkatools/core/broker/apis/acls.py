@@ -56,8 +56,8 @@ def _by_resource(acls: list[Acl]) -> list[Fields]:
 
 
 def handle_create_acls(node: ChangeContext, request: Request) -> Response:
-    """Answer CreateAcls: create ACLs, with one result per ACL. A request that is refused as a whole has its error in
-    every result. Raises CloseConnection for UNKNOWN elements."""
+    """Answer CreateAcls: create ACLs, with one result per ACL. Without ALTER on the cluster or without an authorizer
+    every result has that error. Raises CloseConnection for UNKNOWN elements."""
     acls = [
         Acl(
             int(creation.resource_type),
@@ -82,8 +82,9 @@ def handle_create_acls(node: ChangeContext, request: Request) -> Response:
 
 
 def handle_delete_acls(node: ChangeContext, request: Request) -> Response:
-    """Answer DeleteAcls: delete the ACLs that match each filter; a filter's result lists the deleted ACLs. A request
-    that is refused as a whole has its error in every result. Raises CloseConnection for UNKNOWN elements."""
+    """Answer DeleteAcls: delete the ACLs that match each filter; a filter's result lists the deleted ACLs. Without
+    ALTER on the cluster or without an authorizer every result has that error. Raises CloseConnection for UNKNOWN
+    elements."""
     filters = [_filter_of(fields) for fields in request.decode().filters]
     if any(acl_filter.has_unknown for acl_filter in filters):
         raise CloseConnection("Filters contain UNKNOWN elements")

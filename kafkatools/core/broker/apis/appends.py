@@ -69,7 +69,8 @@ class TopicData(NamedTuple):
 
 
 class ProduceData(NamedTuple):
-    """A decoded Produce request; `timeout_ms` limits the wait for followers."""
+    """A decoded Produce request; `timeout_ms` limits the wait for followers and, with log.durability=fsync, for the
+    disk."""
 
     transactional_id: str | None
     acks: int
@@ -109,10 +110,11 @@ def append_all(
     data: ProduceData,
     refused: Mapping[tuple[str, int], PartitionResult] = NOTHING_REFUSED,
 ) -> Response:
-    """Append the batches of a Produce request, except those of partitions that have a result in `refused`.
+    """Append the batches of a Produce request, except those of partitions that have a result in `refused`, by (topic,
+    index).
 
-    Returns the response, NO_RESPONSE with acks=0, or DELAYED while batches wait for followers or for the disk. Raises
-    CloseConnection when an append with acks=0 failed.
+    Returns the response, NO_RESPONSE with acks=0, or DELAYED while batches wait for followers or for the disk. The
+    error of a partition is in its result. Raises CloseConnection when an append with acks=0 failed.
     """
     statuses: list[ProduceStatus] = []
     results = [
@@ -145,7 +147,8 @@ def _encoded(node: ProduceContext, request: Request, results: list[tuple[TopicDa
 def _failed_later(
     node: ProduceContext, topic: TopicData, result: PartitionResult, failed: Mapping[tuple[uuid.UUID, int], int]
 ) -> PartitionResult:
-    """Put the error of a failed replication, if any, into a partition's result."""
+    """Put the error of a partition's wait for replication into its result, such as a time-out. Returns the result
+    unchanged without an error, or if the topic no longer exists."""
     topic_id = topic.topic_id
     if topic_id is None:
         image = node.image.topics.get(topic.name or "")
@@ -157,7 +160,8 @@ def _failed_later(
 
 
 def _with_leader(node: ProduceContext, topic: TopicData, result: PartitionResult) -> PartitionResult:
-    """Add the leader's id and epoch to a result with NOT_LEADER_OR_FOLLOWER (KIP-951)."""
+    """Add the leader's id and epoch to a result with NOT_LEADER_OR_FOLLOWER (KIP-951). Returns any other result, and on
+    a node alone every result, unchanged."""
     if result.error_code != NotLeaderOrFollower.code or node.replicas.replication is None:
         return result
     return result._replace(current_leader=node.replicas.current_leader(topic.name, topic.topic_id, result.partition))
@@ -166,7 +170,12 @@ def _with_leader(node: ProduceContext, topic: TopicData, result: PartitionResult
 def _remember(
     node: ProduceContext, request: Request, data: ProduceData, results: list[tuple[TopicData, list[PartitionResult]]]
 ) -> None:
-    """Set the connection's shortcut when two requests in a row write to one and the same partition only."""
+    """Set the connection's shortcut (`RepeatedProduce`) when two successful requests in a row write to the same
+    partition and to no other.
+
+    Does nothing for a request with several partitions, a transactional id, an error or an authorizer. Internal topics
+    and partitions that wait for the disk get no shortcut.
+    """
     if len(data.topics) != 1 or len(data.topics[0].partitions) != 1 or data.transactional_id is not None:
         return
     topic = data.topics[0]
@@ -190,7 +199,8 @@ def _delay(
     results: list[tuple[TopicData, list[PartitionResult]]],
     statuses: list[ProduceStatus],
 ) -> Response:
-    """Keep a Produce request in the purgatory until its batches are replicated; returns DELAYED."""
+    """Keep a Produce request in the purgatory until its batches are replicated or its time-out is over; returns
+    DELAYED."""
 
     def complete(_: object) -> None:
         failed = {s.partition.key: s.error_code for s in statuses if s.error_code}
@@ -245,8 +255,8 @@ def failed_result(index: int, error: Exception) -> PartitionResult:
 def find_partition(node: ProduceContext, request: Request, topic: TopicData, index: int) -> Partition:
     """Find the partition to write to, and check the client's WRITE right.
 
-    Raises UnknownTopicId, TopicAuthorizationFailed, UnknownTopicOrPartition, KafkaStorageError (offline log directory),
-    NotLeaderOrFollower, and InvalidTopic for an internal topic.
+    Raises UnknownTopicId, TopicAuthorizationFailed, UnknownTopicOrPartition, KafkaStorageError (offline log directory)
+    and NotLeaderOrFollower. Raises InvalidTopic for an internal topic, unless the client id is `__admin_client`.
     """
     partitions = node.replicas.partitions.get(topic.name) if topic.name is not None else None
     if topic.topic_id is not None:
@@ -267,8 +277,11 @@ def find_partition(node: ProduceContext, request: Request, topic: TopicData, ind
 
 
 def validate_records(version: int, records: memoryview | None) -> None:
-    """Check that the records of a partition are exactly one batch of magic 2, compressed with zstd only from version 7
-    on. Raises InvalidRecord or UnsupportedCompressionType."""
+    """Check that the records of a partition begin with a batch of magic 2 and have nothing behind it. Its length,
+    checksum and records are not checked here.
+
+    Raises InvalidRecord, also for None, and UnsupportedCompressionType for zstd before version 7.
+    """
     if records is None or len(records) < HEADER_SIZE_UP_TO_MAGIC:
         raise InvalidRecord(_refusal(version, "must have at least one record batch per partition"))
     if records[MAGIC_OFFSET] != 2:
@@ -302,7 +315,8 @@ def parse(frame: memoryview, position: int, version: int) -> ProduceData:
 def encode_response(
     request: Request, results: list[tuple[TopicData, list[PartitionResult]]], endpoints: Sequence[NodeEndpoint] = ()
 ) -> bytes:
-    """Encode the frame of a Produce response by hand, in half the codec's time for one partition (2.3 us)."""
+    """Encode the frame of a Produce response by hand, in half the codec's time for one partition (2.3 us). With client
+    quotas the request's processing time is counted first."""
     version = request.version
     if request.quotas is not None:
         request.quotas.note_request(request)

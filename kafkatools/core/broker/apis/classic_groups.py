@@ -21,7 +21,11 @@ FIRST_VERSION_OF_BATCHES = 3
 
 
 def handle_join_group(node: GroupContext, request: Request) -> Response:
-    """Answer JoinGroup when the rebalance has all members. Raises GroupAuthorizationFailed."""
+    """Answer JoinGroup when all members have joined or the rebalance time-out is over. An error, such as
+    MEMBER_ID_REQUIRED, is sent at once, and so is the response to a member that starts no rebalance.
+
+    Raises GroupAuthorizationFailed.
+    """
     entity = request.decode()
     version, session_timeout_ms = request.version, entity.session_timeout
     join = requests.JoinRequest(
@@ -49,7 +53,8 @@ def handle_join_group(node: GroupContext, request: Request) -> Response:
 
 
 def handle_sync_group(node: GroupContext, request: Request) -> Response:
-    """Answer SyncGroup with the member's assignment, once the assignment of the group's leader is committed.
+    """Answer SyncGroup with the member's assignment: at once in a stable group, else once the assignment of the group's
+    leader is committed. An error, such as REBALANCE_IN_PROGRESS, is sent at once.
 
     From version 5 on the request must name the protocol type and the protocol (KIP-559); else raises
     InconsistentGroupProtocol. Raises GroupAuthorizationFailed.
@@ -75,8 +80,8 @@ def handle_sync_group(node: GroupContext, request: Request) -> Response:
 
 
 def handle_heartbeat(node: GroupContext, request: Request) -> Response:
-    """Answer Heartbeat: extend the member's session. The error code says whether the group is rebalancing or the member
-    is unknown or fenced. Raises GroupAuthorizationFailed."""
+    """Answer Heartbeat: extend the session of a valid member. The error code says whether the group is rebalancing or
+    the member is unknown, fenced or of another generation. Raises GroupAuthorizationFailed."""
     entity = request.decode()
     node.authorize_or_raise(request, READ, GROUP, entity.group_id)
     code = node.groups.heartbeat(entity.group_id, entity.generation_id, entity.member_id, entity.group_instance_id)

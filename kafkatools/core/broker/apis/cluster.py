@@ -43,7 +43,8 @@ FIRST_VERSION_OF_SHARE = 6
 
 
 def listed_apis(request: Request) -> list[dict[str, int]]:
-    """The APIs of the client's listener with their version ranges, as ApiVersions lists them."""
+    """The APIs of the client's listener with their version ranges, as ApiVersions lists them: Produce from version 0
+    on, all others from the lowest served version on."""
     return [
         {"api_key": api.key, "min_version": 0 if api.key is ApiKey.PRODUCE else api.lowest, "max_version": api.highest}
         for api in request.connection.acceptor.dispatch.apis.values()
@@ -51,11 +52,13 @@ def listed_apis(request: Request) -> list[dict[str, int]]:
 
 
 def handle_api_versions(node: ClusterContext, request: Request) -> Response:
-    """Answer ApiVersions: the APIs of the client's listener with their versions, and the feature levels.
+    """Answer ApiVersions: the APIs of the client's listener with their versions, and from version 3 on the feature
+    levels.
 
-    An unknown version is answered in version 0 with UNSUPPORTED_VERSION and the APIs, as in Kafka. Produce is listed
-    from version 0 on, although version 3 is the lowest served: old librdkafka reads its features from it (KAFKA-18659).
-    Finalized features are those of the metadata log. Not done: client telemetry is not listed.
+    An unknown version is answered in version 0 with UNSUPPORTED_VERSION and the APIs, as in Kafka. A malformed client
+    software name or version is answered with INVALID_REQUEST. Produce is listed from version 0 on, although version 3
+    is the lowest served: old librdkafka reads its features from it (KAFKA-18659). Finalized features are those of the
+    metadata log. Not done: client telemetry is not listed.
     """
     if request.version not in ApiKey.API_VERSIONS.versions:
         return [_unsupported_version(request)]
@@ -148,10 +151,12 @@ def _brokers(node: ClusterContext, request: Request, entity: Entity) -> list[Fie
 
 
 def handle_find_coordinator(node: ClusterContext, request: Request) -> Response:
-    """Answer FindCoordinator: the broker that coordinates each group, transactional id or share partition.
+    """Answer FindCoordinator: the broker that coordinates each group, transactional id or share partition; before
+    version 4 of one key.
 
     That is the leader of the partition of `__consumer_offsets`, `__transaction_state` or `__share_group_state` that
-    holds the key. The first request for one of these topics creates it. Each key has an error code of its own.
+    holds the key. The first request for one of these topics creates it. Each key has an error code of its own; with an
+    error its node id is -1.
     """
     entity = request.decode()
     if request.pause is not None and node.creates_partitions(ApiKey.FIND_COORDINATOR):
@@ -196,7 +201,8 @@ def _find_coordinator(node: ClusterContext, request: Request, kind: int, key: st
 
 
 def _endpoint(node: ClusterContext, request: Request, node_id: int) -> tuple[int, str, int]:
-    """The (id, host, port) of a broker on the client's listener. Raises CoordinatorNotAvailable without one."""
+    """The (id, host, port) of a broker on the client's listener. Raises CoordinatorNotAvailable for a broker that is
+    unknown, fenced or without this listener."""
     if node_id == node.node_id and not node.coordination.is_clustered:
         return node_id, node.advertised_host, node.advertised_port
     broker = node.image.brokers.get(node_id)
@@ -231,9 +237,11 @@ def handle_unregister_broker(node: ChangeContext, request: Request) -> Response:
 
 
 def handle_update_features(node: ChangeContext, request: Request) -> Response:
-    """Answer UpdateFeatures: change feature levels, all that the request names or none.
+    """Answer UpdateFeatures: change feature levels, all that the request names or none; with `validate_only` only check
+    them.
 
-    As in Apache Kafka, `allow_downgrade` of version 0 is ignored. Not done: an upgrade of kraft.version.
+    As in Apache Kafka, `allow_downgrade` of version 0 is ignored. Raises ClusterAuthorizationFailed and
+    InvalidUpdateVersion. Not done: an upgrade of kraft.version.
     """
     entity = request.decode()
     updates = [

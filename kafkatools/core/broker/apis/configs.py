@@ -57,8 +57,9 @@ class _DescribeOptions(NamedTuple):
 def handle_describe_configs(node: ChangeContext, request: Request) -> Response:
     """Answer DescribeConfigs: the configs of topics, this broker, its loggers, groups and client metrics subscriptions.
 
-    Each resource has a result of its own and needs DESCRIBE_CONFIGS on the topic, the group or the cluster. The
-    documentation of a config is kafkatools' own text.
+    Each resource has a result of its own, with its error, and needs DESCRIBE_CONFIGS on the topic, the group or the
+    cluster. A resource that is named twice with the same keys has one result. The documentation of a config is
+    kafkatools' own text.
     """
     entity = request.decode()
     options = _DescribeOptions(entity.include_synonyms, entity.include_documentation, {})
@@ -127,9 +128,9 @@ def handle_incremental_alter_configs(node: ChangeContext, request: Request) -> R
     """Answer IncrementalAlterConfigs: SET, DELETE, APPEND and SUBTRACT configs of topics, this broker, its loggers,
     groups and client metrics subscriptions.
 
-    Each resource changes as a whole or not at all; one that is named twice does not change. Needs ALTER_CONFIGS on the
-    topic, the group or the cluster. Not done: AlterConfigPolicy. A changed config of the broker takes effect only where
-    the broker reads it again.
+    Each resource changes as a whole or not at all; one that is named twice does not change and has INVALID_REQUEST.
+    With `validate_only` the changes are only checked. Needs ALTER_CONFIGS on the topic, the group or the cluster. Not
+    done: AlterConfigPolicy. A changed config of the broker takes effect only where the broker reads it again.
     """
     entity = request.decode()
     counts = Counter((int(resource.resource_type), resource.resource_name) for resource in entity.resources)
@@ -190,10 +191,11 @@ def handle_alter_configs(node: ChangeContext, request: Request) -> Response:
 
 
 def handle_list_config_resources(node: ChangeContext, request: Request) -> Response:
-    """Answer ListConfigResources: the names of the resources with configs, of the requested types or of all.
+    """Answer ListConfigResources: the names of resources of the requested types, or of all types.
 
-    Version 0 lists client metrics subscriptions only. Needs DESCRIBE_CONFIGS on the cluster. Raises UnsupportedVersion
-    for an unknown type.
+    All topics and brokers are listed, broker ids also as loggers; groups and client metrics subscriptions only if they
+    have configs. Version 0 lists client metrics subscriptions only. Raises ClusterAuthorizationFailed without
+    DESCRIBE_CONFIGS on the cluster, and UnsupportedVersion for an unknown type.
     """
     entity = request.decode()
     ensure_permitted(node, request)

@@ -40,7 +40,8 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 def handle_consumer_group_heartbeat(node: GroupContext, request: Request) -> Response:
     """Answer ConsumerGroupHeartbeat: a member of a consumer group joins, stays or leaves (KIP-848).
 
-    The response has the member's epoch, and its assignment when that changed, once the group's records are committed.
+    The response has the member's epoch, and its assignment when that changed, once the group's records are committed. A
+    KafkaError is its error code, at once.
     """
     entity = request.decode()
     names = entity.subscribed_topic_names
@@ -110,7 +111,8 @@ def message_of(error: KafkaError) -> str | None:
 
 
 def handle_consumer_group_describe(node: GroupContext, request: Request) -> Response:
-    """Answer ConsumerGroupDescribe: state, members and assignments of consumer groups (KIP-848)."""
+    """Answer ConsumerGroupDescribe: state, members and assignments of consumer groups (KIP-848), one result per
+    distinct group. A group that is unknown or of another type has GROUP_ID_NOT_FOUND."""
     entity = request.decode()
     return describe_each(node, request, entity, entity.group_ids, _answer)
 

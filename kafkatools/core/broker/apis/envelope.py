@@ -78,7 +78,8 @@ class _EnvelopeConnection:
 
 
 def _forwarded_request(connection: Any, data: bytes) -> Request:
-    """Decode the header of a forwarded request. Raises DecodeError, or KeyError for an unknown API."""
+    """Decode the header of a forwarded request. Raises DecodeError, also for an API or version that cannot be
+    forwarded, and KeyError for an unknown API."""
     frame = memoryview(bytearray(data))
     if len(frame) < _HEADER.size:
         raise DecodeError("a request without a header")

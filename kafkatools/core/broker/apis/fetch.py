@@ -50,8 +50,12 @@ _SIZE_AND_CORRELATION = Struct(">ii")
 
 
 def handle_fetch(node: ReadContext, request: Request) -> Response:
-    """Answer Fetch: respond at once when there are records enough, else wait in the purgatory until then or until the
-    request's maximum wait is over. Raises CloseConnection for a malformed request."""
+    """Answer Fetch. The response is sent when there are `min_bytes` of records, a partition has an error, or the
+    request's maximum wait is over.
+
+    Followers are served by their own sessions from version 13 on; they need CLUSTER_ACTION. On a node alone a follower
+    gets NOT_LEADER_OR_FOLLOWER. Raises CloseConnection for a malformed request.
+    """
     version = request.version
     data = _parse(node, request)
     if data.replica_id >= 0 and node.replicas.replication is not None and version >= BY_ID:
@@ -76,7 +80,9 @@ def handle_fetch(node: ReadContext, request: Request) -> Response:
 
 
 def _fetch(node: ReadContext, request: Request, data: FetchRequest, context: FetchContext, now_ms: int) -> Response:
-    """Read records for a consumer; returns the response, or DELAYED while fewer than `min_bytes` are there."""
+    """Read records for a consumer. Returns the response, or DELAYED until `min_bytes` are there or the maximum wait is
+    over. It is not delayed without partitions, with a wait of 0, or with a result that must be sent at once, such as an
+    error."""
     reader = Reader(data.isolation_level, data.rack_id, is_leader_only=request.version < FIRST_FROM_FOLLOWERS)
     may_read = None if node.authorizer is None else partial(node.authorize, request, READ, TOPIC)
     max_bytes = min(data.max_bytes, node.fetch_max_bytes)
@@ -181,7 +187,8 @@ def respond(request: Request, context: FetchContext, results: Sequence[FetchedPa
 
 
 def _choose(request: Request, context: FetchContext, results: Sequence[FetchedPartition]) -> Sequence[int]:
-    """The positions of the partitions to include in the response; none for a client above its fetch quota."""
+    """The positions of the partitions to include in the response; none for a client above its fetch quota. With client
+    quotas the response's bytes are counted."""
     if request.quotas is not None:
         size_bytes = sum(result.size_bytes for result in paced(results)) + BYTES_PER_PARTITION * len(results)
         if not request.quotas.note_fetch(request, size_bytes):
@@ -286,7 +293,8 @@ class _Writer:
         self._out += bytes((len(tags),)) + b"".join(tags)
 
     def finish(self, request: Request, endpoints: Sequence[NodeEndpoint]) -> list[Part]:
-        """Append the tagged fields, and prepend the size prefix and the response header."""
+        """Append the tagged fields, prepend the size prefix and the response header, and return the parts of the
+        response."""
         if self._is_flexible:
             self._out += endpoint_tags(endpoints)
         parts = self._parts

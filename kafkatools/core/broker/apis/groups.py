@@ -54,8 +54,11 @@ def handle_list_groups(node: GroupContext, request: Request) -> Response:
 
 
 def handle_describe_groups(node: GroupContext, request: Request) -> Response:
-    """Answer DescribeGroups: state and members of classic groups, one result per group. An unknown group has the state
-    "Dead", and from version 6 on GROUP_ID_NOT_FOUND (KIP-1043)."""
+    """Answer DescribeGroups: state and members of classic groups, one result per distinct group.
+
+    A group that is unknown or of another type has the state "Dead", and from version 6 on GROUP_ID_NOT_FOUND
+    (KIP-1043). A group with another error has an empty state.
+    """
     entity = request.decode()
     return describe_each(node, request, entity, entity.groups, _answer)
 
@@ -104,7 +107,8 @@ def _describe(node: GroupContext, version: int, group_id: str) -> Fields:
 
 def handle_delete_groups(node: GroupContext, request: Request) -> Response:
     """Answer DeleteGroups: delete empty groups with their offsets, one result per group; a group that is named twice is
-    deleted once. The response is sent when the deletions are committed."""
+    deleted once. Other groups have an error, such as NON_EMPTY_GROUP. The response is sent when the deletions are
+    committed."""
     entity = request.decode()
     names = list(dict.fromkeys(entity.groups_names))
     response = Deferred(request)
@@ -143,8 +147,8 @@ def describe_each(
     group_ids: Iterable[str],
     describe: Callable[[C, Request, str], Fields],
 ) -> Response:
-    """Respond with `describe(node, request, group_id)` of each distinct group, with authorized operations on
-    request."""
+    """Respond with `describe(node, request, group_id)` of each distinct group. If the request asks for authorized
+    operations, a group that the client may describe has them."""
     groups = []
     for group_id in paced(dict.fromkeys(group_ids)):
         fields = describe(node, request, group_id)
@@ -177,7 +181,8 @@ def topics_of(topics: GroupTopics, assignment: Mapping[uuid.UUID, Collection[int
 
 
 def client_of(request: Request) -> Client:
-    """The client id and the host of a request, as group members have them."""
+    """The client id and the host of a request, as group members have them: an empty id if there is none, and the host
+    after a slash."""
     return Client(request.client_id or "", f"/{request.connection.client_host}")
 
 
@@ -186,8 +191,8 @@ def answered(
 ) -> Response:
     """Call `ask` with a function that takes the response's fields, now or later, and return the response or DELAYED.
 
-    A response without an error is sent when all records of the group are committed. `refuse` makes the fields of the
-    response from the error code if that fails.
+    A response with an error is sent at once, another when all records of the group are committed. If that fails,
+    `refuse` makes the fields of the response from the error code.
     """
     groups, shards = node.groups, node.coordination.groups
     deferred = Deferred(request)
@@ -213,5 +218,6 @@ def answered(
 
 
 def told(node: GroupContext, request: Request, group_id: str, fields: Fields, refuse: Refuse) -> Response:
-    """Respond with these fields when the group's records are committed, or with `refuse(error code)` if that fails."""
+    """Respond with these fields: at once if they have an error, else when the group's records are committed, or with
+    `refuse(error code)` if that fails."""
     return answered(node, request, group_id, lambda answer: answer(fields), refuse)

@@ -29,8 +29,8 @@ def handle_list_offsets(node: ReplicaContext, request: Request) -> Response:
 
     Special timestamps: -1 latest, -2 earliest, -3 newest record (from version 7 on), -4 earliest local (8), -5 latest
     tiered (9), -6 earliest pending upload (11). Without tiered storage -4 is the log start offset; -5 and -6 have no
-    offset. A broker gets the log end offset as the latest, a client the high watermark or the last stable offset. Each
-    partition has an error code of its own.
+    offset. A broker with CLUSTER_ACTION gets the log end offset as the latest, a client the high watermark or the last
+    stable offset. Each partition has an error code of its own; one that is named twice has INVALID_REQUEST.
     """
     entity = request.decode()
     isolation_level = entity.isolation_level
@@ -76,7 +76,8 @@ def _listed_offset(node: ReplicaContext, request: Request, topic: str, requested
 
 
 def handle_offset_for_leader_epoch(node: ReplicaContext, request: Request) -> Response:
-    """Answer OffsetForLeaderEpoch: the end offset of a leader epoch, to check for truncation (KIP-320, KIP-101)."""
+    """Answer OffsetForLeaderEpoch: the end offset of a leader epoch, to check for truncation (KIP-320, KIP-101). Each
+    partition has an error code of its own. Needs CLUSTER_ACTION on the cluster or DESCRIBE on the topic."""
     entity = request.decode()
     topics = [
         {

@@ -16,10 +16,11 @@ from kafkatools.core.topic_partition import TopicPartition
 
 
 def handle_describe_log_dirs(node: LogDirContext, request: Request) -> Response:
-    """Answer DescribeLogDirs: size and lag of the replicas in each log directory, and the bytes of its disk.
+    """Answer DescribeLogDirs: size and lag of the replicas in each log directory, and the bytes of its disk; all
+    replicas, or those of the named partitions.
 
-    An offline directory has KAFKA_STORAGE_ERROR. Without DESCRIBE on the cluster the response has
-    CLUSTER_AUTHORIZATION_FAILED and no directories.
+    An offline directory has KAFKA_STORAGE_ERROR; one whose disk cannot be read here is taken offline. Without DESCRIBE
+    on the cluster the response has CLUSTER_AUTHORIZATION_FAILED and no directories.
     """
     entity = request.decode()
     if not is_permitted(node, request):
@@ -69,7 +70,7 @@ def handle_alter_replica_log_dirs(node: LogDirContext, request: Request) -> Resp
 
     A replica that is in its target directory stays there, and a move of it to another directory is cancelled. For a
     partition without a replica here the directory is stored for a later replica. Its error code is
-    REPLICA_NOT_AVAILABLE or UNKNOWN_TOPIC_OR_PARTITION.
+    REPLICA_NOT_AVAILABLE or UNKNOWN_TOPIC_OR_PARTITION. A node alone with one directory only checks the request.
     """
     entity = request.decode()
     is_allowed = is_permitted(node, request)

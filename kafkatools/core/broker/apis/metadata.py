@@ -133,8 +133,8 @@ def _missing_code(name: str) -> int:
 
 
 def auto_create(node: MetadataContext, name: str) -> int:
-    """Create a topic on behalf of a client. Returns the error code for the Metadata response:
-    UNKNOWN_TOPIC_OR_PARTITION while the topic is created, else the reason why it cannot be."""
+    """Create a topic on behalf of a client, unless it is internal. Returns the error code for the Metadata response:
+    the reason why the topic cannot be created, else UNKNOWN_TOPIC_OR_PARTITION, after which clients ask again."""
     if name in INTERNAL_TOPICS or name == topics.METADATA_TOPIC:
         return UnknownTopicOrPartition.code
     with pausing(None):
@@ -145,7 +145,8 @@ def auto_create(node: MetadataContext, name: str) -> int:
 
 
 def topic_fields(topic: TopicState, alive: AliveBrokers, version: int, indexes: Iterable[int] | None = None) -> Fields:
-    """The fields of a topic for the newest version of a Metadata response, with these partitions or all."""
+    """The fields of a topic for the newest version of a Metadata response, with the partitions of `indexes`; None: all.
+    `version` is the request's, by which the error of a partition without a leader is chosen."""
     partitions = topic.partitions
     return {
         "error_code": NONE,
@@ -166,8 +167,9 @@ def _missing(name: str | None, error_code: int) -> Fields:
 def handle_describe_topic_partitions(node: MetadataContext, request: Request) -> Response:
     """Answer DescribeTopicPartitions: one page of topics in the order of their names (KIP-966).
 
-    A page has at most max.request.partition.size.limit partitions, and a cursor where the next page begins. Named
-    topics that the client may not describe come last.
+    A page has at most as many partitions as the request and max.request.partition.size.limit allow, and a cursor where
+    the next page begins. Named topics that the client may not describe come last. For an invalid cursor every named
+    topic has INVALID_REQUEST.
     """
     entity = request.decode()
     image = node.image

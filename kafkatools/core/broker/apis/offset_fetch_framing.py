@@ -50,8 +50,8 @@ class GroupRows(NamedTuple):
 
 
 def response_body(version: int, groups: Sequence[GroupRows]) -> bytearray:
-    """Encode the body of an OffsetFetch response; before version 8 `groups` has exactly one group. The body is one
-    buffer, because freeing one part per partition takes long without a pause."""
+    """Encode the body of an OffsetFetch response; before version 8 `groups` has exactly one group, else raises
+    ValueError. The body is one buffer, because freeing one part per partition takes long without a pause."""
     out = bytearray(_INT.pack(0) if version >= FIRST_VERSION_OF_THROTTLE else b"")
     if version >= FIRST_VERSION_OF_BATCHES:
         out += unsigned_varint(len(groups) + 1)

@@ -86,8 +86,9 @@ def _commit(
     offsets: Sequence[tuple[Place, CommittedOffset]],
     records: Sequence[Record],
 ) -> ProduceStatus | None:
-    """Write the batch if the member may commit every partition; None when there is nothing to write. As in Kafka one
-    partition that the member did not have in its epoch fails the whole request."""
+    """Write the batch if the member may commit every partition; None when there is nothing to write. Raises a
+    KafkaError otherwise: as in Kafka one partition that the member did not have in its epoch fails the whole
+    request."""
     check = node.groups.ensure_may_commit(entity.group_id, identity, entity.generation_id_or_member_epoch, version)
     if check is not None:
         for (_, index), committed in offsets:
@@ -129,7 +130,8 @@ def _commit_topic(node: GroupContext, version: int, topic: Entity) -> tuple[Topi
 
 
 def _commit_failed(node: GroupContext, version: int, entity: Entity, error: KafkaError) -> Answers:
-    """The results of a failed OffsetCommit: the error for every partition."""
+    """The results of a failed OffsetCommit: the error for every partition. A topic that does not exist has its own
+    error instead, unless the client may not read the group."""
     answers = []
     for topic in paced(entity.topics):
         image, missing_code = _commit_topic(node, version, topic)
@@ -147,9 +149,10 @@ def _collect(
     times_ms: tuple[int, int | None],
     offsets: list[tuple[Place, CommittedOffset]],
 ) -> list[dict[str, int]]:
-    """Add the offsets of a topic that can be committed to `offsets`, with (commit time, expiration time or None).
+    """Append the offsets of a topic that can be committed to `offsets`, with (commit time, expiration time or None) in
+    ms.
 
-    Returns the results of its partitions, to be sent if the commit succeeds.
+    Returns the results of its partitions, with their errors, to be sent if the commit succeeds.
     """
     image, missing_code = _commit_topic(node, request.version, topic)
     name = topic.name if image is None else image.name
@@ -176,9 +179,9 @@ def handle_offset_fetch(node: GroupContext, request: Request) -> Response:
     """Answer OffsetFetch: the committed offsets of a group, from version 8 on of several, from 10 on by topic id.
 
     A partition without a committed offset has offset -1. From version 7 on a client may require stable offsets:
-    UNSTABLE_OFFSET_COMMIT marks partitions that an open transaction commits. Such a response waits until all records of
-    the groups are replicated; any other comes at once from the replicated state (GroupCoordinatorService.fetchOffsets).
-    From version 9 on a member of a consumer group sends its epoch.
+    UNSTABLE_OFFSET_COMMIT marks partitions that an open transaction commits. In a cluster of several such a response
+    waits until all records of the groups are replicated. Any other comes at once from the replicated state
+    (GroupCoordinatorService.fetchOffsets). From version 9 on a member of a consumer group sends its epoch.
     """
     entity = request.decode()
     version = request.version
@@ -263,7 +266,8 @@ class _Fetch:
         return index, committed.offset, committed.leader_epoch, committed.metadata, 0
 
     def _all_topics(self) -> list[TopicRows]:
-        """All committed offsets of the group; from version 10 on without deleted topics, which have no id."""
+        """The committed offsets of the group in all topics that the client may describe; from version 10 on without
+        deleted topics, which have no id."""
         found: dict[str, list[PartitionRow]] = {}
         for name, index in paced(list(self._offsets)):
             found.setdefault(name, []).append(self._row(name, index))
@@ -283,7 +287,11 @@ def _nothing(index: int, error_code: int = 0) -> PartitionRow:
 
 
 def handle_offset_delete(node: GroupContext, request: Request) -> Response:
-    """Answer OffsetDelete: delete a group's offsets of topics that it is not subscribed to (KIP-496)."""
+    """Answer OffsetDelete: delete a group's offsets, one error code per partition (KIP-496).
+
+    Topics that the group is subscribed to have GROUP_SUBSCRIBED_TO_TOPIC and keep their offsets. An error of the group
+    fails the whole request. The response is sent when the deletion is committed.
+    """
     entity = request.decode()
     try:
         node.authorize_or_raise(request, DELETE, GROUP, entity.group_id)

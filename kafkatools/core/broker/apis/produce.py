@@ -14,8 +14,11 @@ from kafkatools.core.errors import DecodeError
 
 
 def handle_produce(node: ProduceContext, request: Request) -> Response:
-    """Answer Produce: append a batch per partition; respond at once, or with acks=all when the batches are replicated.
-    Raises CloseConnection for a malformed request, and when a request with acks=0 fails."""
+    """Answer Produce: append a batch per partition. Responds at once with acks=1, when the batches are replicated with
+    acks=all, and not at all with acks=0; with log.durability=fsync when they are on disk.
+
+    Raises CloseConnection for a malformed request, and when a request with acks=0 fails.
+    """
     try:
         data = appends.parse(request.frame, request.body_offset, request.version)
     except DecodeError as error:

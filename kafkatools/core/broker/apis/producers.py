@@ -32,11 +32,11 @@ FIRST_VERSION_OF_FENCING = 4
 
 
 def handle_init_producer_id(node: TransactionContext, request: Request) -> Response:
-    """Answer InitProducerId with a producer id and epoch.
+    """Answer InitProducerId with a producer id and epoch, or with an error code.
 
     Without a transactional id the producer id is new and its epoch 0. With one the transaction coordinator bumps the
-    epoch. From version 3 on a producer that recovers from an error sends the id and epoch it has (KIP-360). Not done:
-    version 6 (KIP-939), which Apache Kafka 4.3 does not list either.
+    epoch; a new transactional id gets a new producer id. From version 3 on a producer that recovers from an error sends
+    the id and epoch it has (KIP-360). Not done: version 6 (KIP-939), which Apache Kafka 4.3 does not list either.
     """
     entity = request.decode()
     response = Deferred(request)
@@ -78,7 +78,8 @@ def _current_identity(entity: Entity) -> ProducerIdentity | None:
 
 
 def handle_describe_producers(node: TransactionContext, request: Request) -> Response:
-    """Answer DescribeProducers: the producers that this replica, leader or not, remembers, and their transactions."""
+    """Answer DescribeProducers: the producers that this replica, leader or not, remembers, and their transactions. Each
+    partition has an error code of its own and needs READ on the topic."""
     entity = request.decode()
     topics = [
         {

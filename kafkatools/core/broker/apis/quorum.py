@@ -17,8 +17,8 @@ from kafkatools.core.protocol.entities import Fields
 def handle_raft_fetch(node: RaftContext, request: Request) -> Response:
     """Answer Fetch on a controller's listener: records of the metadata log for voters and observers (KIP-595).
 
-    Waits while there are no new records. Versions before 12 are refused: they lack the last fetched epoch, by which the
-    leader finds where a replica's log diverges. Raises ClusterAuthorizationFailed.
+    Waits for new records, at most the request's maximum wait. Versions before 12 are not served: they lack the last
+    fetched epoch, by which the leader finds where a replica's log diverges. Raises ClusterAuthorizationFailed.
     """
     ensure_permitted(node, request)
     response = Deferred(request)
@@ -27,25 +27,28 @@ def handle_raft_fetch(node: RaftContext, request: Request) -> Response:
 
 
 def handle_vote(node: RaftContext, request: Request) -> Response:
-    """Answer Vote: grant or deny a candidate this voter's vote or pre-vote (KIP-595, KIP-996)."""
+    """Answer Vote: grant or deny a candidate this voter's vote or pre-vote (KIP-595, KIP-996). Raises
+    ClusterAuthorizationFailed."""
     ensure_permitted(node, request)
     return request.respond(node.raft.handle_vote(request.decode(), node.clock.now_ms()))
 
 
 def handle_begin_quorum_epoch(node: RaftContext, request: Request) -> Response:
-    """Answer BeginQuorumEpoch: an elected leader announces its epoch to this voter (KIP-595)."""
+    """Answer BeginQuorumEpoch: an elected leader announces its epoch to this voter (KIP-595). Raises
+    ClusterAuthorizationFailed."""
     ensure_permitted(node, request)
     return request.respond(node.raft.handle_begin_quorum_epoch(request.decode(), node.clock.now_ms()))
 
 
 def handle_end_quorum_epoch(node: RaftContext, request: Request) -> Response:
-    """Answer EndQuorumEpoch: a leader resigns and names its preferred successors (KIP-595)."""
+    """Answer EndQuorumEpoch: a leader resigns and names its preferred successors (KIP-595). Raises
+    ClusterAuthorizationFailed."""
     ensure_permitted(node, request)
     return request.respond(node.raft.handle_end_quorum_epoch(request.decode(), node.clock.now_ms()))
 
 
 def handle_fetch_snapshot(node: RaftContext, request: Request) -> Response:
-    """Answer FetchSnapshot: a range of bytes of a metadata snapshot (KIP-630)."""
+    """Answer FetchSnapshot: a range of bytes of a metadata snapshot (KIP-630). Raises ClusterAuthorizationFailed."""
     ensure_permitted(node, request)
     return request.respond(node.raft.handle_fetch_snapshot(request.decode(), node.clock.now_ms()))
 
@@ -54,7 +57,8 @@ def handle_describe_quorum(node: QuorumContext, request: Request) -> Response:
     """Answer DescribeQuorum: leader, epoch, high watermark, and the log end offsets of voters and observers.
 
     Only the leader of the quorum knows them. Another node responds NOT_LEADER_OR_FOLLOWER, with the leader or the
-    reason why there is none. A quorum of one node is its own leader.
+    reason why there is none. A quorum of one node is its own leader. A request for anything but partition 0 of
+    `__cluster_metadata` gets UNKNOWN_TOPIC_OR_PARTITION. Raises ClusterAuthorizationFailed.
     """
     entity = request.decode()
     ensure_permitted(node, request)

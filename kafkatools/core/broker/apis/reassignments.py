@@ -14,7 +14,11 @@ from kafkatools.core.protocol.slices import paced
 
 def handle_alter_partition_reassignments(node: ChangeContext, request: Request) -> Response:
     """Answer AlterPartitionReassignments: begin reassignments, and cancel them for partitions without target replicas,
-    one result per partition. A reassignment to the current replicas is complete at once."""
+    one result per partition.
+
+    A reassignment to the current replicas is complete at once. When the whole request fails, as without ALTER on the
+    cluster, the response and every partition have the error.
+    """
     entity = request.decode()
     allow_change = entity.allow_replication_factor_change
     changes = [
@@ -60,8 +64,8 @@ def _reassigned(index: int, error: KafkaError | None) -> Fields:
 
 
 def handle_list_partition_reassignments(node: ChangeContext, request: Request) -> Response:
-    """Answer ListPartitionReassignments: replicas of partitions under reassignment. Raises
-    ClusterAuthorizationFailed."""
+    """Answer ListPartitionReassignments: current, adding and removing replicas of the partitions under reassignment, of
+    the named ones or of all. Raises ClusterAuthorizationFailed."""
     entity = request.decode()
     requested = None
     if entity.topics is not None:
@@ -85,7 +89,8 @@ def handle_list_partition_reassignments(node: ChangeContext, request: Request) -
 def handle_elect_leaders(node: ChangeContext, request: Request) -> Response:
     """Answer ElectLeaders: preferred or unclean elections, one result per partition.
 
-    A request for all partitions leaves out those that need no election, as in Kafka.
+    A request for all partitions leaves out those that need no election, as in Kafka. When the whole request fails, as
+    without ALTER on the cluster, the response and every named partition have the error.
     """
     entity = request.decode()
     requested = None

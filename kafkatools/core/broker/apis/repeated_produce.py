@@ -60,8 +60,8 @@ class RepeatedProduce:
     def answer(self, frame: memoryview) -> bytes | None:
         """Append the frame's batch and return the response, or OWED when it waits for followers.
 
-        Returns None, with nothing appended, for a frame that needs the ordinary way. Raises CloseConnection when a
-        write fails while earlier responses wait.
+        Returns None, with nothing appended, for a frame that has to be decoded and dispatched. A failed write is the
+        error code of the response; while earlier responses wait it raises CloseConnection instead.
         """
         begin = self._begin
         if len(frame) < begin.size + HEADER_SIZE:
