@@ -173,8 +173,8 @@ def _remember(
     """Set the connection's shortcut (`RepeatedProduce`) when two successful requests in a row write to the same
     partition and to no other.
 
-    Does nothing for a request with several partitions, a transactional id, an error or an authorizer. Internal topics
-    and partitions that wait for the disk get no shortcut.
+    A request with several partitions, a transactional id or an error changes nothing, and no request does on a broker
+    with an authorizer. Internal topics and partitions that wait for the disk get no shortcut.
     """
     if len(data.topics) != 1 or len(data.topics[0].partitions) != 1 or data.transactional_id is not None:
         return

@@ -50,11 +50,12 @@ _SIZE_AND_CORRELATION = Struct(">ii")
 
 
 def handle_fetch(node: ReadContext, request: Request) -> Response:
-    """Answer Fetch. The response is sent when there are `min_bytes` of records, a partition has an error, or the
-    request's maximum wait is over.
+    """Answer Fetch: at once when there are `min_bytes` of records, an error or no partitions; else when records arrive
+    or the request's maximum wait is over.
 
-    Followers are served by their own sessions from version 13 on; they need CLUSTER_ACTION. On a node alone a follower
-    gets NOT_LEADER_OR_FOLLOWER. Raises CloseConnection for a malformed request.
+    In a cluster of several, followers with CLUSTER_ACTION are served by their own sessions, from version 13 on. Any
+    other request of a follower gets NOT_LEADER_OR_FOLLOWER or TOPIC_AUTHORIZATION_FAILED. Raises CloseConnection for a
+    malformed request.
     """
     version = request.version
     data = _parse(node, request)

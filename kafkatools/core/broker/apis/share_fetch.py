@@ -38,8 +38,10 @@ DONE: Outcome = (0, None)
 def handle_share_fetch(node: ShareContext, request: Request) -> Response:
     """Answer ShareFetch: acknowledge records, then acquire records for a member of a share group (KIP-932).
 
-    It waits for records at most the request's maximum wait, and for the acknowledgements to be durable. Version 2 adds
-    the record limit mode (KIP-1206) and the renewal of acquisition locks (KIP-1222).
+    It waits for records at most the request's maximum wait, and for the acknowledgements to be durable. The final epoch
+    (-1) closes the share session, and a renewal without a record limit only acknowledges. An error of the group or the
+    session fails the whole request, any other one partition. Version 2 adds the record limit mode (KIP-1206) and the
+    renewal of acquisition locks (KIP-1222).
     """
     entity = request.decode()
     group_id, member_id = entity.group_id or "", entity.member_id or ""
@@ -76,8 +78,8 @@ def handle_share_fetch(node: ShareContext, request: Request) -> Response:
 def _session(
     node: ShareContext, request: Request, entity: Entity, requested: Iterable[ShareKey], *, has_acknowledgements: bool
 ) -> ShareSession | None:
-    """Open or continue the share session of a ShareFetch; None when the request closes it. Raises InvalidRequest and
-    the errors of `ShareSessions.open_or_go_on`."""
+    """Open or continue the share session of a ShareFetch; None when the request closes it. Raises InvalidRequest,
+    ShareSessionNotFound and the errors of `ShareSessions.open_or_go_on`."""
     group_id, member_id = entity.group_id or "", entity.member_id or ""
     asks_for_records = entity.max_bytes or entity.min_bytes or entity.max_records or entity.max_wait
     if not member_id or (entity.is_renew_ack and asks_for_records):  # renewal takes a request of its own (KIP-1222)
@@ -208,7 +210,11 @@ def _response_fields(
 
 def handle_share_acknowledge(node: ShareContext, request: Request) -> Response:
     """Answer ShareAcknowledge: accept, release, reject or renew acquired records, one result per partition (KIP-932,
-    KIP-1222). The response is sent when the acknowledgements are durable."""
+    KIP-1222). The final epoch (-1) also closes the share session.
+
+    The response is sent when the acknowledgements are durable. An error of the group or the session fails the whole
+    request at once.
+    """
     entity = request.decode()
     group_id, member_id = key = (entity.group_id or "", entity.member_id or "")
     requested = acknowledgements_of(entity.topics, group_id)
@@ -241,7 +247,8 @@ def tell_when_kept(
     outcomes: dict[ShareKey, Outcome],
     tell: Callable[[], None],
 ) -> None:
-    """Call `tell` when the acknowledgements in `kept` are durable; errors of writes are put into `outcomes` first."""
+    """Call `tell` when all writes in `kept` to the share-group state have succeeded or failed; at once if there are
+    none. The errors of partitions are put into `outcomes` first."""
 
     def over() -> None:
         for key, write in kept:
@@ -253,8 +260,8 @@ def tell_when_kept(
 
 
 def ensure_session(node: ShareContext, key: tuple[str, str], epoch: int) -> None:
-    """Check the share session and epoch of a ShareAcknowledge, and advance the epoch. Raises InvalidRequest,
-    InvalidShareSessionEpoch or ShareSessionNotFound."""
+    """Check the share session and epoch of a ShareAcknowledge, and advance the session's epoch unless it is the final
+    one (-1). Raises InvalidRequest without a member id, InvalidShareSessionEpoch or ShareSessionNotFound."""
     if not key[1]:
         raise InvalidRequest()
     sessions = node.share_partitions.sessions
@@ -286,8 +293,11 @@ def acknowledge(
     requested: tuple[Mapping[ShareKey, Sequence[Acknowledgement]], bool],
     kept: list[tuple[ShareKey | None, Kept]],
 ) -> dict[ShareKey, Outcome]:
-    """Acknowledge records, partition by partition; returns (error code, message) of each. `said` is the
-    acknowledgements and whether the request may renew locks; writes to wait for are added to `kept`."""
+    """Acknowledge records, partition by partition; returns (error code, message) of each. `requested` is the
+    acknowledgements by share partition, and whether the request may renew locks.
+
+    The writes that the response has to wait for are appended to `kept`.
+    """
     by_partition, is_renewal = requested
     outcomes: dict[ShareKey, Outcome] = {}
     for key, acknowledgements in by_partition.items():

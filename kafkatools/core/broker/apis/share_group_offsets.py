@@ -25,7 +25,11 @@ NOTHING_KEPT = "There is no offset information to delete."
 
 
 def handle_describe_share_group_offsets(node: ShareContext, request: Request) -> Response:
-    """Answer DescribeShareGroupOffsets: start offset and lag of each share partition, by group (KIP-1226)."""
+    """Answer DescribeShareGroupOffsets: start offset and lag of the named share partitions, or of all that are
+    initialized, by group (KIP-1226).
+
+    An unknown start offset is -1, and the lag is then unknown too. Groups and partitions have error codes of their own.
+    """
     entity = request.decode()
     later = Deferred(request)
     places: Places = []
@@ -123,7 +127,8 @@ def _take(
 
 
 def _latest(node: ShareContext, key: ShareKey, answer: Callable[[int | None], None]) -> None:
-    """Call `answer` with the high watermark of a partition from its leader, or with None without a response."""
+    """Call `answer` with the high watermark of a partition from its leader, now or later; with None without a leader or
+    a response, or after an error."""
     topic = node.image.topics_by_id.get(key.topic_id)
     state = None if topic is None else topic.partitions.get(key.partition)
     if topic is None or state is None or state.leader == NO_LEADER:
@@ -151,7 +156,9 @@ def _latest(node: ShareContext, key: ShareKey, answer: Callable[[int | None], No
 
 
 def handle_alter_share_group_offsets(node: ShareContext, request: Request) -> Response:
-    """Answer AlterShareGroupOffsets: set start offsets of an empty share group, one result per partition (KIP-932)."""
+    """Answer AlterShareGroupOffsets: set start offsets of an empty share group, one result per partition (KIP-932). An
+    error of the group, such as NON_EMPTY_GROUP, fails the whole request. Responds when the group's records are
+    committed."""
     entity = request.decode()
     later = Deferred(request)
     try:
@@ -172,19 +179,21 @@ def handle_alter_share_group_offsets(node: ShareContext, request: Request) -> Re
 
 
 def _ensure_may_change(node: ShareContext, request: Request, operation: int, group_id: str) -> None:
-    """Raise UnsupportedVersion, GroupAuthorizationFailed, or a coordinator error if the group is not active here."""
+    """Raise UnsupportedVersion without share groups, GroupAuthorizationFailed, or a coordinator error if the group is
+    not active here."""
     ensure_enabled(node)
     node.authorize_or_raise(request, operation, GROUP, group_id)
     node.groups.ensure_active(group_id)
 
 
 def failed(error: KafkaError) -> Fields:
-    """The fields of a response whose request changed nothing."""
+    """The fields of a response with an error for the whole request; the code is one that clients of a coordinator
+    know."""
     return {"error_code": coordinator_error_code(error), "error_message": str(error)}
 
 
 def tell_when_committed(node: ShareContext, group_id: str, later: Deferred, responses: list[Fields]) -> None:
-    """Respond when all records of the group are committed."""
+    """Respond with these results when all records of the group are committed, or with an error if that fails."""
 
     def committed(code: int) -> None:
         if code:
@@ -226,7 +235,11 @@ def _altered_topic(node: ShareContext, topic: Entity, refused: dict[tuple[str, i
 
 
 def handle_delete_share_group_offsets(node: ShareContext, request: Request) -> Response:
-    """Answer DeleteShareGroupOffsets: delete topics' offsets in an empty share group, one result each (KIP-932)."""
+    """Answer DeleteShareGroupOffsets: delete topics' offsets in an empty share group, one result per topic (KIP-932).
+
+    A topic without offsets has UNKNOWN_TOPIC_OR_PARTITION. An error of the group fails the whole request. Responds when
+    the group's records are committed.
+    """
     entity = request.decode()
     later = Deferred(request)
     try:

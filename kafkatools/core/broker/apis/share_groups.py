@@ -28,7 +28,8 @@ ASSIGNOR = "simple"
 def handle_share_group_heartbeat(node: ShareContext, request: Request) -> Response:
     """Answer ShareGroupHeartbeat: a member of a share group joins, stays or leaves (KIP-932).
 
-    The response has the member's epoch, and its assignment when that changed, once the group's records are committed.
+    The response has the member's epoch, and its assignment when that changed, once the group's records are committed. A
+    KafkaError is its error code, at once.
     """
     entity = request.decode()
     names = entity.subscribed_topic_names
@@ -56,7 +57,8 @@ def ensure_enabled(node: ShareContext) -> None:
 
 
 def handle_share_group_describe(node: ShareContext, request: Request) -> Response:
-    """Answer ShareGroupDescribe: state, members and assignments of share groups, one result per group (KIP-932)."""
+    """Answer ShareGroupDescribe: state, members and assignments of share groups, one result or error per distinct group
+    (KIP-932)."""
     entity = request.decode()
     return describe_each(node, request, entity, entity.group_ids, _answer)
 

@@ -27,7 +27,8 @@ Do = Callable[[ShareCoordinator, ShareKey, Any], Outcome]
 
 
 def handle_initialize_share_group_state(node: ShareContext, request: Request) -> Response:
-    """Answer InitializeShareGroupState: create the state of share partitions, with their start offset (KIP-932)."""
+    """Answer InitializeShareGroupState: create the state of share partitions with their start offset, or reset it
+    (KIP-932). Each partition has an error code, such as FENCED_STATE_EPOCH."""
 
     def initialize(states: ShareCoordinator, key: ShareKey, requested: Entity) -> Outcome:
         return {}, states.initialize(key, requested.state_epoch, requested.start_offset)
@@ -36,7 +37,8 @@ def handle_initialize_share_group_state(node: ShareContext, request: Request) ->
 
 
 def handle_read_share_group_state(node: ShareContext, request: Request) -> Response:
-    """Answer ReadShareGroupState: the state of share partitions, for the broker that leads them (KIP-932)."""
+    """Answer ReadShareGroupState: the state of share partitions, for the broker that leads them (KIP-932). A newer
+    leader epoch in the request is stored. A partition without state has INVALID_REQUEST."""
 
     def read(states: ShareCoordinator, key: ShareKey, requested: Entity) -> Outcome:
         state = states.read(key, requested.leader_epoch)
@@ -47,7 +49,8 @@ def handle_read_share_group_state(node: ShareContext, request: Request) -> Respo
 
 
 def handle_write_share_group_state(node: ShareContext, request: Request) -> Response:
-    """Answer WriteShareGroupState: update the state of share partitions (KIP-932, KIP-1226)."""
+    """Answer WriteShareGroupState: update the state of share partitions (KIP-932, KIP-1226). Each partition has an
+    error code: INVALID_REQUEST without state, FENCED_LEADER_EPOCH or FENCED_STATE_EPOCH for an older epoch."""
 
     def write(states: ShareCoordinator, key: ShareKey, requested: Entity) -> Outcome:
         count, batches = requested.delivery_complete_count, batches_of(requested.state_batches)
@@ -63,7 +66,8 @@ def handle_delete_share_group_state(node: ShareContext, request: Request) -> Res
 
 
 def handle_read_share_group_state_summary(node: ShareContext, request: Request) -> Response:
-    """Answer ReadShareGroupStateSummary: epochs and start offset of share partitions (KIP-932, KIP-1226)."""
+    """Answer ReadShareGroupStateSummary: epochs, start offset and delivery-complete count of share partitions (KIP-932,
+    KIP-1226). A partition without state has the defaults of `ShareState`, not an error."""
 
     def summarize(states: ShareCoordinator, key: ShareKey, _requested: Entity) -> Outcome:
         state = states.summary(key) or ShareState()
@@ -79,8 +83,8 @@ def handle_read_share_group_state_summary(node: ShareContext, request: Request) 
 
 
 def _answer(node: ShareContext, request: Request, do: Do) -> Response:
-    """Call `do` for every partition of the request, and respond with the results when all writes are committed. Without
-    CLUSTER_ACTION every partition has CLUSTER_AUTHORIZATION_FAILED."""
+    """Call `do` for every partition of the request, and respond with the results when the writes are committed or have
+    failed. Without CLUSTER_ACTION every partition has CLUSTER_AUTHORIZATION_FAILED."""
     entity = request.decode()
     is_allowed, coordination = is_permitted(node, request), node.coordination
     statuses: list[ProduceStatus | None] = []

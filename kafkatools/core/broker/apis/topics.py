@@ -41,7 +41,7 @@ _Outcome = DeleteRecordsStatus | int
 
 
 def handle_create_topics(node: ChangeContext, request: Request) -> Response:
-    """Answer CreateTopics: create topics, one result per topic.
+    """Answer CreateTopics: create topics, one result per distinct name; a name that is there twice has INVALID_REQUEST.
 
     A request may assign replicas, use defaults (-1), set configs, and validate only. From version 5 on the results have
     the configs of new topics, if the client has DESCRIBE_CONFIGS. Needs CREATE on the cluster or the topic. Not done:
@@ -178,8 +178,9 @@ def _permitted(
 
 
 def handle_create_partitions(node: ChangeContext, request: Request) -> Response:
-    """Answer CreatePartitions: add partitions to topics, one result per topic. Needs ALTER on the topic. Not done:
-    controller mutation quotas."""
+    """Answer CreatePartitions: add partitions to topics, or with `validate_only` check that; one result per distinct
+    topic. A topic that is named twice has INVALID_REQUEST. Needs ALTER on the topic. Not done: controller mutation
+    quotas."""
     entity = request.decode()
     counts = Counter(topic.name for topic in entity.topics)
     results: dict[str, dict[str, Any]] = {}
@@ -204,8 +205,9 @@ def handle_create_partitions(node: ChangeContext, request: Request) -> Response:
 def handle_delete_records(node: ReplicaContext, request: Request) -> Response:
     """Answer DeleteRecords: advance the log start offset of partitions to an offset, or to the high watermark for -1.
 
-    The response has the new low watermark of each partition. It is sent when the log of every alive replica begins
-    there, or when the request's time-out has passed.
+    The response has the new low watermark of each partition, -1 with an error. It is sent when the log of every alive
+    replica begins there, or when the request's time-out has passed. Needs DELETE on the topic; internal topics have
+    INVALID_TOPIC_EXCEPTION.
     """
     entity = request.decode()
     outcomes = [

@@ -44,7 +44,8 @@ Offsets = list[tuple[Place, CommittedOffset]]
 
 
 def handle_add_offsets_to_txn(node: TransactionContext, request: Request) -> Response:
-    """Answer AddOffsetsToTxn: add the partition of `__consumer_offsets` that holds a group to the transaction.
+    """Answer AddOffsetsToTxn: add the partition of `__consumer_offsets` that holds a group to the transaction. A
+    KafkaError is the response's error code.
 
     Clients of transaction version 2 do not send it: TxnOffsetCommit adds the partition.
     """
@@ -112,8 +113,12 @@ def _commit(
     records: Sequence[Record],
     answer: Callable[[int], None],
 ) -> None:
-    """Verify that the partition of `__consumer_offsets` is part of the open transaction, then write the offsets. Calls
-    `answer` with an error code."""
+    """Verify that the partition of `__consumer_offsets` is part of the open transaction, or add it, then write the
+    offsets.
+
+    Calls `answer` with an error code, 0 once the offsets are replicated. Raises a coordinator error if the group is not
+    active here.
+    """
     node.groups.ensure_active(entity.group_id)
     producer = ProducerIdentity(entity.producer_id, entity.producer_epoch)
     place = (OFFSETS_TOPIC, node.coordination.offsets_topic.partition_of(entity.group_id))

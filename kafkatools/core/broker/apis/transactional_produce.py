@@ -44,8 +44,12 @@ IDENTITY_POSITION, SEQUENCE_POSITION = 43, 53
 
 
 def handle(node: ProduceContext, request: Request, data: appends.ProduceData) -> Response:
-    """Append the batches of a Produce request after verifying its transaction. Returns the response, NO_RESPONSE or
-    DELAYED. Raises CloseConnection when a request with acks=0 fails."""
+    """Append the batches of a Produce request, after verifying its transaction if a batch belongs to one and the
+    partition does not know that it is open.
+
+    Returns the response, NO_RESPONSE or DELAYED. A missing right and batches of several producer ids are errors of
+    every partition. Raises CloseConnection when a request with acks=0 fails.
+    """
     transactional_id = data.transactional_id
     has_records = appends.has_transactional_records(data.topics)
     if has_records and (
@@ -74,7 +78,8 @@ def handle(node: ProduceContext, request: Request, data: appends.ProduceData) ->
 
 
 def operation_of(version: int) -> Operation:
-    """Whether a version of Produce adds partitions to a transaction or verifies them (AddPartitionsToTxnManager)."""
+    """How a version of Produce makes sure of a transaction: ADD adds the partitions (12 on), VERIFY and
+    VERIFY_OLD_CLIENT (before 11) only verify them (AddPartitionsToTxnManager)."""
     if version >= FIRST_VERSION_OF_ADDING:
         return Operation.ADD
     return Operation.VERIFY if version >= FIRST_VERSION_OF_ABORTABLE else Operation.VERIFY_OLD_CLIENT
@@ -102,7 +107,8 @@ def _verified(
     data: appends.ProduceData,
     transaction: tuple[str, ProducerIdentity, list[TopicPartition], Operation],
 ) -> Response:
-    """Append once the coordinator has verified or added the partitions: at once, or later from a copy of the frame."""
+    """Append once the coordinator has verified or added the partitions: at once, or later from a copy of the frame.
+    Returns the response or DELAYED. Partitions that the coordinator refused have its error and are not appended."""
     transactional_id, producer, unverified, operation = transaction
     deferred = Deferred(request)
 
@@ -129,7 +135,8 @@ def _verified(
 
 
 def _produce_result(index: int, code: int, operation: Operation) -> appends.PartitionResult:
-    """Convert the coordinator's error code to one that producers handle (ReplicaManager.handleProduceAppend)."""
+    """The result of a partition that the coordinator refused (ReplicaManager.handleProduceAppend). Codes that a
+    producer would not retry, such as NOT_COORDINATOR, become NOT_ENOUGH_REPLICAS; all others stay."""
     kind = error_for_code(code)
     message = None
     if kind is InvalidTxnState:

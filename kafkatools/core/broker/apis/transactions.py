@@ -62,8 +62,9 @@ Waiting = list[tuple[dict[str, int], ProduceStatus]]
 def handle_add_partitions_to_txn(node: TransactionContext, request: Request) -> Response:
     """Answer AddPartitionsToTxn: add partitions to transactions, or only verify them; one error code per partition.
 
-    Up to version 3 a client sends one transaction. From version 4 on brokers send several, with CLUSTER_ACTION, and may
-    only verify. If one partition of a transaction has an error, none is added: the others have OPERATION_NOT_ATTEMPTED.
+    Up to version 3 a client sends one transaction. From version 4 on brokers send several and may only verify; without
+    CLUSTER_ACTION raises ClusterAuthorizationFailed. If a partition may not be added or does not exist, none of its
+    transaction is added: the others have OPERATION_NOT_ATTEMPTED.
     """
     entity = request.decode()
     if request.version < FIRST_VERSION_OF_BATCHES:
@@ -155,7 +156,8 @@ def _topics(codes: Codes) -> list[Fields]:
 
 
 def handle_end_txn(node: TransactionContext, request: Request) -> Response:
-    """Answer EndTxn: commit or abort a transaction. Version 5 returns the id and epoch for the next one (KIP-890)."""
+    """Answer EndTxn: commit or abort a transaction. Version 5 returns the id and epoch for the next one (KIP-890). With
+    an error code the id and epoch may be -1."""
     entity = request.decode()
     response = Deferred(request)
 
@@ -176,7 +178,8 @@ def handle_end_txn(node: TransactionContext, request: Request) -> Response:
 
 
 def handle_write_txn_markers(node: TransactionContext, request: Request) -> Response:
-    """Answer WriteTxnMarkers: write commit or abort markers of transactions; responds when they are durable.
+    """Answer WriteTxnMarkers: write commit or abort markers of transactions, with an error code per partition. Responds
+    when they are durable, after request.timeout.ms at the latest.
 
     Transaction coordinators send it, and tools that end hanging transactions. Needs CLUSTER_ACTION or ALTER on the
     cluster. In version 2 the marker's transaction version says how strictly its epoch is checked (KIP-1228).
@@ -233,8 +236,8 @@ def _write(
 
 
 def handle_describe_transactions(node: TransactionContext, request: Request) -> Response:
-    """Answer DescribeTransactions: state, time-out, producer and partitions of each transactional id. Topics that the
-    client may not describe are left out."""
+    """Answer DescribeTransactions: state, time-out, producer and partitions of each transactional id, or its error
+    code. Topics that the client may not describe are left out."""
     entity = request.decode()
     states = [_describe(node, request, name) for name in entity.transactional_ids]
     return request.respond({"transaction_states": states})
@@ -266,10 +269,12 @@ def _describe(node: TransactionContext, request: Request, transactional_id: str)
 
 
 def handle_list_transactions(node: TransactionContext, request: Request) -> Response:
-    """Answer ListTransactions: the transactional ids that match all filters; an empty filter matches all.
+    """Answer ListTransactions: the transactional ids that match all filters and that the client may describe; an empty
+    filter matches all.
 
-    The filters are state, producer id, time in ms since the transaction began (version 1), and an RE2 pattern for the
-    transactional id (version 2). The pattern is matched in linear time, in slices.
+    The filters are state, producer id, time in ms since the transaction began (version 1; negative: all), and an RE2
+    pattern for the transactional id (version 2). The pattern is matched in linear time, in slices. Unknown states are
+    listed in the response. COORDINATOR_LOAD_IN_PROGRESS and INVALID_REGULAR_EXPRESSION fail the whole request.
     """
     entity = request.decode()
     unknown = [name for name in dict.fromkeys(entity.state_filters) if name not in STATES_BY_LABEL]

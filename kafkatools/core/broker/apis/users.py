@@ -20,7 +20,7 @@ from kafkatools.core.protocol.entities import Fields
 
 
 def handle_describe_user_scram_credentials(node: ChangeContext, request: Request) -> Response:
-    """Answer DescribeUserScramCredentials: SCRAM mechanisms and iterations of users. Raises
+    """Answer DescribeUserScramCredentials: SCRAM mechanisms and iterations of the named users, or of all users. Raises
     ClusterAuthorizationFailed."""
     entity = request.decode()
     ensure_permitted(node, request)
@@ -31,7 +31,8 @@ def handle_describe_user_scram_credentials(node: ChangeContext, request: Request
 
 def handle_alter_user_scram_credentials(node: ChangeContext, request: Request) -> Response:
     """Answer AlterUserScramCredentials: set and delete SCRAM credentials, one result per user. Credentials are only
-    stored: there is no SASL listener yet."""
+    stored: there is no SASL listener yet. When the whole request fails, as without ALTER on the cluster, every user has
+    the error."""
     entity = request.decode()
     deletions = [(each.name, int(each.mechanism)) for each in entity.deletions]
     upsertions = [
@@ -48,7 +49,8 @@ def handle_alter_user_scram_credentials(node: ChangeContext, request: Request) -
 
 
 def handle_describe_client_quotas(node: ChangeContext, request: Request) -> Response:
-    """Answer DescribeClientQuotas: the quotas of the entities that match the filter."""
+    """Answer DescribeClientQuotas: the quotas of the entities that match the filter. With an error, as without
+    DESCRIBE_CONFIGS on the cluster, the entries are null."""
     entity = request.decode()
     components = [Component(each.entity_type, int(each.match_type), each.match) for each in entity.components]
     if not is_permitted(node, request):
@@ -65,12 +67,14 @@ def handle_describe_client_quotas(node: ChangeContext, request: Request) -> Resp
 
 
 def entity_fields(entity: Entity) -> list[Fields]:
-    """The fields of a quota entity, as (type, name) pairs."""
+    """The `entity_type` and `entity_name` fields of each part of a quota entity; the name None stands for the
+    default."""
     return [{"entity_type": kind, "entity_name": name} for kind, name in entity]
 
 
 def handle_alter_client_quotas(node: ChangeContext, request: Request) -> Response:
-    """Answer AlterClientQuotas: set and remove quotas; an entity changes as a whole or not at all."""
+    """Answer AlterClientQuotas: set and remove quotas, or with `validate_only` check that; one result per entity, which
+    changes as a whole or not at all. Without ALTER_CONFIGS on the cluster every entity has the error."""
     entity = request.decode()
     alterations = [
         Alteration(

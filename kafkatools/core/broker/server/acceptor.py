@@ -17,15 +17,16 @@ class Dispatch(Protocol):
     apis: Mapping[int, Any]
 
     def __call__(self, request: Request) -> Response:
-        """Handle a request and return its response."""
+        """Handle a request and return its response: its parts, or DELAYED or SLICED when it comes later. Raises
+        CloseConnection."""
         ...
 
 
 class Acceptor:
     """One listener in Kafka's sense: a name, a bound address and a request handler.
 
-    `is_internal` says that only other nodes of the cluster connect to it. `is_protected` says that its connections are
-    accepted even above the connection limits.
+    `is_internal` says that only other nodes of the cluster connect to it. `is_protected` says that a connection above a
+    limit other than max.connections.per.ip is accepted, and a client's connection closed for it.
     """
 
     def __init__(self, name: str, address: tuple[str, int], dispatch: Dispatch) -> None:

@@ -14,7 +14,8 @@ FIRST_VERSION_WITH_LISTENER_NOT_FOUND = 6
 
 
 class AliveBrokers:
-    """The brokers of a metadata image that have a certain listener; `addresses` has (host, port) by broker id."""
+    """The brokers of a metadata image that have a certain listener; `addresses` has (host, port) by broker id, of
+    fenced brokers too."""
 
     def __init__(self, image: MetadataImage, listener_name: str) -> None:
         self._image = image
@@ -30,11 +31,13 @@ class AliveBrokers:
             self._directories.update(broker.log_dirs)
 
     def nodes(self, *, with_fenced: bool = False) -> list[BrokerState]:
-        """The brokers that are not fenced, or with `with_fenced` all brokers, in the order of their ids."""
+        """The brokers with the listener that are not fenced, or with `with_fenced` all that have it, in the order of
+        their ids."""
         return [self._image.brokers[broker_id] for broker_id in sorted(self.addresses if with_fenced else self._ids)]
 
     def named_by(self, node_id: int) -> list[BrokerState]:
-        """The brokers for a node's Metadata response: those not fenced, or the node itself when all are fenced.
+        """The brokers for a node's Metadata response: those not fenced, or the node itself when all are fenced. Empty
+        only if the node lacks the listener too.
 
         After a response without brokers librdkafka forgets every address, and stays silent even when the brokers are
         back (rd_kafka_metadata_decommission_unavailable_brokers).
@@ -55,8 +58,11 @@ class AliveBrokers:
         )
 
     def leader(self, partition: PartitionState, version: int) -> tuple[int, int]:
-        """The (leader id, error code) of a partition for a version of Metadata. When clients of the listener cannot
-        reach the leader the id is -1 and the code LISTENER_NOT_FOUND (version 6 on) or LEADER_NOT_AVAILABLE."""
+        """The (leader id, error code) of a partition for a version of Metadata. Without a leader on this listener the
+        id is -1 and the code LEADER_NOT_AVAILABLE.
+
+        From version 6 on the code is LISTENER_NOT_FOUND if the leader exists and only lacks the listener.
+        """
         if partition.leader in self.addresses:
             return partition.leader, NONE
         if partition.leader in self._image.brokers and version >= FIRST_VERSION_WITH_LISTENER_NOT_FOUND:

@@ -105,7 +105,8 @@ class Api:
     def load(self) -> Handler:
         """Import the API's handler and wrap it so that a KafkaError becomes the response (`Request.refuse`).
 
-        An error without a Kafka error code, such as a malformed request, is raised; it closes the connection.
+        An error without a Kafka error code, such as a malformed request, is raised, and so is any error when the
+        response has no error code for the whole request. It closes the connection.
         """
         handler: Handler = getattr(import_module(f"kafkatools.core.broker.apis.{self.module}"), f"handle_{self.name}")
 

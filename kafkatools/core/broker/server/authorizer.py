@@ -81,7 +81,8 @@ class StandardAuthorizer:
         self.allow_if_no_acl = allow_if_no_acl
 
     def authorize(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> bool:
-        """Whether a principal may do an operation on a resource from a host."""
+        """Whether a principal may do an operation on a resource from a host. For a resource that no ACL covers: whether
+        allow.everyone.if.no.acl.found is set."""
         if principal in self.super_users:
             return True
         is_covered = is_allowed = False
@@ -119,7 +120,7 @@ def _is_about(acl: Acl, principal: str, host: str) -> bool:
 
 
 def _is_dominated(acl: Acl, denied: Iterable[Acl]) -> bool:
-    """Whether a DENY covers every resource of an ALLOW."""
+    """Whether a DENY covers every resource of an ALLOW; False for an ALLOW of `*`, which the caller has checked."""
     if acl.pattern_type == LITERAL and acl.resource_name == WILDCARD:
         return False
     for other in denied:
@@ -169,6 +170,7 @@ class Authorizing:
         return self.authorizer.authorize_any(ANONYMOUS, request.connection.client_host, operation, resource_type)
 
     def authorized_operations(self, request: Request, resource_type: int, name: str) -> int:
-        """The operations that the client may do on a resource, as the bits of `authorized_operations`."""
+        """The operations that the client may do on a resource, as a number with one bit per operation (1 << operation
+        code)."""
         operations = SUPPORTED_OPERATIONS[resource_type]
         return sum(1 << each for each in operations if self.authorize(request, each, resource_type, name))

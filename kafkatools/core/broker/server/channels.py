@@ -1,7 +1,7 @@
 """Protocols for requests of a node to other nodes.
 
-Rules: nothing here waits. `on_answer` runs later on the node's thread, exactly once, with None when no response
-arrives. In tests a channel is a list of requests and a deterministic network.
+Rules: nothing here waits. `on_answer` runs later on the node's thread, once, with None when no response arrives; after
+the channel was closed it does not run. In tests a channel is a list of requests and a deterministic network.
 """
 
 from __future__ import annotations

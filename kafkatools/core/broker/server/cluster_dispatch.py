@@ -41,8 +41,8 @@ class ControllerDispatcher(Dispatcher):
         def handle(node: Any, request: Request) -> Response:
             """Respond when the records that the handler wrote are committed.
 
-            On a node that is not the active controller, other nodes get NOT_CONTROLLER. The connections of clients are
-            closed, so that they look for another controller.
+            If the node is not the active controller, or loses the leadership before the commit, other nodes get
+            NOT_CONTROLLER. The connections of clients are closed, so that they look for another controller.
             """
             later = Deferred(request)
 

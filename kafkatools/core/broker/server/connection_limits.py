@@ -1,9 +1,10 @@
 """Limits on a broker's connections: max.connections, max.connections.per.ip with its overrides (Kafka's
 ConnectionQuotas), and the process's limit of open files.
 
-Rules: a connection above a limit is accepted, closed at once and counted. At most once a minute a line reports how many
-were refused, why, and what to change. A connection to a protected listener, where only other nodes connect, is admitted
-even then: the least recently used connection of another listener is closed for it.
+Rules: a connection above a limit is accepted, closed at once and counted. At most once a minute per limit a line
+reports how many were refused, why, and what to change. A connection to a protected listener, where only other nodes
+connect, is admitted above all limits but max.connections.per.ip: the least recently used connection of another
+listener, if there is one, is closed for it.
 
 Log files and each other node (NODE_DESCRIPTORS) have reserved descriptors; clients get the rest. A client that reads
 slowly also holds descriptors of log files. When none is left for it, it is disconnected.
@@ -42,7 +43,7 @@ class Connected(Protocol):
 
 
 def descriptor_limit() -> int:
-    """The process's limit of open files (the soft RLIMIT_NOFILE)."""
+    """The process's limit of open files (the soft RLIMIT_NOFILE); UNLIMITED if it has none."""
     import resource
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -50,7 +51,8 @@ def descriptor_limit() -> int:
 
 
 def raise_descriptor_limit() -> None:
-    """Raise the limit of open files to the hard limit, at most MAX_RAISED_LIMIT, as the JVM does (MaxFDLimit)."""
+    """Raise the soft limit of open files to the hard limit, at most to MAX_RAISED_LIMIT, as the JVM does (MaxFDLimit).
+    A higher limit stays."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -60,7 +62,8 @@ def raise_descriptor_limit() -> None:
 
 
 def max_log_files(limit: int) -> int:
-    """The maximum number of open log files for a limit of open files: at most half of that limit."""
+    """The maximum number of open log files for a limit of open files: half of it, but at least LEAST_LOG_FILES and at
+    most MAX_OPEN_FILES."""
     return max(LEAST_LOG_FILES, min(MAX_OPEN_FILES, limit // 2))
 
 
@@ -96,17 +99,20 @@ class ConnectionLimits:
 
     @property
     def kept(self) -> int:
-        """The number of descriptors that are reserved for log files and other nodes."""
+        """The number of descriptors that are not for clients: those open at the start, and those reserved for the
+        process, log files and other nodes."""
         return self._reserve + self._other_nodes * NODE_DESCRIPTORS
 
     @property
     def room(self) -> int:
-        """The number of descriptors for clients: their connections, and log files of responses in the output queue."""
+        """The number of descriptors for clients, at least 1: their connections, and log files of responses in the
+        output queue."""
         return max(1, self._descriptors - self.kept)
 
     # -- connections -----------------------------------------------------------------------------------------------
     def admit(self, connections: Collection[Connected], host: str, now_ms: int, *, is_protected: bool) -> bool:
-        """Whether to keep a new connection from `host`, which counts until `forget`; a refused one is reported."""
+        """Whether to accept a new connection from `host`, which then counts until `forget`. A refused one is counted
+        for the next report. For a protected one the least recently used connection of a client may be closed."""
         reason = self._excess(len(connections), host)
         if reason and is_protected and reason[0] != PER_IP and _make_room(connections):
             reason = None
@@ -141,7 +147,8 @@ class ConnectionLimits:
 
     # -- what a slow reader holds ----------------------------------------------------------------------------------
     def duplicate(self, descriptor: int, connections: int) -> OwnedDescriptor | None:
-        """Duplicate a log file's descriptor for a response that waits for a slow client; None when there is no room."""
+        """Duplicate a log file's descriptor for a response that waits for a slow client; None when the limits leave no
+        room. Raises OSError when the system has no descriptor left."""
         if connections + self._owned >= self.room:
             return None
         owned = OwnedDescriptor(os.dup(descriptor), self)
@@ -185,7 +192,7 @@ class OwnedDescriptor:
 
 
 def _make_room(connections: Collection[Connected]) -> bool:
-    """Close the least recently used connection of an unprotected listener; False when there is none."""
+    """Close the least recently used connection of an unprotected listener and return True; False when there is none."""
     clients = [connection for connection in connections if not connection.is_protected]
     if not clients:
         return False
@@ -201,7 +208,8 @@ def _open_now() -> int:
 
 
 def _overrides(text: str) -> dict[str, int]:
-    """Parse max.connections.per.ip.overrides (`host:count,...`) by IP address; ignores names that do not resolve."""
+    """Parse max.connections.per.ip.overrides (`host:count,...`) into the limit by IP address; ignores entries without a
+    count and names that do not resolve."""
     limits: dict[str, int] = {}
     for part in text.split(","):
         host, _, count = part.strip().rpartition(":")

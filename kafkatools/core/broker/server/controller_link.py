@@ -102,7 +102,8 @@ class ControllerLink:
         return min(waits, default=None)
 
     def tick(self, now_ms: int) -> None:
-        """Send requests again whose retry time has come, and end calls whose time-out has passed."""
+        """Send requests again whose retry time has come, unless their client has disconnected, and end calls whose
+        time-out has passed."""
         self.note_leader(now_ms)
         for call in list(self._calls):
             if call.ends_ms <= now_ms:
@@ -114,7 +115,8 @@ class ControllerLink:
                     self._finish(call, Fate.ABANDONED)
 
     def note_leader(self, now_ms: int) -> None:
-        """Send all calls to a new leader; those of `send_once` that were sent wait LAST_WORD_MS for the old leader."""
+        """Send all calls to a new leader; those of `send_once` that were sent wait LAST_WORD_MS for the old leader.
+        Does nothing while the leader is unknown or the same."""
         leader = self.leader()
         if leader is None or leader == self._asked:
             return

@@ -31,7 +31,8 @@ class Served(Load, Protocol):
 
 
 class Dispatcher:
-    """Decodes request headers and calls the handlers of one listener."""
+    """Decodes request headers and calls the handlers of one listener; a request that may take long is submitted to the
+    slow lane (SLICED)."""
 
     def __init__(self, node: Served, apis: Mapping[int, Api] = BROKER_APIS) -> None:
         self._node = node

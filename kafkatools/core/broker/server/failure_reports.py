@@ -11,7 +11,8 @@ MOST_LINES = 1000
 
 
 class FailureReports:
-    """Passes lines on to `report`, the same line at most once a minute."""
+    """Passes lines on to `report`, the same line at most once a minute. Above MOST_LINES different lines in a minute,
+    further ones are passed on each time."""
 
     def __init__(self, clock: Clock, report: Callable[[str], None]) -> None:
         self._clock = clock

@@ -79,8 +79,9 @@ def run_on_controller(
     """Call `work` on the active controller, and `answer` with its result when all metadata records written so far are
     committed.
 
-    `refuse` is called at once when this node's controller is not active: nothing was changed. `give_up` is called when
-    the node loses the leadership before the commit: the outcome is unknown.
+    `refuse` is called at once when this node's controller is not active, or stopped being active before `work` wrote a
+    record: nothing was changed. `give_up` is called when the node loses the leadership after a record was written and
+    before the commit: the outcome is unknown. Errors of `work` other than NotController are raised.
 
     A handler with one result per resource may put NOT_CONTROLLER into one of them, when the metadata log refuses a
     write after earlier changes. The records of those changes may never be committed, so no part of that response is
@@ -126,7 +127,8 @@ class Forwarded:
         self._later = Deferred(request)
 
     def begin(self) -> Response:
-        """Handle or forward the request; returns the response, or DELAYED."""
+        """Handle or forward the request; returns the response, or DELAYED. A change of this broker's loggers alone is
+        handled here. Raises the errors of the handler, such as CloseConnection."""
         request = self._request
         request.frame = memoryview(bytearray(self._frame))  # the connection reuses its buffer before a late response
         if request.api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS:
@@ -180,7 +182,8 @@ class Forwarded:
             self._later.complete([len(data).to_bytes(4, "big") + data])
 
     def _refuse(self, words: str) -> None:
-        """Respond REQUEST_TIMED_OUT with this message, in the form of the API."""
+        """Respond REQUEST_TIMED_OUT with this message, in the form of the API; close the connection if its response has
+        no place for an error."""
         try:
             response = self._handler(Refusing(self._node, RequestTimedOut(words)), self._request)
         except (CloseConnection, KafkaError) as error:

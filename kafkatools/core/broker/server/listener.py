@@ -98,7 +98,7 @@ class Connection:
 
     # -- reading ---------------------------------------------------------------------------------------------------
     def handle_readable(self) -> None:
-        """Receive bytes and handle every complete frame; close the connection at its end or after an error."""
+        """Receive bytes and handle the complete frames; close the connection at its end or after an error."""
         try:
             received = self.socket.recv_into(self._view[self._end :])
         except (BlockingIOError, InterruptedError):
@@ -113,7 +113,12 @@ class Connection:
         self.handle_frames()
 
     def handle_frames(self) -> None:
-        """Handle buffered frames until a request is delayed, the socket is full or no complete frame is left."""
+        """Handle buffered frames until a request is delayed, the socket is full, TURN_NS have passed or no complete
+        frame is left.
+
+        Does nothing while a frame of this connection is being handled. A CloseConnection of a handler closes the
+        connection.
+        """
         if self._is_handling or self._is_in_lane:
             return  # the handler of one request of this connection completed another one
         self._is_handling = True
@@ -228,7 +233,8 @@ class Connection:
         self.is_muted = self._is_in_lane = True
 
     def end_slices(self, outcome: Response | CloseConnection) -> None:
-        """Send the outcome of a request in the slow lane (CloseConnection: close), then handle the frames after it."""
+        """Send the outcome of a request in the slow lane, then handle the frames after it. CloseConnection closes the
+        connection; with DELAYED it stays muted until `complete`."""
         self._is_in_lane = False
         if isinstance(outcome, CloseConnection):
             self._flush()
@@ -255,7 +261,7 @@ class Connection:
         self.handle_frames()
 
     def throttle(self, delay_ms: int) -> None:
-        """Read and handle nothing for `delay_ms` (KIP-219)."""
+        """Read and handle nothing for `delay_ms` (KIP-219); does nothing if the connection is throttled already."""
         if not self.is_throttled and not self.is_closed:
             self.is_throttled = True
             self.listener.schedule(delay_ms, self._end_throttle)
@@ -277,7 +283,7 @@ class Connection:
                 self._queued_bytes += len(part)
 
     def _flush(self) -> None:
-        """Send until the output queue is empty or the socket is full."""
+        """Send until the output queue is empty or the socket is full; close the connection after an error."""
         output = self._output
         try:
             while output and not self.is_closed:
@@ -361,7 +367,8 @@ class Connection:
             self._events = events
 
     def close(self) -> None:
-        """Close the connection and drop its output queue."""
+        """Close the connection, drop its output queue and its request in the slow lane, and call `on_close`. Does
+        nothing when called again."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -425,7 +432,8 @@ class Listener:
         self._add(first, is_open)
 
     def add_acceptor(self, name: str, address: tuple[str, int], dispatch: Dispatch, *, is_open: bool = True) -> int:
-        """Bind one more address and return its port. Raises OSError."""
+        """Bind one more address and return its port. Raises OSError; if the address was bound but cannot be opened, the
+        whole listener is closed."""
         acceptor = Acceptor(name, address, dispatch)
         self._add(acceptor, is_open)
         return int(acceptor.port)
@@ -459,7 +467,12 @@ class Listener:
             self._selector.unregister(descriptor)
 
     def poll(self, timeout_ms: int | None, now_ms: int) -> int:
-        """Wait at most `timeout_ms` (None: for ever) for events and handle them; returns their number."""
+        """Wait at most `timeout_ms` (None: for ever) for events, handle them, and run one slice of the slow lane;
+        returns the number of events.
+
+        It does not wait while the slow lane or a connection has work left, and at most ACCEPT_PAUSE_MS while
+        descriptors are lacking.
+        """
         self._now_ms = now_ms
         if self._accept_again_ms is not None:
             timeout_ms = min(ACCEPT_PAUSE_MS, timeout_ms if timeout_ms is not None else ACCEPT_PAUSE_MS)
@@ -490,7 +503,8 @@ class Listener:
             self._unfinished.append(connection)
 
     def maintain(self, now_ms: int) -> None:
-        """Close idle connections, and accept again after a lack of descriptors; the node calls this between polls."""
+        """Close idle connections that are not muted or throttled, report refused ones, and accept again after a lack of
+        descriptors. The node calls this between polls."""
         self._now_ms = now_ms
         if self._accept_again_ms is not None and now_ms >= self._accept_again_ms:
             self._accept_again_ms = None

@@ -31,7 +31,8 @@ def levels() -> dict[str, str]:
 
 
 def alter(changes: Sequence[ConfigChange], *, validate_only: bool) -> None:
-    """Change levels of loggers, all or none. Raises InvalidRequest or InvalidConfig."""
+    """Change levels of loggers, all or none; with `validate_only` only check them. Raises InvalidConfig for an unknown
+    logger or level, InvalidRequest for an operation other than SET."""
     new_levels = []
     for change in changes:
         if change.operation not in (SET, DELETE):

@@ -66,7 +66,8 @@ def reachable_host(host: str) -> str:
 
 
 def _listener(config: Config) -> tuple[str, str, int]:
-    """The (name, host, port) of the first listener that is not a controller's. Raises ConfigError."""
+    """The (name, host, port) of the first listener that is not a controller's, or on a node that is only a controller
+    of its first one. Raises ConfigError, also when it is not PLAINTEXT."""
     protocols = security_protocols(config)
     controllers = set(config.controller_listener_names) if config.is_given("controller.listener.names") else set()
     if config.is_given("process.roles") and "broker" not in config.process_roles:
@@ -85,13 +86,14 @@ def _listener(config: Config) -> tuple[str, str, int]:
 
 
 def security_protocols(config: Config) -> dict[str, str]:
-    """The security protocol by listener name, from listener.security.protocol.map, in upper case."""
+    """The security protocol by listener name, from listener.security.protocol.map, both in upper case; entries without
+    a colon are ignored."""
     pairs = (pair.split(":", 1) for pair in (config.listener_security_protocol_map or "").split(",") if ":" in pair)
     return {name.strip().upper(): protocol.strip().upper() for name, protocol in pairs}
 
 
 def parse_listener(text: str) -> tuple[str, str, int]:
-    """Parse `NAME://host:port`. Raises ConfigError."""
+    """Parse `NAME://host:port` into (name in upper case, host without brackets, port). Raises ConfigError."""
     name, separator, address = text.partition("://")
     host, colon, port = address.rpartition(":")
     if not separator or not colon or not port.lstrip("-").isdigit():
@@ -100,7 +102,8 @@ def parse_listener(text: str) -> tuple[str, str, int]:
 
 
 def meaningless(config: Config) -> list[str]:
-    """The names of settings in the config that this broker ignores, sorted."""
+    """The names of settings in the config that this broker ignores, sorted: Kafka's that it does not use, and unknown
+    ones."""
     from kafkatools.core.config.topic import TOPIC_SYNONYMS
 
     of_topics = {synonym.name for synonyms in TOPIC_SYNONYMS.values() for synonym in synonyms}

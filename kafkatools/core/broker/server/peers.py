@@ -200,7 +200,8 @@ class Peers:
         return tried
 
     def _serve(self, lane: int, now_ms: int, *, has_failed: bool) -> None:
-        """Send the requests that wait for a connection; fail them after a failed attempt or after their time-out."""
+        """Send the requests that wait for a connection; fail them after a failed attempt, after their time-out, or when
+        the node's address is unknown."""
         waiting = self._waiting[lane]
         if self._client.can_send(lane, now_ms):
             while waiting and self._client.can_send(lane, now_ms):
@@ -245,7 +246,7 @@ class Peers:
         return ""
 
     def close(self) -> None:
-        """Close the connections and drop the waiting requests."""
+        """Close the connections and drop the waiting requests, without calling their `on_answer`."""
         self._listener.unwatch(self._client)
         self._waiting.clear()
         self._client.close()

@@ -38,7 +38,8 @@ class DelayedOperation:
         return self._is_completed
 
     def force_complete(self) -> bool:
-        """Complete the operation now; False when it was complete before."""
+        """Complete the operation now and cancel its time-out; returns whether this call completed it, False when it was
+        complete before."""
         if self._is_completed:
             return False
         self._is_completed = True
@@ -57,7 +58,7 @@ class DelayedOperation:
         return self.try_complete()
 
     def on_complete(self) -> None:
-        """Do the operation's work; called exactly once."""
+        """Do the operation's work; called once, by whatever completes it."""
         raise RuntimeError("a delayed operation defines on_complete")
 
     def on_expiration(self) -> None:
@@ -105,7 +106,8 @@ class Purgatory:
             self._timer.add(operation._timer_task, now_ms)
 
     def check_and_complete(self, key: Hashable) -> int:
-        """Try to complete the operations of a key after an event on it; returns how many this completed."""
+        """Try to complete the operations of a key after an event on it; returns how many this call completed. The
+        others continue to wait."""
         watchers = self._watchers.pop(key, None)
         if watchers is None:
             return 0

@@ -2,10 +2,11 @@
 ClientRequestQuotaManager and QuotaUtils).
 
 Rules: Produce and Fetch count bytes; requests count their processing time in per cent. The most specific entity with a
-quota decides: user and client id, user, client id, each by name before its default. Clients of the same entity share
-its quota. A client above its quota gets a throttle time, and its connection is not read until it is over (KIP-219). A
-Fetch then gets no records and is not counted. Without quotas nothing is measured. Not done: connection rates per
-address and controller mutation rates are stored and described, not enforced.
+quota decides: user and client id, user, client id, each by name before its default. All connections of a user, of a
+client id, or of both, share one rate, also when the quota is a default. A client above its quota gets a throttle time,
+and its connection is not read until it is over (KIP-219). A Fetch then gets no records and is not counted. Without
+quotas nothing is measured. Not done: connection rates per address and controller mutation rates are stored and
+described, not enforced.
 """
 
 from __future__ import annotations
@@ -89,7 +90,8 @@ class ClientQuotaManager:
         self._version = -1
 
     def record(self, client_id: str, value: float, now_ms: int) -> int:
-        """Count what a client used; returns its throttle time in ms."""
+        """Count what a client used; returns its throttle time in ms. Without a quota for the client nothing is counted
+        and the time is 0."""
         limit = self._limit(client_id)
         if limit is None:
             return 0
@@ -166,7 +168,8 @@ class Quotas:
         request.started_ns = self._clock.now_ns()
 
     def note_request(self, request: Request) -> None:
-        """Count the processing time of a request, once, and set its throttle time. Later waiting is not counted."""
+        """Count the processing time of a request and raise its throttle time, for this at most to one quota window.
+        Later waiting and further calls are not counted."""
         if request.started_ns == 0:
             return
         elapsed_ns, request.started_ns = self._clock.now_ns() - request.started_ns, 0
@@ -175,12 +178,13 @@ class Quotas:
         request.throttle_ms = max(request.throttle_ms, min(throttle_ms, self._max_request_throttle_ms))
 
     def note_produce(self, request: Request, size_bytes: int) -> None:
-        """Count the bytes of a Produce request and set its throttle time."""
+        """Count the bytes of a Produce request and raise its throttle time."""
         throttle_ms = self._produce.record(request.client_id or "", size_bytes, self._clock.now_ms())
         request.throttle_ms = max(request.throttle_ms, throttle_ms)
 
     def note_fetch(self, request: Request, size_bytes: int) -> bool:
-        """Count the bytes of a Fetch response; False if the client is throttled, which then gets no records."""
+        """Count the processing time and the bytes of a Fetch response. Returns False if the client is throttled: it
+        then gets no records, and the bytes are not counted."""
         client_id, now_ms = request.client_id or "", self._clock.now_ms()
         self.note_request(request)
         request.throttle_ms = max(request.throttle_ms, self._fetch.record(client_id, size_bytes, now_ms))

@@ -14,7 +14,8 @@ Memory = bytearray | mmap.mmap
 
 
 def allocated(capacity: int, most_bytes: int) -> Memory:
-    """Allocate a buffer of at least `capacity` bytes; a large one is mapped with `most_bytes`."""
+    """Allocate a buffer of at least `capacity` bytes. A large one is mapped with `most_bytes`, or is a bytearray of
+    `capacity` if the system refuses to map it."""
     if MIN_MAPPED_BYTES <= capacity <= most_bytes:
         with contextlib.suppress(OSError, ValueError):  # a limit of the address space (ulimit -v)
             return mmap.mmap(-1, most_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -22,5 +23,5 @@ def allocated(capacity: int, most_bytes: int) -> Memory:
 
 
 def can_grow(memory: Memory, capacity: int) -> bool:
-    """Whether a buffer is mapped and has room for `capacity` bytes."""
+    """Whether a buffer is mapped, and `capacity` is a size for mapped buffers that fits into it."""
     return isinstance(memory, mmap.mmap) and MIN_MAPPED_BYTES <= capacity <= len(memory)

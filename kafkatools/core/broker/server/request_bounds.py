@@ -35,7 +35,7 @@ class Load(Protocol):
 
 
 def may_take_long(node: Load, api: Api, request: Request) -> bool:
-    """Whether a request goes to the slow lane."""
+    """Whether a request goes to the slow lane: because of its size, its API, or how much the node holds."""
     if len(request.frame) > api.bytes_at_once or api.work is Work.LARGE:
         return True
     if (api.work is Work.APPLIED or api.key is ApiKey.FIND_COORDINATOR) and node.creates_partitions(api.key):
@@ -48,7 +48,8 @@ def may_take_long(node: Load, api: Api, request: Request) -> bool:
 
 
 def ensure_bounded(api: Api, request: Request) -> None:
-    """Count the array elements of a request. Raises TooManyElements, or CloseConnection for a malformed body."""
+    """Count the array elements of a request. Raises TooManyElements, or CloseConnection for a malformed body. An
+    ApiVersions request in an unserved version is not counted."""
     try:
         entity_type = messages.request_type(request.api_key, request.version)
     except UnsupportedVersion:

@@ -175,7 +175,8 @@ class Request:
         return entity
 
     def respond(self, fields: Fields) -> Response:
-        """Encode a response from fields of the newest version; fields that the request's version lacks are left out."""
+        """Encode a response from fields of the newest version; fields that the request's version lacks are left out.
+        With client quotas the processing time is counted and the throttle time set."""
         from kafkatools.core.protocol import messages
 
         if self.quotas is not None:

@@ -133,7 +133,8 @@ class SlowLane:
         self._waiting.append(_Job(request, work, self._slice_ns))
 
     def turn(self) -> None:
-        """Run one slice of one request."""
+        """Run one slice of one request, and give its outcome to the connection when the request has ended. Does nothing
+        without requests."""
         if self._waiting and not self._active:
             _full_collections.put_off()
         while self._waiting and len(self._active) < MOST_ACTIVE:
@@ -154,7 +155,7 @@ class SlowLane:
             job.connection.end_slices(job.outcome)
 
     def abandon(self, connection: Client) -> None:
-        """Drop the request of a connection that was closed."""
+        """Drop the waiting request of a connection that was closed; an active one ends at its next pause."""
         self._waiting = deque(job for job in self._waiting if job.connection is not connection)
         for job in self._active:
             if job.connection is connection:

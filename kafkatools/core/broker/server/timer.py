@@ -88,7 +88,7 @@ class Timer:
         self._failed = failed
 
     def add(self, task: TimerTask, now_ms: int) -> None:
-        """Schedule a task; one that is due runs at once."""
+        """Schedule a task; one that is due runs at once, and what it then raises reaches the caller."""
         if not self._wheel.add(task):
             task.run(now_ms)
 
