@@ -39,10 +39,10 @@ _MOST_PORT_TRIES = 3
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
     """How to start a sandbox of several nodes. Port 0: free ports; None: the default ports, or free ones if one is in
-    use.
+    use. Without `directory` the data is below the home.
 
-    `racks` are assigned to the nodes in turn. The nodes end with the process `parent`; with `remove_home` the last one
-    removes the home.
+    `racks` are assigned to the nodes in turn. The nodes end after `idle_ms` without clients (0: never), and with the
+    process `parent`; with `remove_home` the last one removes the home.
     """
 
     nodes: int = 3
@@ -100,7 +100,8 @@ class SandboxCluster:
 
     @property
     def bootstrap(self) -> str:
-        """The bootstrap servers: the addresses of the running nodes, or of all nodes when none is running."""
+        """The bootstrap servers: the addresses of the running nodes, without paused ones, or of all nodes when none is
+        running."""
         return ",".join([node.place.address for node in self.nodes if node.state == RUNNING] or self.addresses)
 
     @property
@@ -114,12 +115,13 @@ class SandboxCluster:
 
     # -- what can happen to a node -----------------------------------------------------------------------------------
     def kill(self, node_id: int) -> int:
-        """Kill a node as kill -9 does; returns its pid. Raises SandboxError for a dead node."""
+        """Kill a node, paused or not, as kill -9 does, and wait for its end; returns its pid. Raises SandboxError for a
+        dead node or an unknown id."""
         return self._end(node_id, self._pid(node_id), signal.SIGKILL)
 
     def pause(self, node_id: int) -> int:
         """Pause a running node (SIGSTOP): its connections stay open without responses. Returns its pid; raises
-        SandboxError."""
+        SandboxError for a paused or dead node."""
         pid = self._pid(node_id, PAUSED, "is paused already")
         os.kill(pid, signal.SIGSTOP)
         self._await(lambda: self.node(node_id).state != RUNNING, f"node {node_id} was not paused")
@@ -132,14 +134,16 @@ class SandboxCluster:
         return pid
 
     def stop_node(self, node_id: int) -> int:
-        """Stop a running node after it has handed over its leaderships. Returns its pid; raises SandboxError."""
+        """Stop a running node after it has handed over its leaderships; returns its pid. Raises SandboxError if it is
+        paused or dead, or does not end within STOP_TIMEOUT_MS."""
         pid = self._pid(node_id, PAUSED, "is paused: resume it first, or kill it")
         return self._end(node_id, pid, signal.SIGTERM)
 
     def start_node(self, node_id: int) -> bool:
         """Start a dead node, formatted again if it was wiped. Raises SandboxError if it is not dead or does not start.
 
-        Returns whether a majority of the nodes has admitted it to the cluster within RESTART_TIMEOUT_MS.
+        Returns whether it has registered and serves clients within RESTART_TIMEOUT_MS. Unless a majority of the nodes
+        is running it does not wait for that and usually returns False.
         """
         if self.node(node_id).state != DEAD:
             raise SandboxError(f"Node {node_id} is already running")
@@ -159,13 +163,15 @@ class SandboxCluster:
             child.leave()
 
     def restart(self, node_id: int) -> bool:
-        """Stop a node cleanly unless it is dead, then start it. Returns and raises as `start_node` does."""
+        """Stop a node cleanly unless it is dead, then start it. Raises SandboxError, also for a paused node. Returns
+        whether it serves clients within RESTART_TIMEOUT_MS, as `start_node` does."""
         if self.node(node_id).state != DEAD:
             self.stop_node(node_id)
         return self.start_node(node_id)
 
     def wipe(self, node_id: int) -> str:
-        """Remove the data of a dead node, like a replaced disk; returns its directory. Raises SandboxError."""
+        """Remove the data of a dead node, like a replaced disk; returns its directory. An unformatted directory is left
+        as it is. Raises SandboxError if the node is not dead."""
         if self.node(node_id).state != DEAD:
             raise SandboxError(f"Node {node_id} is running: stop it or kill it first")
         place = self.layout.place(node_id)
@@ -176,7 +182,8 @@ class SandboxCluster:
 
     # -- the whole ---------------------------------------------------------------------------------------------------
     def stop(self) -> list[int]:
-        """Stop all nodes, paused ones too; returns their pids. Raises SandboxError if one does not stop in time."""
+        """Stop all nodes, paused ones too, without handing over leaderships, and remove `cluster.json`; the data stays.
+        Returns the pids of nodes that were running or paused. Raises SandboxError if one does not stop in time."""
         living = [(node.node_id, node.pid) for node in self.nodes if node.pid is not None]
         for _, pid in living:
             _signal(pid, signal.SIGINT)
@@ -187,7 +194,8 @@ class SandboxCluster:
         return [pid for _, pid in living]
 
     def close(self) -> None:
-        """Stop all nodes; if one does not stop, kill all of them and raise SandboxError."""
+        """Stop all nodes; if that fails, kill those that this object started and raise the error, such as
+        SandboxError."""
         try:
             self.stop()
         except BaseException:
@@ -203,7 +211,8 @@ class SandboxCluster:
             _remove(path)
 
     def start_all(self) -> None:
-        """Start all nodes and wait until every broker is registered. Raises SandboxError, with no node left running."""
+        """Start all nodes and wait until every broker is registered. Raises SandboxError; then no node is left running,
+        and directories that were formatted here are removed."""
         children: list[Child] = []
         fresh = [place for place in self.layout.places if not layouts.is_formatted(place)]
         layouts.mark(self.layout)
@@ -334,7 +343,8 @@ def _is_stopped(pid: int) -> bool:
 
 # -- start -----------------------------------------------------------------------------------------------------------
 def open_cluster(home: str, clock: Clock) -> SandboxCluster | None:
-    """The sandbox of several nodes in a home, whether its nodes are running or not; None when there is none."""
+    """The sandbox of several nodes in a home, whether its nodes are running or not; None when there is none or its
+    `cluster.json` is damaged."""
     try:
         with open(_cluster_path(home), encoding="utf-8") as file:
             found = json.load(file)
@@ -344,7 +354,8 @@ def open_cluster(home: str, clock: Clock) -> SandboxCluster | None:
 
 
 def start_cluster(home: str, options: ClusterOptions, clock: Clock) -> SandboxCluster:
-    """Start a sandbox of several nodes; the caller holds the start lock. Raises SandboxError."""
+    """Start a sandbox of several nodes; the caller holds the start lock. Without a fixed port other ports are tried if
+    one is in use. Raises SandboxError."""
     for attempt in range(_MOST_PORT_TRIES):
         cluster = SandboxCluster(home, plan_cluster(home, options), clock)
         try:

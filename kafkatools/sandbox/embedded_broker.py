@@ -73,8 +73,8 @@ class EmbeddedBroker:
         return self._process.pid
 
     def start(self) -> None:
-        """Start the broker and return when it accepts requests, in less than a second. After `kill` it starts on the
-        same port with its data. Raises SandboxError, with the reason, and ConfigError."""
+        """Start the broker and return when it accepts requests, usually in less than a second; does nothing when it is
+        running. After `kill` it starts on the same port with its data. Raises SandboxError with the reason."""
         if self.is_running:
             return
         if self._home is None:
@@ -91,15 +91,15 @@ class EmbeddedBroker:
         self._port = int(info.bootstrap.rpartition(":")[2])
 
     def kill(self) -> None:
-        """Kill the broker as kill -9 does, without flushing or closing files; `start` restarts it with its data. While
-        it is down only `close` removes its temporary directory."""
+        """Kill the broker as kill -9 does, without flushing or closing files; does nothing when it is not running.
+        `start` restarts it with its data. While it is down only `close` removes its temporary directory."""
         if self._process is not None and self.is_running:
             self._process.kill()
             self._process.wait()
 
     def close(self) -> None:
-        """Stop the broker cleanly and remove its temporary directory; does nothing when called again. Raises
-        SandboxError if the broker does not stop within 30 s."""
+        """Stop the broker cleanly and remove its temporary directory; does nothing when called again. If the broker
+        does not stop within 30 s it is killed, and SandboxError raised."""
         process = self._process
         if process is not None and self.is_running:
             process.send_signal(signal.SIGTERM)

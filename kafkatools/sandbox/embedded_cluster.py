@@ -59,7 +59,8 @@ class EmbeddedCluster:
 
     @property
     def bootstrap(self) -> str:
-        """The addresses of all nodes, `127.0.0.1:port,...`. Raises IllegalState when the cluster is not started."""
+        """The addresses of all nodes, running or not, `127.0.0.1:port,...`. Raises IllegalState when the cluster is not
+        started."""
         return ",".join(self._cluster.addresses)
 
     @property
@@ -68,27 +69,31 @@ class EmbeddedCluster:
         return list(range(1, self._size + 1))
 
     def address(self, node: int) -> str:
-        """The address of a node, running or not. Raises SandboxError for an unknown id."""
+        """The address of a node, running or not. Raises SandboxError for an unknown id, IllegalState when the cluster
+        is not started."""
         return self._cluster.layout.place(node).address
 
     def directory(self, node: int) -> str:
-        """The data directory of a node. Raises SandboxError for an unknown id."""
+        """The data directory of a node. Raises SandboxError for an unknown id, IllegalState when the cluster is not
+        started."""
         return self._cluster.layout.place(node).directory
 
     def state(self, node: int) -> str:
-        """The state of a node: `running`, `paused` or `dead`."""
+        """The state of a node: `running`, `paused` or `dead`. Raises SandboxError for an unknown id, IllegalState when
+        the cluster is not started."""
         return self._cluster.node(node).state
 
     def pid(self, node: int) -> int:
-        """The process id of a node. Raises IllegalState for a dead node."""
+        """The process id of a running or paused node. Raises IllegalState for a dead node or a cluster that is not
+        started, SandboxError for an unknown id."""
         pid = self._cluster.node(node).pid
         if pid is None:
             raise IllegalState(f"Node {node} of the embedded cluster does not run")
         return pid
 
     def start(self) -> None:
-        """Start all nodes and return when every broker is registered and accepts requests, in a second or two. Raises
-        SandboxError, with the reason, and ConfigError; then no node is left running."""
+        """Start all nodes and return when every broker is registered and accepts requests, usually in a second or two;
+        does nothing when called again. Raises SandboxError, with the reason; then no node is left running."""
         from kafkatools.core.clock import SystemClock
 
         if self._started is not None:
@@ -106,33 +111,41 @@ class EmbeddedCluster:
         self._home = home
 
     def kill(self, node: int) -> None:
-        """Kill a node as kill -9 does: nothing is flushed or handed over. Raises SandboxError for a dead node."""
+        """Kill a running or paused node as kill -9 does: nothing is flushed or handed over. Raises SandboxError for a
+        dead node, IllegalState when the cluster is not started."""
         self._cluster.kill(node)
 
     def pause(self, node: int) -> None:
-        """Pause a running node (SIGSTOP): its connections stay open without responses. Raises SandboxError."""
+        """Pause a running node (SIGSTOP): its connections stay open without responses. Raises SandboxError for any
+        other node, IllegalState when the cluster is not started."""
         self._cluster.pause(node)
 
     def resume(self, node: int) -> None:
-        """Resume a paused node (SIGCONT). Raises SandboxError for a node that is not paused."""
+        """Resume a paused node (SIGCONT). Raises SandboxError for a node that is not paused, IllegalState when the
+        cluster is not started."""
         self._cluster.resume(node)
 
     def stop(self, node: int) -> None:
-        """Stop a running node after it has handed over its leaderships. Raises SandboxError for any other node."""
+        """Stop a running node after it has handed over its leaderships. Raises SandboxError for any other node or after
+        30 s, IllegalState when the cluster is not started."""
         self._cluster.stop_node(node)
 
     def restart(self, node: int) -> bool:
-        """Stop a node unless it is dead, then start it. Returns whether a majority of running nodes has admitted it."""
+        """Stop a node unless it is dead, then start it. Returns whether it serves clients within 30 s; it is usually
+        False at once unless a majority of the nodes is running.
+
+        Raises SandboxError, also for a paused node, and IllegalState when the cluster is not started.
+        """
         return self._cluster.restart(node)
 
     def wipe(self, node: int) -> None:
-        """Remove the data of a dead node; `restart` starts it with an empty directory. Raises SandboxError if it
-        runs."""
+        """Remove the data of a dead node; `restart` starts it with an empty directory. Raises SandboxError if it is not
+        dead, IllegalState when the cluster is not started."""
         self._cluster.wipe(node)
 
     def close(self) -> None:
-        """Stop all nodes, paused ones too, and remove the temporary directory; does nothing when called again. Raises
-        SandboxError if a node does not stop."""
+        """Stop all nodes, paused ones too, and remove the temporary directory; does nothing when called again. If a
+        node does not stop within 30 s, all are killed and SandboxError is raised."""
         cluster, self._started = self._started, None
         try:
             if cluster is not None:

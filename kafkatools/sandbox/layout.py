@@ -145,9 +145,10 @@ def node_ports(base: int, size: int) -> list[tuple[int, int]]:
 
 
 def choose_ports(port: int | None, size: int) -> list[tuple[int, int]]:
-    """The (broker port, controller port) of each node, from `port` on; 0: free ports, None: the default ones if free.
+    """The (broker port, controller port) of each node, from `port` on; 0: free ports, None: the default ones, or free
+    ones if one is in use.
 
-    Raises SandboxError when a requested port is in use or above 65535.
+    Raises SandboxError when a requested port is in use or above 65535, or no free ports are found.
     """
     if port:
         ports = node_ports(port, size)
@@ -189,7 +190,8 @@ def _is_free(port: int) -> bool:
 
 
 def _free_ports(size: int) -> list[tuple[int, int]]:
-    """Choose free ports below the system's range of ephemeral ports, so that a node that is down keeps its ports."""
+    """Choose free ports below the system's range of ephemeral ports, so that a node that is down keeps its ports.
+    Raises SandboxError if none are found."""
     highest = _HIGHEST_FREE_PORT - PORT_STEP * size
     chance = random.SystemRandom()
     for _ in range(_MOST_TRIES):
@@ -206,9 +208,11 @@ def data_directory(root: str, node_id: int, *, is_own: bool) -> str:
 
 
 def cluster_of(root: str, directories: Mapping[int, str]) -> str | None:
-    """The cluster id that the nodes' directories were formatted with; None when none is formatted.
+    """The cluster id of a data directory, from its `cluster.json` or the nodes' meta.properties; None when it has
+    neither.
 
-    Raises SandboxError when they belong to another number of nodes, other nodes, or several clusters.
+    Raises SandboxError when they belong to another number of nodes, other nodes, several clusters or one broker alone,
+    or `cluster.json` is damaged.
     """
     if os.path.exists(os.path.join(root, META_PROPERTIES)):
         raise SandboxError(f"{root} is the data of one broker: a cluster needs a directory of its own")

@@ -40,7 +40,8 @@ _LOCK_TRIES, _LOCK_PAUSE_MS = 25, 20
 
 
 def main(request: NodeRequest, clock: Clock) -> int:
-    """Run a node until it is stopped. Returns the exit status: 1 if it did not start, failed or stopped uncleanly."""
+    """Run a node until it is stopped. Returns the exit status: 0, or 1 if it did not start, failed or stopped
+    uncleanly. Why it did not start is reported on stdout."""
     os.umask(0o077)
     raise_descriptor_limit()
     run_file = _run_file(request["run_file"], clock)
@@ -105,7 +106,7 @@ def _run_file(path: str, clock: Clock) -> RunFile | None:
 
 
 class Watch:
-    """Checks once a second whether a node is still in use and has its parent."""
+    """Checks once a second whether a node is still in use and whether the process `parent` still runs."""
 
     def __init__(self, request: NodeRequest, clock: Clock) -> None:
         self._clock = clock
@@ -127,7 +128,8 @@ class Watch:
         node.request_stop()
 
     def look(self, node: Node) -> None:
-        """Stop the node if the whole sandbox is idle or the parent is gone; looks once a second at most."""
+        """Stop the node if the whole sandbox is idle or the parent process is gone; checks at most once a second. A
+        node in use touches the file by which the other nodes see it."""
         now_ms = self._clock.now_ms()
         if now_ms - self._looked_ms < IDLE_CHECK_MS:
             return
@@ -142,7 +144,8 @@ class Watch:
             node.request_stop()
 
     def _is_all_idle(self) -> bool:
-        """Whether the other nodes are idle too."""
+        """Whether the other nodes are idle too: no node has touched the common file within the idle time. True without
+        other nodes or without the file."""
         if self._used_file is None:
             return True
         try:
@@ -164,7 +167,8 @@ class Watch:
                     os.kill(found["pid"], signal.SIGCONT)
 
     def remove_what_is_left(self) -> None:
-        """Remove temporary data: after the last node that lost its parent, or at the end of a sandbox of one."""
+        """Remove the directory that the request names, if any: at the end of a sandbox of one, or after the last node
+        of several that lost its parent."""
         if self._remove is None or any(read_run_file(path) for path in self._others):
             return
         if self._used_file is None or self._has_lost_parent():
@@ -175,7 +179,8 @@ class Watch:
 
 
 def serve(node: Node, watch: Watch, wait_for: list[int] | None = None) -> None:
-    """Serve until the node is stopped; report when all brokers of `wait_for` are registered, or a failure."""
+    """Serve until the node is stopped. Reports on stdout when all brokers of `wait_for` are registered, or a failure
+    before that; a later failure is written to node.log."""
     gc.freeze()  # the garbage collector need not traverse the loaded modules again
     while not node.is_stopping:
         if wait_for is not None and _are_there(node, wait_for):

@@ -16,7 +16,8 @@ from kafkatools.sandbox.messages import RunInfo
 
 
 class RunFile:
-    """The run file of this process, open and locked. Raises OSError when another process has locked it."""
+    """The run file of this process, open and locked. Raises OSError when another process has locked it (EAGAIN), or it
+    cannot be created."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -39,7 +40,8 @@ class RunFile:
 
 
 def read_run_file(path: str) -> RunInfo | None:
-    """The content of a run file while its broker is running, else None, as for a file of a killed broker."""
+    """The content of a run file while its broker is running. None without a file, for the file of a broker that was
+    killed, and before its broker has written it. Raises OSError."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

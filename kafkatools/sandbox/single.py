@@ -30,7 +30,8 @@ STOP_TIMEOUT_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class SandboxInfo:
-    """A running sandbox; `pid` is its first node's. `started` says that this call started it."""
+    """A running sandbox; `pid` is that of its first node that is not dead, `directory` has the data. `started` says
+    that this call started it."""
 
     bootstrap: str
     pid: int
@@ -43,8 +44,10 @@ class SandboxInfo:
 @dataclass(frozen=True, slots=True)
 class SandboxOptions:
     """How to start a sandbox of one. Port 0 means a free port; None the default port, or a free one if that is in use.
+    Without `directory` the data is below the home.
 
-    The sandbox ends with the process `parent`, and removes the directory `remove` at its end.
+    The sandbox ends after `idle_ms` without clients (0: never) and with the process `parent`, and removes the directory
+    `remove` at its end.
     """
 
     port: int | None = None
@@ -60,7 +63,7 @@ def _run_path(home: str) -> str:
 
 
 def status(home: str) -> SandboxInfo | None:
-    """The running sandbox of a home, None when none is running."""
+    """The sandbox of a home, of one node or several; None when there is none or all its nodes are dead."""
     found = read_run_file(_run_path(home))
     if found is not None:
         return _info(found, started=False)
@@ -81,7 +84,8 @@ def _cluster_info(cluster: SandboxCluster) -> SandboxInfo | None:
 
 
 def find_cluster(home: str, clock: Clock | None = None) -> SandboxCluster | None:
-    """The sandbox of several nodes in a home, whether its nodes are running or not; None when there is none."""
+    """The sandbox of several nodes in a home, whether its nodes are running or not; None when there is none or its
+    `cluster.json` is damaged."""
     if not os.path.exists(os.path.join(folder(home), "cluster.json")):
         return None
     from kafkatools.core.clock import SystemClock
@@ -93,7 +97,8 @@ def find_cluster(home: str, clock: Clock | None = None) -> SandboxCluster | None
 def ensure_started(
     home: str, announce: Callable[[str], None] | None = None, options: SandboxOptions | None = None
 ) -> SandboxInfo:
-    """Return the running sandbox of a home, or start one with one node and `announce` it in a line.
+    """Return the running sandbox of a home, of any size; or start one of one node with `options`, and call `announce`
+    with a line about it.
 
     Raises SandboxError if it does not start, or if all nodes of a sandbox of several are dead.
     """
@@ -119,8 +124,8 @@ def ensure_started(
 
 
 def ensure_cluster(home: str, options: ClusterOptions, clock: Clock) -> tuple[SandboxCluster, bool]:
-    """Return the sandbox of several nodes of a home, started if none is running, and whether this call started it.
-    Raises SandboxError, also when one of another size is running."""
+    """Return the sandbox of several nodes of a home, started with `options` if no node is running, and whether this
+    call started it. Raises SandboxError if it does not start, or a sandbox of another size is running."""
     from kafkatools.sandbox.cluster import start_cluster
 
     home = os.fspath(home)
@@ -138,7 +143,8 @@ def ensure_cluster(home: str, options: ClusterOptions, clock: Clock) -> tuple[Sa
 
 
 def spawn(home: str, options: SandboxOptions) -> tuple[subprocess.Popen[bytes], SandboxInfo]:
-    """Start the process of a sandbox of one and wait until it listens. Raises SandboxError with the reason."""
+    """Start the process of a sandbox of one and wait until it listens; returns the process and the sandbox. Raises
+    SandboxError with the reason."""
     request: NodeRequest = {
         "run_file": _run_path(home),
         "port": options.port,
@@ -158,8 +164,11 @@ def spawn(home: str, options: SandboxOptions) -> tuple[subprocess.Popen[bytes], 
 
 
 def stop(home: str, sleep_ms: Callable[[int], None]) -> SandboxInfo | None:
-    """Stop the sandbox of a home, with all its nodes, and wait for the end; None when none is running. Raises
-    SandboxError when it does not stop within STOP_TIMEOUT_MS."""
+    """Stop the sandbox of a home, with all its nodes, and wait for the end. Returns what was running, None when nothing
+    was; a sandbox whose nodes are all dead is given up.
+
+    Raises SandboxError when it does not stop within STOP_TIMEOUT_MS.
+    """
     cluster = find_cluster(home)
     if cluster is not None:
         info = _cluster_info(cluster)

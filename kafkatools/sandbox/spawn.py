@@ -40,7 +40,8 @@ def folder(home: str | os.PathLike[str]) -> str:
 
 
 def make_private(path: str) -> None:
-    """Create a directory and its missing parents with mode 0700."""
+    """Create a directory and its missing parents with mode 0700; directories that exist keep their mode. Raises
+    OSError."""
     missing = []
     while not os.path.isdir(path):
         missing.append(path)
@@ -52,7 +53,7 @@ def make_private(path: str) -> None:
 
 @contextlib.contextmanager
 def start_lock(home: str) -> Iterator[None]:
-    """Hold the lock that allows one start at a time in a home."""
+    """Hold the lock that allows one start at a time in a home; waits while another process holds it."""
     make_private(folder(home))
     lock = os.open(os.path.join(folder(home), "start.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -98,8 +99,11 @@ class Child:
             stdin.write(json.dumps(request).encode())
 
     def answer(self, clock: Clock | None = None, timeout_ms: int | None = None) -> RunInfo | None:
-        """The next line that the process reports; None if none comes within the time-out. Raises SandboxError when the
-        process has ended, with the reason it gave."""
+        """The next line that the process reports, as JSON. None if none comes within `timeout_ms`; without a clock or
+        time-out it waits until there is one.
+
+        Raises SandboxError when the process has ended or did not report JSON, with the reason it gave.
+        """
         deadline = None if clock is None or timeout_ms is None else clock.now_ms() + timeout_ms
         while b"\n" not in self._heard:
             if clock is not None and deadline is not None and not self._has_more(deadline - clock.now_ms()):

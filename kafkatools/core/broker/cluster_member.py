@@ -127,7 +127,8 @@ class ClusterMember:
         return None if broker is None else endpoint(broker, self.cluster.inter_broker_listener)
 
     def start(self) -> Iterable[Worker]:
-        """Load the state of the quorum from disk; the node runs the returned workers."""
+        """Load the state of the quorum from disk, and prepare the registrations of the broker and the controller.
+        Returns the workers that the node has to run."""
         home, cluster = self._home, self.cluster
         workers: list[Worker] = [*self._channels, self.link, *self._replication, self.controller, self.raft]
         workers.append(self.follower)
@@ -180,7 +181,8 @@ class ClusterMember:
         return replication
 
     def _limit_of(self, name: str) -> int | None:
-        """The current value of a dynamic replication throttle; None when it is not set."""
+        """The current value of a dynamic replication throttle in bytes per second, of this broker or else the default
+        of all; None when neither is set."""
         settings = self._home.broker_settings
         text = settings.dynamic().get(name, settings.dynamic_default().get(name))
         return None if text is None else int(text)
@@ -210,7 +212,11 @@ class ClusterMember:
         )
 
     def _caught_up(self) -> None:
-        """Apply the metadata, which has reached this broker's registration, and open its partitions."""
+        """Apply the metadata, which has reached this broker's registration, open its partitions, then ask the
+        controller to unfence this broker.
+
+        Partition directories without a replica of this broker are renamed first; if that fails the node shuts down.
+        """
         try:
             self._put_strays_aside()
         except (OSError, KafkaStorageError) as error:
@@ -228,7 +234,8 @@ class ClusterMember:
         self.producer_ids.prefetch()
 
     def _put_strays_aside(self) -> None:
-        """Rename partition directories that this broker has no replica of: deleted or reassigned while it was down."""
+        """Rename partition directories that this broker has no replica of: deleted or reassigned while it was down.
+        Raises OSError or KafkaStorageError."""
         for directory in self._home.logs.live:
             for name in directory.partitions():
                 topic = self.image.topics.get(name.topic)
@@ -269,7 +276,7 @@ class ClusterMember:
         return self.follower.offset
 
     def _lost_voters(self) -> list[int]:
-        """The voters to whom a connection failed within the last LOST_MS."""
+        """The ids of the other voters to whom a connection failed within the last LOST_MS."""
         others = [voter for voter in sorted(self.cluster.voters) if voter != self.node_id]
         return [voter for voter in others if self._quorum_channel.connection_error(voter, LOST_MS)]
 
@@ -279,7 +286,8 @@ class ClusterMember:
         return 2 * (count - len(self._lost_voters())) <= count
 
     def why_no_controller(self) -> str:
-        """The reason why a metadata change was not committed in time, for error messages; names lost voters."""
+        """The reason why a metadata change was not committed in time, for error messages: no majority or no leader,
+        with the unreachable voters, or a leader that is too slow."""
         lost = self._lost_voters()
         count, leader = len(self.cluster.voters), self.raft.leader_id
         unreachable = f", unreachable: {', '.join(map(str, lost))}" if lost else ""
@@ -290,13 +298,15 @@ class ClusterMember:
         return f"the quorum of {count} controllers has no leader{unreachable}"
 
     def why_no_answer(self) -> str:
-        """The reason why the outcome of a forwarded change is unknown, for error messages; names lost voters."""
+        """The reason why the outcome of a forwarded change is unknown, for error messages; names unreachable
+        controllers."""
         lost = self._lost_voters()
         unreachable = f" (unreachable controllers: {', '.join(map(str, lost))})" if lost else ""
         return f"the controller did not respond{unreachable}"
 
     def create_topic(self, topic: NewTopic) -> TopicState | KafkaError | None:
-        """Create a topic through the active controller; returns it or the error, None while the request runs."""
+        """Create a topic through the active controller. Returns the topic, or the controller's error; None while the
+        request runs, so that the caller asks again."""
         return self.topic_creation.create(topic)
 
     def maybe_snapshot(self) -> None:
@@ -305,11 +315,13 @@ class ClusterMember:
 
     # -- log directories ------------------------------------------------------------------------------------------
     def assign_directories(self, fields: Mapping[str, Any], on_answer: Callable[[Any | None], None]) -> None:
-        """Report the log directories of replicas to the controller (AssignReplicasToDirs)."""
+        """Report the log directories of replicas to the controller (AssignReplicasToDirs). `on_answer` gets the
+        response later, None after the time-out."""
         self.link.send(ApiKey.ASSIGN_REPLICAS_TO_DIRS, fields, on_answer)
 
     def directory_failed(self, directory: LogDirectory) -> None:
-        """Report an offline log directory to the controller at once, so that other replicas become leaders."""
+        """Report an offline log directory to the controller at once, so that other replicas become leaders. If the
+        controller has not noted it after log.dir.failure.timeout.ms, the node shuts down."""
         if self.lifecycle is not None and directory.directory_id is not None:
             self.lifecycle.offline_log_dirs.append(directory.directory_id)
             self.lifecycle.ask_now()
@@ -317,7 +329,7 @@ class ClusterMember:
             self._home.schedule(limit_ms, lambda now_ms: self._ensure_told(failed))
 
     def _ensure_told(self, directory_id: uuid.UUID) -> None:
-        """Shut down if the controller does not know of a failed log directory in time (log.dir.failure.timeout.ms)."""
+        """Shut down if the metadata still has a failed log directory as online (log.dir.failure.timeout.ms)."""
         broker = self.image.brokers.get(self.node_id)
         if broker is not None and directory_id in broker.log_dirs:
             shown = uuid_text(directory_id)
@@ -346,20 +358,27 @@ class ClusterMember:
             self._home.report(f"WARN controller {node_id} belongs to another cluster than {self._home.cluster_id}")
 
     def fail(self, error: KafkaError) -> None:
-        """Shut this node down because of an error, which `run` then raises."""
+        """Shut this node down because of an error, which `run` then raises; after a first error further ones are
+        dropped."""
         if self.failure is None:
             self.failure = error
         self._home.request_stop()
 
     # -- the end ---------------------------------------------------------------------------------------------------
     def begin_leaving(self) -> None:
-        """Begin the controlled shutdown: hand over leaderships, that of the quorum last; not after a disk failure."""
+        """Begin the controlled shutdown: ask the controller to move this broker's leaderships. Does nothing after a
+        failure or with controlled.shutdown.enable=false. `has_left` resigns the leadership of the quorum."""
         if self.failure is None and self.lifecycle is not None and self._home.config.controlled_shutdown_enable:
             self.lifecycle.begin_controlled_shutdown(CONTROLLED_SHUTDOWN_MS)
 
     @property
     def has_left(self) -> bool:
-        """Whether everything is handed over; the node checks it between turns."""
+        """Whether the node may stop; the node reads it between turns until it is True. Reading it also drives the
+        shutdown.
+
+        When the broker's leaderships are moved, it makes raft resign, for at most RESIGN_MS. After a disk failure it
+        disconnects the clients and asks to be fenced. After any other failure it is True at once.
+        """
         if self.failure is not None:
             if not isinstance(self.failure, KafkaStorageError):
                 return True  # the cluster did not admit this node, so there is nothing to hand over
@@ -377,7 +396,8 @@ class ClusterMember:
 
     @property
     def longest_wait_ms(self) -> int:
-        """The maximum time that a turn may wait for events, short while the node leaves."""
+        """The maximum time in ms that a turn may wait for events: LEAVING_WAIT_MS while the node leaves, else no
+        limit."""
         is_leaving = self._leaves_until_ms is not None or self._farewell is not None
         return LEAVING_WAIT_MS if is_leaving else MAX_WAIT_MS
 
@@ -405,7 +425,8 @@ class _Farewell:
             node.lifecycle.begin_farewell(FAREWELL_MS)
 
     def _disconnect_clients(self) -> None:
-        """Close all listeners but the controller's, where the new leader announces its election (BeginQuorumEpoch)."""
+        """Close all listeners but the controller's, where the new leader announces its election (BeginQuorumEpoch), and
+        their connections."""
         listener = self._node.listener
         for acceptor in listener.acceptors:
             if acceptor.is_open and not self._node.cluster.is_controller_listener(acceptor.name):

@@ -143,9 +143,11 @@ class Node(Authorizing):
 
     # -- start -----------------------------------------------------------------------------------------------------
     def start(self, *, format_if_needed: bool = False) -> None:
-        """Lock the directories, read the metadata, recover the logs, listen. A node alone then serves clients.
+        """Lock the directories, read the metadata, recover the logs, listen. A node alone then serves clients. With
+        `format_if_needed` unformatted directories are formatted first.
 
-        A node of several serves clients when `is_ready`. Raises KafkaStorageError, ConfigError, OSError.
+        A node of several serves clients when `is_ready`. Raises KafkaStorageError, ConfigError, OSError; the
+        directories are then unlocked.
         """
         self._lock = NodeDirectories(self.files, self.settings)
         try:
@@ -191,7 +193,7 @@ class Node(Authorizing):
         return ControllerDispatcher(self) if self.is_controller_listener(listener_name) else BrokerDispatcher(self)
 
     def schedule(self, delay_ms: int, run: Callable[[int], None]) -> TimerTask:
-        """Call `run` once, with the time in ms, after a delay."""
+        """Call `run` once, with the time in ms, after a delay; returns the task, which can be cancelled."""
         return self.timer.schedule(delay_ms, run, self.clock.now_ms())
 
     def _open_membership(self) -> SoleMember | ClusterMember:
@@ -322,7 +324,7 @@ class Node(Authorizing):
 
     @property
     def failure(self) -> KafkaError | None:
-        """The error that ended the node, None without one."""
+        """The error that ended the node, None without one. A node alone raises the error instead."""
         return self.member.failure
 
     @property
@@ -332,7 +334,8 @@ class Node(Authorizing):
 
     @property
     def is_ready(self) -> bool:
-        """Whether this broker is unfenced and serves clients; on a controller only, whether the quorum has a leader."""
+        """Whether this broker is unfenced and serves clients; on a controller only, whether the quorum has a leader. A
+        started node alone is always ready."""
         return self.member.is_ready
 
     @property
@@ -364,7 +367,8 @@ class Node(Authorizing):
         return self.member.why_no_answer()
 
     def create_topic(self, topic: NewTopic) -> TopicState | KafkaError | None:
-        """Create an internal or automatic topic. Returns the topic or the error, None while the controller is asked."""
+        """Create an internal or automatic topic. Returns the topic, or the error; None while the active controller is
+        asked, so that the caller asks again."""
         return self.member.create_topic(topic)
 
     # -- log directories -------------------------------------------------------------------------------------------
@@ -425,7 +429,8 @@ class Node(Authorizing):
         self.limits.configure(self.broker_settings.effective(), len(others))
 
     def every(self, interval_ms: int, work: Callable[[], object], first_ms: int | None = None) -> None:
-        """Call `work` every `interval_ms`, the first time after `first_ms`; errors are reported."""
+        """Call `work` every `interval_ms` until the node ends, the first time after `first_ms` (None: `interval_ms`);
+        errors are reported."""
 
         def run(now_ms: int) -> None:
             try:
@@ -478,7 +483,8 @@ class Node(Authorizing):
 
     @property
     def has_left(self) -> bool:
-        """Whether everything is handed over; to be checked between turns."""
+        """Whether the node may stop, since its leaderships are handed over or cannot be. To be read between turns until
+        it is True: reading it also drives the shutdown."""
         return self.member.has_left
 
     def request_stop(self) -> None:
@@ -488,7 +494,8 @@ class Node(Authorizing):
 
     # -- reports ---------------------------------------------------------------------------------------------------
     def note_failure(self, error: Exception) -> None:
-        """Report an error that no client caused: a bug or a disk failure."""
+        """Report an error that no client caused: a bug (any exception but KafkaError) or a disk failure
+        (KafkaStorageError). Other KafkaErrors are ignored."""
         if not isinstance(error, KafkaError):
             self._reports.tell(f"{type(error).__name__}: {error}")
         elif isinstance(error, KafkaStorageError):
@@ -506,7 +513,8 @@ class Node(Authorizing):
         return self.groups.offsets.has_more_than(count)
 
     def fetches_many(self, request: Request) -> bool:
-        """Whether a Fetch request belongs to a session with more partitions than are read at once."""
+        """Whether a Fetch request belongs to a session, of a consumer or a follower, with more partitions than are read
+        at once."""
         sessions, replication = self.fetch_sessions, self.replicas.replication
         if not sessions.sessions and replication is None:
             return False
@@ -521,7 +529,11 @@ class Node(Authorizing):
         return f"{host}:{self.advertised_port}"
 
     def close(self) -> None:
-        """Stop cleanly. Raises KafkaStorageError after a disk failure; then the next start recovers the logs."""
+        """Close connections and logs and write the marker of a clean stop, without handing over leaderships. Does
+        nothing if the node is not started.
+
+        Raises KafkaStorageError after a disk failure; then the next start recovers the logs.
+        """
         if self._lock is None:
             return
         self.member.close()

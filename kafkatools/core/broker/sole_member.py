@@ -52,7 +52,11 @@ class SoleMember:
         """Do nothing: there are no other brokers to replicate with."""
 
     def start(self) -> Iterable[Worker]:
-        """Replay the metadata log, become leader, and register this node as controller and broker."""
+        """Replay the metadata log, become leader, register this node as controller and broker, and begin the periodic
+        work on the logs. Returns no workers.
+
+        With a new metadata log the partitions on disk become topics again.
+        """
         home, controller = self._home, self._home.controller
         self.quorum.start(home.image.replay)
         is_amid_transaction = self._log.has_open_transaction
@@ -99,7 +103,8 @@ class SoleMember:
         return self._home.controller.create_topics([topic])[topic.name]
 
     def assign_directories(self, fields: Mapping[str, Any], on_answer: Callable[[Any | None], None]) -> None:
-        """Report the log directories of replicas to the controller (AssignReplicasToDirs)."""
+        """Give the log directories of replicas to this node's controller. `on_answer` is called at once with the
+        response, or with None after an error, which is reported."""
         from kafkatools.core.protocol import messages
 
         answer = None
