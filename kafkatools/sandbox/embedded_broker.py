@@ -26,9 +26,10 @@ _STOP_TIMEOUT_S = 30.0
 class EmbeddedBroker:
     """A Kafka broker for tests, without Docker or a JVM: `with EmbeddedBroker() as broker: ... broker.bootstrap`.
 
-    `settings` are broker settings by Kafka's names (docs/config/broker.md), or keyword arguments with underscores. Port
-    0 chooses a free port. `directory` keeps the data; without it the data is in a temporary directory, which is removed
-    with the broker. Nothing starts before `start` or `with`. Any client that speaks Kafka's protocol may connect.
+    `settings` are broker settings by Kafka's names (docs/config/broker.md), or keyword arguments with underscores; a
+    wrong one raises ConfigError. Port 0 chooses a free port. `directory` keeps the data; without it the data is in a
+    temporary directory, which is removed with the broker. Nothing starts before `start` or `with`. Any client that
+    speaks Kafka's protocol may connect.
     """
 
     def __init__(

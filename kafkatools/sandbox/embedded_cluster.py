@@ -20,10 +20,10 @@ class EmbeddedCluster:
     """A Kafka cluster for tests, without Docker or a JVM: `with EmbeddedCluster(nodes=3) as cluster: ...`.
 
     Nodes are numbered from 1; each is broker and controller. `settings` are settings of all brokers by Kafka's names
-    (docs/config/broker.md), or keyword arguments with underscores. `racks` are assigned to the nodes in turn. Port 0
-    chooses free ports; else node i listens on port + 10 (i - 1), its controller on the next one. `directory` keeps the
-    data; without it the data is in a temporary directory, which is removed with the cluster. Nothing starts before
-    `start` or `with`.
+    (docs/config/broker.md), or keyword arguments with underscores; a wrong one raises ConfigError. `racks` are assigned
+    to the nodes in turn. Port 0 chooses free ports; else node i listens on port + 10 (i - 1), its controller on the
+    next one. `directory` keeps the data; without it the data is in a temporary directory, which is removed with the
+    cluster. Nothing starts before `start` or `with`.
     """
 
     def __init__(

@@ -173,9 +173,9 @@ def answer_each(
 def handle_alter_configs(node: ChangeContext, request: Request) -> Response:
     """Answer AlterConfigs: replace all dynamic configs of topics, this broker, groups and client metrics subscriptions.
 
-    Each resource changes as a whole or not at all. Needs ALTER_CONFIGS on the topic, the group or the cluster. Raises
-    CloseConnection when a resource is named twice, because Kafka cannot decode such a request. Not done:
-    AlterConfigPolicy.
+    Each resource changes as a whole or not at all, and has an error code of its own; with `validate_only` nothing
+    changes. Needs ALTER_CONFIGS on the topic, the group or the cluster. Raises CloseConnection when a resource is named
+    twice, because Kafka cannot decode such a request. Not done: AlterConfigPolicy.
     """
     entity = request.decode()
     keys = [(int(resource.resource_type), resource.resource_name) for resource in entity.resources]

@@ -1,9 +1,9 @@
 """Handler for Fetch: records for consumers and followers, sent from the segment files to the socket with sendfile.
 
-It supports fetch sessions (KIP-227), topic ids (KIP-516), min, max and wait limits, both isolation levels, leader
-epochs and truncation, the leader's address with NOT_LEADER_OR_FOLLOWER (KIP-951), and a replica in the client's rack
-(KIP-392). Versions from 13 on are decoded by hand, all responses are encoded by hand. `replicas/follower_sessions.py`
-serves followers.
+It supports fetch sessions (KIP-227), topic ids (KIP-516), both isolation levels, leader epochs and truncation. A client
+of another broker's partition gets the leader's address (KIP-951), and a consumer a replica in its rack (KIP-392).
+Versions from 13 on are decoded by hand, all responses are encoded by hand. `replicas/follower_sessions.py` serves
+followers.
 
 A fetch of many partitions, in its request or its session, is handled in slices in the slow lane. While it waits for
 records it leaves the lane, and enters it again when it is complete.

@@ -50,8 +50,9 @@ def handle_offset_commit(node: GroupContext, request: Request) -> Response:
     """Answer OffsetCommit: commit offsets of topics by name, or from version 10 on by id; one error code per partition.
 
     All valid partitions are one batch of records. The response waits until the replicas have the batch, and with
-    log.durability=fsync the disk, at most offsets.commit.timeout.ms. A large request is checked and encoded in slices.
-    The member is checked again before the write: it may have been fenced between two slices.
+    log.durability=fsync the disk, at most offsets.commit.timeout.ms. An error of the group or the member is that of
+    every existing partition, and none is committed. A large request is checked and encoded in slices. The member is
+    checked again before the write: it may have been fenced between two slices.
     """
     entity = request.decode()
     version = request.version

@@ -71,9 +71,10 @@ def handle_add_offsets_to_txn(node: TransactionContext, request: Request) -> Res
 def handle_txn_offset_commit(node: TransactionContext, request: Request) -> Response:
     """Answer TxnOffsetCommit: write offsets that become committed with the transaction, one error code per partition.
 
-    From version 3 on members send their generation, so that a zombie is fenced (KIP-447). From version 5 on the
-    partition of `__consumer_offsets` is added to the transaction here (KIP-890); earlier versions need AddOffsetsToTxn
-    first. A large request is decoded, checked and encoded in slices; the member is checked right before the write.
+    An error of the group, the member or the transaction is that of every partition that has none of its own. From
+    version 3 on members send their generation, so that a zombie is fenced (KIP-447). From version 5 on the partition of
+    `__consumer_offsets` is added to the transaction here (KIP-890); earlier versions need AddOffsetsToTxn first. A
+    large request is decoded, checked and encoded in slices; the member is checked right before the write.
     """
     entity = request.decode()
     codes: Codes = {}

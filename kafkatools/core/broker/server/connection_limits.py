@@ -2,9 +2,9 @@
 ConnectionQuotas), and the process's limit of open files.
 
 Rules: a connection above a limit is accepted, closed at once and counted. At most once a minute per limit a line
-reports how many were refused, why, and what to change. A connection to a protected listener, where only other nodes
-connect, is admitted above all limits but max.connections.per.ip: the least recently used connection of another
-listener, if there is one, is closed for it.
+reports how many were refused, why, and what to change. A protected listener, where only other nodes connect, is exempt
+from all limits but max.connections.per.ip. For its connection the least recently used one of another listener is
+closed; without any it is refused.
 
 Log files and each other node (NODE_DESCRIPTORS) have reserved descriptors; clients get the rest. A client that reads
 slowly also holds descriptors of log files. When none is left for it, it is disconnected.

@@ -27,7 +27,8 @@ LAST_WORD_MS = 1000
 
 
 class Fate(Enum):
-    """The outcome of a request that got no response."""
+    """The outcome of a request of `ControllerLink.send_once` that got no response: not sent, unknown whether executed,
+    or dropped because its client disconnected."""
 
     NOT_SENT = "no controller took it"
     UNKNOWN = "it was sent, and whether it was done is not known"

@@ -61,7 +61,8 @@ def log_directories(config: Config) -> tuple[str, ...]:
 
 
 def reachable_host(host: str) -> str:
-    """The default advertised host: the listener's host, or this machine's name for a listener on all addresses."""
+    """The default advertised host: the listener's host, or this machine's host name if the listener has no host,
+    0.0.0.0 or `::`."""
     return socket.gethostname() if host in ALL_ADDRESSES else host
 
 

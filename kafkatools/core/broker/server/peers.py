@@ -166,7 +166,8 @@ class Peers:
             self.poll()
 
     def poll(self) -> None:
-        """Handle the connections now; calls the `on_answer` of responses that arrived."""
+        """Handle the connections now: connect, send waiting requests, and call the `on_answer` of responses that
+        arrived. Does nothing when called from an `on_answer`."""
         if self._is_polling:
             return
         self._is_polling = True

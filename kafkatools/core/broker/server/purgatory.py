@@ -50,11 +50,13 @@ class DelayedOperation:
         return True
 
     def try_complete(self) -> bool:
-        """Complete the operation if its condition holds; returns whether this call completed it."""
+        """Complete the operation if its condition holds; returns whether this call completed it. Raises RuntimeError in
+        a subclass that does not define it."""
         raise RuntimeError("a delayed operation defines try_complete")
 
     def try_complete_for(self, key: Hashable) -> bool:
-        """`try_complete` after an event on `key`; an operation with many keys checks only what the event changed."""
+        """Try to complete the operation after an event on `key`, as `try_complete` does; an operation with many keys
+        checks only what the event changed."""
         return self.try_complete()
 
     def on_complete(self) -> None:

@@ -1,7 +1,7 @@
 """Memory for the receive buffers of connections.
 
-A large buffer is mapped once for the largest request and grows without a copy, since copying 64 MiB takes 100 ms at a
-stretch. The system provides its pages when bytes arrive in them, so memory grows with the bytes that arrived.
+A large buffer is mapped once for the largest request and grows without a copy, since copying 64 MiB would block the
+broker for 100 ms. The system provides its pages when bytes arrive in them, so memory grows with the bytes that arrived.
 """
 
 from __future__ import annotations

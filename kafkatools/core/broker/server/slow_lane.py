@@ -58,7 +58,8 @@ class _Job:
             self._thread.join()
 
     def pause(self) -> None:
-        """Return control to the listener if the slice is over."""
+        """Return control to the listener if the slice is over, until the next `resume`. Ends the request if its
+        connection was closed meanwhile."""
         if thread_time_ns() < self._end_ns:
             return
         self._has_paused.release()

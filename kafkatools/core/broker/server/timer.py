@@ -99,7 +99,8 @@ class Timer:
         return task
 
     def advance_to(self, now_ms: int) -> int:
-        """Run all tasks that are due at `now_ms`; returns their number."""
+        """Run the tasks that are due at `now_ms`, without those that are cancelled meanwhile; returns their number.
+        What a task raises goes to `failed`, or to the caller without it."""
         count = 0
         queue = self._queue
         while queue and queue[0][0] <= now_ms:
