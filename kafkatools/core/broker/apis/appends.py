@@ -1,8 +1,9 @@
 """Decode Produce requests, append their record batches, and encode Produce responses.
 
 This is the hot path: a batch is a view of the receive buffer, stamped in place and appended from there. Its records are
-neither copied nor decoded. A partition takes exactly one batch of magic 2 (ProduceRequest.validateRecords). With acks=0
-any error closes the connection. From version 10 on NOT_LEADER_OR_FOLLOWER names the leader and its address (KIP-951).
+decoded only if a topic setting needs that, such as compression.type. A partition takes exactly one batch of magic 2
+(ProduceRequest.validateRecords). With acks=0 any error closes the connection. From version 10 on NOT_LEADER_OR_FOLLOWER
+names the leader and its address (KIP-951).
 """
 
 from __future__ import annotations

@@ -22,9 +22,10 @@ FIRST_VERSION_OF_BATCHES = 3
 
 def handle_join_group(node: GroupContext, request: Request) -> Response:
     """Answer JoinGroup when all members have joined or the rebalance time-out is over. An error, such as
-    MEMBER_ID_REQUIRED, is sent at once, and so is the response to a member that starts no rebalance.
+    MEMBER_ID_REQUIRED, is sent at once.
 
-    Raises GroupAuthorizationFailed.
+    A member that starts no rebalance, or joins a group of the consumer protocol, also gets its response at once. Raises
+    GroupAuthorizationFailed.
     """
     entity = request.decode()
     version, session_timeout_ms = request.version, entity.session_timeout
@@ -53,8 +54,8 @@ def handle_join_group(node: GroupContext, request: Request) -> Response:
 
 
 def handle_sync_group(node: GroupContext, request: Request) -> Response:
-    """Answer SyncGroup with the member's assignment: at once in a stable group, else once the assignment of the group's
-    leader is committed. An error, such as REBALANCE_IN_PROGRESS, is sent at once.
+    """Answer SyncGroup with the member's assignment: at once in a stable group or one of the consumer protocol, else
+    once the assignment of the group's leader is committed. An error, such as REBALANCE_IN_PROGRESS, is sent at once.
 
     From version 5 on the request must name the protocol type and the protocol (KIP-559); else raises
     InconsistentGroupProtocol. Raises GroupAuthorizationFailed.

@@ -227,8 +227,8 @@ def _ensure_share_key(key: str) -> None:
 def handle_unregister_broker(node: ChangeContext, request: Request) -> Response:
     """Answer UnregisterBroker: remove a broker's registration.
 
-    Unlike Apache Kafka it raises InvalidRequest for the only broker of a cluster, which would then serve nothing.
-    Raises ClusterAuthorizationFailed and BrokerIdNotRegistered.
+    Unlike Apache Kafka it raises InvalidRequest on a node alone, whose only broker would then serve nothing. Raises
+    ClusterAuthorizationFailed and BrokerIdNotRegistered.
     """
     broker_id = request.decode().broker_id
     ensure_permitted(node, request)

@@ -32,11 +32,12 @@ NONE = 0
 def handle_metadata(node: MetadataContext, request: Request) -> Response:
     """Answer Metadata: the brokers on the client's listener, and topics by name, by id (from version 10 on) or all.
 
-    When a request has a topic id, only ids count. A missing topic is created if the request and
-    auto.create.topics.enable allow that. Its error code is then UNKNOWN_TOPIC_OR_PARTITION until the client asks again,
-    as in Kafka's AutoTopicCreationManager. Topics that the client may not describe are left out of a list of all
-    topics. By name they have TOPIC_AUTHORIZATION_FAILED, whether they exist or not. Not done: brokers on listeners
-    other than the client's.
+    When a request has a topic id, only ids count. A missing topic is created if the request, auto.create.topics.enable
+    and the client's CREATE right allow that. Its error code is then UNKNOWN_TOPIC_OR_PARTITION until the client asks
+    again, as in Kafka's AutoTopicCreationManager. A topic without name and id, or with an id before version 12, fails
+    the whole request. Topics that the client may not describe are left out of a list of all topics. By name they have
+    TOPIC_AUTHORIZATION_FAILED, whether they exist or not. The controller id is this node's. Not done: brokers on
+    listeners other than the client's.
     """
     entity = request.decode()
     version = request.version

@@ -1,6 +1,6 @@
 """Responses that a handler completes now or later, and queues of responses that wait for a log to be committed.
 
-Rules: a response is completed exactly once, between two turns of the node: on the broker's thread, or on the slow
+Rules: a response is completed at most once, between two turns of the node: on the broker's thread, or on the slow
 lane's thread while the handler runs there. Responses that wait for one log are completed in the order of their offsets.
 """
 

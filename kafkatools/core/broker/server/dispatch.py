@@ -1,6 +1,7 @@
 """Dispatch of request frames to their handlers (Kafka's KafkaApis.handle).
 
-An API or version that the listener does not serve closes the connection, as in Kafka; ApiVersions is always answered.
+An API or version that the listener does not serve closes the connection, as in Kafka; ApiVersions is answered in any
+version.
 """
 
 from __future__ import annotations
