@@ -429,8 +429,8 @@ class Node(Authorizing):
         self.limits.configure(self.broker_settings.effective(), len(others))
 
     def every(self, interval_ms: int, work: Callable[[], object], first_ms: int | None = None) -> None:
-        """Call `work` every `interval_ms` until the node ends, the first time after `first_ms` (None: `interval_ms`);
-        errors are reported."""
+        """Call `work` every `interval_ms`, the first time after `first_ms` (None: `interval_ms`); errors are
+        reported."""
 
         def run(now_ms: int) -> None:
             try:
@@ -483,8 +483,8 @@ class Node(Authorizing):
 
     @property
     def has_left(self) -> bool:
-        """Whether the node may stop, since its leaderships are handed over or cannot be. To be read between turns until
-        it is True: reading it also drives the shutdown."""
+        """Whether the node may stop; to be read between turns until it is True, since reading it also drives the
+        shutdown."""
         return self.member.has_left
 
     def request_stop(self) -> None:
@@ -530,10 +530,8 @@ class Node(Authorizing):
 
     def close(self) -> None:
         """Close connections and logs and write the marker of a clean stop, without handing over leaderships. Does
-        nothing if the node is not started.
-
-        Raises KafkaStorageError after a disk failure; then the next start recovers the logs.
-        """
+        nothing if the node is not started. After a disk failure raises KafkaStorageError; then the next start recovers
+        the logs."""
         if self._lock is None:
             return
         self.member.close()
