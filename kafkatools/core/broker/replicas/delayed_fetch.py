@@ -69,7 +69,8 @@ class DelayedFetch(DelayedOperation):
                 self.force_complete()
 
     def try_complete_for(self, key: Hashable) -> bool:
-        """Complete if an event on this partition satisfies the fetch. Returns whether the operation completed now."""
+        """Complete if an event on this partition satisfies the fetch; the response will read the partition again.
+        Returns whether this call completed the operation."""
         number = self._numbers[key]
         self._changed[number] = None
         return self.force_complete() if self._is_reached(number) else False
@@ -94,7 +95,9 @@ class DelayedFetch(DelayedOperation):
         return self._total >= self._min_bytes
 
     def _available_bytes(self, number: int) -> int | None:
-        """Return the bytes a partition can serve, None if it alone completes the fetch. Raises KafkaError."""
+        """Return the bytes a partition can serve, at most its `max_bytes`. None if it alone completes the fetch: lost,
+        diverging, truncated below the fetch offset, or with any record when `min_bytes` is at most 1. Raises
+        KafkaError."""
         reader, requested = self._reads.reader, self._reads.wanted[number]
         partition = self._replicas.find(requested)
         if partition is None:

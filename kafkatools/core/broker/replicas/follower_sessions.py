@@ -3,14 +3,15 @@ ReplicaManager.fetchMessages, FetchSession and DelayedFetch).
 
 Rules:
 - A session costs as much as what changes: an append marks the partition as ready in its followers' sessions, a request
-  names the partitions whose position moved, a response names the ready ones. Every `FULL_PASS_MS` all partitions of a
-  session are checked, to refresh last-caught-up times and to find missed changes.
+  names the partitions whose position moved, a response names the ready ones. The first request after `FULL_PASS_MS`
+  checks all partitions of its session, to refresh last-caught-up times and to find missed changes.
 - A request carries the follower's log end offset, which may advance the high watermark and expand the ISR before any
   records are read. A wrong epoch, a diverging log or an offset outside of the log is answered and not stored.
-- A fetch with nothing to send waits. It is answered once, after the requests at hand, with all that they appended.
-- A follower has one session for each of its connections. Beyond `MAX_SESSIONS` the oldest one is closed.
+- A fetch with nothing to send waits. It is answered after the requests at hand, with all that they appended, or when
+  its max wait has passed.
+- A follower may have `MAX_SESSIONS` sessions, such as one for each connection. A new one beyond that closes its oldest.
 - A response has records of at most `MOST_READ` partitions and new high watermarks of at most `MOST_NEWS` others; the
-  rest follows in the next one. Only the first response of a session names all of its partitions.
+  rest follows in the next one. The first response of a session names all of its partitions.
 - The slow lane pauses while positions are noted, while all partitions are checked, and in the first response, which
   then has no records. Another request may close the session in a pause; the response is then an error.
 """
@@ -154,7 +155,8 @@ class FollowerSessions:
         )
 
     def fetch(self, request: Request, data: FetchRequest) -> Response:
-        """Answer a follower's fetch. Returns the response, or DELAYED if the fetch waits for records."""
+        """Store the positions of a follower's Fetch request and answer it. Returns the response, which may be a session
+        error, or DELAYED if the fetch waits for records."""
         now_ms = self.cluster.clock.now_ms()
         session, error_code, is_new = self._session(data)
         if session is None:
@@ -170,7 +172,8 @@ class FollowerSessions:
             return self._answer_or_wait(request, session, data, is_new=is_new)
 
     def _take_positions(self, session: FollowerSession, data: FetchRequest, now_ms: int) -> None:
-        """Remove the partitions that the request forgets and store the follower's position in those that it names."""
+        """Remove the partitions that the request forgets and apply the follower's position in those that it names.
+        Stops when the session is closed in a pause."""
         for key in paced(data.forgotten):
             self._forget(session, key)
         for position in paced(data.wanted):
@@ -190,8 +193,9 @@ class FollowerSessions:
         return DELAYED
 
     def _session(self, data: FetchRequest) -> tuple[FollowerSession | None, int, bool]:
-        """Return the request's session, an error code, and whether the session is new (FetchManager.newContext). The
-        session is None when there is an error."""
+        """Open the request's session (epoch 0), or one for this request alone (-1), or advance it; an earlier fetch
+        that waits in it gets no response. Returns the session, an error code, and whether it is new
+        (FetchManager.newContext). The session is None when there is an error."""
         if data.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             old = self._sessions.get(data.session_id)
             if old is not None:
@@ -247,8 +251,8 @@ class FollowerSessions:
         self._apply_position(place, now_ms)
 
     def _apply_position(self, place: SessionPartition, now_ms: int) -> None:
-        """Validate and apply the follower's position. The partition becomes ready unless the position is the log
-        end."""
+        """Validate and apply the follower's position. The partition is marked for the next response, with its error or
+        diverging epoch if there is one, unless the position is the log end."""
         place.error, place.diverging = NONE, None
         session = place.session
         try:
@@ -307,7 +311,8 @@ class FollowerSessions:
 
     @staticmethod
     def _is_still_there(place: SessionPartition, now_ms: int) -> bool:
-        """Whether an in-sync follower still is at the log end, as in its last request; if so, note it as caught up."""
+        """Whether an in-sync follower still is at the log end, as in its last request. If so, this also records it as
+        caught up now."""
         partition, session = place.partition, place.session
         if (
             partition is None
@@ -330,8 +335,8 @@ class FollowerSessions:
 
     # -- reading -------------------------------------------------------------------------------------------------------
     def _read(self, session: FollowerSession, data: FetchRequest) -> list[_Result]:
-        """Read at most MOST_READ ready partitions within the byte limits, but at least one batch if there are
-        records."""
+        """Read at most MOST_READ ready partitions within the byte limits, and unmark those with a result: records, an
+        error or a diverging epoch. The first one with records returns at least one batch, whatever the limits."""
         found = []
         limit, has_records = data.max_bytes, False
         for place in list(session.ready):
@@ -385,7 +390,7 @@ class FollowerSessions:
             waiting.task.cancel()
 
     def complete(self) -> None:
-        """Answer the woken fetches that have `min_bytes` of records or an error to send."""
+        """Answer the woken fetches that have `min_bytes` of records, an error or a diverging epoch to send."""
         woken = list(self._woken)
         self._woken.clear()
         for session in woken:
@@ -406,7 +411,9 @@ class FollowerSessions:
 
     # -- answers -------------------------------------------------------------------------------------------------------
     def _answer(self, request: Request, session: FollowerSession, results: list[_Result]) -> list[Part]:
-        """Build the response from the read partitions and from those with a new high watermark or log start offset."""
+        """Build the response from the read partitions and from those with a new high watermark or log start offset.
+        Counts the records for the replication throttle, and removes the partitions of a session that ends with this
+        response."""
         named = {result.place for result in results}
         for result in results:
             if result.size_bytes and result.place.partition is not None:

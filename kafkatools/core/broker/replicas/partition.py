@@ -60,7 +60,8 @@ NO_OFFSET = OffsetAndTimestamp(UNDEFINED, UNDEFINED, UNDEFINED)
 
 
 class EpochEnd(NamedTuple):
-    """The end offset of a leader epoch; of the largest epoch below the requested one if that is unknown."""
+    """The end offset of a leader epoch, or of the largest epoch below it if that epoch is unknown; (-1, -1) without
+    either."""
 
     leader_epoch: int
     end_offset: int
@@ -108,7 +109,7 @@ class Followers(Protocol):
         """Whether the follower's broker may be in an ISR (KIP-903)."""
 
     def is_joining(self, partition: Partition, replica: Replica) -> bool:
-        """Whether a follower outside of the ISR is caught up and may join it."""
+        """Whether a follower is caught up and may join the ISR, so that the high watermark waits for it."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -153,8 +154,8 @@ class Partition:
 
     # -- roles ---------------------------------------------------------------------------------------------------------
     def make_leader(self, state: PartitionState, node_id: int, now_ms: int) -> bool:
-        """Become or stay the leader as the metadata says. Returns whether a new leader epoch begins. Metadata older
-        than the partition's own epochs changes nothing: an AlterPartition response may arrive before it. Raises
+        """Become or stay the leader as the metadata says. Returns whether a new leader epoch begins. Metadata that is
+        older than the partition's own epochs changes nothing: an AlterPartition response may arrive before it. Raises
         KafkaStorageError when the start of the epoch cannot be written."""
         if state.partition_epoch < self.partition_epoch or state.leader_epoch < self.leader_epoch:
             return False
@@ -190,7 +191,8 @@ class Partition:
         self.tell_sessions()
 
     def make_follower(self, state: PartitionState, node_id: int) -> bool:
-        """Become or stay a follower as the metadata says. Returns whether the leader or its epoch changed."""
+        """Become or stay a follower as the metadata says; metadata older than the partition's own epochs changes
+        nothing. Returns whether the role, the leader or the leader epoch changed."""
         if state.partition_epoch < self.partition_epoch or state.leader_epoch < self.leader_epoch:
             return False
         is_new = self.is_leader or state.leader_epoch > self.leader_epoch or state.leader != self.leader_id
@@ -205,7 +207,8 @@ class Partition:
         return is_new
 
     def mark_deleted(self) -> None:
-        """Mark the replica as removed from this broker and wake the followers that fetch it."""
+        """Mark the replica as removed from this broker, which ends its leadership, and wake the followers that fetch
+        it."""
         self.is_deleted = True
         self.is_leader = False
         self.settle()
@@ -237,9 +240,10 @@ class Partition:
         is_verified: bool = True,
         required_acks: int = ALL,
     ) -> LogAppendInfo:
-        """Append record batches as the leader and return their offsets. Raises NotLeaderOrFollower, NotEnoughReplicas
-        when acks=all and the ISR is below min.insync.replicas, and the log's errors, such as KafkaStorageError for a
-        full disk."""
+        """Append record batches as the leader and return their offsets. May advance the high watermark. `is_verified`
+        False means that the transaction coordinator has not confirmed the transaction. Raises NotLeaderOrFollower,
+        NotEnoughReplicas when acks=all and the ISR is below min.insync.replicas, and the log's errors, such as
+        KafkaStorageError for a full disk."""
         if not self.is_leader:
             raise NotLeaderOrFollower()
         if self.is_under_min_isr and required_acks == ALL:
@@ -262,7 +266,8 @@ class Partition:
         return info
 
     def append_plain(self, records: memoryview, now_ms: int) -> LogAppendInfo | None:
-        """Append an ordinary client batch on the fast path; None, with nothing appended, if `append` must do it."""
+        """Append an ordinary client batch on the fast path; None, with nothing appended, if `append` must do it. Raises
+        KafkaStorageError."""
         log = self.log
         info = append_plain(log, records, self.leader_epoch, now_ms) if self.takes_plain else None
         if info is not None:
@@ -280,7 +285,8 @@ class Partition:
             self.maybe_increment_high_watermark()
 
     def note_durable(self, offset: int) -> bool:
-        """Note the log is synced up to `offset` (log.durability=fsync). Returns whether the high watermark moved."""
+        """Record that the log is synced up to `offset` (log.durability=fsync). Returns whether the high watermark
+        moved."""
         self.durable_end = offset
         if not self.followers and self.is_leader:
             return self.log.maybe_increment_high_watermark(offset)
@@ -288,8 +294,8 @@ class Partition:
 
     def needs_verification(self, producer: tuple[int, int], sequence: int, *, bumps_epoch: bool) -> bool:
         """Whether a transactional batch starts its transaction in this partition, so that the coordinator must confirm
-        it. An ongoing transaction needs no confirmation; the log itself rejects an older epoch
-        (UnifiedLog.maybeStartTransactionVerification)."""
+        it. If so, this also records the attempt in the log (UnifiedLog.maybeStartTransactionVerification). An ongoing
+        transaction needs no confirmation; nor does an older epoch, which the log itself rejects."""
         entry = self.log.producer_state.producers.get(producer[0])
         if entry is not None:
             is_ongoing = entry.current_txn_first_offset >= 0 and entry.producer_epoch == producer[1]
@@ -301,8 +307,9 @@ class Partition:
     # -- replication ---------------------------------------------------------------------------------------------------
     def maybe_increment_high_watermark(self) -> bool:
         """Advance the high watermark to the least log end offset of the maximal ISR. Returns whether it moved
-        (maybeIncrementLeaderHW). A caught-up follower that may join the ISR counts too; otherwise the high watermark
-        would keep running ahead of it."""
+        (maybeIncrementLeaderHW); it does not on a follower or below min.insync.replicas. A caught-up follower that may
+        join the ISR counts too; otherwise the high watermark would keep running ahead of it. With log.durability=fsync
+        this replica counts up to its synced offset."""
         if not self.is_leader or self.is_under_min_isr:
             return False
         log = self.log
@@ -320,8 +327,8 @@ class Partition:
         return True
 
     def follower(self, broker_id: int, current_leader_epoch: int) -> Replica:
-        """Return the leader's state of a follower (followerReplicaOrThrow). Raises NotLeaderOrFollower or
-        UnknownLeaderEpoch for a broker that is no replica, so that it retries."""
+        """Return the leader's state of a follower (followerReplicaOrThrow). For a broker that is no replica, so that it
+        retries, raises NotLeaderOrFollower if the request has no leader epoch, else UnknownLeaderEpoch."""
         replica = self.followers.get(broker_id)
         if replica is None:
             raise NotLeaderOrFollower() if current_leader_epoch == UNDEFINED else UnknownLeaderEpoch()
@@ -346,7 +353,7 @@ class Partition:
 
     def maybe_expand_isr(self, replica: Replica) -> bool:
         """Request an ISR with this follower and return whether it was requested. The follower must have reached the
-        high watermark and the start of this leader epoch, and be eligible."""
+        high watermark and the start of this leader epoch, and be eligible; no other ISR change may be pending."""
         replication = self.replication
         if replication is None or self.pending is not None or replica.broker_id in self.isr:
             return False
@@ -359,7 +366,8 @@ class Partition:
         return True
 
     def out_of_sync(self, now_ms: int, max_lag_ms: int) -> set[int]:
-        """Return the ISR members that have not been caught up for `max_lag_ms` (getOutOfSyncReplicas)."""
+        """Return the other ISR members that are not at the log end and have not been caught up for `max_lag_ms`
+        (getOutOfSyncReplicas)."""
         end = self.log.log_end_offset
         return {
             broker_id
@@ -369,7 +377,8 @@ class Partition:
         }
 
     def maybe_shrink_isr(self, now_ms: int) -> bool:
-        """Request an ISR without the followers that fell behind. Returns whether a change was requested."""
+        """As the leader, request an ISR without the followers that fell behind. Returns whether a change was requested;
+        False also while another one is pending."""
         replication = self.replication
         if replication is None or not self.is_leader or self.pending is not None or len(self.isr) <= 1:
             return False
@@ -403,7 +412,8 @@ class Partition:
         return [(broker_id, max(UNDEFINED, epochs.get(broker_id, UNDEFINED))) for broker_id in isr]
 
     def replication_outcome(self, required_offset: int) -> int | None:
-        """Return the error code of an acks=all write, None while it waits (checkEnoughReplicasReachOffset)."""
+        """Return the error code of an acks=all write, 0 when it is replicated, None while it waits
+        (checkEnoughReplicasReachOffset)."""
         if not self.is_leader:
             return NotLeaderOrFollower.code
         if self.log.failure is not None:
@@ -422,7 +432,8 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """The least log start offset of the live replicas (lowWatermarkIfLeader)."""
+        """The least log start offset of this replica and its live followers; -1 while a live follower has not fetched
+        (lowWatermarkIfLeader)."""
         least = self.log.log_start_offset
         for replica in self.followers.values():
             if replica.log_start_offset < least and (
@@ -453,8 +464,9 @@ class Partition:
         return self.log.last_stable_offset if isolation_level == READ_COMMITTED else self.log.log_end_offset
 
     def read(self, offset: int, max_bytes: int, isolation_level: int, *, min_one_message: bool) -> LogSlice:
-        """Read records from `offset` up to the isolation level's end. Raises OffsetOutOfRange outside of the log. With
-        `min_one_message` the first batch is returned even if it is larger than `max_bytes`."""
+        """Read records from `offset` up to the isolation level's end. With `min_one_message` the first batch is
+        returned even if it is larger than `max_bytes`. Raises OffsetOutOfRange outside of the log,
+        KafkaStorageError."""
         log = self.log
         if not log.log_start_offset <= offset <= log.log_end_offset:
             raise OffsetOutOfRange(
@@ -465,8 +477,9 @@ class Partition:
         return log.read(offset, max_bytes, min_one_message=min_one_message, max_offset=end)
 
     def diverging_epoch(self, last_fetched_epoch: int, fetch_offset: int) -> EpochEnd | None:
-        """Return the epoch end at which the reader's log diverges from this one, None if it does not diverge (KIP-595).
-        Raises OffsetOutOfRange when the end offset of the reader's epoch is unknown."""
+        """Return the epoch end at which the reader's log diverges from this one (KIP-595). None if it does not diverge
+        or the reader sent no epoch (-1). Raises OffsetOutOfRange when the end offset of the reader's epoch is
+        unknown."""
         if last_fetched_epoch == UNDEFINED:
             return None
         end = self.epoch_end(last_fetched_epoch)
@@ -479,15 +492,17 @@ class Partition:
         return None
 
     def epoch_end(self, leader_epoch: int) -> EpochEnd:
-        """Return the end offset of a leader epoch, or of the largest epoch below it (lastOffsetForLeaderEpoch)."""
+        """Return the end offset of a leader epoch, or of the largest epoch below it; (-1, -1) if unknown
+        (lastOffsetForLeaderEpoch)."""
         if leader_epoch == self.leader_epoch:
             return EpochEnd(leader_epoch, self.log.log_end_offset)
         epoch, end = self.log.end_offset_for_epoch(leader_epoch)
         return EpochEnd(epoch, end)
 
     def offset_for_timestamp(self, timestamp: int, isolation_level: int) -> OffsetAndTimestamp:
-        """Look up an offset by timestamp in ms or by one of ListOffsets' negative special timestamps. Fields of the
-        result are -1 when no record matches. Raises OffsetNotAvailable, KafkaStorageError."""
+        """Look up an offset by timestamp in ms or by one of ListOffsets' negative special timestamps. All fields are -1
+        when no record matches; LATEST and EARLIEST return an offset without a timestamp (-1). Raises
+        OffsetNotAvailable, KafkaStorageError."""
         log = self.log
         if timestamp == LATEST_TIMESTAMP:
             if isolation_level != READ_ALL:
@@ -518,8 +533,9 @@ class Partition:
         return UNDEFINED if epoch is None else epoch
 
     def delete_records(self, before_offset: int) -> int:
-        """Advance the log start offset to `before_offset` (-1: the high watermark) and return the new one. Raises
-        PolicyViolation for a compacted topic, OffsetOutOfRange above the high watermark."""
+        """Advance the log start offset to `before_offset` (-1: the high watermark) and return the log start offset,
+        which never moves back. Raises PolicyViolation for a topic that is compacted only, OffsetOutOfRange above the
+        high watermark, KafkaStorageError."""
         if not self.log.config.is_deleted and self.log.config.is_compacted:
             raise PolicyViolation(
                 f"Records of partition {self} can not be deleted due to the configured cleanup.policy"

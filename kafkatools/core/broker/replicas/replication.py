@@ -33,7 +33,8 @@ class ReplicaFetchers:
     _leaders: dict[object, int] = field(default_factory=dict, init=False)
 
     def follow(self, partition: Partition) -> None:
-        """Start fetching a partition from its leader. Does nothing without a leader or with an offline log."""
+        """Fetch a partition from its current leader from now on, no longer from an earlier one. Without a leader or
+        with an offline log, the partition is only no longer fetched."""
         self.unfollow(partition)
         leader_id = partition.leader_id
         if leader_id == NO_LEADER or partition.log.failure is not None:
@@ -108,21 +109,24 @@ class Replication:
         return broker is not None and not broker.is_fenced
 
     def is_eligible(self, replica: Replica) -> bool:
-        """Whether a follower may be in an ISR: its broker is active and it fetched in the current epoch (KIP-903)."""
+        """Whether a follower may be in an ISR: its broker is active, and it fetched with the broker's current epoch or,
+        in older versions, with none (KIP-903)."""
         broker = self._image.brokers.get(replica.broker_id)
         if broker is None or not broker.is_active or replica.broker_epoch == NO_BROKER_EPOCH:
             return False
         return replica.broker_epoch in (-1, broker.epoch)
 
     def is_joining(self, partition: Partition, replica: Replica) -> bool:
-        """Whether a follower outside of the ISR is caught up and may join it: the high watermark waits for it."""
+        """Whether a follower is caught up, eligible for the ISR, and not in a failed log directory. The high watermark
+        then waits for it, even before it is in the ISR."""
         end = partition.log.log_end_offset
         is_caught_up = replica.is_caught_up(end, self._clock.now_ms(), self.max_lag_ms)
         return is_caught_up and self.is_eligible(replica) and self._has_directory(partition, replica.broker_id)
 
     def _has_directory(self, partition: Partition, broker_id: int) -> bool:
-        """Whether the follower's log directory is online. A replica in a failed directory fetches nothing more. If it
-        counted, the high watermark would wait for it for replica.lag.time.max.ms, as in Apache Kafka."""
+        """Whether the follower's log directory is online, as far as the metadata knows; True for an unknown replica. A
+        replica in a failed directory fetches nothing more. If it counted, the high watermark would wait for it for
+        replica.lag.time.max.ms, as in Apache Kafka."""
         topic, broker = self._image.topics_by_id.get(partition.topic_id), self._image.brokers.get(broker_id)
         state = None if topic is None else topic.partitions.get(partition.index)
         if state is None or broker is None or broker_id not in state.replicas:
@@ -130,7 +134,8 @@ class Replication:
         return is_online(state.directory(broker_id), broker.log_dirs)
 
     def preferred_replica(self, partition: Partition, fetch_offset: int, rack: str) -> int | None:
-        """Return the follower that a consumer in `rack` should fetch from, None for the leader (KIP-392)."""
+        """Return the follower that a consumer in `rack` should fetch from (KIP-392). None for the leader, which serves
+        every rack unless replica.selector.class is RackAwareReplicaSelector."""
         if not self._settings.selects_by_rack or not partition.is_leader:
             return None
         return replica_in_rack(self._image, partition, fetch_offset, rack)

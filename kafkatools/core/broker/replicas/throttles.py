@@ -34,26 +34,28 @@ class ReplicationThrottles:
         self._received = Rate(*windows)
 
     def is_sending_throttled(self, partition: Partition, follower_id: int) -> bool:
-        """Whether the leader must send no records to this follower now (shouldLeaderThrottle)."""
+        """Whether the leader must send no records to this follower now: it is out of the ISR, the topic throttles this
+        replica, and the rate is above its limit (shouldLeaderThrottle)."""
         names = partition.log.config.leader_replication_throttled_replicas
         if follower_id in partition.isr or not self._is_named(partition, names):
             return False
         return self._is_above(self._sent, LEADER_RATE)
 
     def note_sent(self, partition: Partition, size_bytes: int) -> None:
-        """Count bytes sent to a follower if the replica is throttled."""
+        """Count bytes sent to a follower if leader.replication.throttled.replicas names this replica."""
         if self._is_named(partition, partition.log.config.leader_replication_throttled_replicas):
             self._sent.record(size_bytes, self._clock.now_ms())
 
     def is_receiving_throttled(self, partition: Partition) -> bool:
-        """Whether the follower, out of the ISR and above its rate, must not fetch now (shouldFollowerThrottle)."""
+        """Whether this follower must not fetch the partition now: it is out of the ISR, the topic throttles this
+        replica, and the rate is above its limit (shouldFollowerThrottle)."""
         names = partition.log.config.follower_replication_throttled_replicas
         if self._node_id in partition.isr or not self._is_named(partition, names):
             return False
         return self._is_above(self._received, FOLLOWER_RATE)
 
     def note_received(self, partition: Partition, size_bytes: int) -> None:
-        """Count bytes fetched from a leader if the replica is throttled."""
+        """Count bytes fetched from a leader if follower.replication.throttled.replicas names this replica."""
         if self._is_named(partition, partition.log.config.follower_replication_throttled_replicas):
             self._received.record(size_bytes, self._clock.now_ms())
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 class DelayedShareFetch(DelayedOperation):
-    """Completes when `min_bytes` can be acquired from all partitions together, when one has an error, or at the
-    time-out. The completion callback acquires the records."""
+    """Completes when `min_bytes`, at least 1, can be acquired from all partitions together, when one has an error, or
+    at the time-out. The completion callback acquires the records."""
 
     __slots__ = ("_keys", "_manager", "_min_bytes", "_on_complete")
 

@@ -1,7 +1,7 @@
 """Reads records for a member of a share group and acquires them in the share partition (Kafka's ShareFetchUtils).
 
 A read takes whole record batches, about READ_BYTES at most, since the limit on acquisition counts records, not bytes.
-Batches without an acquired record are not sent.
+Batches before the first and after the last acquired record are not sent.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class ShareFetched:
 
 
 def available_bytes(partition: Partition, shared: SharePartition, isolation_level: int, min_bytes: int) -> int:
-    """Estimate the bytes that can be acquired now; 0 only if there are none."""
+    """Estimate the bytes that can be acquired now: 0 without readable records or room for locks, and just 1 for a
+    `min_bytes` of at most 1. Also advances the share partition's start offset to the log start offset. Raises
+    KafkaError."""
     shared.note_log_start(partition.log.log_start_offset)
     offset = shared.next_fetch_offset()
     if offset >= partition.fetch_end_offset(isolation_level) or not shared.has_room():
@@ -47,7 +49,8 @@ def available_bytes(partition: Partition, shared: SharePartition, isolation_leve
 def read(
     partition: Partition, shared: SharePartition, isolation_level: int, limits: tuple[int, Wish], now_ms: int
 ) -> ShareFetched:
-    """Read and acquire records, skipping reads whose records are all of aborted transactions. Raises a KafkaError."""
+    """Read and acquire records, skipping reads whose records are all of aborted transactions. After MOST_READS such
+    reads the result is empty. Raises KafkaError, OSError."""
     for _ in range(MOST_READS):
         before = shared.next_fetch_offset()
         fetched = _read_once(partition, shared, isolation_level, limits, now_ms)
@@ -89,7 +92,8 @@ def _sent(batches: Sequence[Any], data: memoryview, acquired: Sequence[Acquired]
 def _without_aborted(
     partition: Partition, shared: SharePartition, batches: Sequence[Any], acquired: Sequence[Acquired]
 ) -> list[Acquired]:
-    """Archive the records of aborted transactions and return the acquired offsets without them."""
+    """Archive the records of aborted transactions in the share partition and return the acquired offsets without
+    them."""
     first, last = acquired[0].first_offset, acquired[-1].last_offset
     aborted = list(partition.log.aborted_transactions(first, last + 1))
     kept = list(acquired)

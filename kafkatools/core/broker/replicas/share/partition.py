@@ -1,9 +1,10 @@
 """The delivery state of one partition for one share group (Kafka's SharePartition, KIP-932).
 
 Each offset from the start offset (SPSO) to the end offset (SPEO) is available, acquired by a member until its lock
-expires, acknowledged or archived. The start offset moves over acknowledged and archived offsets. A state change is
-written to the share coordinator before it takes effect. Acquisitions are not written: after a restart those records are
-available again.
+expires, acknowledged or archived. The start offset moves over acknowledged and archived offsets. Acknowledgements,
+releases and expired locks are written to the share coordinator. In a cluster they take effect before its response, for
+which the member's response waits. Acquisitions are not written: after a restart those records are available again. Nor
+are offsets archived for an aborted transaction or because compaction removed them.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class Acknowledgement(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """The member and the record limits of a share fetch."""
+    """The member and the limits of a share fetch: it acquires up to `max_records`, in ranges of about `batch_size`
+    offsets. BATCH_OPTIMIZED may exceed `max_records` to the end of a batch."""
 
     member_id: str
     max_records: int
@@ -71,7 +73,8 @@ class _Step(NamedTuple):
 
 
 class SharePartition:
-    """The share-group state of one partition. `write` persists a state update and may raise a KafkaError."""
+    """The share-group state of one partition. `write` persists a state update, returns what to wait for, and may raise
+    a KafkaError."""
 
     def __init__(
         self, state: ShareState, leader_epoch: int, limits: Limits, write: Callable[[ShareUpdate], Kept]
@@ -94,7 +97,7 @@ class SharePartition:
 
     # -- reading -------------------------------------------------------------------------------------------------------
     def next_fetch_offset(self) -> int:
-        """Return the first offset that can be acquired."""
+        """Return the first available offset, or the offset after the last acquired one if none is available."""
         position = self.start_offset
         for run in self._runs:
             if run.first > position or run.state is RecordState.AVAILABLE:
@@ -126,8 +129,9 @@ class SharePartition:
 
     # -- acquiring -----------------------------------------------------------------------------------------------------
     def acquire(self, wish: Wish, batches: Sequence[tuple[int, int]], fetch_offset: int, now_ms: int) -> list[Acquired]:
-        """Acquire offsets of a read for a member and return them. `batches` has (first offset, last offset) of each
-        record batch that was read from `fetch_offset` on."""
+        """Acquire available offsets of a read for a member and return them; the list may be empty. `batches` has (first
+        offset, last offset) of each record batch that was read from `fetch_offset` on. Offsets missing before the first
+        batch are archived. Records with many failed deliveries are acquired in small ranges, without others."""
         if not batches:
             return []
         first, last = max(batches[0][0], self.start_offset), batches[-1][1]
@@ -187,7 +191,8 @@ class SharePartition:
         return bool(found) and found[0].state is RecordState.AVAILABLE and self._failures(found[0]) >= 0
 
     def _failures(self, run: Run) -> int:
-        """Return the deliveries of a run above half of the limit; negative below half."""
+        """Return the deliveries of a run above half of the delivery limit, or above 2 if that is more; negative
+        below."""
         return run.delivery_count - max(2, -(-self._limits.delivery_count_limit() // 2))
 
     def _deliverable(self, run: Run, count: int, left: int, mode: int) -> int:
@@ -217,7 +222,8 @@ class SharePartition:
         self._move_start()
 
     def archive(self, first: int, last: int) -> None:
-        """Archive offsets that must not be delivered: records of aborted transactions."""
+        """Archive available and acquired offsets that must not be delivered: records of aborted transactions. Nothing
+        is written to the share coordinator."""
         for run in self._runs.within(first, last):
             if not run.state.is_terminal:
                 run.state, run.member_id = RecordState.ARCHIVED, NO_MEMBER
@@ -226,8 +232,9 @@ class SharePartition:
 
     # -- acknowledging -------------------------------------------------------------------------------------------------
     def acknowledge(self, member_id: str, acknowledgements: Iterable[Acknowledgement], now_ms: int) -> Kept:
-        """Apply all acknowledgements, or none of them. Returns the pending write of the new state, None if nothing is
-        written. Raises InvalidRequest, InvalidRecordState and the errors of `write`."""
+        """Apply all acknowledgements, or none of them if one is invalid; RENEW extends the lock. Offsets below the
+        start offset are ignored. Returns the write of the new state to wait for, None if nothing is written. Raises
+        InvalidRequest, InvalidRecordState and the errors of `write`."""
         steps: list[_Step] = []
         renewed: list[Run] = []
         for each in acknowledgements:
@@ -273,11 +280,14 @@ class SharePartition:
         return _Step(run, state, run.delivery_count)
 
     def release_member(self, member_id: str) -> Kept:
-        """Make the records that a member has acquired available again, after it left or closed its session."""
+        """Make the records that a member has acquired available again, after it left or closed its session. Records at
+        the delivery limit are archived instead. Returns the write to wait for, None without acquired records. Raises
+        the errors of `write`."""
         return self._release(lambda run: run.member_id == member_id)
 
     def expire_locks(self, now_ms: int) -> Kept:
-        """Make the records whose acquisition lock has expired available again."""
+        """Make the records whose acquisition lock has expired available again; those at the delivery limit are archived
+        instead. Returns the write to wait for, None without expired locks. Raises the errors of `write`."""
         return self._release(lambda run: run.expires_ms <= now_ms)
 
     def _release(self, is_released: Callable[[Run], bool]) -> Kept:
@@ -285,7 +295,8 @@ class SharePartition:
         return self._commit([self._step(run, RecordState.AVAILABLE) for run in acquired])
 
     def _commit(self, steps: Sequence[_Step]) -> Kept:
-        """Write the new states to the share coordinator, then apply them."""
+        """Send the new states to the share coordinator, then apply them without waiting for its response. Returns the
+        write to wait for, None without steps."""
         if not steps:
             return None
         batches = _merged(sorted((step.run.first, step.run.last, step.state, step.delivery_count) for step in steps))
@@ -307,7 +318,8 @@ class SharePartition:
             self._runs.drop_below(self.start_offset)
 
     def note_log_start(self, offset: int) -> None:
-        """Advance the start offset to the log start offset, after records were deleted."""
+        """Advance the start offset to the log start offset, after records were deleted; a lower offset changes
+        nothing."""
         if offset > self.start_offset:
             self._runs.drop_below(offset)
             self.start_offset = offset
@@ -316,7 +328,7 @@ class SharePartition:
 
 
 def _stretches(batch: Acknowledgement) -> list[tuple[int, int, int]]:
-    """Return (first offset, last offset, type) for each stretch of equal acknowledgement types."""
+    """Return (first offset, last offset, type) for each range of offsets with the same acknowledgement type."""
     if len(batch.types) == 1:
         return [(batch.first_offset, batch.last_offset, batch.types[0])]
     stretches: list[tuple[int, int, int]] = []

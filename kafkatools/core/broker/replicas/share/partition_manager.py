@@ -1,8 +1,8 @@
 """All share partitions and share sessions of a broker (Kafka's SharePartitionManager, KIP-932).
 
 Rules: a share partition's state is read from the share coordinator at its first fetch. It is dropped when its group is
-empty or its state was initialized again. When records become available, waiting share fetches are checked after the
-requests at hand.
+empty, its topic is deleted, this broker no longer leads it, or a write of its state fails. When records become
+available, waiting share fetches are checked after the requests at hand.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class SharePartitionManager:
         return self._own_states()
 
     def log_partition(self, key: ShareKey) -> Partition:
-        """Return the log partition. Raises UnknownTopicId, UnknownTopicOrPartition, NotLeaderOrFollower."""
+        """Return the log partition. Raises UnknownTopicId, UnknownTopicOrPartition, NotLeaderOrFollower,
+        KafkaStorageError when it is offline."""
         topic = self._host.image.topics_by_id.get(key.topic_id)
         if topic is None:
             raise UnknownTopicId()
@@ -140,7 +141,8 @@ class SharePartitionManager:
         return made
 
     def available_bytes(self, key: ShareKey, min_bytes: int) -> int:
-        """Estimate the bytes that a member could acquire from a share partition now. Raises a KafkaError."""
+        """Estimate the bytes that a member could acquire from a share partition now; 0 while its state is being loaded,
+        which this starts if necessary. Raises KafkaError."""
         partition = self.log_partition(key)
         shared = self._opened(key, partition)
         if shared is None:
@@ -148,7 +150,8 @@ class SharePartitionManager:
         return available_bytes(partition, shared, self.isolation_level(key.group_id), min_bytes)
 
     def read(self, key: ShareKey, max_bytes: int, wish: Wish) -> ShareFetched:
-        """Read and acquire records for a member; an error becomes the partition's error code."""
+        """Read and acquire records for a member. The result is empty while the share partition's state is being loaded;
+        an error becomes the partition's error code."""
         try:
             partition = self.log_partition(key)
             shared = self._opened(key, partition)
@@ -166,7 +169,8 @@ class SharePartitionManager:
             return ShareFetched(error_code=KafkaStorageError.code)
 
     def _first_offset(self, key: ShareKey, partition: Partition) -> int:
-        """Return the start offset of a new share group from its share.auto.offset.reset."""
+        """Return the start offset of a new share group from its share.auto.offset.reset; the high watermark for
+        `latest`, or when no record is young enough for `by_duration`."""
         rule = self.settings.auto_offset_reset(key.group_id)
         if rule == EARLIEST:
             return partition.log.log_start_offset
@@ -179,8 +183,9 @@ class SharePartitionManager:
         return partition.log.high_watermark
 
     def _write(self, key: ShareKey, update: ShareUpdate) -> Kept:
-        """Persist an update of a share partition. If that fails, the share partition is dropped and later loaded again,
-        so that its acquired records are available again."""
+        """Persist an update of a share partition and return the write to wait for. If it fails in a cluster, or with
+        FencedStateEpoch on a node alone, the share partition is dropped and later loaded again, so that its acquired
+        records are available again. On a node alone, raises KafkaError."""
         if self._persister is not None:
             return self._ask_to_write(self._persister, key, update)
         try:
@@ -210,7 +215,9 @@ class SharePartitionManager:
         self._host.replicas.wake(key)
 
     def acknowledge(self, key: ShareKey, member_id: str, acknowledgements: Sequence[Acknowledgement]) -> Kept:
-        """Apply all acknowledgements of one partition, or none. Raises UnknownTopicOrPartition and a KafkaError."""
+        """Apply all acknowledgements of one partition, or none if one is invalid. Returns the write to wait for, None
+        if nothing is written. Raises UnknownTopicOrPartition if the share partition is not loaded, InvalidRequest,
+        InvalidRecordState, and the errors of the write."""
         shared = self._partitions.get(key)
         if shared is None:
             raise UnknownTopicOrPartition()
@@ -220,7 +227,8 @@ class SharePartitionManager:
         return status
 
     def release(self, group_id: str, member_id: str) -> list[Kept]:
-        """Make all records that a member has acquired available again."""
+        """Make the records that a member has acquired available again, in all partitions of the group. Returns the
+        writes to wait for; an error is reported, not raised."""
         statuses: list[Kept] = []
         for key in list(self._by_group.get(group_id, ())):
             try:
@@ -237,7 +245,8 @@ class SharePartitionManager:
         return self.release(*key)
 
     def watch_connection(self, connection: Client) -> None:
-        """Close the share sessions of a connection when it closes."""
+        """Close the share sessions of a connection when it closes. Does nothing if the connection already has an
+        `on_close`."""
         if connection.on_close is None:
             connection.on_close = lambda: self._close_sessions_of(connection)
 
@@ -246,7 +255,7 @@ class SharePartitionManager:
             self.close_session(key)
 
     def watch_locks(self, key: ShareKey, partition: SharePartition) -> None:
-        """Set the timer for the share partition's first lock expiration."""
+        """Set the timer for the share partition's first lock expiration; does nothing without locks."""
         timer = self._lock_timers.get(key)
         next_ms = partition.next_expiration_ms
         if next_ms is None or (timer is not None and timer.expiration_ms <= next_ms):
@@ -290,7 +299,8 @@ class SharePartitionManager:
         self._by_group.pop(group_id, None)
 
     def note_deleted_topics(self, delta: MetadataDelta) -> None:
-        """Drop the share partitions and share state of deleted topics."""
+        """Drop the share partitions and share state of deleted topics. If __share_group_state itself is deleted, drop
+        all share partitions. A KafkaError is reported, not raised."""
         names = {topic.name for topic in delta.removed_topics.values()}
         topic_ids = {topic.topic_id for topic in delta.removed_topics.values()}
         for key in [key for key in self._partitions if key.topic_id in topic_ids]:

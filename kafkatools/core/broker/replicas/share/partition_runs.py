@@ -80,7 +80,8 @@ class Runs:
         self._firsts.insert(index, run.first)
 
     def split_at(self, offset: int) -> None:
-        """Split the run that contains `offset`, so that one begins there."""
+        """Split the run that contains `offset`, so that one begins there. Does nothing if no run contains it or one
+        begins there already."""
         index = bisect_right(self._firsts, offset) - 1
         if index < 0:
             return

@@ -41,7 +41,7 @@ class ShareSession:
             self.partitions.pop(place, None)
 
     def rotate(self, place: Place) -> None:
-        """Move a partition that returned records to the end of the read order."""
+        """Move a partition that returned records to the end of the read order, if the session still has it."""
         if place in self.partitions:
             del self.partitions[place]
             self.partitions[place] = None
@@ -63,8 +63,9 @@ class ShareSessions:
         *,
         has_acknowledgements: bool,
     ) -> ShareSession:
-        """Return the session of a share fetch; epoch 0 opens a new one. `changes` is (requested, forgotten) partitions.
-        Raises InvalidRequest, ShareSessionNotFound, InvalidShareSessionEpoch, ShareSessionLimitReached."""
+        """Return the session of a share fetch. Epoch 0 opens a new one, which replaces the member's old one; any other
+        epoch advances it. `changes` is (requested, forgotten) partitions, which are applied. Raises InvalidRequest for
+        epoch 0 with acknowledgements, ShareSessionLimitReached, ShareSessionNotFound, InvalidShareSessionEpoch."""
         if epoch == INITIAL_EPOCH:
             if has_acknowledgements:
                 raise InvalidRequest()
