@@ -40,7 +40,8 @@ class DeleteRecordsStatus:
 
 
 class DelayedDeleteRecords(DelayedOperation):
-    """Completes when every partition's low watermark has reached its required offset or the partition failed."""
+    """Completes when every partition's low watermark has reached its required offset or the partition failed, or at the
+    time-out."""
 
     __slots__ = ("_on_complete", "statuses")
 
@@ -50,7 +51,7 @@ class DelayedDeleteRecords(DelayedOperation):
         self._on_complete = on_complete
 
     def try_complete(self) -> bool:
-        """Complete if every partition is done. Returns whether the operation completed now."""
+        """Complete if every partition is done or has failed. Returns whether this call completed the operation."""
         return self.force_complete() if all([status.look() for status in self.statuses]) else False
 
     def on_complete(self) -> None:

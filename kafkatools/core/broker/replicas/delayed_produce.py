@@ -40,7 +40,8 @@ class DelayedProduce(DelayedOperation):
         self._on_complete = on_complete
 
     def try_complete(self) -> bool:
-        """Complete if every partition is replicated or has failed. Returns whether the operation completed now."""
+        """Complete if every partition is replicated or has failed. Returns whether this call completed the
+        operation."""
         return self.force_complete() if all([status.look() for status in self.statuses]) else False
 
     def on_complete(self) -> None:

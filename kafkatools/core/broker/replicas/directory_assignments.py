@@ -39,7 +39,7 @@ class DirectoryAssignments:
         return len(self._queued)
 
     def submit(self, topic_id: uuid.UUID, index: int, directory_id: uuid.UUID) -> None:
-        """Queue a replica's directory for the next request."""
+        """Queue a replica's directory for the next request, in place of a queued one of the same replica."""
         self._queued[topic_id, index] = directory_id
 
     @property

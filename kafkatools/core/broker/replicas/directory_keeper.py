@@ -93,7 +93,8 @@ class DirectoryKeeper:
         self.assignments.tick(now_ms)
 
     def look(self) -> None:
-        """Resume interrupted moves and reread the throttle and cordoned.log.dirs; called periodically."""
+        """Resume interrupted moves, reread the throttle of moves, and apply and report cordoned.log.dirs; called
+        periodically."""
         self.moves.resume()
         self.moves.read_rate()
         self._cordon()
@@ -113,7 +114,7 @@ class DirectoryKeeper:
         return self._logs.directory_of(partition.log).directory_id
 
     def note_directory(self, partition: Partition, state: PartitionState) -> None:
-        """Assign an opened replica to its directory if the metadata names another one."""
+        """Queue a report to the controller of an opened replica's directory, if the metadata names another one."""
         if state.directory(self._replicas.node_id) != self.directory_of(partition):
             self._moved(partition)
 

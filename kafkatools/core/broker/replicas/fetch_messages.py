@@ -161,7 +161,7 @@ def encode_request(
     replica: tuple[int, int],
 ) -> bytes:
     """Encode a follower's Fetch request of version 18: `limits` is (max wait ms, min bytes, max bytes), `session`
-    (session id, epoch), `replica` (replica id, broker epoch)."""
+    (session id, epoch), `replica` (replica id, broker epoch). `wanted` and `forgotten` must be sorted by topic id."""
     out = bytearray(_HEAD.pack(*limits, 0, *session))
     by_topic = [(topic_id, list(group)) for topic_id, group in groupby(wanted, key=lambda each: each.topic_id)]
     out += unsigned_varint(len(by_topic) + 1)

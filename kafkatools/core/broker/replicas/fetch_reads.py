@@ -55,7 +55,7 @@ class FetchReads:
     _regions: dict[int, _Region] = field(default_factory=dict, init=False)
 
     def read(self) -> int:
-        """Read every partition. Returns the total size of the records in bytes."""
+        """Read every partition into `results`. Returns the total size of the records in bytes."""
         total, is_sliced, results = 0, current_pause() is not None, self.results
         read_one = self._read_one()
         for number, each in enumerate(paced(self.wanted)):
@@ -71,8 +71,8 @@ class FetchReads:
         return total
 
     def read_again(self, numbers: Iterable[int], *, copies: bool = False) -> None:
-        """Read the partitions with these indexes again, within the byte limit that the other partitions leave. With
-        `copies`, copy their records into memory."""
+        """Read the partitions with these indexes again, within the byte limit that the other partitions leave. In the
+        slow lane, `copies` has their records copied into memory, whatever their size."""
         is_sliced = current_pause() is not None
         total = sum(result.size_bytes for result in paced(self.results))
         read_one = self._read_one()
@@ -105,11 +105,13 @@ class FetchReads:
         return read_if_allowed
 
     def stale(self) -> list[int]:
-        """Return the indexes of partitions whose file region has changed since it was read."""
+        """Return the indexes of partitions whose file region has changed since it was read, or which this broker may no
+        longer serve."""
         return [number for number, region in self._regions.items() if not self._holds(number, region)]
 
     def _protected(self, number: int, result: FetchedPartition, *, copies: bool = False) -> FetchedPartition:
-        """Copy small records into the result, or note the file region of larger ones."""
+        """Copy small records into the result, or note the file region of larger ones. Returns a result with an error
+        code if the copy fails."""
         records = result.records
         partition = self.replicas.find(self.wanted[number])
         assert records is not None

@@ -53,7 +53,8 @@ class CachedPartition:
     log_start_offset: int = -1
 
     def has_news(self, result: FetchedPartition) -> bool:
-        """Whether the response must include the partition; stores the sent offsets (maybeUpdateResponseData)."""
+        """Whether an incremental response must include the partition: records, an error, a diverging epoch or changed
+        offsets. Also stores the offsets as sent (maybeUpdateResponseData)."""
         has_news = result.size_bytes > 0 or result.error_code != NONE or result.diverging is not None
         if result.high_watermark != self.high_watermark:
             self.high_watermark, has_news = result.high_watermark, True
@@ -102,8 +103,9 @@ class FetchContext:
         return INVALID_SESSION_ID if self.session is None else self.session.session_id
 
     def select(self, results: Sequence[FetchedPartition]) -> Sequence[int]:
-        """Return the indexes of the partitions that the response includes. Those with records move to the end of the
-        session's order, so that every partition gets its turn."""
+        """Return the indexes of the partitions that the response includes, and store the offsets it sends. A full
+        response includes all. In an incremental one, those with records move to the end of the session's order, so that
+        every partition gets its turn."""
         if self.session is None:
             return range(len(results))
         chosen = []
@@ -120,7 +122,8 @@ class FetchContext:
         return chosen
 
     def note_sent(self, number: int, result: FetchedPartition) -> None:
-        """Store the offsets of a partition that was read again after it was selected."""
+        """Store the offsets of a partition that was read again after it was selected; does nothing without a
+        session."""
         cached = None if self.session is None else self.session.partitions.get(key_of(self.wanted[number]))
         if cached is not None:
             cached.has_news(result)
@@ -143,7 +146,9 @@ class FetchSessionCache:
         *,
         uses_topic_ids: bool,
     ) -> FetchContext:
-        """Return the context of a request and open, advance or close its session (FetchManager.newContext)."""
+        """Return the context of a request and open, advance or close its session (FetchManager.newContext). A session
+        error is in its `error_code`. Its session is None for epoch -1, when the cache is full, and when the last
+        partition was forgotten, which closes the session."""
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if session_id != INVALID_SESSION_ID:
                 self.sessions.pop(session_id, None)

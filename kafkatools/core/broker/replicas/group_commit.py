@@ -5,7 +5,8 @@ Apache Kafka has no such mode: it responds when the page cache has the records, 
 
 Rules:
 - A partition's appends of one turn of the listener are synced at once, on another thread. Appends that arrive during a
-  sync share the partition's next one: the slower the disk, the larger the group. Partitions do not wait for each other.
+  sync share the partition's next one: the slower the disk, the larger the group. Up to `MAX_THREADS` partitions sync at
+  the same time.
 - The high watermark stays at the synced offset, so delayed produce requests and fetches wait as they do for followers.
 - A segment created since the last sync is synced by the listener's thread, with its directory and its predecessor.
 - After a failed sync the content of the disk is unknown: the log is taken offline until the next start recovers it.
@@ -46,8 +47,8 @@ class _Outcome(NamedTuple):
 @dataclass(eq=False, repr=False)
 class GroupCommit:
     """The partitions with unsynced appends, and the threads that sync their files. `wakeup` is called on a sync thread
-    when a sync is done; `committed` and `failed` are called on the caller's thread. With `max_threads` 0 only
-    `run_pending` syncs."""
+    when a sync is done. On the caller's thread, `failed` gets the error of a failed sync, and `committed` is called
+    after every sync, failed or not. With `max_threads` 0 only `run_pending` syncs."""
 
     clock: Clock
     wakeup: Callable[[], None]
@@ -70,7 +71,8 @@ class GroupCommit:
         return bool(self._done) or any(key not in self._in_flight for key in self._dirty)
 
     def turn(self) -> None:
-        """Apply the finished syncs and start the next ones; called between two turns of the listener."""
+        """Apply the finished syncs and start the next ones; a new segment is synced in this call. Called between two
+        turns of the listener."""
         while self._done:
             outcome = self._done.popleft()
             self._in_flight.discard(outcome.partition.key)
@@ -104,7 +106,7 @@ class GroupCommit:
             self.wakeup()
 
     def run_pending(self) -> None:
-        """Run the queued syncs on the caller's thread."""
+        """Run the queued syncs on the caller's thread; the next `turn` applies their results."""
         with contextlib.suppress(queue.Empty):
             while (sync := self._work.get_nowait()) is not None:
                 self._done.append(self._sync(sync))

@@ -42,7 +42,7 @@ class IsrChanges:
     _not_before_ms: int = field(default=0, init=False)
 
     def submit(self, partition: Partition, pending: PendingIsr) -> None:
-        """Queue an ISR change for the next `tick`."""
+        """Queue an ISR change for the next `tick`, in place of a queued one of the same partition."""
         self._queued[partition.key] = (partition, pending)
 
     @property
@@ -51,7 +51,8 @@ class IsrChanges:
         return self._not_before_ms if self._queued and not self._is_sent else None
 
     def tick(self, now_ms: int) -> None:
-        """Send the queued changes, unless a request is under way."""
+        """Send up to `MOST_CHANGES` queued changes, unless a request is under way or failed within the last `RETRY_MS`.
+        Changes that are no longer pending are dropped."""
         if self._is_sent or not self._queued or now_ms < self._not_before_ms:
             return
         for key in [key for key, (partition, pending) in self._queued.items() if partition.pending is not pending]:
@@ -96,7 +97,9 @@ class IsrChanges:
                 self._take(partition, pending, answer)
 
     def _take(self, partition: Partition, pending: PendingIsr, answer: Entity) -> None:
-        """Apply one partition's result (Partition.handleAlterPartitionUpdate and handleAlterPartitionError)."""
+        """Apply one partition's result: commit the ISR, or drop an ineligible change. A change for which this broker's
+        metadata is outdated stays pending; after other errors it is queued again (Partition.handleAlterPartitionUpdate,
+        handleAlterPartitionError)."""
         code = int(answer.error_code)
         if code in (OPERATION_NOT_ATTEMPTED, INELIGIBLE_REPLICA):
             partition.revert_isr()

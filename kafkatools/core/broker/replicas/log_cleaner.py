@@ -8,7 +8,7 @@ Rules:
 - No request waits for the cleaner: truncating or deleting a log aborts its cleaning.
 - The cleaner works for a millisecond and sleeps for one, so that a request finds the interpreter lock free; the loops
   over records and keys run without the lock. The cleaner thread also syncs files and writes the checkpoint.
-- There is one thread for every log.cleaner.threads above zero: a second one would wait for the same lock.
+- There is one cleaner thread, even if log.cleaner.threads is larger: a second one would wait for the same lock.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class Throttle:
         self._size_bytes = 0
 
     def note(self, size_bytes: int) -> None:
-        """Count bytes, and sleep when they came faster than the limit."""
+        """Count bytes; every `THROTTLE_CHECK_MS`, sleep if they came faster than the limit."""
         self._size_bytes += size_bytes
         elapsed_ms = self._clock.now_ms() - self._since_ms
         if elapsed_ms < THROTTLE_CHECK_MS:

@@ -54,7 +54,8 @@ class NodeDirectories:
         return self.ids[self.metadata_path]
 
     def open(self, wall_ms: int, *, format_if_needed: bool) -> None:
-        """Lock, format if requested, and validate all directories. Raises ConfigError, KafkaStorageError, OSError."""
+        """Lock and validate all directories; with `format_if_needed`, first create and format those that are not.
+        Raises ConfigError, KafkaStorageError, OSError, after releasing all locks."""
         try:
             self._open(wall_ms, format_if_needed)
         except BaseException:
@@ -83,7 +84,8 @@ class NodeDirectories:
         self._verify_ids()
 
     def _attempt(self, path: str, work: Callable[[], _Result]) -> _Result | None:
-        """Run `work` on a directory and return its result; None if one of several directories is or goes offline."""
+        """Run `work` on a directory and return its result. None if the directory is offline, or goes offline because of
+        an OSError; with a single directory that is raised."""
         if path in self.failed:
             return None
         try:
@@ -138,7 +140,8 @@ class NodeDirectories:
                 self._attempt(planned.path, partial(write_directory, self._files, request, planned, wall_ms))
 
     def _verify(self, found: dict[str, dict[str, str]]) -> None:
-        """Check that all directories have this node's id, one cluster id, and no second metadata log."""
+        """Check that all directories have this node's id, one cluster id, which is stored, and no second metadata log.
+        Raises ConfigError, KafkaStorageError without a cluster id."""
         for path, properties in found.items():
             where = os.path.join(path, META_PROPERTIES)
             stored = properties.get("node.id", properties.get("broker.id", ""))
@@ -184,7 +187,7 @@ class NodeDirectories:
             seen[directory_id] = path
 
     def tell(self, logs: LogManager) -> None:
-        """Give the log manager the ids of its directories and the reasons of those that are offline."""
+        """Set the ids of the log manager's directories, and report those that are offline to it with the reason."""
         for directory in logs.directories:
             directory.directory_id = self.ids.get(directory.path)
             if directory.path in self.failed:

@@ -6,7 +6,8 @@ Rules:
   more are left, the fetch asks the leader to answer at once. Results of partitions that were removed or added again
   meanwhile are ignored.
 - A log is truncated only where the leader's epochs say that it diverges (KIP-101, KIP-279, KIP-595), or where the
-  leader has none of its offsets (out of range). The high watermark is no measure: it may lag behind commits.
+  leader has none of its offsets (out of range). The high watermark is no measure, since it may lag behind commits,
+  except for a log without leader epochs.
 - A response's high watermark and log start offset count only up to this log's end. Records are appended from the
   receive buffer without a copy.
 - A failed partition is fetched again after a back-off; other partitions are not affected.
@@ -100,7 +101,8 @@ class ReplicaFetcher:
 
     # -- followed partitions -------------------------------------------------------------------------------------------
     def add(self, partition: Partition) -> None:
-        """Follow a partition in its current leader epoch, from the end of its log (initialFetchOffset)."""
+        """Follow a partition in its current leader epoch, from the end of its log (initialFetchOffset). A log without
+        leader epochs is truncated to its high watermark first."""
         followed = Followed(partition)
         self.partitions[partition.key] = followed
         self._delayed.pop(partition.key, None)
@@ -150,7 +152,8 @@ class ReplicaFetcher:
         return max(self._not_before_ms, min(deadlines)) if deadlines else None
 
     def tick(self, now_ms: int) -> None:
-        """Send a fetch, unless one is under way or no partition is due."""
+        """Send a fetch, unless one is under way or no partition is due. Partitions above the replication throttle are
+        skipped for `THROTTLED_MS`."""
         if self._is_waiting or now_ms < self._not_before_ms or not self.partitions:
             return
         for followed in list(self._delayed.values()):
@@ -239,7 +242,8 @@ class ReplicaFetcher:
             self._guarded(followed, lambda: self._append(followed, data), now_ms)
 
     def _guarded(self, followed: Followed, work: Callable[[], None], now_ms: int) -> None:
-        """Run a change of a log; on an error the partition is retried later."""
+        """Run a change of a log. On an error the partition is retried later, or no longer fetched if its log went
+        offline."""
         try:
             work()
         except (KafkaError, OSError) as error:
@@ -283,7 +287,8 @@ class ReplicaFetcher:
         followed.retry_ms = FIRST_RETRY_MS
 
     def _append_in_pieces(self, followed: Followed, records: memoryview) -> None:
-        """Append records in pieces that fit into a segment: segment.bytes may be smaller than a response."""
+        """Append records in pieces that fit into a segment, since segment.bytes may be smaller than a response. Records
+        that begin with a batch larger than a segment are appended at once."""
         limit = followed.partition.log.config.segment_bytes
         while len(records) > limit:
             size = whole_batches_bytes(records[:limit]) or whole_batches_bytes(records)

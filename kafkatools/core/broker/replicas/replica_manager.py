@@ -139,13 +139,14 @@ class ReplicaManager:
         self.replication = join(self)
 
     def end_start(self) -> None:
-        """End the start. From now on a partition that cannot be opened is always reported instead of ending the
-        broker."""
+        """End the start. From now on a disk error while opening a partition is reported instead of raised."""
         self._is_starting = False
 
     # -- metadata ------------------------------------------------------------------------------------------------------
     def apply_delta(self, delta: MetadataDelta) -> None:
-        """Open, delete, configure and change roles of replicas as a metadata delta says."""
+        """Open, delete, configure and change roles of replicas as a metadata delta says. A disk error leaves the
+        partition offline and is reported. During the start on a single log directory it is raised: OSError or
+        KafkaStorageError."""
         for topic in delta.removed_topics.values():
             self._drop_topic(topic)
         for topic in delta.changed_topics.values():
@@ -223,8 +224,9 @@ class ReplicaManager:
         return partition
 
     def _take_role(self, partition: Partition, state: PartitionState, *, is_new: bool) -> None:
-        """Make the replica leader or follower (applyLocalLeadersDelta, applyLocalFollowersDelta). A disk error is
-        reported. With a single log directory the partition counts as missing and is retried."""
+        """Make the replica leader or follower (applyLocalLeadersDelta, applyLocalFollowersDelta). With several log
+        directories a disk error is reported. With a single one the partition counts as missing and is retried; during
+        the start the error is raised."""
         try:
             self._lead_or_follow(partition, state, is_new=is_new)
         except KafkaStorageError as error:
@@ -251,14 +253,16 @@ class ReplicaManager:
             self.replication.fetchers.follow(partition)
 
     def _complete_all(self, partition: Partition) -> None:
-        """Complete every request that waits for a partition that this broker no longer leads."""
+        """Check the requests that wait for a partition that this broker no longer leads, so that they get the
+        partition's error."""
         self.fetches.check_and_complete(partition.key)
         partition.answer_waiting()
         self._around.produces.check_and_complete(partition.key)
         self.note_low_watermark(partition)
 
     def _drop(self, partition: Partition) -> None:
-        """Delete a replica and its files."""
+        """Delete a replica and its files. After a disk error, which is reported, the files stay but the replica is
+        gone."""
         was_leader = partition.is_leader
         partition.mark_deleted()
         if self.replication is not None:
@@ -272,8 +276,9 @@ class ReplicaManager:
             self._around.on_resigned(partition)
 
     def _note_missing(self, topic: str, index: int, error: Exception) -> None:
-        """Note a partition that cannot be opened. During the start the error is raised instead. Each retry meets the
-        same partition first with the same error, so an error is reported once for a topic."""
+        """Note a partition that cannot be opened, to retry it. During the start on a single log directory the error is
+        raised instead. Each retry meets the same partition first with the same error, so an error is reported once for
+        a topic."""
         if self._is_starting and not self.logs.has_several:
             raise error
         missing = self._missing.setdefault(topic, set())
@@ -284,7 +289,7 @@ class ReplicaManager:
         missing.add(index)
 
     def tell(self, error: Exception) -> None:
-        """Report a disk error, except during the start."""
+        """Report a disk error; during the start, ignore it."""
         if not self._is_starting:
             self._around.note_failure(error)
 
@@ -312,7 +317,7 @@ class ReplicaManager:
             self._around.note_failure(error)
 
     def open_missing(self) -> None:
-        """Retry opening the missing partitions."""
+        """Retry opening the missing partitions. Those that fail again stay missing; a new error is reported."""
         if not self._missing:
             return
         missing, self._missing = self._missing, {}
@@ -333,7 +338,7 @@ class ReplicaManager:
     # -- lookup --------------------------------------------------------------------------------------------------------
     def get(self, topic: str, index: int) -> Partition:
         """Return a partition that this broker leads. Raises UnknownTopicOrPartition without such a partition,
-        NotLeaderOrFollower when another broker leads it and KafkaStorageError when it could not be opened."""
+        NotLeaderOrFollower when another broker leads it and KafkaStorageError when it is offline here."""
         partition = self.partitions.get(topic, {}).get(index)
         if partition is None:
             raise self.absence(topic, index)
@@ -343,7 +348,7 @@ class ReplicaManager:
 
     def absence(self, topic: str, index: int) -> KafkaError:
         """Return the error for a partition that this broker does not have: KafkaStorageError if it is offline here,
-        NotLeaderOrFollower if other brokers have it, else UnknownTopicOrPartition."""
+        NotLeaderOrFollower if a cluster's metadata has it, else UnknownTopicOrPartition."""
         if index in self._missing.get(topic, ()):
             return KafkaStorageError(f"Partition {topic}-{index} is in an offline log directory")
         state = self.image.topics.get(topic)
@@ -360,7 +365,8 @@ class ReplicaManager:
         return partition.leader, partition.leader_epoch
 
     def endpoint(self, broker_id: int, listener_name: str) -> tuple[str, int, str | None] | None:
-        """Return (host, port, rack) of a live broker on this listener or else its first; None for other brokers."""
+        """Return (host, port, rack) of an unfenced broker on this listener, or on its first if it has no such listener;
+        None for a fenced or unknown broker."""
         broker = self.image.brokers.get(broker_id)
         if broker is None or broker.is_fenced:
             return None
@@ -399,19 +405,20 @@ class ReplicaManager:
             session.note_news()
 
     def wake(self, key: Hashable) -> None:
-        """Let the next `complete_delayed` check the fetches that wait for this key."""
+        """Have the next `complete_delayed` check the fetches that wait for this key; does nothing without any."""
         if self.fetches.has_watchers(key):
             self._appended[key] = None
 
     def wait_for_followers(self, partition: Partition, write: Waiting) -> None:
-        """Answer a write when the high watermark reaches its required offset; writes of a partition stay in order."""
+        """Answer an acks=all write when the high watermark reaches its required offset, when it fails or at its
+        time-out. Writes of a partition stay in order."""
         partition.waiting.append(write)
         self._waited[partition.key] = partition
         if partition.log.high_watermark >= write.required_offset:
             self.note_high_watermark(partition)
 
     def expire_waiting(self, now_ms: int) -> None:
-        """Answer the waiting writes whose time-out has passed."""
+        """Answer the waiting acks=all writes that have timed out, are replicated or have failed."""
         for key, partition in list(self._waited.items()):
             partition.answer_waiting(now_ms)
             if not partition.waiting:
@@ -433,7 +440,8 @@ class ReplicaManager:
         return self.has_delayed or (self.commits is not None and self.commits.has_new)
 
     def complete_delayed(self) -> None:
-        """Check and complete the requests that wait for partitions with new records or a moved high watermark."""
+        """Check and complete the requests that wait for partitions with new records or a moved high watermark, and the
+        followers' fetches that were woken. Goes on until nothing is left to check."""
         replication = self.replication
         while self._appended or self._advanced or (replication is not None and replication.sessions.has_woken):
             advanced, self._advanced = self._advanced, {}
@@ -450,7 +458,8 @@ class ReplicaManager:
 
     # -- fetches -------------------------------------------------------------------------------------------------------
     def read_one(self, requested: FetchPartition, limit: int, reader: Reader, min_one: bool) -> FetchedPartition:
-        """Read at most `limit` bytes of a partition, with `min_one` at least a batch. Returns errors in the result."""
+        """Read at most `limit` bytes of a partition, with `min_one` at least a batch. An error, a diverging epoch or a
+        preferred replica is returned in the result, without records."""
         partition = self.find(requested)
         if partition is None:
             return self._failed(requested, self._why_absent(requested), ())

@@ -55,7 +55,9 @@ class ReplicaMoves:
     # requests
 
     def alter(self, name: TopicPartition, path: str) -> None:
-        """Start moving a replica to the log directory `path` (ReplicaManager.alterReplicaLogDirs). Raises InvalidTopic,
+        """Start moving a replica to the log directory `path` (ReplicaManager.alterReplicaLogDirs). Another move of the
+        replica is cancelled; if it is in `path` already, nothing else happens. For a replica that this broker does not
+        have, the directory is remembered for its creation before the error is raised. Raises InvalidTopic,
         LogDirNotFound, KafkaStorageError, ReplicaNotAvailable, UnknownTopicOrPartition."""
         logs, replicas = self.replicas.logs, self.replicas
         if len(future_directory_name(name.topic, name.partition, _UUID_HEX)) > MAX_NAME_LENGTH:
@@ -91,7 +93,8 @@ class ReplicaMoves:
         self.read_rate()
 
     def resume(self) -> None:
-        """Resume the moves that a stop interrupted; delete future replicas that this broker no longer has."""
+        """Resume the moves that a stop interrupted; an error is reported. Once the metadata image is loaded, delete
+        future replicas of partitions that this broker no longer has."""
         if self.is_ready():
             self._forget_strangers()
         for name, directory in self.replicas.logs.interrupted_futures():
@@ -110,7 +113,8 @@ class ReplicaMoves:
                     directory.run(partial(directory.forget_future, name))
 
     def read_rate(self) -> None:
-        """Read the throttle in bytes per second from the dynamic settings."""
+        """While moves are under way, read the throttle in bytes per second from the dynamic settings; a changed one
+        applies at once."""
         if self._moves:
             settings = self.settings
             text = settings.dynamic().get(RATE, settings.dynamic_default().get(RATE))
@@ -147,7 +151,7 @@ class ReplicaMoves:
                 self.note_failure(another)
 
     def _step(self, name: TopicPartition, move: ReplicaMove) -> int | None:
-        """Copy one slice and return its size in bytes. Returns None when the move is complete or cancelled."""
+        """Copy one slice and return its size in bytes. Returns None when the move is complete, cancelled or failed."""
         logs = self.replicas.logs
         partition = self.replicas.partitions.get(name.topic, {}).get(name.partition)
         if partition is None or logs.future_logs.get(name) is not move.future:
