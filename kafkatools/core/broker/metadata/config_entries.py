@@ -40,14 +40,14 @@ Keys = Sequence[str] | None
 
 
 def describe_topic(image: MetadataImage, settings: BrokerSettings, name: str, keys: Keys) -> Entries:
-    """Return the entries of a topic. Raises UnknownTopicOrPartition."""
+    """Return the entries of a topic, only those named in `keys` unless None. Raises UnknownTopicOrPartition."""
     if name not in image.topics:
         raise UnknownTopicOrPartition()
     return describe_values(image.topic_configs(name), settings, keys)
 
 
 def describe_values(overrides: Mapping[str, str], settings: BrokerSettings, keys: Keys) -> Entries:
-    """Return the entries of a topic that has the settings `overrides`."""
+    """Return the entries of a topic that has the settings `overrides`, only those named in `keys` unless None."""
     effective = topic_config(settings.effective(), overrides)
     return [
         _topic_entry(setting, overrides, effective, settings)
@@ -66,7 +66,8 @@ def _topic_entry(setting: Setting, overrides: Mapping[str, str], effective: Conf
 
 
 def describe_broker(settings: BrokerSettings, name: str, keys: Keys) -> Entries:
-    """Return the entries of this broker; with an empty name the cluster-wide dynamic ones. Raises InvalidRequest."""
+    """Return the entries of this broker; with an empty name the cluster-wide dynamic ones. Only those named in `keys`,
+    unless None. Raises InvalidRequest."""
     if name:
         check_broker_id(settings, name, " or empty string, but")
     is_default = not name

@@ -41,7 +41,8 @@ class ControllerRegistration:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """Time in ms of the next request, None while the controller is registered or a request is under way."""
+        """Time in ms of the next request. None while this incarnation is registered, a request is under way, or the
+        metadata version is below 3.7-IV0."""
         return self._next_ms if self._is_wanted else None
 
     def tick(self, now_ms: int) -> None:

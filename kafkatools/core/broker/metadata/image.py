@@ -1,8 +1,9 @@
 """The cluster metadata replayed from `__cluster_metadata` (Kafka's MetadataImage and its deltas).
 
-Rules: the image changes only through `replay` of records in log order. Other parts of the broker get a `MetadataDelta`
-with the changed topics, settings and brokers. Records between BeginTransaction and EndTransaction take effect together
-at the end (KIP-868). Delegation tokens are kept as their records, so that a snapshot does not lose them.
+Rules: the image changes through `replay` of records in log order, or is replaced by a snapshot's. Other parts of the
+broker get a `MetadataDelta` with the changed topics, settings and brokers. Records between BeginTransaction and
+EndTransaction take effect together at the end (KIP-868). Delegation tokens are kept as their records, so that a
+snapshot does not lose them.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ class PartitionState:
         return bool(self.adding_replicas or self.removing_replicas)
 
     def directory(self, broker_id: int) -> uuid.UUID | None:
-        """Return the log directory id of a broker's replica, None if it is unknown (DirectoryId.MIGRATING)."""
+        """Return the log directory id of a broker's replica, None if it is unknown (DirectoryId.MIGRATING). Raises
+        ValueError for a broker without a replica."""
         index = self.replicas.index(broker_id)
         return self.directories[index] if index < len(self.directories) else None
 
@@ -120,7 +122,8 @@ class Transactions:
         self.pending: list[Entity] | None = None
 
     def feed(self, records: Iterable[Entity]) -> list[Entity]:
-        """Take records in log order and return those that take effect now."""
+        """Take records in log order and return those that take effect now: none inside of a transaction, all of its
+        records at its end. Those of an aborted one are dropped."""
         counting: list[Entity] = []
         for record in records:
             name = type(record).__schema__.name
@@ -189,7 +192,8 @@ class MetadataImage:
         return self.transactions.pending is not None
 
     def replay(self, record: Entity) -> None:
-        """Apply one metadata record; inside of a transaction, hold it until the transaction ends."""
+        """Apply one metadata record; inside of a transaction, hold it until the transaction ends. A record of an
+        unknown type changes nothing and is counted in `skipped`."""
         self.version += 1
         for effective in self.transactions.feed((record,)):
             name = type(effective).__schema__.name

@@ -136,7 +136,7 @@ class BrokerLifecycle:
                 self._send_registration()
 
     def _why_no_hand_over(self, now_ms: int) -> str:
-        """Return why a controlled shutdown cannot complete, empty while it can."""
+        """Return why a controlled shutdown cannot complete, empty while it still can."""
         silence_ms = now_ms - self._last_answer_ms
         if silence_ms >= HOPELESS_MS and self.is_hopeless():
             return "most of the controllers are unreachable"
@@ -256,7 +256,8 @@ class BrokerLifecycle:
             self._next_ms = now_ms
 
     def begin_controlled_shutdown(self, timeout_ms: int) -> None:
-        """Ask the controller to move this broker's leaderships. A broker that is not RUNNING shuts down at once."""
+        """Ask the controller to move this broker's leaderships, for at most `timeout_ms`. It ends earlier when no
+        controller responds. A broker that is not RUNNING shuts down at once."""
         if self.state is not State.RUNNING:
             self.state = State.SHUTTING_DOWN
             return
@@ -273,5 +274,5 @@ class BrokerLifecycle:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the broker may stop now."""
+        """Whether the shutdown is over, completed or given up, so that the broker may stop now."""
         return self.state is State.SHUTTING_DOWN

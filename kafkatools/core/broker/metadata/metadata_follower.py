@@ -69,7 +69,8 @@ class MetadataFollower:
         node.pending.complete(lambda required_offset: 0 if required_offset <= end else None)
 
     def on_leader_change(self, leader_id: int | None, epoch: int) -> None:
-        """Activate this node's controller when it becomes the leader, deactivate it when another node does."""
+        """Activate this node's controller when it becomes the leader. Otherwise deactivate it, and answer the requests
+        that wait for a commit with NOT_CONTROLLER."""
         node = self._node
         now_ms = node.clock.now_ms()
         if leader_id == node.node_id and node.raft.is_leader:
@@ -97,7 +98,8 @@ class MetadataFollower:
         self._has_news = True
 
     def on_fault(self, error: Exception) -> None:
-        """Report an error of the quorum; a failed disk ends the node."""
+        """Report an error of the quorum; a failed disk ends the node. InconsistentClusterId is ignored, since the node
+        handles such responses itself."""
         node = self._node
         if isinstance(error, InconsistentClusterId):
             return  # the node handles such responses itself
@@ -125,7 +127,8 @@ class MetadataFollower:
         return 0 if self._is_publishing and not self.has_applied_all else None
 
     def tick(self, now_ms: int) -> None:
-        """Apply replayed changes for up to APPLY_MS."""
+        """Apply replayed changes for up to APPLY_MS, once `publish_first` was called. When all are applied, call its
+        callback and open the client listeners if the broker is unfenced."""
         if not self._is_publishing:
             return
         node = self._node

@@ -29,7 +29,8 @@ class ProducerIds:
         self._is_requesting = False
 
     def next_id(self) -> int:
-        """Return an unused producer id. Raises CoordinatorLoadInProgress without one, and errors of `request_block`."""
+        """Return an unused producer id; requests a new block when few are left. Raises CoordinatorLoadInProgress
+        without an id, and errors of `request_block`."""
         if sum(len(block) for block in self._blocks) < self._request_below:
             self.prefetch()
         if not self._blocks:
@@ -39,7 +40,7 @@ class ProducerIds:
         return block[0]
 
     def prefetch(self) -> None:
-        """Request a block, unless a request is under way."""
+        """Request a block, unless a request is under way. Raises the errors of `request_block`."""
         if self._is_requesting:
             return
         self._is_requesting = True

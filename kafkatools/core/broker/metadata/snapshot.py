@@ -138,7 +138,8 @@ class SnapshotDownload:
         self._file.append(data)
 
     def finish(self) -> None:
-        """Validate the downloaded file and give it its name. Raises CorruptRecord after deleting an invalid one."""
+        """Validate the downloaded file and give it its name. Raises CorruptRecord after deleting an invalid one,
+        OSError."""
         try:
             decode_snapshot(self.snapshot_id, self._file.read_at(0, self._file.size_bytes))
         except CorruptRecord:

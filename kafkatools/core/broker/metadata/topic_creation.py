@@ -34,7 +34,8 @@ class TopicCreation:
     _refused: dict[str, KafkaError] = field(default_factory=dict, init=False)
 
     def create(self, topic: NewTopic) -> TopicState | KafkaError | None:
-        """Return the topic, the error of its last creation, or None while CreateTopics is under way."""
+        """Return the topic; else, once, the error of its last creation; else None. In the last case CreateTopics is
+        sent, unless it is under way. A request without a response counts as no error."""
         found = self.image.topics.get(topic.name)
         if found is not None:
             self._refused.pop(topic.name, None)

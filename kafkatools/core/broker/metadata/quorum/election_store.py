@@ -1,8 +1,8 @@
 """The `quorum-state` file: epoch, leader and vote of a voter (Kafka's FileQuorumStateStore).
 
 A voter that forgot its vote could vote twice in an epoch, and two leaders could win. So the file is replaced atomically
-and synced, and an unreadable one stops the start. It is written as data version 0, for static voters; version 1
-(KIP-853) is read too.
+and synced, and in a quorum of several nodes an unreadable one stops the start. It is written as data version 0, for
+static voters; version 1 (KIP-853) is read too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ElectionStore:
         self._written: ElectionState | None = None
 
     def read(self) -> ElectionState | None:
-        """Return the stored state, None without a file. Raises KafkaStorageError for an unreadable file."""
+        """Return the stored state, None without a file. Raises KafkaStorageError for a malformed file, OSError."""
         if not self._files.exists(self._path):
             return None
         try:
@@ -47,7 +47,7 @@ class ElectionStore:
         return ElectionState(epoch, None if leader < 0 else leader, None if voted < 0 else voted)
 
     def write(self, state: ElectionState) -> None:
-        """Write and sync the state, unless it equals the last written one."""
+        """Write and sync the state, unless it equals the last written one. Raises OSError."""
         if state == self._written:
             return
         fields = {

@@ -24,7 +24,8 @@ def resign(raft: Member) -> Resigned | None:
 
 
 def take_answers(raft: Member, requests: PeerRequests) -> None:
-    """Note the voters that confirmed EndQuorumEpoch; the request to other voters is repeated."""
+    """Note the voters that responded to EndQuorumEpoch, with an error or not. Without a response the request is
+    repeated after a back-off."""
     for answer in requests.take_answers():
         requests.settle(answer, raft.now_ms, is_settled=answer.entity is not None)
         if answer.entity is not None and isinstance(raft.state, Resigned):
@@ -32,12 +33,14 @@ def take_answers(raft: Member, requests: PeerRequests) -> None:
 
 
 def has_resigned(raft: Member) -> bool:
-    """Whether a new leader is known, or every other voter has confirmed EndQuorumEpoch."""
+    """Whether nothing is left to do: the member is not Resigned, such as after it learned of a new leader, or every
+    other voter has responded to EndQuorumEpoch."""
     return not isinstance(raft.state, Resigned) or not raft.state.unacknowledged
 
 
 def elected(raft: Member, entity: Entity) -> Follower | None:
-    """Return the Follower state after a BeginQuorumEpoch request, None if the request names no new leader."""
+    """Return the Follower state after a BeginQuorumEpoch request. None unless the request names another voter as a new
+    leader, in this or a later epoch."""
     partition = wire.only_partition(entity.topics, "topic_name")
     is_of_cluster = entity.cluster_id is None or entity.cluster_id == raft.settings.cluster_id
     if (

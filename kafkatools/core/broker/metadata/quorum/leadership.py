@@ -37,7 +37,8 @@ def initial_state(raft: Member, stored: ElectionState) -> State:
 
 
 def note_leader(raft: Member, epoch: int, leader_id: int | None) -> bool:
-    """Apply a message's epoch and leader (maybeTransition). Returns False if they contradict this member's state."""
+    """Apply a message's epoch and leader (maybeTransition): a newer epoch or a new leader changes the state, an older
+    epoch is ignored. Returns False if they contradict this member's state."""
     state = raft.state
     if epoch < state.epoch:
         return True
@@ -56,7 +57,8 @@ def note_leader(raft: Member, epoch: int, leader_id: int | None) -> bool:
 
 
 def _note_own(raft: Member, epoch: int) -> bool:
-    """Apply a message that names this node as the leader."""
+    """Apply a message that names this node as the leader. Returns False if it knows another leader of that epoch. An
+    epoch that it does not remember leading makes it Resigned."""
     state = raft.state
     if epoch == state.epoch and isinstance(state, Leader | Resigned):
         return True

@@ -1,7 +1,7 @@
 """The requests to other quorum members, one at a time for each node (Kafka's RequestManager).
 
 A response waits until it is taken; one to a forgotten request is dropped. A failed request is repeated after a back-off
-that grows with every failure.
+that doubles with every failure, up to half an election time-out.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PeerRequests:
         return any(peer.pending is not None for peer in self._peers.values())
 
     def backoff_until_ms(self, node_id: int) -> int:
-        """Time in ms until which no request goes to a node; 0 if one may be sent at once."""
+        """Time in ms until which no request goes to a node; 0 or a past time if one may be sent at once."""
         return self._peers[node_id].backoff_until_ms
 
     def losses(self, node_id: int) -> int:
@@ -90,7 +90,8 @@ class PeerRequests:
                 yield answer
 
     def settle(self, answer: Answer, now_ms: int, *, is_settled: bool) -> None:
-        """Reset the node's failure count if the request is settled, else start its back-off."""
+        """Reset the node's failure count and back-off if the request is settled, else start a back-off. Without a
+        response, also count a lost request."""
         peer = answer.peer
         peer.losses = 0 if answer.entity is not None else peer.losses + 1
         if is_settled:

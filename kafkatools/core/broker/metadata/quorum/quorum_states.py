@@ -142,7 +142,8 @@ class Leader:
         return found if found is not None else self.observers.setdefault(replica_id, ReplicaProgress(replica_id))
 
     def hears(self, replica_id: int) -> bool:
-        """Note a voter's fetch. Returns whether a majority has fetched since this was last true (check quorum)."""
+        """Note a fetch of another voter; observers do not count. Returns whether a majority, with this leader, has
+        fetched since this was last true (check quorum)."""
         if replica_id in self.voters and replica_id != self.leader_id:
             self.fetched_voters.add(replica_id)
         if len(self.fetched_voters) + 1 < len(self.voters) // 2 + 1:

@@ -124,7 +124,8 @@ class Raft:
 
     @property
     def is_shut_down(self) -> bool:
-        """Whether `shut_down` is complete: another voter leads, or no other voter could."""
+        """Whether the owner may stop this member: its disk has failed, or after `shut_down` another voter leads. An
+        observer or the only voter has to wait for no one."""
         has_left = not self.is_voter or not self.other_voters or self.leader_id not in (None, self.node_id)
         return self.failure is not None or (self.is_shutting_down and has_left)
 
@@ -136,7 +137,8 @@ class Raft:
 
     # -- calls of the owner --------------------------------------------------------------------------------------------
     def start(self, now_ms: int) -> None:
-        """Load the snapshot and the election state, and enter a state. Raises KafkaStorageError, CorruptRecord."""
+        """Load the snapshot and the election state, enter a state and notify the listener; the only voter becomes the
+        leader. Raises KafkaStorageError, CorruptRecord, OSError."""
         self.now_ms = now_ms
         snapshot = self.log.load_snapshot()
         if snapshot is not None:
@@ -151,7 +153,8 @@ class Raft:
         self._tell()
 
     def tick(self, now_ms: int) -> None:
-        """Handle responses, time-outs and syncs that are due, and notify the listener."""
+        """Handle responses, time-outs and syncs that are due, and notify the listener. Does nothing before
+        `next_deadline_ms`. A disk error is not raised: it sets `failure`."""
         if now_ms < self.next_deadline_ms:
             return
         self.now_ms = max(self.now_ms, now_ms)
@@ -193,7 +196,8 @@ class Raft:
         return first
 
     def resign(self, now_ms: int) -> None:
-        """Give up the leadership and ask the other voters to elect a new leader."""
+        """Give up the leadership and ask the other voters to elect a new leader; a member that does not lead changes
+        nothing."""
         if isinstance(self.state, Leader):
             self.now_ms = max(self.now_ms, now_ms)
             self.become_resigned()
@@ -216,30 +220,35 @@ class Raft:
 
     # -- requests of other members -------------------------------------------------------------------------------------
     def handle_vote(self, entity: Entity, now_ms: int) -> wire.Fields:
-        """Handle a Vote request and return the response's fields. Raises `failure`."""
+        """Handle a Vote request and return the response's fields. Raises `failure` if the disk fails or has failed."""
         return self._handle(raft_requests.vote, entity, now_ms)
 
     def handle_begin_quorum_epoch(self, entity: Entity, now_ms: int) -> wire.Fields:
-        """Handle a BeginQuorumEpoch request and return the response's fields. Raises `failure`."""
+        """Handle a BeginQuorumEpoch request and return the response's fields. Raises `failure` if the disk fails or has
+        failed; even then, the new leader is noted."""
         if self.failure is not None and (following := failed_member.elected(self, entity)) is not None:
             self._enter(following)
             self._tell()
         return self._handle(raft_requests.begin_quorum_epoch, entity, now_ms)
 
     def handle_end_quorum_epoch(self, entity: Entity, now_ms: int) -> wire.Fields:
-        """Handle an EndQuorumEpoch request and return the response's fields. Raises `failure`."""
+        """Handle an EndQuorumEpoch request and return the response's fields. Raises `failure` if the disk fails or has
+        failed."""
         return self._handle(raft_requests.end_quorum_epoch, entity, now_ms)
 
     def handle_fetch_snapshot(self, entity: Entity, now_ms: int) -> wire.Fields:
-        """Handle a FetchSnapshot request and return the response's fields. Raises `failure`."""
+        """Handle a FetchSnapshot request and return the response's fields. Raises `failure` if the disk fails or has
+        failed."""
         return self._handle(raft_requests.fetch_snapshot, entity, now_ms)
 
     def handle_fetch(self, entity: Entity, now_ms: int, answer: Callable[[wire.Fields], None]) -> None:
-        """Handle a Fetch request; `answer` gets the response's fields now or with later records. Raises `failure`."""
+        """Handle a Fetch request. `answer` gets the response's fields: at once, or when there are records, a new high
+        watermark or another leader, or the max wait has passed. Raises `failure` if the disk fails or has failed."""
         self._handle(lambda raft, request: raft_requests.fetch(raft, request, answer), entity, now_ms)
 
     def _handle(self, handler: Callable[[Member, Any], _Result], entity: Entity, now_ms: int) -> _Result:
-        """Run the handler of a request. A disk error in it makes this member fail."""
+        """Run the handler of a request and return its result. Raises `failure`, which a disk error in the handler
+        sets."""
         if self.failure is not None:
             raise self.failure
         self.now_ms = max(self.now_ms, now_ms)
@@ -270,7 +279,8 @@ class Raft:
         self._must_tick = True
 
     def become_unattached(self, epoch: int, voted_id: int | None = None) -> None:
-        """Enter an epoch without a leader. A waiting member keeps its election deadline unless it has just voted."""
+        """Enter an epoch without a leader; `voted_id` is this member's vote in it. An Unattached, Prospective or
+        Candidate member keeps its election deadline unless it votes here. An observer has none."""
         state = self.state
         deadline_ms = NEVER
         if self.is_voter:
@@ -280,7 +290,8 @@ class Raft:
         self._become(Unattached(epoch, None, voted_id, deadline_ms))
 
     def become_prospective(self, retries: int = 0) -> None:
-        """Ask the voters whether an election would be won (PreVote)."""
+        """Ask the voters whether an election would be won (PreVote). If this node's own vote is a majority, start the
+        election."""
         state = self.state
         votes = Votes(self.voters, self.node_id)
         deadline_ms = self.now_ms + self.random_election_timeout()
@@ -299,7 +310,8 @@ class Raft:
             self._enter(Unattached(state.epoch, None, state.voted_id, deadline_ms))
 
     def become_candidate(self, retries: int) -> None:
-        """Start an election: begin a new epoch and vote for this node."""
+        """Start an election: begin a new epoch and vote for this node. If its own vote is a majority, it leads at
+        once."""
         votes = Votes(self.voters, self.node_id)
         deadline_ms = self.now_ms + self.random_election_timeout()
         self._become(Candidate(self.epoch + 1, self.node_id, deadline_ms, votes, retries + 1))
@@ -324,7 +336,8 @@ class Raft:
         self._become(Follower(epoch, leader_id, voted_id, deadline_ms))
 
     def become_resigned(self) -> None:
-        """Stop leading. The election state on disk stays, so this node votes for no other leader in this epoch."""
+        """Stop leading and start asking the other voters for an election. The election state on disk stays, so this
+        node votes for no other leader in this epoch."""
         state = self.state
         assert isinstance(state, Leader)
         deadline_ms = self.now_ms + self.random_election_timeout()
@@ -384,7 +397,8 @@ class Raft:
             self._ask_for_votes(state.votes, is_pre_vote=False)
 
     def back_off(self, state: Candidate) -> None:
-        """Wait a random time after a lost election, longer after every loss."""
+        """Wait a random time after a lost election. Its bound doubles with every loss, up to
+        controller.quorum.election.backoff.max.ms."""
         spread = 2 << min(20, max(0, state.retries - 1))
         wait_ms = min(RETRY_BACKOFF_BASE_MS * self.random.randrange(spread), self.settings.election_backoff_max_ms)
         state.backoff_until_ms = self.now_ms + wait_ms
@@ -457,7 +471,8 @@ class Raft:
             self._send(node_id, wire.FETCH, self._fetch_request)
 
     def _fetch_from_anyone(self) -> None:
-        """Send a Fetch to any voter, whose response names the leader."""
+        """Send a Fetch to a random voter, whose response names the leader. Does nothing while any request is under way
+        or every voter is in a back-off."""
         if self._requests.is_asking or not self.other_voters:
             return
         requests = self._requests
@@ -538,7 +553,8 @@ class Raft:
         self.listener.on_fault(error)
 
     def _fail(self, error: Exception) -> Exception:
-        """Note a disk failure and return `failure`. The disk is uncertain, so this member writes nothing more."""
+        """Note a disk failure and return `failure`. The disk is uncertain, so this member writes nothing more: a leader
+        resigns, waiting fetches get KAFKA_STORAGE_ERROR, and the listener's `on_fault` is called."""
         if self.failure is not None:
             return self.failure
         self.failure = error if isinstance(error, KafkaError) else KafkaStorageError(str(error))
@@ -552,7 +568,8 @@ class Raft:
         return self.failure
 
     def _tell(self) -> None:
-        """Notify the listener of leader changes, snapshots and commits; of this node's own leadership last."""
+        """Notify the listener of leader changes, snapshots and commits; of this node's own leadership last. Does
+        nothing when the listener itself caused the call."""
         if self._is_telling:
             return
         self._is_telling = True

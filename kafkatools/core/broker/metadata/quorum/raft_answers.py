@@ -35,7 +35,8 @@ from kafkatools.core.protocol.entities import Entity
 
 
 def handle(raft: Member, node_id: int, api_key: int, entity: Entity) -> bool:
-    """Handle a response. Returns whether it settles the request."""
+    """Handle a response: apply its epoch and leader, then its result. Returns whether it settles the request; else it
+    must be repeated. An unexpected error is reported to the listener."""
     if entity.error_code:
         return _unexpected(raft, node_id, int(entity.error_code))
     if api_key == wire.FETCH:

@@ -91,14 +91,16 @@ class RaftLog:
         self.take_over(encode_control_batch([encode_record(message)], self.end_offset, epoch, self.wall_ms()))
 
     def append(self, records: list[Any], epoch: int, wall_ms: int) -> int:
-        """Append a leader's records as one batch. Returns the offset of the first."""
+        """Append a leader's records as one batch. Returns the offset of the first. Raises RecordListTooLarge,
+        KafkaStorageError."""
         first = self.end_offset
         self.take_over(encode_batch(records, first, epoch, wall_ms))
         return first
 
     def take_over(self, batches: bytes | memoryview) -> None:
-        """Append batches that already have offsets and epochs; one by one if a segment is too small for them all.
-        Raises UnexpectedAppendOffset, CorruptRecord, RecordListTooLarge, KafkaStorageError."""
+        """Append batches that already have offsets and epochs; one by one if a segment is too small for them all. In a
+        quorum of one they are committed at once. Raises UnexpectedAppendOffset, CorruptRecord, RecordListTooLarge,
+        KafkaStorageError."""
         view = memoryview(bytearray(batches))
         wall_ms = self.wall_ms()
         if len(view) <= self.log.config.segment_bytes:
@@ -122,7 +124,8 @@ class RaftLog:
         self.log.maybe_increment_high_watermark(offset)
 
     def end_of_epoch(self, epoch: int) -> SnapshotId:
-        """Return the end offset and epoch of the largest epoch that is at most `epoch`."""
+        """Return the end offset and epoch of the largest epoch that is at most `epoch`; the log's end if that is
+        unknown."""
         largest, offset = self.log.end_offset_for_epoch(epoch)
         return self.end if offset < 0 else SnapshotId(offset, largest)
 
@@ -141,7 +144,8 @@ class RaftLog:
         return VALID
 
     def truncate_to_end(self, end: SnapshotId) -> int:
-        """Truncate to where the log meets the leader's diverging epoch (truncateToEndOffset). Returns the new end."""
+        """Truncate to where the log meets the leader's diverging epoch (truncateToEndOffset). Returns the new end. The
+        caller must not truncate below the high watermark."""
         offset = min(end.offset, self.end_offset)
         if end.epoch > 0:
             mine = self.end_of_epoch(end.epoch)
@@ -150,7 +154,8 @@ class RaftLog:
         return offset
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """Return batches from `offset` on, committed or not, and at least one."""
+        """Return batches from `offset` on, committed or not: at least one, or no bytes at the log's end. Raises
+        OffsetOutOfRange, KafkaStorageError."""
         return self.log.read(offset, max_bytes).read()
 
     def load_snapshot(self) -> Snapshot | None:
@@ -182,14 +187,15 @@ class RaftLog:
         return self.metadata_log.take_snapshot(records, now_ms, self.wall_ms(), self.applied)
 
     def read_snapshot_part(self, snapshot_id: SnapshotId, position: int, max_bytes: int) -> tuple[int, bytes]:
-        """Return a snapshot's size in bytes and the bytes from `position` on. Raises SnapshotNotFound."""
+        """Return a snapshot's size in bytes and up to `max_bytes` from `position` on; no bytes for a position outside
+        of it. Raises SnapshotNotFound, FileNotFoundError."""
         size = self.snapshots.sizes().get(snapshot_id)
         if size is None:
             raise SnapshotNotFound()
         return size, self.snapshots.read_part(snapshot_id, position, max_bytes) if 0 <= position < size else b""
 
     def begin_download(self, snapshot_id: SnapshotId) -> SnapshotDownload | None:
-        """Start downloading the leader's snapshot. Returns None if this node already has it."""
+        """Start downloading the leader's snapshot, from its first byte. Returns None if this node already has it."""
         return None if snapshot_id in self.snapshots.ids() else self.snapshots.begin_download(snapshot_id)
 
     def begin_at(self, snapshot_id: SnapshotId) -> None:

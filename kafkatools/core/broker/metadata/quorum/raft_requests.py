@@ -80,7 +80,8 @@ def _leaps(raft: Member, sender_id: int, epoch: int) -> bool:
 
 
 def vote(raft: Member, entity: Entity) -> wire.Fields:
-    """Handle Vote and PreVote. A vote is on disk before the response."""
+    """Handle Vote and PreVote and return the response's fields. A vote is on disk before the response; a PreVote
+    changes no vote."""
     if _has_other_cluster(raft, entity):
         return wire.refusal(InconsistentClusterId)
     partition = wire.only_partition(entity.topics, "topic_name")
@@ -111,13 +112,15 @@ def vote(raft: Member, entity: Entity) -> wire.Fields:
 
 
 def begin_quorum_epoch(raft: Member, entity: Entity) -> wire.Fields:
-    """Handle BeginQuorumEpoch: follow the elected leader."""
+    """Handle BeginQuorumEpoch: follow the elected leader if the request is valid. Returns the response's fields, with
+    an error code otherwise."""
     fields, _ = _heard_from_leader(raft, entity)
     return fields
 
 
 def end_quorum_epoch(raft: Member, entity: Entity) -> wire.Fields:
-    """Handle EndQuorumEpoch: followers start an election after a delay given by their place among the successors."""
+    """Handle EndQuorumEpoch and return the response's fields. A follower of the leader that resigned starts an election
+    after a delay given by its place among the successors."""
     fields, partition = _heard_from_leader(raft, entity)
     state = raft.state
     if partition is not None and isinstance(state, Follower) and state.leader_id == partition.leader_id:
@@ -128,7 +131,8 @@ def end_quorum_epoch(raft: Member, entity: Entity) -> wire.Fields:
 
 
 def _heard_from_leader(raft: Member, entity: Entity) -> tuple[wire.Fields, Any | None]:
-    """Return the response, and the request's partition if the request is valid."""
+    """Apply the leader and epoch of a request. Returns the response, and the request's partition if the request is
+    valid, else None."""
     if _has_other_cluster(raft, entity):
         return wire.refusal(InconsistentClusterId), None
     partition = wire.only_partition(entity.topics, "topic_name")
@@ -144,7 +148,8 @@ def _heard_from_leader(raft: Member, entity: Entity) -> tuple[wire.Fields, Any |
 
 
 def _successor_wait_ms(raft: Member, partition: Entity) -> int:
-    """Return the election delay in ms: 0 for the first successor, then growing (endEpochElectionBackoff)."""
+    """Return the election delay in ms: 0 for the first successor and for a voter that is not among them, then growing
+    (endEpochElectionBackoff)."""
     candidates = [each.candidate_id for each in partition.preferred_candidates]
     ids = candidates or list(getattr(partition, "preferred_successors", ()))
     place = ids.index(raft.node_id) if raft.node_id in ids else 0
@@ -153,7 +158,8 @@ def _successor_wait_ms(raft: Member, partition: Entity) -> int:
 
 
 def fetch(raft: Member, entity: Entity, answer: Callable[[wire.Fields], None]) -> None:
-    """Handle Fetch: answer with records, a diverging epoch or a snapshot id, now or when there are any."""
+    """Handle Fetch: answer with an error, records, a diverging epoch or a snapshot id. A fetch without any waits in
+    `raft.parked` for records, a new high watermark or its max wait."""
     if _has_other_cluster(raft, entity):
         answer(wire.refusal(InconsistentClusterId, "responses"))
         return
@@ -187,7 +193,8 @@ def fetch(raft: Member, entity: Entity, answer: Callable[[wire.Fields], None]) -
 
 
 def _fetched(raft: Member, parked: ParkedFetch) -> tuple[wire.Fields, bool]:
-    """Return the current Fetch response and whether it has any news."""
+    """Record the replica's fetch, which may advance the high watermark. Returns the current Fetch response, and whether
+    it has records, a new high watermark, an error, a diverging epoch or a snapshot id."""
     error_code = _leader_error(raft, parked.epoch)
     state = raft.state
     if error_code or not isinstance(state, Leader):
@@ -216,7 +223,8 @@ def _has_news(raft: Member, parked: ParkedFetch) -> bool:
 
 
 def complete_parked(raft: Member) -> None:
-    """Answer the waiting fetches that have news or whose max wait has passed."""
+    """Answer the waiting fetches for which there are records or a new high watermark, whose max wait has passed, or
+    whose leader or epoch has changed."""
     if not raft.parked or not any(_has_news(raft, each) for each in raft.parked):
         return
     parked, raft.parked = raft.parked, []
@@ -227,7 +235,7 @@ def complete_parked(raft: Member) -> None:
 
 
 def fetch_snapshot(raft: Member, entity: Entity) -> wire.Fields:
-    """Handle FetchSnapshot: return a part of a snapshot."""
+    """Handle FetchSnapshot: return the response's fields with a part of a snapshot, or an error code."""
     if _has_other_cluster(raft, entity):
         return wire.refusal(InconsistentClusterId)
     if len(entity.topics) != 1 or len(entity.topics[0].partitions) != 1:

@@ -36,7 +36,8 @@ class SoleVoter:
         self._store = store
 
     def start(self, replay: Callable[[Entity], None]) -> None:
-        """Replay the snapshot and all records, and begin a leader epoch. Raises KafkaStorageError, CorruptRecord."""
+        """Replay the snapshot and all records, and begin a leader epoch, which is written to `quorum-state` and the
+        log. Raises KafkaStorageError, CorruptRecord, OSError."""
         log = self._log
         log.update_high_watermark(log.end_offset)
         offset = log.start_offset
