@@ -197,8 +197,9 @@ class MetadataLog:
     def maybe_snapshot(
         self, records: Callable[[], Iterable[Entity]], now_ms: int, wall_ms: int, at: SnapshotId
     ) -> bool:
-        """Write a snapshot if it is due (SnapshotGenerator) and delete old ones (KafkaMetadataLog.maybeClean). Returns
-        whether one was written. `records` returns the image's records as of the offset `at`."""
+        """Write a snapshot if it is due (SnapshotGenerator) and return whether one was written. `records` returns the
+        image's records as of the offset `at`. After that, or once a minute, also deletes old snapshots
+        (KafkaMetadataLog.maybeClean)."""
         rules = self._rules
         interval_ms = rules.max_snapshot_interval_ms
         is_due = self._bytes_since_snapshot >= rules.max_record_bytes_between_snapshots
@@ -226,7 +227,9 @@ class MetadataLog:
         return at
 
     def clean(self, wall_ms: int) -> int:
-        """Delete snapshots beyond metadata.max.retention.* and the log before the next. Returns their number."""
+        """Delete snapshots beyond metadata.max.retention.* and the log before the next one; the newest snapshot stays.
+        Returns how many were deleted. If the newest and the log after it still exceed metadata.max.retention.bytes,
+        also delete the log before it."""
         sizes = self.snapshots.sizes()
         ids = sorted(sizes)
         total = self.log.size_bytes + sum(sizes.values())

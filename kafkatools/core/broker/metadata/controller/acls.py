@@ -86,7 +86,7 @@ class Acls:
         self.prefix_lengths: dict[int, dict[int, int]] = {}
 
     def add(self, record: Entity) -> None:
-        """Replay an AccessControlEntryRecord."""
+        """Replay an AccessControlEntryRecord; an ACL that exists under another id is ignored."""
         acl = Acl(*(getattr(record, name) for name in Acl._fields))
         if acl in self.ids:
             return

@@ -98,7 +98,8 @@ class BrokerHeartbeats:
         return last is not None and now_ms - last < self.session_timeout_ms
 
     def note_restart(self, broker_id: int, epoch: int) -> None:
-        """Note that a new process of a broker asks to register, so the process of this epoch has ended."""
+        """Note that a new process of a broker asks to register, so the process of this epoch has ended. Without a
+        session of this epoch, nothing changes."""
         if (broker_id, epoch) in self._contacts:
             self._restarted.add((broker_id, epoch))
 
@@ -121,7 +122,7 @@ class BrokerHeartbeats:
 
     @property
     def next_deadline_ms(self) -> int:
-        """Time in ms at which the oldest session expires."""
+        """Time in ms at which the oldest session expires, NEVER without sessions."""
         for last in self._contacts.values():
             return last + self.session_timeout_ms
         return NEVER
@@ -144,14 +145,15 @@ class BrokerHeartbeats:
         self.touch(broker_id, self._brokers[broker_id].metadata_offset, is_fenced=True)
 
     def touch(self, broker_id: int, metadata_offset: int, *, is_fenced: bool) -> None:
-        """Set a broker's fencing and metadata offset."""
+        """Set a broker's fencing and metadata offset; fencing ends its controlled shutdown."""
         broker = self._brokers[broker_id]
         broker.is_fenced, broker.metadata_offset = is_fenced, metadata_offset
         if is_fenced:
             broker.controlled_shutdown_offset = -1
 
     def note_controlled_shutdown(self, broker_id: int, end_offset: int) -> None:
-        """Note the start of a controlled shutdown; the records below `end_offset` move the broker's leaderships."""
+        """Note the start of a controlled shutdown, whose leaderships moved with the records below `end_offset`. A later
+        call in the same shutdown changes nothing."""
         broker = self._brokers[broker_id]
         if broker.controlled_shutdown_offset < 0:
             broker.controlled_shutdown_offset = end_offset
@@ -161,13 +163,14 @@ class BrokerHeartbeats:
         return self._brokers[broker_id].registration_offset
 
     def lowest_active_offset(self) -> int:
-        """Return the lowest metadata offset that an active broker has replayed."""
+        """Return the lowest metadata offset that an active broker has replayed, NEVER without active brokers."""
         return min((each.metadata_offset for each in self._brokers.values() if each.is_active), default=NEVER)
 
     def next_state(
         self, broker_id: int, request: HeartbeatRequest, *, has_leaderships: bool
     ) -> tuple[BrokerControlState, BrokerControlState]:
-        """Return a broker's state before and after a heartbeat (calculateNextBrokerState)."""
+        """Return a broker's state before and after a heartbeat (calculateNextBrokerState). Changes nothing: `touch` and
+        `note_controlled_shutdown` store the new state."""
         broker = self._brokers[broker_id]
         current = broker.control_state
         if current is BrokerControlState.FENCED:

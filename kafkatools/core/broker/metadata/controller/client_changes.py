@@ -42,7 +42,7 @@ TOPICS_AT_ONCE = 10
 
 
 class ClientChanges:
-    """Decides and writes clients' changes. Unless this node is the active controller, methods raise NotController."""
+    """Decides and writes clients' changes. Unless this node is the active controller, these raise NotController."""
 
     def __init__(
         self,
@@ -107,7 +107,8 @@ class ClientChanges:
                 self._image.replay(record)
 
     def _commit(self, records: Sequence[Any]) -> None:
-        """Write the records of one decision and publish them."""
+        """Write the records of one decision and publish them; does nothing without records. Raises NotController,
+        KafkaStorageError."""
         self.ensure_active()
         if records:
             with pausing(None):
@@ -115,7 +116,8 @@ class ClientChanges:
                 self.publish()
 
     def publish(self) -> None:
-        """Apply the changes to the broker of a quorum of one; other brokers apply them when they are committed."""
+        """Apply the changes to the broker of a quorum of one; in a larger quorum, brokers apply them when they are
+        committed."""
         delta = self._image.take_delta()
         if self.ensure_active().commits_at_once:
             self._apply_delta(delta)
@@ -132,7 +134,8 @@ class ClientChanges:
     def create_topics(
         self, new_topics: Sequence[topics.NewTopic], *, validate_only: bool = False
     ) -> dict[str, TopicState | KafkaError]:
-        """Create topics, as one change unless in the slow lane. Returns the topic or the error for each name."""
+        """Create topics, as one change unless in the slow lane. Returns the topic or the error for each name; with
+        `validate_only` nothing is created, and the topic is as it would be."""
         results: dict[str, TopicState | KafkaError] = {}
         placement = self._placement()
         for topic in new_topics:
@@ -172,13 +175,15 @@ class ClientChanges:
     def create_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None, *, validate_only: bool
     ) -> None:
-        """Increase the number of a topic's partitions to `count`. Raises a KafkaError."""
+        """Increase the number of a topic's partitions to `count`, on these brokers or (None) where the controller
+        places them. With `validate_only` nothing changes. Raises the errors of `topics.create_partitions`."""
         records = topics.create_partitions(self.image, name, count, assignments, self._placement())
         if not validate_only:
             self._commit(records)
 
     def delete_topic(self, name: str | None, topic_id: uuid.UUID | None) -> TopicState:
-        """Delete a topic by name or id and return it. Raises a KafkaError."""
+        """Delete a topic by name or id and return it. Raises InvalidRequest unless exactly one is given,
+        UnknownTopicOrPartition, UnknownTopicId."""
         state, records = topics.delete_topic(self.image, name, topic_id)
         self._commit(records)
         return state
@@ -187,7 +192,8 @@ class ClientChanges:
         self, election_type: int, requested: Sequence[tuple[str, Sequence[int]]] | None
     ) -> list[tuple[str, list[tuple[int, KafkaError | None]]]]:
         """Elect leaders of the requested partitions, or (None) of all that need one. Raises InvalidRequest for an
-        unknown type. Returns by topic (partition, error), where None means that a leader was elected."""
+        unknown type. Returns by topic (partition, error), where None means that a leader was elected. With None,
+        partitions that need no election are left out."""
         if election_type not in (partitions.PREFERRED, partitions.UNCLEAN):
             raise InvalidRequest(f"Unknown election type {election_type}")
         named = requested
@@ -213,7 +219,8 @@ class ClientChanges:
     def alter_reassignments(
         self, requested: Sequence[tuple[str, int, Sequence[int] | None]], *, may_change_factor: bool = True
     ) -> list[KafkaError | None]:
-        """Start (replicas) or cancel (None) partition reassignments. Returns an error or None for each."""
+        """Start (replicas) or cancel (None) partition reassignments. Returns an error or None for each; without
+        `may_change_factor`, a changed replication factor is one."""
         records: list[Any] = []
         results: list[KafkaError | None] = []
         for name, index, replicas in requested:
@@ -236,7 +243,8 @@ class ClientChanges:
     def alter_configs(
         self, resource: tuple[int, str], changes: Sequence[configs.ConfigChange], *, validate_only: bool
     ) -> None:
-        """Apply IncrementalAlterConfigs to a resource. Raises a KafkaError."""
+        """Apply IncrementalAlterConfigs to a resource; with `validate_only` only check it. Raises a KafkaError, such as
+        InvalidConfig or InvalidRequest."""
         records = configs.alter_configs(self.image, self.settings, resource, changes)
         if not validate_only:
             self._commit(records)
@@ -244,7 +252,8 @@ class ClientChanges:
     def replace_configs(
         self, resource: tuple[int, str], values: Sequence[tuple[str, str | None]], *, validate_only: bool
     ) -> None:
-        """Replace all settings of a resource (AlterConfigs). Raises a KafkaError."""
+        """Replace all settings of a resource (AlterConfigs); with `validate_only` only check them. Raises a KafkaError,
+        such as InvalidConfig or InvalidRequest."""
         records = configs.replace_configs(self.image, self.settings, resource, values)
         if not validate_only:
             self._commit(records)
@@ -264,7 +273,8 @@ class ClientChanges:
     def alter_client_quotas(
         self, alterations: Sequence[client_quotas.Alteration], *, validate_only: bool
     ) -> dict[client_quotas.Entity, KafkaError | None]:
-        """Change client quotas. Returns an error or None for each entity."""
+        """Change client quotas; with `validate_only` only check the changes. Returns an error or None for each
+        entity."""
         outcomes, records = client_quotas.alter(self.image.client_quotas, alterations)
         if not validate_only:
             self._commit(records)
@@ -279,7 +289,7 @@ class ClientChanges:
         return outcomes
 
     def update_features(self, updates: Sequence[features.FeatureUpdate], *, validate_only: bool) -> None:
-        """Change feature levels, all or none. Raises InvalidUpdateVersion."""
+        """Change feature levels, all or none; with `validate_only` only check them. Raises InvalidUpdateVersion."""
         supported = features.supported_levels(self.image, self.node_id)
         records = features.update_records(self.image.features, self.node_id, updates, supported)
         if any(record.name == ELIGIBLE_LEADER_REPLICAS and record.feature_level > 0 for record in records):

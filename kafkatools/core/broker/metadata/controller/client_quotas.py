@@ -87,7 +87,8 @@ def _record(entity: Entity, key: str, value: float | None) -> Any:
 
 
 def alter(quotas: ClientQuotas, alterations: Sequence[Alteration]) -> tuple[dict[Entity, KafkaError | None], list[Any]]:
-    """Return an error or None for each entity, and the records of the changes."""
+    """Return an error or None for each entity, and the records of the changes. An entity or key that is named twice is
+    an error."""
     outcomes: dict[Entity, KafkaError | None] = {}
     records: list[Any] = []
     for entity, operations in alterations:
@@ -152,7 +153,7 @@ def _is_address(text: str) -> bool:
 
 
 def _check_value(allowed: Mapping[str, str], key: str, value: float) -> None:
-    """Check a quota's key and value (validateQuotaKeyValue)."""
+    """Check a quota's key and value (validateQuotaKeyValue). Raises InvalidRequest."""
     kind = allowed.get(key)
     if kind is None:
         raise InvalidRequest(f"Invalid configuration key {key}")
@@ -167,8 +168,8 @@ def _check_value(allowed: Mapping[str, str], key: str, value: float) -> None:
 
 
 def describe(quotas: ClientQuotas, components: Sequence[Component], *, strict: bool) -> dict[Entity, dict[str, float]]:
-    """Return the entities that match every component; with `strict`, without other types. Raises InvalidRequest,
-    UnsupportedVersion."""
+    """Return the quotas of the entities that match every component; with `strict`, only entities without other types.
+    Raises InvalidRequest, UnsupportedVersion."""
     _check_components(components)
     return {
         entity: values
@@ -188,7 +189,7 @@ def _fits(names: Mapping[str, str | None], component: Component) -> bool:
 
 
 def _check_components(components: Sequence[Component]) -> None:
-    """Validate the components of a filter (ClientQuotasImage.describe)."""
+    """Validate the components of a filter (ClientQuotasImage.describe). Raises InvalidRequest, UnsupportedVersion."""
     seen: set[str] = set()
     for kind, match_type, match in components:
         if not kind:

@@ -88,7 +88,9 @@ def _check_together(config: Config) -> None:
 def alter_configs(
     image: MetadataImage, settings: BrokerSettings, resource: Resource, changes: Sequence[ConfigChange]
 ) -> list[Entity]:
-    """Return the records of IncrementalAlterConfigs for one resource. Raises a KafkaError."""
+    """Return the records of IncrementalAlterConfigs for one resource, without values that stay the same. Raises
+    InvalidRequest, InvalidConfig, UnknownTopicOrPartition, BrokerIdNotRegistered, and UnknownServerError for an unknown
+    operation."""
     nulls = [change.name for change in changes if change.operation != DELETE and change.value is None]
     _check_request(image, settings, resource, [change.name for change in changes], nulls)
     current = image.configs.get(resource, {})
@@ -100,7 +102,8 @@ def alter_configs(
 def replace_configs(
     image: MetadataImage, settings: BrokerSettings, resource: Resource, configs: Sequence[tuple[str, str | None]]
 ) -> list[Entity]:
-    """Return the records of AlterConfigs, which replaces all settings of a resource. Raises a KafkaError."""
+    """Return the records of AlterConfigs, which replaces all settings of a resource, without values that stay the same.
+    Raises InvalidRequest, InvalidConfig, UnknownTopicOrPartition, BrokerIdNotRegistered."""
     nulls = [name for name, value in configs if value is None]
     _check_request(image, settings, resource, [name for name, _ in configs], nulls)
     values = dict(configs)
@@ -202,7 +205,8 @@ def _records(
 
 
 def _clear_elr(image: MetadataImage, resource: Resource, changed: Sequence[str]) -> list[Entity]:
-    """Return the record that clears eligible leader replicas when min.insync.replicas changes."""
+    """Return the record that clears eligible leader replicas, as a list: empty unless they are enabled and
+    min.insync.replicas changes."""
     if MIN_ISR not in changed or image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) < 1:
         return []
     return [ClearElrRecord(topic_name=resource[1] if resource[0] == TOPIC_RESOURCE else "")]
@@ -215,7 +219,8 @@ def cluster_min_isr_record(static: Config) -> Entity:
 
 
 def elr_safety_records(image: MetadataImage, static: Config) -> list[Entity]:
-    """Return the records that leave only a cluster-wide min.insync.replicas (maybeGenerateElrSafetyRecords)."""
+    """Return the records that leave only a cluster-wide min.insync.replicas besides those of topics
+    (maybeGenerateElrSafetyRecords)."""
     has_value = MIN_ISR in image.configs.get((BROKER_RESOURCE, ""), {})
     records = [] if has_value else [cluster_min_isr_record(static)]
     for (kind, name), values in image.configs.items():

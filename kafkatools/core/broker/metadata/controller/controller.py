@@ -5,7 +5,7 @@ Source: QuorumController, ClusterControlManager, ActivationRecordsGenerator and 
 Kafka 4.3. Rules:
 
 - In a quorum of several nodes, decisions are made against the controller's own image, which also has the uncommitted
-  records. It is created at activation and dropped at deactivation; in between, every method raises NotController. The
+  records. It is created at activation and dropped at deactivation. Without it, requests raise NotController. The
   response to a request waits until its records are committed.
 - Time is passed in. `tick` fences brokers whose session has expired, balances leaders, elects unclean leaders where
   allowed, and writes a NoOp record after an idle interval. In a quorum of one the only broker is this node: it is not
@@ -138,7 +138,8 @@ class Controller(ClientChanges):
         return max(min(deadlines), self._retry_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Do the periodic work that is due. A failed write is reported and retried."""
+        """Do the periodic work that is due; nothing while this node is not active. A failed write is reported and
+        retried after RETRY_MS."""
         if not self.is_active or now_ms < self._retry_ms:
             return
         try:
@@ -180,9 +181,10 @@ class Controller(ClientChanges):
             self.heartbeats.end_session(broker_id, epoch)
 
     def register_broker(self, entity: Any, now_ms: int) -> int:
-        """Register a broker and return its epoch. Raises a KafkaError. A new incarnation replaces the registered one if
-        that one's session has expired, or if it names that one's epoch after a clean stop. Brokers with expired
-        sessions are fenced first, so that none of them is elected."""
+        """Register a broker and return its epoch. The same incarnation keeps its epoch. A new one replaces the
+        registered one if that one's session has expired, or if it names that one's epoch after a clean stop. Brokers
+        with expired sessions are fenced before a new incarnation is registered, so that none of them is elected. Raises
+        the errors of `check_registration`."""
         writer = self.ensure_active()
         registered = self._image.brokers.get(entity.broker_id)
         if registered is not None and registered.incarnation_id != entity.incarnation_id:
@@ -205,7 +207,8 @@ class Controller(ClientChanges):
         return int(record.broker_epoch)
 
     def heartbeat(self, entity: Any, now_ms: int) -> Fields:
-        """Handle a broker's heartbeat and return the response's fields. Raises StaleBrokerEpoch."""
+        """Handle a broker's heartbeat: restart its session and write what it changes, such as unfencing, fencing, a
+        controlled shutdown or offline directories. Returns the response's fields. Raises StaleBrokerEpoch."""
         writer = self.ensure_active()
         broker_id = entity.broker_id
         registrations.check_broker_epoch(self._image, broker_id, entity.broker_epoch)
@@ -275,18 +278,21 @@ class Controller(ClientChanges):
         self._commit([registrations.controller_record(self.image, entity)])
 
     def alter_partitions(self, entity: Any) -> Fields:
-        """Handle AlterPartition of a leader and return the response's fields. Raises StaleBrokerEpoch."""
+        """Handle AlterPartition of a leader and return the response's fields, with an error code for each rejected
+        partition. Raises StaleBrokerEpoch."""
         registrations.check_broker_epoch(self.image, entity.broker_id, entity.broker_epoch)
         records, fields = leader_reports.alter_partitions(self.replica_control, entity)
         self._commit(records)
         return fields
 
     def directory_failed(self, directory_id: uuid.UUID) -> None:
-        """Take a log directory of this node, a quorum of one, offline: its replicas leave the ISR and lead nothing."""
+        """Take a log directory of this node, a quorum of one, offline: its replicas lead nothing. Raises
+        KafkaStorageError."""
         self._commit(self.replica_control.take_directories_offline(self.node_id, (directory_id,)))
 
     def assign_directories(self, entity: Any) -> Fields:
-        """Handle AssignReplicasToDirs and return the response's fields. Raises StaleBrokerEpoch, UnsupportedVersion."""
+        """Handle AssignReplicasToDirs and return the response's fields, with an error code for each rejected replica.
+        Raises StaleBrokerEpoch, UnsupportedVersion."""
         if self.image.features.get(METADATA_VERSION, 0) < DIRECTORIES_SINCE:
             raise UnsupportedVersion("Directory assignment is not supported yet.")
         registrations.check_broker_epoch(self.image, entity.broker_id, entity.broker_epoch)

@@ -47,7 +47,8 @@ def supported_levels(image: MetadataImage, node_id: int) -> Supported:
 def update_records(
     levels: Mapping[str, int], node_id: int, updates: Sequence[FeatureUpdate], supported: Supported | None = None
 ) -> list[Entity]:
-    """Return the records that change feature levels. Raises InvalidUpdateVersion if any of them may not change."""
+    """Return the records that change feature levels: none for a level that stays, or for kraft.version. Raises
+    InvalidUpdateVersion if any of them may not change."""
     by_name = {update.name: update for update in updates}
     proposed = {**levels, **{update.name: update.level for update in by_name.values()}}
     records = []

@@ -15,7 +15,8 @@ MAX_ELECTIONS = 1000
 
 
 def balance(control: ReplicaControl) -> list[Entity]:
-    """Return the records of preferred elections where another replica leads, for at most MAX_ELECTIONS partitions."""
+    """Return at most MAX_ELECTIONS records of preferred elections, for partitions whose first replica does not lead. A
+    partition whose leader cannot change has none."""
     records: list[Entity] = []
     for topic, partition in control.partitions():
         if len(records) >= MAX_ELECTIONS:

@@ -34,7 +34,8 @@ Isr = list[tuple[int, int]]
 
 
 def alter_partitions(control: ReplicaControl, entity: Entity) -> tuple[list[Entity], Fields]:
-    """Return the records and the response of an AlterPartition request with a valid broker epoch."""
+    """Return the records and the response's fields of an AlterPartition request with a valid broker epoch. A rejected
+    partition has an error code and no record."""
     records: list[Entity] = []
     topics = []
     for requested in entity.topics:
@@ -116,7 +117,7 @@ def _is_valid_isr(partition: PartitionState, isr: Sequence[int], recovery_state:
 
 
 def _is_eligible(control: ReplicaControl, broker_id: int, epoch: int) -> bool:
-    """Whether the broker is active and has the epoch that the leader named (KIP-903)."""
+    """Whether the broker is active and has the epoch that the leader named, where -1 is any (KIP-903)."""
     broker = control.image.brokers.get(broker_id)
     return broker is not None and broker.is_active and epoch in (ANY_EPOCH, broker.epoch)
 
@@ -134,7 +135,8 @@ def merged(partition: PartitionState, record: Entity) -> PartitionState:
 
 
 def assign_directories(control: ReplicaControl, entity: Entity) -> tuple[list[Entity], Fields]:
-    """Return records and response of AssignReplicasToDirs. Replicas in offline directories leave the ISR."""
+    """Return the records and the response's fields of AssignReplicasToDirs. A rejected replica has an error code and no
+    record. Replicas in offline directories leave the ISR."""
     records: list[Entity] = []
     directories = []
     offline: dict[tuple[Any, int], tuple[TopicState, PartitionState]] = {}

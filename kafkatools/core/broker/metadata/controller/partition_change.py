@@ -2,9 +2,10 @@
 
 Source: PartitionChangeBuilder and PartitionReassignmentReplicas of Apache Kafka 4.3; KIP-966 for eligible leader
 replicas. Rules: a reassignment completes with the change that brings its new replicas into the ISR. A leader stays
-while it may lead. A new leader is the first replica in the ISR, or in an empty ISR the first eligible leader replica.
-Unclean elections happen if the election type allows them, or for the last known leader of a partition without other
-candidates. `build` is pure: it returns the record, or None when nothing changes.
+while it may lead, except in a preferred election. A new leader is the first replica in the ISR that may lead, or with
+an empty ISR the first such eligible leader replica. Unclean elections happen if the election type allows them, or for
+the last known leader of a partition without other candidates. `build` changes nothing but the builder: it returns the
+record, or None when nothing changes.
 """
 
 from __future__ import annotations
@@ -104,7 +105,8 @@ class PartitionChangeBuilder:
         self._elr = partition.elr
 
     def build(self) -> Any | None:
-        """Return the PartitionChangeRecord, None without changes. Sets `is_unclean` if records may be lost."""
+        """Return the PartitionChangeRecord, None without changes. Sets `is_unclean` if records may be lost, and adjusts
+        the targets when a reassignment completes or the ISR changes."""
         self._changes = {}
         done = completed(self.target_replicas, self.target_isr, self.target_removing, self.target_adding)
         if done is not None:

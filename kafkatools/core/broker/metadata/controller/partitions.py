@@ -48,9 +48,10 @@ def elect_leader(control: ReplicaControl, election_type: int, name: str, index: 
 def reassign(
     control: ReplicaControl, name: str, index: int, replicas: Sequence[int] | None, *, may_change_factor: bool = True
 ) -> list[Entity]:
-    """Return the record that starts a reassignment, completes it if no data must move, or (None) cancels it. Raises a
-    KafkaError. A reassignment that replaces another keeps those adding and removing replicas that still apply. Apache
-    Kafka keeps all of them when no other replica is added, and such a reassignment never ends."""
+    """Return the record that starts a reassignment, completes it if no data must move, or (None) cancels it; an empty
+    list if nothing changes. A reassignment that replaces another keeps those adding and removing replicas that still
+    apply. Apache Kafka keeps all of them when no other replica is added, and such a reassignment never ends. Raises
+    UnknownTopicOrPartition, NoReassignmentInProgress, InvalidReplicaAssignment, InvalidReplicationFactor."""
     topic, partition = _partition(control.image, name, index)
     if replicas is None:
         return _cancel(control, topic, partition)
@@ -67,7 +68,8 @@ def reassign(
 
 
 def _cancel(control: ReplicaControl, topic: TopicState, partition: PartitionState) -> list[Entity]:
-    """Return to the replicas before the reassignment (PartitionReassignmentRevert)."""
+    """Return the record that restores the replicas before the reassignment (PartitionReassignmentRevert). Raises
+    NoReassignmentInProgress, InvalidReplicaAssignment."""
     if not partition.is_reassigning:
         raise NoReassignmentInProgress()
     replicas = tuple(each for each in partition.replicas if each not in partition.adding_replicas)
@@ -88,7 +90,7 @@ def _cancel(control: ReplicaControl, topic: TopicState, partition: PartitionStat
 
 
 def _check_factor(partition: PartitionState, replicas: Sequence[int]) -> None:
-    """Check that a reassignment keeps the replication factor (KIP-860)."""
+    """Raise InvalidReplicationFactor if a reassignment changes the replication factor (KIP-860)."""
     current = len(set(partition.replicas) | set(partition.adding_replicas))
     current -= len(set(partition.removing_replicas) & set(partition.replicas))
     if current != len(replicas):

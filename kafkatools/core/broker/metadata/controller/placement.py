@@ -27,12 +27,13 @@ class Placement:
     make_topic_id: Callable[[], uuid.UUID] = uuid.uuid4
 
     def usable_brokers(self) -> list[UsableBroker]:
-        """Return the brokers that may get new replicas."""
+        """Return the brokers that may get new replicas, fenced ones included."""
         brokers = sorted(self.image.brokers.values(), key=lambda broker: broker.broker_id)
         return [UsableBroker(each.broker_id, each.rack, each.is_fenced) for each in brokers if _is_usable(each)]
 
     def place(self, count: int, factor: int) -> list[tuple[int, ...]]:
-        """Return the replicas of `count` partitions, the preferred leader first. Raises InvalidReplicationFactor."""
+        """Return the replicas of `count` partitions, the preferred leader first. Raises InvalidReplicationFactor, also
+        when every usable broker is fenced."""
         placed = [tuple(replicas) for replicas in place(self.usable_brokers(), count, factor, self.random)]
         if any(not self.image.brokers[replicas[0]].is_active for replicas in placed):
             raise InvalidReplicationFactor("All brokers are currently fenced or in controlled shutdown.")

@@ -106,7 +106,8 @@ def _check_feature(name: str, level: int, lowest: int, highest: int) -> None:
 
 
 def registration_record(image: MetadataImage, entity: Entity, epoch: int) -> Any:
-    """Return a broker's registration. A new incarnation is fenced; the same one keeps its state and epoch."""
+    """Return the RegisterBrokerRecord of a broker. A new incarnation is fenced and gets `epoch`; the same one keeps its
+    state and epoch."""
     current = image.brokers.get(entity.broker_id)
     if current is not None and current.incarnation_id != entity.incarnation_id:
         current = None
@@ -128,7 +129,7 @@ def registration_record(image: MetadataImage, entity: Entity, epoch: int) -> Any
 
 
 def _register_version(level: int) -> int:
-    """Return the version of RegisterBrokerRecord at a metadata version (registerBrokerRecordVersion)."""
+    """Return the version of RegisterBrokerRecord at a metadata version level (registerBrokerRecordVersion)."""
     if level >= CORDONED_SINCE:
         return 4
     if level >= DIRECTORIES_SINCE:

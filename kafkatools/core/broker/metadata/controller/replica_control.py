@@ -45,7 +45,8 @@ class ReplicaControl:
         return broker is not None and broker.is_active
 
     def min_isr(self, topic: TopicState) -> int:
-        """Return the topic's min.insync.replicas, at most its replication factor (getTopicEffectiveMinIsr)."""
+        """Return the topic's min.insync.replicas, or else the cluster's, at most its replication factor
+        (getTopicEffectiveMinIsr)."""
         override = self.image.topic_configs(topic.name).get(MIN_ISR)
         min_isr = int(override) if override is not None else self.settings.effective().min_insync_replicas
         return min(int(min_isr), len(topic.partitions[0].replicas)) if 0 in topic.partitions else int(min_isr)
@@ -152,17 +153,20 @@ class ReplicaControl:
         return records
 
     def fence(self, broker_id: int) -> list[Any]:
-        """Return the records that fence a broker and remove it from every ISR and leadership."""
+        """Return the records that fence a broker and remove it from ISRs and leaderships. The last member of an ISR
+        stays in it unless eligible leader replicas are enabled."""
         records = self.leader_and_isr_changes(self.in_isr(broker_id), remove=broker_id)
         return [*records, self.registration_change(broker_id, 0, fenced=FENCED)]
 
     def unfence(self, broker_id: int) -> list[Any]:
-        """Return the records that unfence a broker and let it lead leaderless partitions."""
+        """Return the records that unfence a broker and let it lead the leaderless partitions for which it is
+        eligible."""
         change = self.registration_change(broker_id, 0, fenced=UNFENCED)
         return [change, *self.leader_and_isr_changes(self.leaderless(), add=broker_id)]
 
     def begin_controlled_shutdown(self, broker_id: int) -> list[Any]:
-        """Return the records that start a broker's controlled shutdown and move its leaderships away."""
+        """Return the records that start a broker's controlled shutdown, unless it has begun, and move its leaderships
+        away."""
         records = []
         if not self.image.brokers[broker_id].in_controlled_shutdown:
             records.append(self.registration_change(broker_id, 1, in_controlled_shutdown=1))
@@ -184,7 +188,8 @@ class ReplicaControl:
         return [*records, UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=epoch)]
 
     def take_directories_offline(self, broker_id: int, offline: Sequence[uuid.UUID]) -> list[Any]:
-        """Return the records that remove replicas in failed directories from their ISRs (handleDirectoriesOffline)."""
+        """Return the records that remove replicas in failed directories from their ISRs, and the directories from the
+        broker (handleDirectoriesOffline). Empty if the broker has none of these directories online."""
         log_dirs = self.image.brokers[broker_id].log_dirs
         failed = [each for each in log_dirs if each in offline]
         if not failed:
@@ -196,7 +201,8 @@ class ReplicaControl:
         return [*records, self.registration_change(broker_id, 2, log_dirs=remaining)]
 
     def cordon_directories(self, broker_id: int, cordoned: Sequence[uuid.UUID] | None) -> list[Any]:
-        """Return the record of a broker's changed cordoned directories, which get no new replicas (KIP-1066)."""
+        """Return the record of a broker's changed cordoned directories, which get no new replicas (KIP-1066). The list
+        is empty if nothing changes or `cordoned` is None."""
         if cordoned is None or set(cordoned) == set(self.image.brokers[broker_id].cordoned_log_dirs):
             return []
         return [self.registration_change(broker_id, 3, cordoned_log_dirs=tuple(cordoned))]

@@ -68,7 +68,8 @@ class ScramCredentials:
 def alter(
     credentials: ScramCredentials, deletions: Sequence[tuple[str, int]], upsertions: Sequence[Upsertion]
 ) -> tuple[Outcomes, list[Any]]:
-    """Return an error or None for each user, and the records of the changes."""
+    """Return an error or None for each user, and the records of the changes. A user who is named twice gets an error
+    and no record."""
     counts = Counter([name for name, _ in deletions] + [each.name for each in upsertions])
     outcomes: Outcomes = {}
     records: list[Any] = []
@@ -127,7 +128,8 @@ def _record(upsertion: Upsertion) -> Any:
 
 
 def describe(credentials: ScramCredentials, users: Sequence[str] | None) -> list[Fields]:
-    """Return the results of DescribeUserScramCredentials for these users, or for all without any."""
+    """Return the results of DescribeUserScramCredentials for these users, or for all without any. An unknown user, or
+    one who is named twice, has an error code."""
     results = []
     counts = Counter(users)
     for name in dict.fromkeys(users or credentials.by_user):

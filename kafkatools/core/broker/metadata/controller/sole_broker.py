@@ -1,7 +1,7 @@
 """The registration records of a node that is a quorum of one.
 
-Its controller and broker start together and no other broker can lead meanwhile, so the broker is unfenced at once and
-keeps its leader epochs.
+Its controller and broker start together and no other broker can lead meanwhile, so the broker is unfenced at once.
+After a clean stop it keeps its leader epochs.
 """
 
 from __future__ import annotations

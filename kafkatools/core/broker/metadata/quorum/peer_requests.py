@@ -90,8 +90,8 @@ class PeerRequests:
                 yield answer
 
     def settle(self, answer: Answer, now_ms: int, *, is_settled: bool) -> None:
-        """Reset the node's failure count and back-off if the request is settled, else start a back-off. Without a
-        response, also count a lost request."""
+        """Reset the node's failure count if the request is settled, else start a back-off. A request without a response
+        also counts as lost."""
         peer = answer.peer
         peer.losses = 0 if answer.entity is not None else peer.losses + 1
         if is_settled:

@@ -225,7 +225,7 @@ class Raft:
 
     def handle_begin_quorum_epoch(self, entity: Entity, now_ms: int) -> wire.Fields:
         """Handle a BeginQuorumEpoch request and return the response's fields. Raises `failure` if the disk fails or has
-        failed; even then, the new leader is noted."""
+        failed; a member whose disk had failed before still notes the new leader."""
         if self.failure is not None and (following := failed_member.elected(self, entity)) is not None:
             self._enter(following)
             self._tell()
