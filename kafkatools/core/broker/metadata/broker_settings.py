@@ -157,8 +157,8 @@ def _check_threads(name: str, value: int, current: int) -> None:
 
 
 def check_min_isr(changes: Mapping[str, str | None], resource: str, features: Mapping[str, int]) -> None:
-    """Check a change of min.insync.replicas under eligible leader replicas (KIP-966). Raises InvalidConfig. With them
-    the setting exists for the cluster only, and cannot be removed."""
+    """Check a change of a broker's or the cluster's min.insync.replicas under eligible leader replicas (KIP-966).
+    Raises InvalidConfig: with them no single broker may have the setting, and the cluster's cannot be removed."""
     if MIN_ISR not in changes or features.get(ELIGIBLE_LEADER_REPLICAS, 0) < 1:
         return
     if resource:

@@ -15,7 +15,8 @@ PARTITION_FIELDS = tuple(field.name for field in fields(PartitionState))  # the 
 
 
 def image_records(image: MetadataImage) -> Iterator[Any]:
-    """Yield the records that restore the image when they are replayed into an empty one."""
+    """Yield the records that restore the image when they are replayed into an empty one; those of an open transaction
+    are left out."""
     yield from features.records(image.features)
     yield from _cluster_records(image)
     for topic in image.topics.values():

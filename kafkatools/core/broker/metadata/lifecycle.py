@@ -67,8 +67,8 @@ class Identity:
 @dataclass(eq=False, repr=False)
 class BrokerLifecycle:
     """The worker that registers a broker, sends its heartbeats and performs its controlled shutdown. `on_caught_up` is
-    called once, when the metadata reaches this broker's registration; the broker then opens its partitions and
-    listeners. `on_failure` gets the error that must end the node."""
+    called when the metadata reaches this broker's registration; the broker then opens its partitions and listeners.
+    `on_running` is called when the controller has unfenced it. `on_failure` gets the error that must end the node."""
 
     identity: Identity
     link: ControllerChannel

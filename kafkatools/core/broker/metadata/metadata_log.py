@@ -67,7 +67,8 @@ class SnapshotRules:
 
 
 class CommittedBatch(NamedTuple):
-    """A batch of the metadata log: the offset after it, its leader epoch, and the records that take effect with it."""
+    """A batch of the metadata log: the offset after it, its leader epoch, and its records. From `RaftLog.committed`
+    these are the records that take effect with the batch."""
 
     next_offset: int
     epoch: int

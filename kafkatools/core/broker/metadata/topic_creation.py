@@ -34,8 +34,9 @@ class TopicCreation:
     _refused: dict[str, KafkaError] = field(default_factory=dict, init=False)
 
     def create(self, topic: NewTopic) -> TopicState | KafkaError | None:
-        """Return the topic; else, once, the error of its last creation; else None. In the last case CreateTopics is
-        sent, unless it is under way. A request without a response counts as no error."""
+        """Return the topic if it exists, or else the controller's error for its last creation, once. Otherwise send
+        CreateTopics, unless it is under way, and return None. A lost or failed request as such is no error: the next
+        call repeats it."""
         found = self.image.topics.get(topic.name)
         if found is not None:
             self._refused.pop(topic.name, None)

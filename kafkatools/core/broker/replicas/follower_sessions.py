@@ -2,7 +2,7 @@
 ReplicaManager.fetchMessages, FetchSession and DelayedFetch).
 
 Rules:
-- A session costs as much as what changes: an append marks the partition as ready in its followers' sessions, a request
+- A session costs as much as what changes: an append marks the partition as ready in its followers' sessions. A request
   names the partitions whose position moved, a response names the ready ones. The first request after `FULL_PASS_MS`
   checks all partitions of its session, to refresh last-caught-up times and to find missed changes.
 - A request carries the follower's log end offset, which may advance the high watermark and expand the ISR before any

@@ -51,8 +51,8 @@ class IsrChanges:
         return self._not_before_ms if self._queued and not self._is_sent else None
 
     def tick(self, now_ms: int) -> None:
-        """Send up to `MOST_CHANGES` queued changes, unless a request is under way or failed within the last `RETRY_MS`.
-        Changes that are no longer pending are dropped."""
+        """Send up to `MOST_CHANGES` queued changes, unless a request is under way or a failed one was sent less than
+        `RETRY_MS` ago. Changes that are no longer pending are dropped."""
         if self._is_sent or not self._queued or now_ms < self._not_before_ms:
             return
         for key in [key for key, (partition, pending) in self._queued.items() if partition.pending is not pending]:

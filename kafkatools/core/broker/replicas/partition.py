@@ -533,9 +533,9 @@ class Partition:
         return UNDEFINED if epoch is None else epoch
 
     def delete_records(self, before_offset: int) -> int:
-        """Advance the log start offset to `before_offset` (-1: the high watermark) and return the log start offset,
-        which never moves back. Raises PolicyViolation for a topic that is compacted only, OffsetOutOfRange above the
-        high watermark, KafkaStorageError."""
+        """Advance the log start offset to `before_offset` (-1: the high watermark) and return the log start offset; a
+        smaller offset changes nothing. Raises PolicyViolation for a topic that is compacted only, OffsetOutOfRange
+        above the high watermark, KafkaStorageError."""
         if not self.log.config.is_deleted and self.log.config.is_compacted:
             raise PolicyViolation(
                 f"Records of partition {self} can not be deleted due to the configured cleanup.policy"

@@ -145,7 +145,7 @@ class ReplicaManager:
     # -- metadata ------------------------------------------------------------------------------------------------------
     def apply_delta(self, delta: MetadataDelta) -> None:
         """Open, delete, configure and change roles of replicas as a metadata delta says. A disk error leaves the
-        partition offline and is reported. During the start on a single log directory it is raised: OSError or
+        partition offline and is reported. During the start it may be raised instead, as OSError or
         KafkaStorageError."""
         for topic in delta.removed_topics.values():
             self._drop_topic(topic)

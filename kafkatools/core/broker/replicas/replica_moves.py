@@ -55,9 +55,9 @@ class ReplicaMoves:
     # requests
 
     def alter(self, name: TopicPartition, path: str) -> None:
-        """Start moving a replica to the log directory `path` (ReplicaManager.alterReplicaLogDirs). Another move of the
-        replica is cancelled; if it is in `path` already, nothing else happens. For a replica that this broker does not
-        have, the directory is remembered for its creation before the error is raised. Raises InvalidTopic,
+        """Start moving a replica to the log directory `path` (ReplicaManager.alterReplicaLogDirs); one that is there
+        already stays. A move to another directory that is under way is cancelled. For a replica that this broker does
+        not have, the directory is remembered for its creation before the error is raised. Raises InvalidTopic,
         LogDirNotFound, KafkaStorageError, ReplicaNotAvailable, UnknownTopicOrPartition."""
         logs, replicas = self.replicas.logs, self.replicas
         if len(future_directory_name(name.topic, name.partition, _UUID_HEX)) > MAX_NAME_LENGTH:

@@ -33,8 +33,8 @@ class ReplicaFetchers:
     _leaders: dict[object, int] = field(default_factory=dict, init=False)
 
     def follow(self, partition: Partition) -> None:
-        """Fetch a partition from its current leader from now on, no longer from an earlier one. Without a leader or
-        with an offline log, the partition is only no longer fetched."""
+        """Fetch a partition from its current leader instead of an earlier one. Without a leader or with an offline log,
+        fetching only stops."""
         self.unfollow(partition)
         leader_id = partition.leader_id
         if leader_id == NO_LEADER or partition.log.failure is not None:

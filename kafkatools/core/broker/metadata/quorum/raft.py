@@ -184,7 +184,7 @@ class Raft:
 
     def append(self, records: list[Entity], wall_ms: int) -> int:
         """Append records as one batch, which is committed later. Returns the offset of the first. Raises NotController
-        if this node does not lead, or resigned because its disk failed; nothing was written then."""
+        if this node does not lead, or resigns because its disk fails."""
         if not isinstance(self.state, Leader) or self.failure is not None:
             raise NotController()
         try:

@@ -1,9 +1,9 @@
 """The replicated `__cluster_metadata-0`: appends of a leader and a follower, and the comparison of two logs (Kafka's
 KafkaRaftLog).
 
-Rules: nothing below the high watermark is truncated. An end offset that other members may count on is synced (`flush`).
-In a log that begins with a snapshot, records before the start have the snapshot's epoch. Snapshots have committed
-records only.
+Rules: records below the high watermark are not truncated; only a newer snapshot from the leader may replace them. An
+end offset that other members may count on is synced (`flush`). In a log that begins with a snapshot, records before the
+start have the snapshot's epoch. Snapshots have committed records only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Handlers of the quorum's requests (KafkaRaftClient's handle...Request).
 
-Every response has the epoch and leader after the request: a newer epoch in a request moves this node on, an older one
-is answered with the newer.
+A response has the epoch and leader after the request, unless the whole request is refused, such as for another cluster
+id. A newer epoch in a valid Vote, BeginQuorumEpoch or EndQuorumEpoch moves this node on. An older one gets
+FENCED_LEADER_EPOCH, and Fetch and FetchSnapshot with a newer one UNKNOWN_LEADER_EPOCH.
 """
 
 from __future__ import annotations

@@ -150,8 +150,8 @@ class SharePartitionManager:
         return available_bytes(partition, shared, self.isolation_level(key.group_id), min_bytes)
 
     def read(self, key: ShareKey, max_bytes: int, wish: Wish) -> ShareFetched:
-        """Read and acquire records for a member. The result is empty while the share partition's state is being loaded;
-        an error becomes the partition's error code."""
+        """Read and acquire records for a member, and set the timer of their locks. The result is empty while the share
+        partition's state is being loaded; an error becomes the partition's error code."""
         try:
             partition = self.log_partition(key)
             shared = self._opened(key, partition)

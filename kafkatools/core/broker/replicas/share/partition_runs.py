@@ -2,7 +2,7 @@
 
 Rules: runs are sorted, do not overlap, and are split where an acknowledgement or a fetch ends within one. Offsets
 between two runs have not been acquired since the state was loaded and are available. Adjacent runs of one terminal
-state are joined.
+state are joined after an acknowledgement.
 """
 
 from __future__ import annotations
