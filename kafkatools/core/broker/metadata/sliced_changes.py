@@ -59,7 +59,7 @@ class SlicedChanges:
             self._collectors.discard(threading.get_ident())
 
     def work_off(self, pause: Callable[[], None]) -> None:
-        """Apply all queued changes and call `pause` after each slice."""
+        """Apply all queued changes, also those queued meanwhile, and call `pause` after each slice."""
         self._workers += 1
         try:
             while self._parts:
@@ -97,7 +97,7 @@ def slices(delta: MetadataDelta, partitions_at_once: int) -> Iterator[MetadataDe
 
 
 def still_there(part: MetadataDelta, image: MetadataImage) -> MetadataDelta:
-    """Remove the topics from a delta that have been deleted since, and return it."""
+    """Remove the topics that have been deleted since from a delta, in place, and return it."""
     gone = [topic_id for topic_id in part.changed_topics if topic_id not in image.topics_by_id]
     for topic_id in gone:
         del part.changed_topics[topic_id]

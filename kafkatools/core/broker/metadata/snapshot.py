@@ -152,7 +152,7 @@ class SnapshotDownload:
         self._note_change()
 
     def abandon(self) -> None:
-        """Delete the downloaded parts."""
+        """Close and delete the downloaded parts."""
         self._file.close()
         self._files.remove(self._path + PART_SUFFIX)
 

@@ -464,7 +464,8 @@ def _write(writer: _Writer, result: _Result) -> None:
 
 
 def _take_news(session: FollowerSession) -> list[SessionPartition]:
-    """Remove and return the partitions whose high watermark the next response carries: all at first, then MOST_NEWS."""
+    """Remove and return the partitions whose high watermark the next response carries: all in a session's first
+    response, then at most MOST_NEWS."""
     news = session.news
     if session.epoch == INITIAL_EPOCH + 1 or len(news) <= MOST_NEWS:
         session.news = {}

@@ -136,7 +136,8 @@ class GroupCommit:
         self.committed(partition)
 
     def close(self) -> None:
-        """Stop the sync threads; requests stay unanswered. A clean shutdown flushes the unsynced records itself."""
+        """Stop the sync threads after the syncs that are queued; their requests stay unanswered. A clean shutdown
+        flushes the unsynced records itself."""
         for _ in self._threads:
             self._work.put(None)
         for thread in self._threads:

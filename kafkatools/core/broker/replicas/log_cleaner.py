@@ -87,8 +87,9 @@ class LogCleaner:
         return self._cleaning is not None
 
     def check(self) -> None:
-        """Apply retention to compacted logs, and start cleaning the dirtiest log unless one is being cleaned. Called
-        every log.cleaner.backoff.ms; LogManager leaves the retention of compacted logs to the cleaner."""
+        """Apply retention to compacted logs, and start cleaning the dirtiest log unless one is being cleaned. Errors
+        are reported, not raised. Called every log.cleaner.backoff.ms; LogManager leaves the retention of compacted logs
+        to the cleaner."""
         for name in [name for name in self.manager.uncleanable if name not in self._logs.logs]:
             self.manager.forget(name)
         for log in self._logs.logs.values():
@@ -154,7 +155,7 @@ class LogCleaner:
                 self._failed(KafkaStorageError(f"{name} is no longer compacted: {reason}"))
 
     def close(self) -> None:
-        """Stop the thread and abort the current cleaning."""
+        """Abort the current cleaning, and stop the thread and wait for its end."""
         self._is_stopping = True
         if self._cleaning is not None:
             self._cleaning.abort()

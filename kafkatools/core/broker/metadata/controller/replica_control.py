@@ -174,14 +174,15 @@ class ReplicaControl:
 
     def shut_down(self, broker_id: int, *, is_clean: bool) -> list[Any]:
         """Return the ISR and leader changes for a broker that has stopped (handleBrokerShutdown). After an unclean stop
-        it may lack acknowledged records, so it is no eligible leader replica either."""
+        it may lack acknowledged records, so it is no eligible leader replica either, if these are enabled."""
         if self.elr_enabled and not is_clean:
             records = self.leader_and_isr_changes(self.in_isr(broker_id), unclean_shutdown=broker_id)
             return records + self.leader_and_isr_changes(self.in_elr(broker_id), unclean_shutdown=broker_id)
         return self.leader_and_isr_changes(self.in_isr(broker_id), remove=broker_id)
 
     def unregister(self, broker_id: int) -> list[Any]:
-        """Return the records that remove a broker from the cluster."""
+        """Return the records that remove a broker from ISRs, eligible leader replicas and leaderships, and then from
+        the cluster."""
         records = self.leader_and_isr_changes(self.in_isr(broker_id), remove=broker_id)
         records += self.leader_and_isr_changes(self.in_elr(broker_id), remove=broker_id)
         epoch = self.image.brokers[broker_id].epoch

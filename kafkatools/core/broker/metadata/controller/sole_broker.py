@@ -67,8 +67,8 @@ def unfencing(node_id: int, epoch: int) -> Entity:
 
 
 def leadership_records(image: MetadataImage, node_id: int, *, new_epochs: bool) -> list[Entity]:
-    """Return the records that make the node lead every partition it has a replica of. Partitions that it already leads
-    are left out, unless `new_epochs` asks for new leader epochs."""
+    """Return the records that make the node lead every partition it has a replica of, as the only ISR member.
+    Partitions that it already leads are left out, unless `new_epochs` asks for new leader epochs."""
     return [
         PartitionChangeRecord(
             version=0,

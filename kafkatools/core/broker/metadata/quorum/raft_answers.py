@@ -161,7 +161,8 @@ def _truncate(raft: Member, end: SnapshotId) -> bool:
 
 
 def _take_records(raft: Member, state: Follower, data: bytes) -> bool:
-    """Append fetched records and sync them before the next fetch reports their offsets."""
+    """Append fetched records and sync them before the next fetch reports their offsets. Returns False if they are
+    invalid, which is reported; True also without records. Raises KafkaStorageError, OSError."""
     if not data:
         return True
     batches = whole_batches_until(data, state.epoch)

@@ -34,7 +34,8 @@ class DelayedShareFetch(DelayedOperation):
         self._on_complete = on_complete
 
     def try_complete(self) -> bool:
-        """Complete if `min_bytes` can be acquired or a partition failed. Returns whether it completed now."""
+        """Complete if `min_bytes` can be acquired or a partition failed. Returns whether this call completed the
+        operation. May start loading the state of a share partition."""
         available = 0
         for key in self._keys:
             try:

@@ -228,7 +228,7 @@ class SharePartitionManager:
 
     def release(self, group_id: str, member_id: str) -> list[Kept]:
         """Make the records that a member has acquired available again, in all partitions of the group. Returns the
-        writes to wait for; an error is reported, not raised."""
+        writes to wait for, with None where there is none; an error is reported, not raised."""
         statuses: list[Kept] = []
         for key in list(self._by_group.get(group_id, ())):
             try:
@@ -239,8 +239,8 @@ class SharePartitionManager:
         return statuses
 
     def close_session(self, key: SessionKey) -> list[Kept]:
-        """Close a member's share session and make its acquired records available again. Return the share-state writes
-        to wait for before the response (`when_kept`)."""
+        """Close a member's share session, if it has one, and make its acquired records available again. Return the
+        share-state writes to wait for before the response (`when_kept`)."""
         self.sessions.remove(key)
         return self.release(*key)
 
