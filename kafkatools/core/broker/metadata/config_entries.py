@@ -123,7 +123,8 @@ def _unknown_entry(settings: BrokerSettings, name: str) -> Fields:
 
 
 def describe_group(image: MetadataImage, settings: BrokerSettings, name: str, keys: Keys) -> Entries:
-    """Return the entries of a group, which need not exist. Raises InvalidRequest for an empty name."""
+    """Return the entries of a group, which need not exist; only those named in `keys`, unless None. Raises
+    InvalidRequest for an empty name."""
     from kafkatools.core.config.resources import GROUP, GROUP_SYNONYMS, group_config
 
     if not name:
@@ -146,7 +147,8 @@ def describe_group(image: MetadataImage, settings: BrokerSettings, name: str, ke
 
 
 def describe_client_metrics(image: MetadataImage, name: str, keys: Keys) -> Entries:
-    """Return the entries of a client metrics subscription, existing or not. Raises InvalidRequest for an empty name."""
+    """Return the entries of a client metrics subscription, existing or not; only those named in `keys`, unless None.
+    Raises InvalidRequest for an empty name."""
     from kafkatools.core.config.resources import CLIENT_METRICS
 
     if not name:
@@ -163,7 +165,8 @@ def describe_client_metrics(image: MetadataImage, name: str, keys: Keys) -> Entr
 
 
 def describe_loggers(levels: Mapping[str, str], keys: Keys) -> Entries:
-    """Return the entries of the broker's loggers."""
+    """Return the entries of the broker's loggers, only of those named in `keys` unless None. `levels` has the level of
+    each logger."""
     return [
         _fields(name, level, DYNAMIC_BROKER_LOGGER_CONFIG, [], documentation="")
         for name, level in levels.items()

@@ -130,7 +130,8 @@ def bootstrap_records(request: FormatRequest) -> list[Entity]:
 
 
 def write_directory(files: FileSystem, request: FormatRequest, directory: PlannedDirectory, now_ms: int) -> None:
-    """Format one directory. meta.properties is written last, since it marks the directory as formatted."""
+    """Format one directory, which is created if necessary. meta.properties is written last, since it marks the
+    directory as formatted. Raises OSError."""
     from kafkatools.core.broker.metadata.snapshot import encode_snapshot
 
     files.make_directory(directory.path)

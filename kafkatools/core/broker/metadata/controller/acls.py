@@ -114,7 +114,8 @@ class Acls:
                 del lengths[len(acl.resource_name)]
 
     def covering(self, resource_type: int, name: str) -> Iterator[list[Acl]]:
-        """Yield the ACLs of every pattern that covers a resource name: literal, `*` and prefixed."""
+        """Yield, for each pattern that covers a resource name, the list of its ACLs: literal, `*` and prefixed
+        patterns."""
         for literal in (name, WILDCARD):
             found = self.by_resource.get((resource_type, LITERAL, literal))
             if found is not None:

@@ -86,7 +86,8 @@ class Controller(ClientChanges):
     ) -> None:
         """Become the active controller: `image` has every committed record. Writes the bootstrap records of a new
         cluster, and aborts a transaction that is open in the image or (`is_amid_transaction`) in the log. `last_heard`
-        is (previous leader, time of its last response in ms): as a broker, its session counts from then."""
+        is (previous leader, time of its last response in ms): as a broker, its session counts from then. Raises
+        NotController or KafkaStorageError if these records cannot be written."""
         self._decide_over(image if writer.commits_at_once else copy_image(image))
         self._writer = writer
         self.heartbeats = BrokerHeartbeats(self._config.broker_session_timeout_ms)
