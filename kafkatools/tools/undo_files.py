@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 
 def write_undo_file(path: str, lines: Iterable[str]) -> None:
-    """Write lines, each with its newline, to a file that must not exist. Raises CommandError if it cannot."""
+    """Write lines, each with its newline, to a new file that only its owner can read. Raises CommandError if the file
+    exists or cannot be written."""
     try:
         write_new_file(path, lines)
     except OSError as error:
@@ -29,7 +30,8 @@ def write_undo_file(path: str, lines: Iterable[str]) -> None:
 
 
 def write_new_file(path: str, lines: Iterable[str]) -> None:
-    """Write lines, each with its newline, durably to a file that must not exist. Raises OSError if it does."""
+    """Write lines, each with its newline, durably to a new file with mode 0600. Raises FileExistsError if the path
+    exists, another OSError if it cannot be written."""
     if os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
     temporary = f"{path}.{os.getpid()}.tmp"
@@ -59,12 +61,13 @@ def free_undo_path(name: str, wall_ms: int, suffix: str) -> str:
 
 
 def _open_private(path: str, flags: int) -> int:
-    """Open a file with mode 0600, whatever the umask."""
+    """Open a file descriptor; a file that this creates can be read and written by its owner only (mode 0600)."""
     return os.open(path, flags, 0o600)
 
 
 def _rename_to_new(temporary: str, path: str) -> None:
-    """Rename a file without replacing another. Raises FileExistsError if `path` exists by now, else OSError."""
+    """Rename a file. Raises FileExistsError if `path` exists, another OSError if the rename fails. A file system
+    without hard links replaces an existing `path`."""
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -76,8 +79,11 @@ def _rename_to_new(temporary: str, path: str) -> None:
 
 
 def read_changes(path: str, read: Callable[[JsonValue], T]) -> list[T]:
-    """Read a file of JSON lines and convert each value with `read`. Skips empty lines. Raises OSError, and CommandError
-    with the line number for invalid JSON and for a ValueError or UsageError of `read`."""
+    """Read a file of JSON lines and convert each value with `read`. Skips empty lines.
+
+    Raises OSError if the file cannot be read, CommandError if it is not UTF-8. Raises CommandError with the line number
+    for invalid JSON and for a ValueError or UsageError of `read`.
+    """
     import json
 
     found = []

@@ -19,9 +19,9 @@ _BUSY = 0.8
 
 
 class Sample(NamedTuple):
-    """One sample of the cluster during a reassignment. `flows`: bytes copied so far, for each broker that sends or
-    receives. `left_bytes`: remaining bytes of the partitions in `moving`. `out_of_sync`: how many replicas that are not
-    being moved are out of sync."""
+    """One sample of the cluster during a reassignment. `flows`: bytes copied so far, by ("from" or "to", broker id).
+    `left_bytes`: remaining bytes of the partitions in `moving`. `out_of_sync`: how many replicas that are not being
+    moved are out of sync."""
 
     now_ms: int
     flows: Mapping[tuple[str, int], int]
@@ -48,7 +48,8 @@ class AdaptiveThrottle:
     _start: Sample | None = field(default=None, init=False)
 
     def observe(self, sample: Sample) -> Change | None:
-        """Update `rate` from a sample. Returns the change, None if the limit stays."""
+        """Update `rate` from a sample, at the end of each time window. Returns the change. Returns None if the rate
+        stays, for the first sample, and within a window."""
         start = self._start
         if start is None:
             self._start = sample
@@ -81,5 +82,6 @@ class AdaptiveThrottle:
 
 
 def is_stalled(start: Sample, sample: Sample) -> bool:
-    """Whether the same partitions move as in the earlier sample and their remaining bytes did not decrease."""
+    """Whether the same partitions move as in the earlier sample and their remaining bytes did not decrease. False if
+    none moves."""
     return bool(sample.moving) and sample.moving == start.moving and sample.left_bytes >= start.left_bytes

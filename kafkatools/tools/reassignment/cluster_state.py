@@ -18,8 +18,8 @@ TopicPartition = tuple[str, int]
 
 
 def read_cluster(admin: AdminClient, complain: Callable[[str], None]) -> ClusterState:
-    """Read live brokers, partitions and replica sizes. Raises KafkaError. `complain` gets a message for each broker
-    that does not report the sizes of its replicas."""
+    """Read live brokers, partitions and replica sizes, without topics that are being deleted. Raises KafkaError.
+    `complain` gets a message for each broker or log directory that does not report the sizes of its replicas."""
     brokers = tuple(Broker(node.id, node.rack) for node in describe_cluster(admin).nodes)
     parts: dict[TopicPartition, PartitionDescription] = {}
     for name, topic in describe_all_topics(admin).items():
@@ -33,7 +33,8 @@ def read_cluster(admin: AdminClient, complain: Callable[[str], None]) -> Cluster
 
 
 def _partition(key: TopicPartition, part: PartitionDescription, sizes: Mapping[int, int]) -> Partition:
-    """A partition with the size of the leader's log, which a new replica copies."""
+    """A partition with the size in bytes of the leader's log, which a new replica copies. Without it, the size of the
+    largest reported replica, or 0."""
     size = sizes.get(part.leader, max(sizes.values(), default=0))
     return Partition(*key, part.replicas, part.isr, part.leader, size)
 
@@ -41,7 +42,8 @@ def _partition(key: TopicPartition, part: PartitionDescription, sizes: Mapping[i
 def _sizes(
     admin: AdminClient, brokers: Collection[int], complain: Callable[[str], None]
 ) -> dict[TopicPartition, dict[int, int]]:
-    """The size of every replica in bytes, by partition and broker."""
+    """The reported replica sizes in bytes, by partition and broker, without copies being moved to another log
+    directory. Calls `complain` for each broker or log directory with an error."""
     sizes: dict[TopicPartition, dict[int, int]] = {}
 
     def note_missing(broker: int, error: KafkaError) -> None:
@@ -61,7 +63,8 @@ def _sizes(
 
 
 def ensure_nothing_moves(admin: AdminClient, chosen: Callable[[str], bool]) -> None:
-    """Raise CommandError if a partition of the chosen topics is being reassigned: its present replicas will change."""
+    """Raise CommandError if a partition of a topic that `chosen` accepts is being reassigned: its present replicas will
+    change. Raises KafkaError."""
     moving = sorted(key for key in list_reassignments(admin) if chosen(key[0]))
     if moving:
         verb = "is" if len(moving) == 1 else "are"

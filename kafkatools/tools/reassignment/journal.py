@@ -1,8 +1,8 @@
 """The journal of a supervised reassignment: its throttles, so that the next run can remove them if this run is killed.
 
 Each cluster has one file, `reassignments/CLUSTER-ID.json` in kt's home, and a lock beside it: one run at a time. Every
-config value is written to the journal before it is sent to the cluster. A config is removed only while it has one of
-these values; any other value was set by another user and is kept.
+config value is written to the journal before it is sent to the cluster. Any other value was set by another user and is
+kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _VERSION = 1
 
 
 class Setting(NamedTuple):
-    """A throttle of a broker or topic: its previous value (None: unset) and the values that this run may have set."""
+    """A throttle config of a broker or topic (`kind`: ConfigResource type). `before`: its previous value, None if it
+    was unset. `values`: those that this run may have set, the current one last."""
 
     kind: int
     name: str
@@ -39,8 +40,8 @@ class Record(NamedTuple):
 
 
 class Journal:
-    """The journal of a cluster, locked until `close`. `leftover` is the record of an interrupted run. Raises
-    CommandError if another run holds the lock or the file cannot be decoded."""
+    """The journal of a cluster, locked until `close`. `leftover` is the record of an interrupted run, None without one.
+    Raises CommandError if another run holds the lock or the file cannot be decoded, OSError if it cannot be opened."""
 
     def __init__(self, home: str, cluster_id: str | None) -> None:
         directory = os.path.join(home, "reassignments")
@@ -58,16 +59,17 @@ class Journal:
         self.leftover = self._read()
 
     def write(self, record: Record) -> None:
-        """Replace the journal's record durably."""
+        """Replace the journal's record durably. Raises OSError."""
         atomic_file.replace_durably(self._path, json.dumps(self._fields(record)).encode())
 
     def remove(self) -> None:
-        """Delete the journal file, when no throttle is left to remove."""
+        """Delete the journal file, if it exists."""
         if os.path.lexists(self._path):
             os.unlink(self._path)
 
     def keep(self, record: Record, left: tuple[Setting, ...]) -> bool:
-        """Write throttles left for the next run, or delete the file if none is. Returns whether none is left."""
+        """Write the throttles `left`, for the next run to remove, or delete the file if there are none. Returns True if
+        there are none."""
         if left:
             self.write(record._replace(settings=left))
         else:

@@ -37,7 +37,8 @@ _HEARD_MS = 10_000  # how long a broker may take to apply a change
 
 
 class TakenAway(NamedTuple):
-    """The result of removing throttles: removed ones, those another user changed, and those left with the reason."""
+    """The result of removing throttles. `cleared`: the brokers and topics (`broker 1`). `foreign`: throttles that
+    another user changed. `left`: throttles that could not be removed, with the reason."""
 
     cleared: tuple[str, ...]
     foreign: tuple[str, ...]
@@ -45,7 +46,8 @@ class TakenAway(NamedTuple):
 
 
 def settings_of(moves: Mapping[TopicPartition, PartitionMove], rate: int, found: Throttles) -> tuple[Setting, ...]:
-    """The configs that throttle these moves, with their present values (`found`)."""
+    """The configs that throttle these moves to `rate` bytes per second on each broker. Each has its present value from
+    `found`, None if it is unset."""
     lists: dict[str, tuple[set[str], set[str]]] = {}
     for (topic, partition), move in moves.items():
         leaders, followers = lists.setdefault(topic, (set(), set()))
@@ -66,8 +68,9 @@ def settings_of(moves: Mapping[TopicPartition, PartitionMove], rate: int, found:
 def adopt(
     settings: Collection[Setting], leftover: Collection[Setting], found: Throttles
 ) -> tuple[tuple[Setting, ...], tuple[Setting, ...]]:
-    """Take over throttles of an interrupted run, so that the moves stay throttled. Returns the throttles of this run,
-    and those of the interrupted run that are no longer needed."""
+    """Merge the throttles of an interrupted run into `settings`, without changing the cluster. A throttle that still
+    has a value of that run keeps the value from before that run. Returns the merged throttles, and those of the
+    interrupted run that these moves do not need."""
     old = {(one.kind, one.name, one.setting): one for one in leftover}
     adopted = []
     for one in settings:
@@ -80,7 +83,8 @@ def adopt(
 
 
 def with_rate(settings: Collection[Setting], rate: int) -> tuple[Setting, ...]:
-    """A copy of the throttles with a new rate for brokers, added to the values that this run may have set."""
+    """A copy of the throttles in which brokers get a new rate in bytes per second, last among the values that this run
+    may have set. Throttles of topics stay as they are."""
     text = str(rate)
     return tuple(
         setting._replace(values=(*(value for value in setting.values if value != text), text))
@@ -91,7 +95,8 @@ def with_rate(settings: Collection[Setting], rate: int) -> tuple[Setting, ...]:
 
 
 def set_limits(admin: AdminClient, settings: Collection[Setting]) -> dict[str, KafkaError]:
-    """Set each throttle to its last value. Returns the errors by broker or topic (`broker 1`, `topic orders`)."""
+    """Set each throttle to its last value. Returns the errors by broker or topic (`broker 1`, `topic orders`), empty on
+    success."""
     changes: dict[Resource, list[ConfigChange]] = {}
     for one in settings:
         changes.setdefault((one.kind, one.name), []).append(ConfigChange(one.setting, one.values[-1]))
@@ -100,10 +105,12 @@ def set_limits(admin: AdminClient, settings: Collection[Setting]) -> dict[str, K
 
 def take_away(admin: AdminClient, settings: Collection[Setting], *, keep_before: bool = True) -> TakenAway:
     """Restore the previous values of throttles that still have a value of this run, or unset them without
-    `keep_before`.
+    `keep_before`. Waits up to 10 s until the brokers have applied this. Raises KafkaError.
 
     A broker reports configs that it has applied, which may be older. A throttle that shows as unset or unchanged may
-    still be on its way, so it is restored too. A throttle that another user has changed or removed is kept.
+    still be on its way, so it is restored too. A throttle that another user has changed or removed is kept. Throttles
+    of brokers that are down, and those whose request failed, are returned in `left`; those of deleted topics are
+    dropped.
     """
     live = {str(broker) for broker in admin.brokers()}
     reachable = [one for one in settings if one.kind != BROKER or one.name in live]
@@ -141,7 +148,8 @@ def take_away(admin: AdminClient, settings: Collection[Setting], *, keep_before:
 
 
 def _wait_until_heard(admin: AdminClient, settings: Collection[Setting]) -> None:
-    """Wait until every broker has applied the removal. A later run would take a stale throttle for another user's."""
+    """Wait up to 10 s in all until the brokers have applied the removal. A later run would take a stale throttle for
+    another user's."""
     deadline_ms = admin.deadline_ms(_HEARD_MS)
     for broker in admin.brokers():
         own = [one for one in settings if one.kind != BROKER or one.name == str(broker)]

@@ -20,7 +20,8 @@ _PAUSE_MS = 100
 
 
 class MoveState(NamedTuple):
-    """A replica with its target, current and future log directory. `problem` is an error of its broker."""
+    """A replica with its target, current and future log directory. `problem` is the error of its broker, "" without
+    one."""
 
     replica: Replica
     target: str
@@ -78,7 +79,8 @@ class MoveState(NamedTuple):
 
 
 def move_states(admin: AdminClient, targets: Mapping[Replica, str]) -> dict[Replica, MoveState]:
-    """The state of each replica's move, in order of broker, topic and partition."""
+    """The state of each replica's move, in order of broker, topic and partition. The error of a broker is in `problem`
+    of its replicas."""
     states = {}
     for replica, log_dirs in (replica_log_dirs(admin, list(targets)) if targets else {}).items():
         if isinstance(log_dirs, ReplicaLogDir):
@@ -112,7 +114,8 @@ class BeginningMoves:
         self._deadline_ms = admin.clock.now_ms() + timeout_ms
 
     def rounds(self) -> Iterator[list[BegunMove]]:
-        """Request the moves until all are answered or timed out. Yields each round's responses in Kafka's order."""
+        """Request the moves until all are answered or timed out. Yields each round's responses in Kafka's order, an
+        empty list if every broker lacks its replica. Removes the answered replicas from `waiting`."""
         while self.waiting:
             outcome = alter_replica_log_dirs(self._admin, self.waiting)
             answered = [replica for replica in outcome if not isinstance(outcome[replica], ReplicaNotAvailable)]
@@ -127,7 +130,7 @@ class BeginningMoves:
 
 
 def present_log_dirs(admin: AdminClient, replicas: Collection[Replica]) -> dict[Replica, str]:
-    """The current log directory of each replica whose broker reports one."""
+    """The current log directory of each replica whose broker reports one; other replicas are left out."""
     reported = replica_log_dirs(admin, replicas)
     return {
         replica: log_dirs.current

@@ -44,7 +44,8 @@ class Job(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """The progress of a supervised reassignment: bytes of new replicas, and numbers of partitions by state."""
+    """The progress of a supervised reassignment: copied bytes and total bytes of new replicas, without failed
+    partitions, and the number of partitions in each state."""
 
     moved_bytes: int
     total_bytes: int
@@ -55,7 +56,8 @@ class Progress(NamedTuple):
 
 
 class Moves:
-    """All partitions of a supervised reassignment. `tell(partition, error)` is called when one ends (error or None)."""
+    """All partitions of a supervised reassignment. `tell(partition, error)` is called when a partition ends, with None
+    when it has moved."""
 
     def __init__(
         self,
@@ -87,7 +89,8 @@ class Moves:
         return not self.waiting and not self.moving
 
     def begin_more(self, admin: AdminClient) -> None:
-        """Request the reassignment of the next partitions, as many as may move at the same time."""
+        """Request the reassignment of waiting partitions, until `at_once` partitions move. A partition that the
+        controller refuses becomes failed. Raises KafkaError."""
         room = self._at_once - len(self.moving)
         chosen = [self.waiting.popleft() for _ in range(min(room, len(self.waiting)))]
         if not chosen:
@@ -98,7 +101,8 @@ class Moves:
                 self._fail(key, str(error))
 
     def look(self, admin: AdminClient, now_ms: int) -> Sample:
-        """Read the progress of the moves from the cluster, and report partitions that have ended. Raises KafkaError."""
+        """Read the progress of the moves from the cluster and return a sample. Partitions without a reassignment become
+        done, or failed after 15 s with other replicas than their target. Raises KafkaError."""
         admin.metadata_of((), admin.deadline_ms())  # refresh the live brokers: only they are asked for sizes
         active = active_reassignments(admin, list(self.moving)) if self.moving else {}
         topics = describe_topics(admin, names=sorted({topic for topic, _ in self.moving}))
@@ -113,7 +117,8 @@ class Moves:
         return self._sample(now_ms)
 
     def cancel(self, admin: AdminClient) -> dict[TopicPartition, str]:
-        """Cancel the reassignments in progress. Returns the errors of those that could not be cancelled."""
+        """Cancel the reassignments in progress. Returns the errors by partition. A partition without a reassignment
+        counts as cancelled."""
         outcome = alter_reassignments(admin, dict.fromkeys(self.moving, None)) if self.moving else {}
         return {
             key: str(error)
@@ -144,7 +149,8 @@ class Moves:
         self._tell(key, reason)
 
     def _look_at_sizes(self, admin: AdminClient, parts: Mapping[TopicPartition, PartitionDescription]) -> None:
-        """Update log sizes of leaders and new replicas. Brokers that do not respond leave the previous sizes."""
+        """Update log sizes of leaders and new replicas. Brokers that do not respond within 3 s leave the previous
+        sizes."""
         requested: list[Replica] = []
         for key, job in self.moving.items():
             if not job.added:

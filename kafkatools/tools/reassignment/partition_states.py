@@ -40,7 +40,7 @@ class PartitionState(NamedTuple):
         return "out_of_sync" if self.out_of_sync else "completed"
 
     def describe(self, part: TopicPartition) -> str:
-        """Kafka's line for the state."""
+        """Kafka's line for the state, in which replicas out of sync count as completed."""
         name = f"{part[0]}-{part[1]}"
         if self.is_moving:
             return f"Reassignment of partition {name} is still in progress."
@@ -57,7 +57,8 @@ def partition_states(
     targets: Mapping[TopicPartition, tuple[int, ...]],
     active: Mapping[TopicPartition, PartitionReassignment],
 ) -> dict[TopicPartition, PartitionState]:
-    """The state of each partition, in order of topic and partition. Raises KafkaError."""
+    """The state of each partition, in order of topic and partition. Waits up to 2 s for partitions that may be behind
+    the controller or are out of sync. Raises KafkaError."""
     at_rest = {part: target for part, target in targets.items() if part not in active}
     deadline_ms = admin.clock.now_ms() + _BEHIND_MS
     states = _present(admin, at_rest)

@@ -6,8 +6,8 @@ Rules:
   replication factor adds or removes replicas and moves none. balance: the fewest moves that bring brokers within one
   replica of each other. Of equal choices a replica of the topic moves that the source has most of compared to the
   target, and of that topic's replicas the smallest.
-- Racks come first (KIP-36): a new replica goes to the rack with the fewest replicas of its partition, and no move
-  makes a partition's spread over racks worse. With racks of unequal size, brokers can therefore stay unequal. Balance
+- Racks come first (KIP-36): a new replica goes to the rack with the fewest replicas of its partition, and no levelling
+  move makes a partition's spread over racks worse. With racks of unequal size, brokers can therefore stay unequal. Balance
   also moves replicas to repair the spread, and add does so within a new broker's share.
 - Then load counts: the replicas of the chosen topics per broker, then those of the topic, then those of all topics.
 - A new replica takes the list position of the old one, so a preferred leader (the first position) moves with its
@@ -16,7 +16,7 @@ Rules:
 - Only live brokers get replicas. A replica on a broker that is down counts, and stays unless that broker is drained. A
   lower replication factor removes replicas that are down first, then those out of sync, the leader last. A partition
   without a live in-sync replica cannot be copied, so it is left out and named.
-- There are never fewer replicas than requested: too few brokers is `PlanRefused`.
+- Other partitions never get fewer replicas than requested: too few brokers is `PlanRefused`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ EVERYTHING = Scope()
 
 
 class Move(NamedTuple):
-    """A change of a partition's replica list. `size_bytes` is what each added replica has to copy."""
+    """A change of a partition's replica list. `leader` is -1 without one. `size_bytes` is what each added replica has
+    to copy."""
 
     topic: str
     partition: int
@@ -94,8 +95,8 @@ class Move(NamedTuple):
 
 
 class BrokerLoad(NamedTuple):
-    """Replicas, preferred leaders and bytes of a broker before and after a plan, over all topics. `bytes_in` is what
-    its new replicas copy, `bytes_out` what it sends as a leader."""
+    """Replicas, preferred leaders and bytes of a broker over all topics, each as a pair: before and after a plan.
+    `bytes_in` is what its new replicas copy, `bytes_out` what it sends as a leader."""
 
     broker: int
     rack: str | None
@@ -128,7 +129,9 @@ class ReassignmentPlan(NamedTuple):
 
 
 def plan_drain(cluster: ClusterState, brokers: Collection[int], scope: Scope = EVERYTHING) -> ReassignmentPlan:
-    """A plan that moves all replicas off these brokers, live or not. Raises PlanRefused if too few others are live."""
+    """A plan that moves all replicas off these brokers, live or not, except those that cannot be copied. Raises
+    PlanRefused for an unknown broker, no brokers, or too few other live brokers, and if only some brokers have a
+    rack."""
     layout = _Layout(cluster, scope)
     _ensure_known(layout.live.union(*(part.replicas for part in cluster.partitions)), brokers, "drain")
     others = layout.live - set(brokers)
@@ -143,7 +146,8 @@ def plan_drain(cluster: ClusterState, brokers: Collection[int], scope: Scope = E
 
 
 def plan_add(cluster: ClusterState, brokers: Collection[int], scope: Scope = EVERYTHING) -> ReassignmentPlan:
-    """A plan that gives new live brokers their share of the replicas. Nothing moves between the other brokers."""
+    """A plan that gives these live brokers their share of the replicas. Nothing moves between the other brokers. Raises
+    PlanRefused without brokers, if one is not live, or if only some brokers have a rack."""
     _ensure_live(cluster, brokers, "add")
     layout = _Layout(cluster, scope)
     new = frozenset(brokers)
@@ -157,7 +161,11 @@ def plan_replication_factor(
     cluster: ClusterState, factor: int, brokers: Collection[int] | None = None, scope: Scope = EVERYTHING
 ) -> ReassignmentPlan:
     """A plan that gives every chosen partition `factor` replicas. New ones go to `brokers` (default: all live ones).
-    Raises PlanRefused for a factor below 1 or above the number of brokers."""
+    Partitions that need more replicas but have no live in-sync one are left out.
+
+    Raises PlanRefused for a factor below 1, too few brokers, a broker that is not live, or if only some brokers have a
+    rack.
+    """
     if factor < 1:
         raise PlanRefused(f"The replication factor must be at least 1, not {factor}")
     if brokers is not None:
@@ -178,7 +186,8 @@ def plan_replication_factor(
 def plan_balance(
     cluster: ClusterState, brokers: Collection[int] | None = None, scope: Scope = EVERYTHING
 ) -> ReassignmentPlan:
-    """A plan that levels replicas and preferred leaders of these live brokers (default: all) to within one."""
+    """A plan that levels replicas and preferred leaders of these live brokers (default: all) to within one, as far as
+    racks allow. Raises PlanRefused if a broker is not live, `brokers` is empty, or only some brokers have a rack."""
     if brokers is not None:
         _ensure_live(cluster, brokers, "use")
     layout = _Layout(cluster, scope)
@@ -259,7 +268,7 @@ class _Layout:
         self._note(key, new)
 
     def cannot_be_copied(self, key: TopicPartition) -> bool:
-        """Whether no live replica is in sync. The partition is then left out of the plan."""
+        """Whether no live replica of the partition is in sync. If so, adds the partition to `left_out`."""
         if any(broker in self.live for broker in self.partitions[key].isr):
             return False
         self.left_out[key] = "no live replica is in sync, so there is nothing to copy from"
@@ -307,7 +316,8 @@ class _Layout:
         return self.in_rack_of(key, target) - self.in_rack_of(key, source) + 1
 
     def pick(self, source: int, target: int, *, fresh_only: bool) -> TopicPartition | None:
-        """The partition whose replica is best moved from one broker to the other; None if none may move."""
+        """The partition whose replica is best moved from one broker to the other; None if none may move. `fresh_only`:
+        only replicas that this plan has placed."""
         topics = (self._fresh if fresh_only else self._on).get(source, {})
         surplus = {
             topic: self._per_topic.get((target, topic), 0) - self._per_topic.get((source, topic), 0) for topic in topics
@@ -344,7 +354,8 @@ def _racks(cluster: ClusterState, scope: Scope) -> dict[int, str]:
 
 
 def _replica_to_remove(layout: _Layout, key: TopicPartition) -> int:
-    """The replica to remove: down, out of sync, not the leader, from a crowded rack, from a loaded broker."""
+    """The broker that loses its replica. In order: down, out of sync, not the leader, in the rack with most replicas,
+    most loaded, not preferred leader, highest id."""
     part = layout.partitions[key]
 
     def rank(broker: int) -> tuple[object, ...]:
@@ -380,7 +391,8 @@ class _Edges(NamedTuple):
 
 
 def _repair_racks(layout: _Layout, onto: frozenset[int], share: int | None) -> None:
-    """Move replicas to racks with fewer replicas of their partition, onto brokers below their share."""
+    """Move replicas to racks with fewer replicas of their partition, onto brokers with less than `share` replicas
+    (None: no limit)."""
     for key in layout.keys:
         while (step := _repair(layout, key, onto, share)) is not None:
             layout.replace(key, *step)
@@ -409,9 +421,8 @@ def _repair(layout: _Layout, key: TopicPartition, onto: frozenset[int], share: i
 
 
 def _level(layout: _Layout, edges: _Edges) -> None:
-    """Move replicas from brokers with more to brokers with at least two less. Replicas move along augmenting paths over
-    other brokers where racks forbid the direct move. What stays unequal could be levelled only by a worse spread over
-    racks."""
+    """Move replicas from brokers with more to brokers with at least two less, as far as racks and `edges` allow. Where
+    the direct move is not allowed, replicas move along the shortest path over other brokers."""
     stuck: set[int] = set()
     has_moved = False
     while True:
@@ -427,7 +438,8 @@ def _level(layout: _Layout, edges: _Edges) -> None:
 
 
 def _path(layout: _Layout, edges: _Edges, stuck: set[int]) -> list[int] | None:
-    """The shortest path from the most loaded broker to one with two less. Brokers without a path become stuck."""
+    """The shortest path from the most loaded broker that has one, to a broker with at least two less; None without any.
+    Brokers without a path are added to `stuck`."""
     least = min(layout.count[broker] for broker in edges.onto) if edges.onto else 0
     for source in reversed(layout.by_load(edges.among)):
         if layout.count[source] < least + 2:
@@ -466,7 +478,8 @@ def _trace(came_from: Mapping[int, int], source: int, target: int) -> list[int]:
 
 
 def _walk(layout: _Layout, edges: _Edges, path: Sequence[int]) -> bool:
-    """Move one replica along every step of a path, last step first. False if a later step made one impossible."""
+    """Move one replica along every step of a path, last step first. Returns False at a step that has become impossible;
+    the moves before it stay."""
     for source, target in reversed(list(zip(path, path[1:], strict=False))):
         key = layout.pick(source, target, fresh_only=edges.fresh_only)
         if key is None:
@@ -508,7 +521,8 @@ def _leader_path(
     among: frozenset[int],
     source: int,
 ) -> list[tuple[TopicPartition, int]] | None:
-    """The shortest chain of lists to reorder that moves a preferred leader from `source` to a broker with two less."""
+    """The shortest chain of replica lists to reorder, as (partition, new preferred leader), that moves a preferred
+    leader from `source` to a broker with at least two less. None without one."""
     came_from: dict[int, tuple[TopicPartition, int]] = {}
     queue = deque([source])
     while queue:

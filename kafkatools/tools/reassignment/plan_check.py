@@ -25,8 +25,9 @@ def ensure_live(requested: Collection[int], live: Collection[int]) -> None:
 
 
 def present_replicas(admin: AdminClient, plan: Plan) -> dict[TopicPartition, tuple[int, ...]]:
-    """The present replicas of the plan's partitions. Raises CommandError for a broker or log directory that does not
-    exist, UnknownTopicOrPartition for a partition."""
+    """The present replicas of the plan's partitions. Raises CommandError for a broker that is not live, and for a log
+    directory that its broker does not report. Raises UnknownTopicOrPartition for a missing partition. Log directories
+    of a broker that reports none are not checked."""
     targets = plan.replicas
     nodes = {node.id for node in describe_cluster(admin).nodes}
     ensure_live({broker for replicas in targets.values() for broker in replicas}, nodes)
@@ -40,7 +41,8 @@ def present_replicas(admin: AdminClient, plan: Plan) -> dict[TopicPartition, tup
 
 
 def _check_log_dirs(admin: AdminClient, plan: Plan) -> None:
-    """Raise CommandError if a broker that reports its log directories lacks one of the plan's."""
+    """Raise CommandError if a broker that reports its log directories lacks one of the plan's. A broker that answers
+    with an error is skipped."""
     reported = describe_log_dirs(admin, sorted({replica.broker for replica in plan.log_dirs}))
     for replica, path in plan.log_dirs.items():
         log_dirs = reported[replica.broker]

@@ -36,14 +36,15 @@ _NOT_JSON = "The input string is not a valid JSON"
 
 
 class Plan(NamedTuple):
-    """A plan as it stands in a file: partitions in file order, also repeated ones, and the log directories it names."""
+    """A plan as it stands in a file: partitions in file order, also repeated ones, and log directories by replica,
+    without those that are `any`."""
 
     partitions: tuple[tuple[TopicPartition, tuple[int, ...]], ...]
     log_dirs: Mapping[Replica, str]
 
     @property
     def replicas(self) -> dict[TopicPartition, tuple[int, ...]]:
-        """The target replicas of each partition."""
+        """The target replicas of each partition; of a repeated partition the last."""
         return dict(self.partitions)
 
     @property

@@ -25,7 +25,8 @@ _NO_RACK = (
 
 
 def usable_brokers(admin: AdminClient, requested: Sequence[int], *, is_rack_aware: bool) -> list[UsableBroker]:
-    """The requested brokers with their racks. Raises CommandError if one is not live or only some have a rack."""
+    """The requested brokers, with their racks if `is_rack_aware`. Raises CommandError if one is not live, or if
+    `is_rack_aware` and only some have a rack."""
     nodes = {node.id: node for node in describe_cluster(admin).nodes}
     ensure_live(requested, nodes)
     if not is_rack_aware:

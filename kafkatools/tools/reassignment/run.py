@@ -68,8 +68,8 @@ class Run:
     options: RunOptions
 
     def find_work(self, admin: AdminClient, plan: Plan, complain: Callable[[str], None]) -> Work:
-        """Return the moves of a plan that are still to be made, as `find_work`. Before a CommandError it tries to
-        remove the throttles of an interrupted run."""
+        """Return the moves of a plan that are still to be made. Before a CommandError it tries to remove the throttles
+        of an interrupted run. Raises CommandError and KafkaError."""
         try:
             return find_work(admin, plan, self.journal.leftover, complain)
         except CommandError:
@@ -77,7 +77,8 @@ class Run:
             raise
 
     def take_leftover(self, admin: AdminClient) -> bool:
-        """Remove the throttles of an interrupted run. Returns whether none is left."""
+        """Remove the throttles of an interrupted run. Returns whether none is left, also True without such a run.
+        Raises KafkaError."""
         leftover = self.journal.leftover
         if leftover is None:
             return True
@@ -86,7 +87,12 @@ class Run:
         return self.journal.keep(leftover, tuple(removal.left))
 
     def carry_out(self, admin: AdminClient, work: Work) -> End:
-        """Move the partitions and wait for them. Removes the throttles also when it raises."""
+        """Move the partitions and wait until they have moved, failed or timed out. The throttles are removed at the
+        end, also after an error or Ctrl-C, which is raised again.
+
+        Raises CommandError if the undo file cannot be written or a throttle cannot be set, else KafkaError. A throttle
+        that cannot be removed stays in the journal.
+        """
         if self.options.writes_undo_file:
             path = write_undo(work, self.options.undo_file, self.clock.wall_ms())
             self.report.note(f"The previous replicas are saved in {path}.")
@@ -128,7 +134,8 @@ class Run:
         return supervision
 
     def _settings(self, admin: AdminClient, work: Work) -> tuple[tuple[Setting, ...], tuple[Setting, ...]]:
-        """The throttles of the moves, and those of an interrupted run that are no longer needed."""
+        """The throttles of the moves, and those of an interrupted run that are no longer needed. Reports throttles that
+        other users set. Raises KafkaError."""
         leftover = () if self.journal.leftover is None else self.journal.leftover.settings
         limits = self.options.limits
         moves = {

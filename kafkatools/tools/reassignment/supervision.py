@@ -83,8 +83,8 @@ class Supervision:
         self.throttle = throttle
 
     def run(self, admin: AdminClient) -> None:
-        """Set the throttles, move the partitions and wait until all have ended or the timeout is over. Raises
-        CommandError or KafkaError. The throttles stay: call `tidy` afterwards in any case."""
+        """Set the throttles, move the partitions and wait until all have ended. After `timeout_ms` it returns with
+        `is_timed_out`. Raises CommandError or KafkaError. The throttles stay: call `tidy` afterwards in any case."""
         if self.settings:
             self.journal.write(self._record)
             errors = set_limits(admin, self.settings)
@@ -104,7 +104,8 @@ class Supervision:
             self.clock.sleep_ms(self.rules.interval_ms)
 
     def _step(self, admin: AdminClient, failures: int) -> int:
-        """Take one sample. Returns the number of failures in a row. Raises KafkaError after _FAILURES_IN_A_ROW."""
+        """Take one sample. Returns the number of retriable failures in a row: 0 after success. Raises KafkaError at
+        once if it is not retriable, else at the fifth in a row."""
         try:
             self.moves.begin_more(admin)
             sample = self.moves.look(admin, self.clock.now_ms())
@@ -144,7 +145,8 @@ class Supervision:
             self.report.note(f"Broker {broker} is back, or no move waits for it any more.")
 
     def _watch_stall(self, sample: Sample) -> None:
-        """Report once that the moves make no progress with the highest throttle."""
+        """Report that the moves made no progress during three time windows with the highest throttle. Each stall is
+        reported once, and none while a broker that gets replicas is down."""
         if self._stall is None or not is_stalled(self._stall, sample):
             self._stall, self._has_reported_stall = sample, False
             return
@@ -159,7 +161,8 @@ class Supervision:
             )
 
     def tidy(self, *, interrupted: bool) -> TakenAway:
-        """Remove the throttles, and the journal if none is left. Interrupted, cancel the moves if the rules say so."""
+        """Remove the throttles over a new connection, and delete the journal if none is left. When interrupted, cancel
+        the moves if the rules say so. After a KafkaError all throttles count as left; it is not raised."""
         removal = TakenAway((), (), {})
         try:
             with self.connect() as admin:

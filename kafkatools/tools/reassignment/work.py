@@ -37,7 +37,8 @@ class Work(NamedTuple):
 
 
 def read_file(path: str) -> Plan:
-    """Read a plan file (`-`: standard input). Raises CommandError. A plan without partitions is allowed."""
+    """Read a plan file (`-`: standard input). A plan without partitions is allowed. Raises CommandError, also for a
+    plan with log directories."""
     plan = read_plan("/dev/stdin" if path == "-" else path)
     if plan.partitions:
         check_executable(plan)
@@ -47,8 +48,9 @@ def read_file(path: str) -> Plan:
 
 
 def find_work(admin: AdminClient, plan: Plan, leftover: Record | None, complain: Callable[[str], None]) -> Work:
-    """The moves of a plan that are still to be made. Raises CommandError for a missing partition or broker, or for a
-    partition that is being reassigned elsewhere."""
+    """The moves of a plan that are still to be made. `leftover`, the record of an interrupted run, supplies the
+    replicas from before that run. Raises CommandError for a missing partition or broker, or a partition that is being
+    reassigned elsewhere. Raises KafkaError."""
     cluster = read_cluster(admin, complain)
     active = active_reassignments(admin)
     parts = {part.key: part for part in cluster.partitions}
@@ -69,7 +71,8 @@ def find_work(admin: AdminClient, plan: Plan, leftover: Record | None, complain:
 
 
 def _job(part: Partition, after: tuple[int, ...], moving: PartitionReassignment | None) -> Job | None:
-    """The move of a partition; None if it has its target replicas already."""
+    """The move of a partition; None if it has its target replicas and is not being reassigned. During a reassignment,
+    the previous replicas are those that are not being added."""
     before = part.replicas
     if moving is not None:
         before = tuple(broker for broker in moving.replicas if broker not in moving.adding_replicas)
@@ -109,7 +112,8 @@ def as_plan(work: Work) -> ReassignmentPlan:
 
 
 def write_undo(work: Work, path: str | None, wall_ms: int) -> str:
-    """Write the previous replicas as a plan to `path` or an unused name; returns it. Raises CommandError."""
+    """Write the previous replicas as a plan to `path` (None: an unused name in the working directory), and return the
+    path. Raises CommandError."""
     chosen = free_undo_path("reassignment", wall_ms, ".json") if path is None else path
     write_undo_file(chosen, [f"{plan_text(work.before, {})}\n"])
     return chosen
