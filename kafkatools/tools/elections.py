@@ -26,10 +26,12 @@ class Election(NamedTuple):
 
 
 def predict_election(partition: PartitionDescription, live: Collection[int], *, is_unclean: bool) -> Election:
-    """Predict the controller's decision for a partition (ReplicationControlManager.electLeader).
+    """Predict the controller's decision for a partition (ReplicationControlManager.electLeader). `live` holds the ids
+    of unfenced brokers.
 
-    Preferred: the first replica, if it is live and in sync. Unclean: only for a partition without a leader; a live
-    replica that is in sync or in the ELR, else the first live one. `live` holds the ids of unfenced brokers.
+    Preferred: `planned` if the first replica is live and in sync, `not_needed` if it leads, else `failed`. Unclean:
+    `not_needed` with a leader, else a live replica that is in sync or in the ELR. Without one, the first live replica
+    is elected; without any the election fails.
     """
     before = partition.leader
     first = partition.replicas[0]
@@ -49,7 +51,8 @@ def predict_election(partition: PartitionDescription, live: Collection[int], *, 
 def predict_elections(
     admin: AdminClient, partitions: Sequence[TopicPartition] | None, *, is_unclean: bool
 ) -> dict[TopicPartition, Election]:
-    """Predict the elections of partitions. None stands for all that need one. Raises KafkaError."""
+    """Predict the elections of partitions; a nonexistent one is `failed`. None stands for all partitions, and leaves
+    out those whose election is not needed. Raises KafkaError."""
     live = {node.id for node in describe_cluster(admin).nodes}
     if partitions is None:
         described = describe_all_topics(admin)

@@ -44,7 +44,8 @@ def open_transaction_at(admin: AdminClient, partition: TopicPartition, start_off
 
 
 def ensure_open_transaction(admin: AdminClient, partition: TopicPartition, producer_id: int, epoch: int) -> None:
-    """Raise CommandError unless this producer has an open transaction.
+    """Raise CommandError unless this producer has an open transaction in the partition, or if its producers cannot be
+    described.
 
     Checks nothing if the brokers do not support DescribeProducers (KIP-664).
     """
@@ -65,7 +66,8 @@ def partitions_to_search(
 ) -> list[TopicPartition]:
     """Return the partitions of a topic (None: of all topics) that have a replica on `broker` (None: any).
 
-    A given `partition` is returned without a request. Raises CommandError.
+    With `topic` and `partition` it returns that partition without a request and ignores `broker`. Without a topic,
+    `partition` is ignored. Raises CommandError.
     """
     if topic is not None and partition is not None:
         return [(topic, partition)]

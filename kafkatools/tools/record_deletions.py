@@ -24,7 +24,8 @@ class Deletion(NamedTuple):
 def predict_deletions(
     admin: AdminClient, offsets: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, Deletion | KafkaError]:
-    """Predict the result of each partition by the rules of Partition.deleteRecordsOnLeader. Raises KafkaError.
+    """Predict the deletion or the error of each partition by the rules of Partition.deleteRecordsOnLeader. Raises
+    KafkaError if the cluster does not respond.
 
     `offsets`: the first offset to keep, -1 for the high watermark.
     """

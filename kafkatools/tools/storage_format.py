@@ -109,7 +109,8 @@ def _feature(text: str) -> tuple[str, int]:
 
 
 def _check_quorum(options: FormatOptions, settings: Mapping[str, str], levels: Mapping[str, int]) -> None:
-    """Raise CommandError if the voters come from neither or from both of controller.quorum.voters and the flags."""
+    """Raise CommandError if a controller's voters come from neither controller.quorum.voters nor a flag, or a node's
+    from both. Also if an explicit kraft.version contradicts the flags."""
     is_dynamic = options.standalone or options.no_initial_controllers or options.initial_controllers is not None
     static = bool(settings.get("controller.quorum.voters"))
     if static and (options.standalone or options.initial_controllers):

@@ -98,8 +98,8 @@ def _text(value: Value | None) -> str:
 
 
 def planned(admin: AdminClient, entities: Entities, requested: Wanted) -> Plan:
-    """Compare an entity's requested configs with the present ones, and validate the change on the brokers without
-    applying it. The returned plan has the KafkaError or CommandError of a refused change."""
+    """Compare an entity's requested configs with the present ones. If any differ, validate the change on the brokers
+    without applying it. The returned plan has the KafkaError or CommandError of a refused change."""
     found: list[Difference] = []
 
     def plan() -> None:
@@ -141,8 +141,8 @@ def inverse(plan: Plan) -> dict[str, object]:
 
 
 def ensure_there(admin: AdminClient, entities: Entities, names: Sequence[str]) -> None:
-    """Check that the broker of an entity exists, and its loggers. Does nothing for entities of other types. Raises
-    CommandError, where Kafka's tool waits for a missing broker until its timeout."""
+    """Raise CommandError if the broker of an entity does not exist, or one of its loggers; Kafka's tool waits for a
+    missing broker until its timeout. Does nothing for other types and the default broker entity. Raises KafkaError."""
     kind, entity = entities.kind, entities.names[0]
     if kind not in (BROKERS, BROKER_LOGGERS) or not entity:
         return
@@ -178,7 +178,8 @@ def apply(admin: AdminClient, entities: Entities, requested: Wanted, *, validate
 
 
 def differences(admin: AdminClient, entities: Entities, requested: Wanted) -> list[Difference]:
-    """The requested configs that differ from an entity's own values. Raises KafkaError."""
+    """The requested configs that differ from an entity's own values; other forms of a number, Boolean or list count as
+    equal. Raises KafkaError."""
     last = dict(requested)
     before = _before(admin, entities, list(last))
     return [Difference(name, before[name], new) for name, new in last.items() if _differs(before[name], new)]

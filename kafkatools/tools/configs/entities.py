@@ -98,7 +98,8 @@ def own_source(kind: str, name: str) -> int | None:
 
 
 def quota_filter(entities: Entities) -> list[QuotaComponent]:
-    """The DescribeClientQuotas filter that matches exactly these entities."""
+    """The DescribeClientQuotas filter for these entities. A name of "" matches the default entity, a missing name every
+    entity of its type."""
     from kafkatools.core.admin.quotas import QuotaComponent
 
     names: list[str | None] = [*entities.names, *[None] * (len(entities.types) - len(entities.names))]

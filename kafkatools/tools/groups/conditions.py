@@ -62,7 +62,8 @@ def needs_times(conditions: list[Condition]) -> bool:
 
 
 def findings(conditions: list[Condition], view: GroupView) -> Iterator[Finding]:
-    """Yield where conditions hold in one group."""
+    """Yield where conditions hold in one group. A `total` with unknown end offsets counts only for the operators > and
+    >=."""
     for condition in conditions:
         if condition.measure in ("lag", "behind"):
             for row in view.rows:

@@ -11,7 +11,8 @@ from kafkatools.core.errors import GroupIdNotFound, GroupSubscribedToTopic, Kafk
 
 
 def refusals(admin: AdminClient, names: Collection[str]) -> dict[str, KafkaError | None]:
-    """Return each group's expected deletion error or None. Raises KafkaError when a broker does not respond."""
+    """Return each group's expected deletion error, None if it can be deleted. Raises KafkaError if a broker did not
+    list its groups and a requested group was not listed."""
     listed = list_groups(admin)
     states = {listing.group_id: listing.state for listing in listed.groups}
     if listed.errors and any(name not in states for name in names):
@@ -24,7 +25,8 @@ def refusals(admin: AdminClient, names: Collection[str]) -> dict[str, KafkaError
 
 
 def subscribed_topics(admin: AdminClient, group_id: str) -> dict[str, KafkaError]:
-    """Return GroupSubscribedToTopic for each topic assigned to members. Raises KafkaError for a missing group."""
+    """Return GroupSubscribedToTopic for each topic assigned to members. Raises KafkaError if the group cannot be
+    described."""
     description = describe_groups(admin, [group_id])[group_id]
     if description.error is not None:
         raise description.error

@@ -21,7 +21,8 @@ TopicPartition = tuple[str, int]
 def with_times(
     admin: AdminClient, views: Sequence[GroupView], now_ms: int
 ) -> tuple[list[GroupView], dict[TopicPartition, KafkaError]]:
-    """Return the groups with time lags at `now_ms` (since 1970), and the errors by partition."""
+    """Return the groups with time lags in ms at `now_ms` (since 1970), and the errors by partition. A row without lag
+    in records, or whose record has no timestamp, stays without times."""
     late = [row for view in views for row in view.rows if row.lag is not None and row.lag > 0]
     times = record_times(admin, {_place(row) for row in late})
     partitions = {(row.topic, row.partition): MAX_TIMESTAMP for row in late}

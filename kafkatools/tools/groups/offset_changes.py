@@ -45,7 +45,8 @@ class GroupChange(NamedTuple):
 
 
 def change_offsets(admin: AdminClient, plans: Sequence[GroupPlan]) -> list[GroupChange]:
-    """Commit the new offsets of all groups, then delete those set to None. Raises KafkaError."""
+    """Commit the new offsets of all groups, then delete those set to None. Returns the outcome of each plan, with its
+    errors. Raises KafkaError if a request as a whole fails."""
     changing = [plan for plan in plans if plan.offsets]
     new = {
         plan.group_id: {key: offset for key, offset in plan.offsets.items() if offset is not None} for plan in changing
@@ -60,7 +61,7 @@ def change_offsets(admin: AdminClient, plans: Sequence[GroupPlan]) -> list[Group
 
 
 def _delete_offsets(admin: AdminClient, plans: Sequence[GroupPlan]) -> dict[str, AlteredOffsets]:
-    """Delete the offsets that the plans set to None; a group without any offsets counts as success."""
+    """Delete the offsets that the plans set to None. A group that does not exist counts as success."""
     results = {}
     for plan in plans:
         keys = [key for key, offset in plan.offsets.items() if offset is None]
@@ -82,8 +83,8 @@ def _change(plan: GroupPlan, results: Sequence[AlteredOffsets]) -> GroupChange:
 
 
 def save_previous(admin: AdminClient, plans: Sequence[GroupPlan], path: str | None, wall_ms: int) -> str:
-    """Write the committed offsets that the plans change to `path` or to a new file here; return the path. Raises
-    CommandError when the file cannot be written, KafkaError when the offsets cannot be fetched."""
+    """Write the committed offsets that the plans change to `path` (None: a new file in the working directory); return
+    the path. Raises CommandError when the file cannot be written, KafkaError when the offsets cannot be fetched."""
     chosen = path or _default_path([plan.group_id for plan in plans], wall_ms)
     before = _offsets_before(admin, plans)
     try:

@@ -57,7 +57,8 @@ class PlanFile(NamedTuple):
 
 
 def read_plan(path: str, group_ids: Collection[str] | None) -> PlanFile:
-    """Parse a plan file for these groups (None: any). Raises CommandError that names every bad line."""
+    """Parse a plan file for these groups (None: any). Raises CommandError if the file is unreadable, has no offsets, or
+    has bad lines; it names up to 20 bad lines."""
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             text = file.read()
@@ -85,7 +86,8 @@ def read_plan(path: str, group_ids: Collection[str] | None) -> PlanFile:
 
 
 def refuse(problems: list[str]) -> None:
-    """Raise CommandError with one line per problem, if there are any."""
+    """Raise CommandError with one line for each of the first 20 problems and the number of the others. Does nothing
+    without problems."""
     if not problems:
         return
     shown = problems[:_MAX_SHOWN]
@@ -205,7 +207,7 @@ def _ensure(is_good: bool, key: str, value: object, expected: str) -> None:
 
 
 def csv_cell(text: str) -> str:
-    """Return a CSV cell like Jackson's CSV writer: quoted when it is long or holds a character below `-`."""
+    """Return a CSV cell like Jackson's CSV writer: quoted when it has more than 24 characters or one below `-`."""
     if len(text) <= _MAX_UNQUOTED and all(character >= "-" for character in text):
         return text
     return '"' + text.replace('"', '""') + '"'
@@ -236,7 +238,8 @@ def write_undo(path: str, before: Mapping[str, Mapping[TopicPartition, OffsetAnd
 
 
 def save_undo(path: str, before: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata | None]]) -> None:
-    """Write the previous offsets like `write_undo`. Raises CommandError that says nothing was changed."""
+    """Write the previous offsets like `write_undo`. Raises CommandError, which says that nothing was changed, if the
+    file exists or cannot be written."""
     write_undo_file(path, _undo_lines(path, before))
 
 

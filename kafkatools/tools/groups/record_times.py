@@ -56,7 +56,8 @@ class _Search:
         self.found: dict[int, RecordTime] = {}
 
     def take(self, fetched: _Fetched) -> bool:
-        """Search fetched batches for the remaining offsets; return False when the response had no complete batch."""
+        """Search fetched batches for the remaining offsets. Returns False when the response had no complete batch.
+        Raises KafkaError for a damaged batch."""
         if self.position >= fetched.high_watermark:
             self._end()
             return True
@@ -79,7 +80,8 @@ class _Search:
                 self.found[self.wanted.pop(0)] = RecordTime(offset, timestamp)
 
     def move_into_range(self, log_start_offset: int) -> None:
-        """Skip deleted records after OffsetOutOfRange; offsets beyond the end have no record."""
+        """After OffsetOutOfRange, move a position before the log start to it. Any other position is beyond the end, so
+        its offsets have no record."""
         if self.position < log_start_offset:
             self.position = log_start_offset
         else:

@@ -53,8 +53,9 @@ class Reset(NamedTuple):
 
 
 class Targets:
-    """Computes the new offsets of every group. Calls `note` for each offset moved to a limit of the log. Raises
-    KafkaError or CommandError for a nonexistent partition."""
+    """Computes the new offsets of every group. Calls `note` for each offset moved to a limit of the log, and for each
+    partition without a record at the requested time. The constructor raises KafkaError, and KafkaError or CommandError
+    for a nonexistent partition."""
 
     def __init__(
         self,
@@ -127,7 +128,8 @@ class Targets:
             raise LeaderNotAvailable(f'The partitions "{names}" have no leader')
 
     def of_group(self, group_id: str) -> NewOffsets:
-        """Return the new offsets of one group, in the order of Kafka's hash map. Raises CommandError."""
+        """Return the new offsets of one group, in the order of Kafka's hash map; None deletes an offset. Raises
+        CommandError for a group without plan lines, or a shift of a partition without committed offset."""
         from kafkatools.core.java.hash_order import hash_order
         from kafkatools.core.java.hashes import partition_hash
 
@@ -199,7 +201,8 @@ def _refuse_lines(plan: PlanFile, missing: set[TopicPartition]) -> None:
 
 
 def partitions_of(admin: AdminClient, scope: TopicScope) -> tuple[list[TopicPartition], dict[str, KafkaError]]:
-    """Return the partitions of a scope, explicitly named ones first, and the errors by topic."""
+    """Return the partitions of a scope, explicitly named ones first, and the errors by topic. Named partitions are not
+    checked."""
     found = list(scope.partitions)
     errors: dict[str, KafkaError] = {}
     described = describe_topics(admin, names=scope.topics) if scope.topics else {}

@@ -20,7 +20,8 @@ TopicPartition = tuple[str, int]
 
 
 class PartitionRow(NamedTuple):
-    """A partition of a group. None means: no committed offset, unknown end offset, or no member has it."""
+    """A partition of a group. `offset` is None without a commit, `end` if unknown, `lag` for either, `member` if none
+    has the partition. `lag_ms` and `behind_newest_ms` are None unless requested and known."""
 
     topic: str
     partition: int
@@ -35,7 +36,8 @@ class PartitionRow(NamedTuple):
 
 class GroupView(NamedTuple):
     """A group and its partitions in Kafka's order: members with the most partitions first, then unassigned partitions.
-    `unknown_ends`: the errors of existing partitions whose log end offset could not be fetched."""
+    `error`: why it could not be described. `unknown_ends`: errors of existing partitions, also of other groups, whose
+    log end offset could not be fetched."""
 
     description: GroupDescription
     rows: list[PartitionRow]
@@ -56,7 +58,8 @@ class Views(NamedTuple):
 
 
 def collect(admin: AdminClient, group_ids: Iterable[str]) -> Views:
-    """Fetch descriptions, committed offsets and end offsets of groups."""
+    """Fetch descriptions, committed offsets and end offsets of groups. Errors of single groups and partitions are part
+    of the result."""
     descriptions = describe_groups(admin, group_ids)
     alive = [group_id for group_id, one in descriptions.items() if one.error is None]
     committed = fetch_offsets(admin, alive)

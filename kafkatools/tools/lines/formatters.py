@@ -59,7 +59,8 @@ class NoOpFormatter:
 
 
 class DefaultFormatter:
-    """Kafka's DefaultMessageFormatter: the selected parts of each record in a fixed order, with separators."""
+    """Kafka's DefaultMessageFormatter: the selected parts of each record in a fixed order, with separators. `escape`
+    replaces the bytes of keys, values and headers. Raises ConfigError for an invalid property."""
 
     def __init__(self, properties: Mapping[str, str], escape: Escape | None = None) -> None:
         check_properties(properties)
@@ -87,7 +88,8 @@ class DefaultFormatter:
         self._parts = [parts[flag] for flag in shown]
 
     def write(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
-        """Append a line for each record; return how many records were processed."""
+        """Append a line for each record, nothing if no part is selected. Returns how many records were processed,
+        failed ones included. `on_error` is called for each failed record; False stops after it."""
         columns = fetched.columns
         if self._is_plain:
             return int(kernel.write_keys_and_values(columns, out, self._key_end, self._line_end, self._null))
@@ -126,7 +128,8 @@ class LoggingFormatter(DefaultFormatter):
     """Kafka's LoggingMessageFormatter: DefaultFormatter's lines, and each record in the log, shown with KT_DEBUG=1."""
 
     def write(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
-        """Append a line for each record and log the records; return how many were processed."""
+        """Append a line for each record, and log the processed records if the log level is INFO or lower. Returns how
+        many were processed."""
         done = super().write(out, fetched, on_error)
         if _log.isEnabledFor(logging.INFO):
             for index in range(done):
@@ -150,7 +153,8 @@ def timestamp_type_name(columns: RecordColumns) -> str:
 
 
 def make_formatter(name: str, properties: Mapping[str, str], escape: Escape | None = None) -> MessageFormatter:
-    """Return a formatter by name, as in `formatter_class`. Raises ConfigError for an unknown name or property."""
+    """Return a formatter by name, as in `formatter_class`. `escape` replaces the bytes of printed values. Raises
+    ConfigError for an unknown name or an invalid property; the no-op formatter ignores properties."""
     class_name = formatter_class(name)
     if class_name == LOGGING_FORMATTER:
         return LoggingFormatter(properties, escape)
@@ -194,6 +198,7 @@ def _flag(properties: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def named_deserializer(properties: Mapping[str, str], name: str) -> Deserializer | None:
-    """Return the deserializer that a property names, None without the property. Raises ConfigError."""
+    """Return the deserializer that a property names, None without the property. Raises ConfigError for an unknown
+    deserializer."""
     text = properties.get(name)
     return None if text is None else deserializer(text)

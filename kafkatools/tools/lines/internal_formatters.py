@@ -50,7 +50,8 @@ def append_lines(
 
 
 class InternalTopicFormatter:
-    """Prints the records of one internal topic as JSON."""
+    """Prints the records of one internal topic as JSON. `name` is a key of INTERNAL_FORMATTERS. Raises ConfigError for
+    any formatter property."""
 
     def __init__(
         self, name: str, properties: Mapping[str, str], escape: Callable[[bytes], bytes] | None = None
@@ -62,7 +63,8 @@ class InternalTopicFormatter:
         self._escape = escape
 
     def write(self, out: bytearray, fetched: FetchedColumns, on_error: Callable[[KafkaError], bool]) -> int:
-        """Append a JSON line for each shown record; return how many records were processed, skipped ones included."""
+        """Append a JSON line for each shown record. Returns how many records were processed, skipped and failed ones
+        included. `on_error` is called for each undecodable record; False stops after it."""
         columns = fetched.columns
 
         def line_of(index: int) -> bytes | None:

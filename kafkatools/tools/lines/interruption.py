@@ -18,7 +18,9 @@ _WRITE_SECONDS = 0.3
 
 
 class Interruption:
-    """Context manager that defers signals until `check` is called."""
+    """Context manager that defers SIGINT, SIGTERM and SIGHUP until `check` is called. A second signal takes effect at
+    once, as does one 0.3 seconds into a write. Signals that the process ignores stay ignored. Does nothing outside the
+    main thread."""
 
     def __init__(self, wakeup: Callable[[], None]) -> None:
         self._wakeup = wakeup
@@ -54,7 +56,8 @@ class Interruption:
             self.check()
 
     def check(self) -> None:
-        """Run the original handler of a deferred signal, or raise KeyboardInterrupt."""
+        """Deliver the deferred signal: run its original handler, then raise KeyboardInterrupt unless the handler
+        raised. Does nothing without a deferred signal."""
         if self._came is not None:
             (number, frame), self._came = self._came, None
             self._raise(number, frame)

@@ -11,7 +11,8 @@ from kafkatools.tools.lines.internal_formatters import INTERNAL_FORMATTERS, Inte
 
 class JsonFormatter:
     """Writes one lossless JSON object per record (docs/json/records.md). With an internal topic's formatter, key and
-    value are the decoded objects, and records that formatter does not show are skipped."""
+    value are the decoded objects, and records that formatter does not show are skipped. Raises ConfigError for an
+    unknown formatter or property."""
 
     def __init__(self, formatter: str, properties: Mapping[str, str]) -> None:
         name = formatter_class(formatter)
@@ -22,7 +23,8 @@ class JsonFormatter:
         self._header = named_deserializer(properties, "headers.deserializer")
 
     def write(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
-        """Append a JSON line for each record; return how many records were processed."""
+        """Append a JSON line for each shown record. Returns how many were processed, skipped and failed ones included.
+        `on_error` is called for each failed record; False stops after it."""
         if self._internal is None and self._key is None and self._value is None and self._header is None:
             from kafkatools.core.records.json_cells import fetched_lines
 

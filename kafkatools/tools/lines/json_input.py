@@ -23,7 +23,7 @@ _ESCAPE = b"\\u"  # a JSON key may contain escapes
 @dataclass(eq=False, repr=False)
 class JsonInput:
     """Turns a LineReader's JSON lines into producer records. `partitions()` returns the topic's partitions, none when
-    it does not exist. `on_bad_line(error)` is called for each line skipped by ignore.error."""
+    it does not exist. With ignore.error, `on_bad_line(error)` is called for each skipped line."""
 
     topic: str
     reader: LineReader
@@ -32,8 +32,11 @@ class JsonInput:
     _partition_count: int | None = field(default=None, init=False)
 
     def records(self) -> Iterator[tuple[int, ProducerRecord]]:
-        """Yield the line number and record of each complete line. Raises MalformedLine after the records before a bad
-        line, or before the first record when a partition does not exist."""
+        """Yield the line number and record of each complete line that is not blank.
+
+        Raises MalformedLine after the records before a bad line, or before the first record when a partition does not
+        exist. With ignore.error, bad lines go to `on_bad_line` and are skipped.
+        """
         ignores_errors = self.reader.format.ignore_error
         read: list[tuple[int, ProducerRecord]] = []
         malformed: MalformedLine | None = None
@@ -60,7 +63,8 @@ class JsonInput:
             raise malformed
 
     def look_through(self, file: BinaryIO) -> None:
-        """Check the rest of a file, then seek back. Raises MalformedLine for a nonexistent partition."""
+        """Check the partitions in the rest of a seekable file, up to its first malformed line, then seek back. Raises
+        MalformedLine for a nonexistent partition."""
         start = file.tell()
         try:
             for number, partition in self._rising_partitions(file):
@@ -69,8 +73,8 @@ class JsonInput:
             file.seek(start)
 
     def _rising_partitions(self, file: BinaryIO) -> Iterator[tuple[int, int]]:
-        """Yield (line number, partition) for each line whose partition exceeds those of all earlier lines. Any
-        nonexistent partition shows up among them; other lines are not decoded."""
+        """Yield (line number, partition) for each line whose partition exceeds those of all earlier lines, since only
+        these can be the first nonexistent one. Ends at a malformed line."""
         reader = LineReader(max_line_bytes=self.reader.max_line_bytes)
         highest = -1
         count = 1

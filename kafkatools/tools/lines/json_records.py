@@ -1,8 +1,8 @@
 """Parse records from JSON lines, the format of `kt console-consumer --json`.
 
-One object per line: {"partition", "timestamp", "key", "value", "headers": [[name, value], ...]}. All keys but "value"
-are optional; "topic", "offset" and "timestamp_type" are ignored. Bytes are a UTF-8 string or {"b64": "..."}; null is
-null.
+One object per line: {"partition", "timestamp", "key", "value", "headers": [[name, value], ...]}. All keys are optional;
+a missing key or value is null. "topic", "offset" and "timestamp_type" are ignored. Bytes are a UTF-8 string or {"b64":
+"..."}; null is null.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@ r"""Split bytes of text into lines, keys, values and headers (Kafka's LineMessag
 
 The caller reads into `room()` and reports the byte count; `rows()` then returns the complete lines as columns over the
 reader's memory, found by the kernel. An incomplete line moves to the front; rows are valid until the next `room()`.
+
 Lines end with \n, \r or \r\n as in Kafka. Bytes that are not UTF-8 pass through unchanged (Kafka replaces them). A line
-longer than `max_line_bytes` is skipped and reported in `oversized`. No I/O.
+that is still incomplete beyond `max_line_bytes` is skipped and reported in `oversized`. No I/O.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ _EXCLUSIVE = (
 
 
 class MalformedLine(KafkaError, name="MALFORMED_LINE"):
-    """An input line lacks a part that the reader properties require."""
+    """An input line that cannot become a record: it lacks a required part, is invalid JSON, or names a nonexistent
+    partition."""
 
 
 class LineFormat(NamedTuple):
@@ -49,7 +51,8 @@ class LineFormat(NamedTuple):
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> LineFormat:
-        """Parse --reader-property settings. Raises ConfigError, in Kafka's words, for unknown or contradictory ones."""
+        """Parse --reader-property settings. Raises ConfigError for an unknown property, an empty or contradictory
+        separator, and a flag other than true or false."""
         texts = {
             "key.separator": "\t",
             "headers.delimiter": "\t",
@@ -125,7 +128,8 @@ class LineReader:
     # -- in --
 
     def room(self) -> memoryview:
-        """Return the memory to read the next bytes into; earlier rows become invalid."""
+        """Return the memory to read the next bytes into; earlier rows become invalid. Drops an incomplete line that is
+        longer than `max_line_bytes`."""
         left = self._filled - self._start
         if self._start:
             self._data[:left] = self._data[self._start : self._filled]
@@ -146,12 +150,15 @@ class LineReader:
     # -- out --
 
     def rows(self) -> Iterator[RowColumns]:
-        """Yield the complete lines so far as columns. Raises MalformedLine after the rows before a bad line."""
+        """Yield the keys and values of the lines that are complete and not yet returned, as columns; headers are not
+        split. Raises MalformedLine after the rows before a line without key separator. With ignore.error such a line is
+        a value with a null key."""
         for data, count in self._found():
             yield from self._columns(data, count)
 
     def lines(self) -> Iterator[bytes]:
-        """Yield the complete lines so far as bytes, without splitting them; `line_number` is that of the last one."""
+        """Yield the lines that are complete and not yet returned as bytes, without splitting them. `line_number` is
+        that of the last one."""
         for data, count in self._found():
             for row in range(count):
                 self.line_number += 1
@@ -159,7 +166,8 @@ class LineReader:
                 yield bytes(data[start : start + self._lengths[row]])
 
     def records(self) -> Iterator[LineRecord]:
-        """Yield the complete lines so far as single records, as headers require. Raises MalformedLine."""
+        """Yield the lines that are complete and not yet returned as single records with headers. Raises
+        MalformedLine."""
         for line in self.lines():
             yield parse_line(self.format, line, self.line_number)
 
@@ -176,7 +184,8 @@ class LineReader:
             yield data, count
 
     def _skip_rest(self) -> bool:
-        """Drop the rest of an oversized line; return whether its end was found."""
+        """Drop the rest of an oversized line. Returns whether its end was found; then the line is added to
+        `oversized`."""
         ends = [
             place
             for place in (self._data.find(b"\n", 0, self._filled), self._data.find(b"\r", 0, self._filled))
@@ -234,7 +243,8 @@ class LineReader:
 
 
 def parse_line(line_format: LineFormat, line: bytes, number: int) -> LineRecord:
-    """Split a line into headers, key and value. Raises MalformedLine for a missing part unless ignore_error."""
+    """Split a line into headers, key and value. Raises MalformedLine for a missing part, unless ignore_error makes it
+    None or empty. A header name equal to the null marker also raises it."""
     headers_cell = _part(
         line_format.parse_headers, line, 0, (line_format.headers_delimiter, "headers delimiter"), line_format, number
     )
@@ -266,7 +276,9 @@ def _part(
 
 
 def _split_headers(line_format: LineFormat, cell: bytes, number: int) -> Iterator[tuple[str, bytes | None]]:
-    """Yield the name and value of each header; headers.separator is a regular expression, as in Kafka."""
+    """Yield the name and value of each header; headers.separator is a regular expression, as in Kafka. Raises
+    MalformedLine for a name equal to the null marker and for a pair without separator. With ignore_error such a pair is
+    a name with a null value."""
     pairs = re.split(line_format.headers_separator, cell)
     while len(pairs) > 1 and not pairs[-1]:
         pairs.pop()

@@ -17,7 +17,8 @@ from kafkatools.tools.lines.topic_follower import TopicFollower
 
 
 class Wanted(NamedTuple):
-    """The requested topics: one topic, all that the predicate `takes` accepts, or a partition from `start` on."""
+    """The requested topics: one topic, all that the predicate `takes` accepts, or one partition. The partition is read
+    from `start`: `earliest`, `latest` or an offset. `include` is the pattern behind `takes`."""
 
     topic: str | None
     include: str | None
@@ -40,8 +41,8 @@ class Source:
         self._wanted = wanted
 
     def start(self, *, to_end: bool) -> None:
-        """Assign or subscribe. Raises CommandError for a nonexistent partition, and for missing topics if `to_end`;
-        else prints that it waits for them."""
+        """Assign or subscribe. Raises CommandError for a nonexistent partition, and for missing topics if `to_end`.
+        Without `to_end` it prints that the consumer waits for missing topics."""
         raise NotImplementedError
 
     def follow(self) -> None:
@@ -76,7 +77,8 @@ class OnePartition(Source):
     """One partition of a topic, read from `--offset` on."""
 
     def start(self, *, to_end: bool) -> None:
-        """Assign the partition and seek to the offset. Raises CommandError if either does not exist."""
+        """Assign the partition and seek to the start offset. Raises CommandError if topic or partition does not exist,
+        or for an offset outside of the log."""
         topic, partition, start = self._wanted.topic or "", self._wanted.partition or 0, self._wanted.start
         consumer = self._consumer
         known = consumer.partitions_for(topic)

@@ -52,7 +52,8 @@ class RecordTransactions:
 
     @contextmanager
     def sending(self, count: int = 1) -> Iterator[None]:
-        """Context for sending `count` records of the current transaction, which begins if none is open."""
+        """Context for sending `count` records of the current transaction, which begins if none is open. After a
+        KafkaError, counts these and the open records as aborted and raises it."""
         if not self.is_open:
             self._producer.begin_transaction()
             self.is_open = True
@@ -66,12 +67,14 @@ class RecordTransactions:
     # -- ends --
 
     def commit_if_full(self) -> None:
-        """Commit when the current transaction has `size` records."""
+        """Commit when the current transaction has `size` records. Does nothing if all records are in one
+        transaction."""
         if self._size and self.open_records >= self._size:
             self.commit()
 
     def commit(self, timeout_ms: int | None = None) -> None:
-        """Commit the open transaction, if any. Raises its records' first failure, KafkaError or Timeout."""
+        """Commit the open transaction, if any. Raises the first failure of any record of the run, Timeout, or another
+        KafkaError. After a Timeout the commit counts as still in progress."""
         if self._tally.first_failure is not None:
             raise self._tally.first_failure
         if not self.is_open:
@@ -91,7 +94,8 @@ class RecordTransactions:
         self.is_open = self.is_committing = False
 
     def break_off(self, timeout_ms: int) -> None:
-        """Abort the open transaction, if any; a commit in progress is completed instead. Raises KafkaError."""
+        """Abort the open transaction, if any. A commit in progress is completed first, and aborted only if it is
+        refused. Raises KafkaError. After a Timeout of the commit its records count as failed."""
         if self.is_committing:
             try:
                 self.commit(timeout_ms)

@@ -13,7 +13,8 @@ PATIENCE_MS = 3000
 
 
 class Silence:
-    """Watches a consumer after each poll; calls `tell(line)` once when brokers stop or resume responding."""
+    """Watches a consumer after each poll; calls `tell(line)` once when brokers have not responded for `patience_ms`,
+    and once when they respond again."""
 
     def __init__(self, tell: Callable[[str], None], patience_ms: int = PATIENCE_MS) -> None:
         self._tell = tell
@@ -22,7 +23,8 @@ class Silence:
         self._told: str | None = None
 
     def look(self, now_ms: int, problem: Exception | None, *, has_broker: bool = False) -> None:
-        """Process the error of an unreachable broker, None if all respond. `has_broker`: some other broker responds."""
+        """Process the error of an unreachable broker, None if all respond, and call `tell` if a message is due.
+        `has_broker`: some other broker responds."""
         if problem is None:
             self._since_ms = None
             if self._told is not None:

@@ -35,8 +35,8 @@ class LostLines:
     is_over: bool = False
 
     def messages(self) -> list[str]:
-        """Return the messages with the cause and the range of lines. A single record, and a range that was never sent,
-        start with Kafka's sentence."""
+        """Return one message with the cause and the range of lines. For several records that were never sent, return
+        Kafka's sentence and a second message with the cause."""
         if self.count == 1:
             return [f"{self.description} with error: {self.cause}"]
         described = [f"{self.description} with error: {self.error}"]
@@ -70,7 +70,8 @@ class Tally:
         self._in_lines = 0
 
     def succeeded(self, count: int) -> None:
-        """Count acknowledged records; in transactions they stay open until `committed`."""
+        """Count acknowledged records; in transactions they stay open until `committed`. Ranges of failed lines so far
+        become reportable."""
         with self._lock:
             for lines in self._lost_lines.values():
                 lines.is_over = True
@@ -99,7 +100,8 @@ class Tally:
             self._open = 0
 
     def fail(self, count: int, error: Exception, describe: Callable[[int], str]) -> None:
-        """Count failed records; `describe(i)` describes the i-th one, for the first SHOWN_FAILURES only."""
+        """Count failed records, or aborted ones if the error is TransactionAborted. The first SHOWN_FAILURES failures
+        are reported, with `describe(i)` as description of the i-th record."""
         with self._lock:
             if isinstance(error, TransactionAborted):
                 self.aborted += count
@@ -113,7 +115,8 @@ class Tally:
                 self._messages.append((_kind(error), f"{describe(number)} with error: {error}"))
 
     def fail_lines(self, lines: LostLines) -> None:
-        """Count records that were not acknowledged for a cluster cause."""
+        """Count records that were not acknowledged for a cluster cause, and merge ranges with the same `key`. For a
+        TransactionAborted they count as aborted and are not reported."""
         with self._lock:
             if isinstance(lines.error, TransactionAborted):
                 self.aborted += lines.count
@@ -129,8 +132,8 @@ class Tally:
                 known.is_over = False
 
     def take_messages(self, *, is_end: bool = True) -> list[tuple[str, str]]:
-        """Return the unreported failures as (error name, message). Before the end, a range of lines is included only
-        after later records succeeded, and at most SHOWN_FAILURES ranges in all."""
+        """Return and remove the unreported failures as (error name, message). Before the end (`is_end` False), a range
+        of lines is included only after later records succeeded, and at most SHOWN_FAILURES ranges in all."""
         with self._lock:
             messages, self._messages = self._messages, []
             for key, lines in list(self._lost_lines.items()):
@@ -155,7 +158,8 @@ def _kind(error: Exception) -> str:
 
 
 def is_hopeless_cause(error: Exception) -> bool:
-    """Return whether every further record would fail alike, as without brokers or the topic."""
+    """Return whether an error suggests that all further records fail too: a timeout, no brokers, or an invalid or
+    unauthorized topic."""
     return getattr(error, "name", "") in (
         "TIMEOUT",
         "INVALID_TOPIC_EXCEPTION",

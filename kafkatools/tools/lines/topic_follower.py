@@ -14,7 +14,8 @@ from kafkatools.core.consumer.subscription import TopicPartition
 
 
 class TopicFollower:
-    """Keeps all partitions of one topic, or of the topics that a predicate accepts, assigned to a consumer."""
+    """Keeps all partitions of one topic assigned to a consumer, or of the topics that the predicate `takes` accepts.
+    Without both: of all topics."""
 
     def __init__(
         self, consumer: Consumer, topic: str | None = None, takes: Callable[[str], bool] | None = None

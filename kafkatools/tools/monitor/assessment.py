@@ -60,7 +60,8 @@ def is_in_trouble(part: PartitionView) -> bool:
 
 
 def catches_up_s(view: ClusterView, group: GroupView) -> float | None:
-    """Return the seconds until a group has no lag at current rates; None when never or unknown."""
+    """Return the seconds until a group has no lag at current rates. None without lag, if lag or consumption is unknown
+    or zero, or if the lag does not shrink. A topic's unknown rate counts as 0."""
     if not group.lag or not group.consumed:
         return None
     arriving = sum(topic.messages_in or 0 for topic in view.topics if topic.name in (group.consumed_by_topic or {}))

@@ -31,12 +31,14 @@ class Point(NamedTuple):
     unknown_groups: frozenset[str]
 
     def lag_of(self, group: str, topic: str) -> int | None:
-        """Return the lag of a group in a topic, None when it is unknown."""
+        """Return the lag of a group in a topic: None when it is unknown, 0 for a topic or group without recorded
+        lag."""
         return None if group in self.unknown_groups else self.lags.get((group, topic), 0)
 
 
 class Board:
-    """The latest view, the last snapshot's error, recent events (newest snapshot first), and points (oldest first)."""
+    """The latest view, the last snapshot's error, the latest 500 events (newest snapshot first), and the latest 300
+    points (oldest first)."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

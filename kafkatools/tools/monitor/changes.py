@@ -1,7 +1,7 @@
 """Compare two snapshots of a cluster: rates per second and events. Pure functions of two views.
 
-Rates are averages between the snapshots, computed from offsets and sizes. A decrease (retention, an offset reset, a
-recreated topic) counts as 0.
+Rates are averages between the snapshots, computed from offsets and sizes. A decrease (retention, an offset reset)
+counts as 0. A new or recreated topic has no rate yet.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def _growth(old: PartitionView, part: PartitionView, before: int | None, after: 
 
 
 def _rate(growths: list[int | None], seconds: float) -> float | None:
-    """Return the sum of growths per second; None when any growth is unknown, since the sum would be too small."""
+    """Return the sum of growths per second. None when there are none, or any is unknown, since the sum would be too
+    small."""
     growth = total(growths)
     return None if growth is None else growth / seconds
 

@@ -97,7 +97,8 @@ class ClusterCollector:
         return [broker.id for broker in self._last.brokers if broker.is_alive]
 
     def _may_ask(self, node: int, now_ms: int) -> bool:
-        """Return whether to send requests to a node: a silent one only when connected and idle."""
+        """Return whether to send requests to a node: a silent one only when connected and idle. Starts to reconnect to
+        a silent node that is not connected."""
         if node not in self._silent:
             return True
         client = self._admin.client
@@ -235,8 +236,12 @@ class ClusterCollector:
         return answers
 
     def _controller(self, found: _Found) -> int:
-        """Return the active controller: the quorum's leader, or without a quorum (ZooKeeper) the one in metadata. While
-        the quorum request is only slow, the last known controller stays for two snapshots."""
+        """Return the id of the active controller: the quorum's leader, or without a quorum (ZooKeeper) the one in
+        metadata.
+
+        While the quorum request is unanswered, the last known controller stays for two snapshots, then NOBODY. NOT_TOLD
+        if the request was refused.
+        """
         if not isinstance(found.quorum, KafkaError):
             self._unheard = 0
             return found.quorum.leader_id
@@ -292,7 +297,8 @@ class _TopicSettings:
         return [Question(None, ApiKey.DESCRIBE_CONFIGS, fields)]
 
     def take(self, look: Look, answer: Answer) -> None:
-        """Store the settings of a DescribeConfigs response; errors become problems."""
+        """Store the settings of a DescribeConfigs response. Errors become problems, except for topics that do not
+        exist."""
         if answer.error is not None:
             look.complain(NOBODY, _MIN_ISR, answer.error)
             return

@@ -38,7 +38,7 @@ def at_least(number: int | None, least: int) -> str:
 
 
 def ids(brokers: tuple[int, ...] | None) -> str:
-    """Format broker ids separated by commas, `-` for None."""
+    """Format broker ids separated by commas, `-` for None, an empty text for none."""
     return _NONE if brokers is None else ",".join(map(str, brokers))
 
 

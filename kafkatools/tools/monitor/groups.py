@@ -48,7 +48,8 @@ class GroupQuestions:
         self._offsets: dict[str, dict[TopicPartition, tuple[int, int | None]]] = {}
 
     def questions(self) -> list[Question]:
-        """Return the requests: one per coordinator and kind of data."""
+        """Return the requests: one per coordinator and kind of data. Call it once: it also records their order for
+        `waiting` and `take`."""
         requests: list[Question] = []
         for kind in _KINDS:
             by_node: dict[int, list[str]] = {}
@@ -65,7 +66,8 @@ class GroupQuestions:
         return [kind.is_late for kind, _, _ in self._kinds]
 
     def take(self, answers: list[Answer], admin: AdminClient, timeout_ms: int) -> None:
-        """Process the answers, in request order. `admin` fetches offsets from brokers too old for batches."""
+        """Process the answers, in request order. `admin` fetches offsets from brokers too old for several groups per
+        request, within `timeout_ms`. Errors go to `complain`."""
         for (kind, node, names), answer in zip(self._kinds, answers, strict=True):
             if kind is _OFFSETS and isinstance(answer.error, UnsupportedVersion):
                 found: Mapping[str, _Told] = fetch_offsets(admin, names, timeout_ms=timeout_ms)
@@ -93,7 +95,8 @@ class GroupQuestions:
                 self._states[group_id], self._members[group_id] = result
 
     def views(self, ends: Mapping[TopicPartition, int], takes_topic: Callable[[str], bool]) -> list[GroupView]:
-        """Return the groups sorted by name, with the lag to these end offsets; `takes_topic` selects topics."""
+        """Return the listed groups sorted by name, with the lag to these end offsets in the topics that `takes_topic`
+        accepts. Members and partitions that were not reported are None."""
         found = []
         for group in sorted(self._listed):
             offsets = self._offsets.get(group.group_id)

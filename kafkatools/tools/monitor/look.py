@@ -143,19 +143,21 @@ class Look:
         self.offsets_topic: TopicDescription | None = None
 
     def complain(self, broker: int, what: str, error: KafkaError) -> None:
-        """Add a problem, unless a broker did not respond at all, which the collector reports once per broker."""
+        """Add a problem. A Timeout or lost connection of a single broker is ignored, because the collector reports it
+        once per broker."""
         if broker == NOBODY or not isinstance(error, UNANSWERED):
             self.problems.append(Problem(broker, what, str(error)))
 
     def ask(self, questions: Sequence[Question]) -> list[Answer]:
-        """Send requests in parallel and return their answers in order."""
+        """Send requests in parallel and return their answers in order. A request without a response in `patience_ms`
+        gets an answer with an error."""
         if not questions:
             return []
         return self._admin.ask_all(questions, self._admin.deadline_ms(self._patience_ms))
 
     def ask_controller(self, aside: AdminClient, brokers: Iterable[int]) -> dict[str, Answer]:
         """Send the controller's requests to one of these brokers over separate connections, since they hang without a
-        controller. While two brokers owe a response, nothing is sent and both answers are Timeout."""
+        controller. While two brokers owe a response, or all do, nothing is sent and both answers are Timeout."""
         if aside.client.in_flight_count():
             aside.client.poll(0)
         candidates = sorted(brokers)
@@ -204,7 +206,8 @@ class Look:
         return Nodes(described.cluster_id, described.controller_id, _sorted(nodes), fenced)
 
     def topics(self, first: Answer, scope: Scope) -> list[TopicDescription]:
-        """Return the topics sorted by name, requesting further pages as needed. Raises KafkaError."""
+        """Return the topics in `scope` sorted by name, requesting further pages as needed; sets `offsets_topic`. A
+        topic's own error becomes a problem. Raises KafkaError if a request fails."""
         if isinstance(first.error, UnsupportedVersion):
             found = self._topics_by_metadata(scope)
         else:
@@ -275,7 +278,8 @@ class Look:
         return found
 
     def moves(self, answer: Answer) -> Moves:
-        """Return the ongoing reassignments; empty when brokers are too old or deny access, as in Kafka's tools."""
+        """Return the ongoing reassignments by partition; empty after an error. Brokers that are too old or deny access
+        are no problem, as in Kafka's tools."""
         error = answer.error or error_in(answer.entity)
         if error is not None:
             if not isinstance(error, (UnsupportedVersion, ClusterAuthorizationFailed)):
@@ -325,7 +329,7 @@ def _sorted(nodes: Iterable[Node]) -> tuple[Node, ...]:
 
 
 def by_leader(topics: Iterable[TopicDescription], alive: set[int]) -> dict[int, list[TopicPartition]]:
-    """Return the partitions of each live leader."""
+    """Return the partitions of each leader in `alive`; partitions with another leader or none are left out."""
     found: dict[int, list[TopicPartition]] = {}
     for topic in topics:
         for part in topic.partitions:

@@ -112,7 +112,8 @@ def _log_sizes(view: ClusterView) -> Samples:
 
 
 def _messages_in(view: ClusterView) -> Samples:
-    """Yield each topic's sum of log end offsets, which grows with every record like a counter of incoming records."""
+    """Yield each topic's sum of log end offsets, as its counter of incoming records. A topic with an unknown end offset
+    is left out."""
     for topic in view.topics:
         records = total(part.end_offset for part in topic.partitions)
         if records is not None:

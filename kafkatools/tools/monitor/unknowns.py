@@ -33,7 +33,8 @@ class Coordinators:
     def see(
         self, offsets_topic: TopicDescription | None, alive: Collection[int], unheard: Mapping[int, str], now_ms: int
     ) -> None:
-        """Process one snapshot. `unheard`: the brokers that did not list their groups, with the error text."""
+        """Update the coordinators and `reasons` from one snapshot. `offsets_topic`: __consumer_offsets, None if
+        unknown. `unheard`: the brokers that did not list their groups, with the error text."""
         leaders = _leaders(offsets_topic)
         reasons = [
             f"broker {broker} did not list its groups: {why}"
@@ -51,7 +52,8 @@ class Coordinators:
         self._is_settling = self._changed_ms is not None and now_ms - self._changed_ms < SETTLING_MS
 
     def kept(self, last: ClusterView | None, listed: Iterable[ListedGroup], alive: Collection[int]) -> list[GroupView]:
-        """Return the previous snapshot's unlisted groups that may still exist, without members and offsets."""
+        """Return the groups of the `last` snapshot that no broker lists now but that may still exist, without members
+        and offsets. Empty while all coordinators respond and none has changed lately."""
         if last is None or not (self.reasons or self._is_settling):
             return []
         names = {group.group_id for group in listed}
@@ -64,7 +66,8 @@ class Coordinators:
         ]
 
     def complete(self, groups: Iterable[GroupView]) -> list[GroupView]:
-        """Return the listed groups; while coordinators change, drop offsets that are less complete than before."""
+        """Return the groups, and remember their partitions. While coordinators change, a group that lacks partitions of
+        the last snapshot gets unknown offsets (`partitions` None) with a reason."""
         before, self._committed = self._committed, {}
         is_changing = self._is_settling or bool(self.reasons)
         found = []

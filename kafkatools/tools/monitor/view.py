@@ -94,19 +94,21 @@ class PartitionView(NamedTuple):
 
     @property
     def is_under_min_isr(self) -> bool:
-        """Whether the ISR is too small for acks=all; True without a leader."""
+        """Whether the ISR is too small for acks=all; True without a leader, False if min.insync.replicas is unknown."""
         return self.is_offline or (self.min_isr is not None and len(self.isr) < min(self.min_isr, len(self.replicas)))
 
     @property
     def is_at_min_isr(self) -> bool:
-        """Whether the ISR is just large enough for acks=all."""
+        """Whether the ISR is just large enough for acks=all; False without a leader or if min.insync.replicas is
+        unknown."""
         if self.is_offline or self.min_isr is None:
             return False
         return len(self.isr) == min(self.min_isr, len(self.replicas))
 
 
 class TopicView(NamedTuple):
-    """A topic. Rates are per second since the previous snapshot; None in the first snapshot."""
+    """A topic. `messages_in` and `bytes_in` are per second since the previous snapshot; None in the first snapshot of
+    the topic or when unknown."""
 
     name: str
     topic_id: str | None
@@ -137,8 +139,11 @@ class GroupPartition(NamedTuple):
 
 class GroupView(NamedTuple):
     """A group. `members` and `partitions` are None if the coordinator did not report them; `consumed`: committed
-    offsets per second; `lag_ms`: age of the oldest unconsumed record, None if older than the first snapshot; `unknown`:
-    why its lag is not completely known."""
+    offsets per second; `unknown`: why its lag is not completely known.
+
+    `lag_ms`: age of the oldest unconsumed record, 0 without lag. None if the lag is unknown or the record is older than
+    the first snapshot.
+    """
 
     group_id: str
     type: str

@@ -1,6 +1,6 @@
 """A run of `kt consumer-perf-test`: a group member that reads and counts records as columns.
 
-The cost is per fetch, not per record. The run counts exactly the requested number of records; records of the last fetch
+The cost is per fetch, not per record. The run counts at most the requested number of records; records of the last fetch
 beyond it are not committed. The time until the first assignment, and of rebalances that revoke all partitions, is
 measured apart from the fetch time.
 """
@@ -112,7 +112,8 @@ class ConsumerRun:
         self._problem: Exception | None = None
 
     def run(self) -> ConsumerEnd:
-        """Read until the requested number of records, the timeout or Ctrl-C. Raises KafkaError."""
+        """Read until the requested number of records, `timeout_ms` without a record, or Ctrl-C; return the result in
+        each case. Raises KafkaError."""
         is_interrupted = False
         consumer = Consumer(self._config, self._clock)
         try:
@@ -129,7 +130,7 @@ class ConsumerRun:
         return ConsumerEnd(self._start, end, assigned, self._fetches, self._problem, is_interrupted)
 
     def next_interval(self) -> Interval:
-        """The reporting interval that ends now. The next one starts."""
+        """End the present reporting interval, start the next one, and return the ended one."""
         interval = Interval(self._start, self._last, self._now())
         self._last = interval.now
         return interval
@@ -160,7 +161,8 @@ class ConsumerRun:
             self._problem = consumer.connection_problem() or self._missing_topic(consumer)
 
     def _poll(self, consumer: Consumer) -> list[FetchedColumns]:
-        """Poll records. Retries unreachable brokers until --timeout, as Kafka's tool does."""
+        """Poll records. Before the first metadata, a retriable error counts as no records, as in Kafka's tool; other
+        errors are raised."""
         try:
             return consumer.poll_columns(_POLL_MS)
         except KafkaError as error:
@@ -180,7 +182,8 @@ class ConsumerRun:
         return UnknownTopicOrPartition(f"Topic {', '.join(topics)} does not exist")
 
     def _take(self, consumer: Consumer, fetched: Sequence[FetchedColumns]) -> None:
-        """Count fetched records, and seek back behind the last requested one."""
+        """Count fetched records up to the requested number, and seek each partition back to its first record that is
+        not counted."""
         self._fetches += 1
         for item in fetched:
             columns, left = item.columns, self._load.records - self._records

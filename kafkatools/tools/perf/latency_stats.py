@@ -65,7 +65,7 @@ class Figures(NamedTuple):
 
 class LatencyStats:
     """Counts and latencies since the start and in the present reporting interval. `windows` are the finished intervals
-    that were not reported yet, oldest first."""
+    that were not reported yet, oldest first; none is added while `is_silent`."""
 
     def __init__(self, now_ms: int, reporting_interval_ms: int, is_steady_state: bool = False) -> None:
         self._start_ms = now_ms

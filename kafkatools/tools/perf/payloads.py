@@ -1,8 +1,8 @@
 """Record values of the producer performance test: random letters, entries of a file, or increasing numbers.
 
-Rules: values are made per batch, not per record. Random values are slices of one pool of letters, from another position
-for each batch, so a codec compresses them no better than fresh random values. File payloads are drawn once into a
-random order that repeats. A batch has at most `CHUNK_BYTES` of values, because its records count as sent together.
+Rules: values are made per batch, not per record. Random values are slices of one pool of letters, from one of 64 random
+positions for each batch. File payloads are drawn once into a random order that repeats. A batch has about `CHUNK_BYTES`
+of values at most, or one larger value, because its records count as sent together.
 """
 
 from __future__ import annotations

@@ -88,7 +88,8 @@ class ProducerRun:
         self._transaction_ms = None if self.config.transactional_id is None else self.load.transaction_ms
 
     def run(self) -> ProducerEnd:
-        """Send all records and wait for their acknowledgements. Ctrl-C ends the run with the figures so far."""
+        """Send all records and wait for their acknowledgements. A KafkaError ends the run and is in `stopped` of the
+        result. Ctrl-C ends the run with the figures so far. Raises ConfigError for invalid settings."""
         producer = Producer(self.config, self.clock)
         is_interrupted = False
         metrics: dict[str, float] = {}
@@ -200,7 +201,8 @@ class ProducerRun:
             self._show_progress()
 
     def _abort(self, producer: Producer) -> None:
-        """Abort the open transaction, if a broker answers within _CLOSE_MS."""
+        """Abort the open transaction, if any, within 5 s. An error goes to the report. Does nothing after a fatal error
+        of the producer."""
         if self._transaction_start_ms is None or producer.has_fatal_error:
             return
         try:

@@ -7,8 +7,8 @@ Rules:
   replica of each other. Of equal choices a replica of the topic moves that the source has most of compared to the
   target, and of that topic's replicas the smallest.
 - Racks come first (KIP-36): a new replica goes to the rack with the fewest replicas of its partition, and no levelling
-  move makes a partition's spread over racks worse. With racks of unequal size, brokers can therefore stay unequal. Balance
-  also moves replicas to repair the spread, and add does so within a new broker's share.
+  move makes a partition's spread over racks worse. With racks of unequal size, brokers can therefore stay unequal.
+  Balance also moves replicas to repair the spread, and add does so within a new broker's share.
 - Then load counts: the replicas of the chosen topics per broker, then those of the topic, then those of all topics.
 - A new replica takes the list position of the old one, so a preferred leader (the first position) moves with its
   replica. Then reordered lists bring preferred leaders within one of each other where possible. Balance may reorder all

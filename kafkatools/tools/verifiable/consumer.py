@@ -52,7 +52,8 @@ class VerifiableConsumer:
     _has_told_missing: bool = field(default=False, init=False)
 
     def run(self) -> ExitStatus:
-        """Read until the limit, a signal or an error, then leave the group. FAILED if a commit failed."""
+        """Read until the limit, a signal or an error, then leave the group. Returns INTERRUPTED after a signal, FAILED
+        if a commit failed, else OK. Raises KafkaError."""
         consumer = Consumer(self.config, self.clock)
         with StopSignals(consumer.wakeup) as signals:
             self.tell("startup_complete")
@@ -138,7 +139,8 @@ class VerifiableConsumer:
         return offsets
 
     def _commit(self, consumer: Consumer, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit offsets and write the event. A wake-up in between is raised after the commit is repeated."""
+        """Commit offsets and write the event. A failed commit is counted and written; only FencedInstanceId is raised.
+        After a wake-up the commit is repeated, then WakeupError is raised."""
         rows = [{**_place(part), "offset": offset} for part, offset in offsets.items()]
         try:
             consumer.commit_sync(offsets)

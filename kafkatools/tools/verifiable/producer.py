@@ -30,8 +30,8 @@ _CLOSE_MS = 5_000
 
 class NumbersToSend(NamedTuple):
     """What a verifiable producer sends. `limit` and `records_per_second` are -1 without a limit. A `prefix` is put
-    before each number. `keys` is the number of different keys, None without keys. `create_ms` is the timestamp of the
-    first record, None for the producer's clock."""
+    before each number. `keys` is the number of different keys, None without keys; with 0 each key is the record's
+    number. `create_ms` is the timestamp of the first record, None for the producer's clock."""
 
     topic: str
     limit: int
@@ -67,8 +67,8 @@ class VerifiableProducer:
         self._problem: Exception | None = None
 
     def run(self) -> ExitStatus:
-        """Send all records, write an event for each outcome, then a summary. FAILED if a record was not acknowledged.
-        Raises the error that kept the producer from starting."""
+        """Send all records, write an event for each outcome, then a summary. Returns INTERRUPTED after a signal, FAILED
+        if a record was not acknowledged, else OK. Raises the error that kept the producer from starting."""
         start_ms = self._clock.now_ms()
         producer = Producer(self._config, self._clock)
         try:
