@@ -50,7 +50,8 @@ def _unregister(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
 
 
 def _dry_run(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
-    """Print what unregistering would do: whether the broker is registered and fenced."""
+    """Print what unregistering would do: whether the broker is registered and fenced. Raises BrokerIdNotRegistered, and
+    UsageError with --bootstrap-controller."""
     from kafkatools.core.admin.cluster import describe_cluster
     from kafkatools.core.errors import BrokerIdNotRegistered
 

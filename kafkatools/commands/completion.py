@@ -44,7 +44,8 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _names(console: Console, args: Args) -> Iterable[str]:
-    """Return names from the cache, refreshed from a broker when it is old. Never fails or starts a sandbox."""
+    """Return names from the cache, refreshed from a broker when it is a minute old. After a KafkaError or OSError it
+    returns the old names. Does not start a sandbox; without servers there are no names."""
     if args.profiles:
         return profile_names(console.environ, os.getcwd())
     servers, settings = _place(console, args)
@@ -100,7 +101,7 @@ def _ask(console: Console, bootstrap: str, settings: dict[str, str], kind: str) 
 
 
 def _cached(path: str, now_ms: int) -> tuple[list[str], int]:
-    """Return the cached names and their age in ms."""
+    """Return the cached names and their age in ms. Without a cache: no names, and an age that requires a refresh."""
     try:
         with open(path, encoding="utf-8") as file:
             return file.read().splitlines(), now_ms - int(os.stat(path).st_mtime * 1000)

@@ -1,6 +1,6 @@
 """kt consumer-perf-test: measure a consumer's throughput (kafka-consumer-perf-test.sh, ConsumerPerformance).
 
-Records are fetched as whole columns, so the cost is per fetch and not per record. Exactly --num-records records count;
+Records are fetched as whole columns, so the cost is per fetch and not per record. At most --num-records records count;
 records of the last fetch beyond them are not committed. The time of the first assignment, and of rebalances that
 revoked all partitions, is reported as rebalance time, apart from fetch time.
 """
@@ -82,7 +82,8 @@ RULES = (
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run kt consumer-perf-test. Returns FAILED when fewer records were read than requested. Raises UsageError."""
+    """Run kt consumer-perf-test. Returns INTERRUPTED after Ctrl-C, FAILED when fewer records were read than requested.
+    Raises UsageError or KafkaError."""
     from kafkatools.options.date_patterns import check_date_pattern
 
     for old, new in (("messages", "num-records"), ("consumer.config", "command-config")):
@@ -120,7 +121,8 @@ def _topics(args: Args) -> list[str] | Callable[[str], bool]:
 
 
 def consumer_config(console: Console, args: Args) -> Config:
-    """Return the consumer's settings: properties file, --command-property, options (ConsumerPerfOptions.props)."""
+    """Return the consumer's settings: properties file, --command-property, options (ConsumerPerfOptions.props); later
+    ones win. Without --group the group id is random."""
     from kafkatools.core.config import CONSUMER, Config
 
     values = client_values(CONSUMER, args, "consumer.config", ("command-property",), console.note)
@@ -153,7 +155,8 @@ class Report:
             self._console.print(f"{first}, {_HEADER}")
 
     def end(self, run: ConsumerRun, end: ConsumerEnd, requested: int) -> ExitStatus:
-        """Print errors, totals and metrics (--print-metrics). Returns the exit status."""
+        """Print errors, totals and metrics (--print-metrics). Returns INTERRUPTED after Ctrl-C, FAILED when fewer
+        records were read than requested, else OK."""
         is_complete = end.end.records >= requested
         if not is_complete and not end.is_interrupted:
             self._tell_unfinished(end.problem)

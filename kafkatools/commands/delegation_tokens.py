@@ -58,7 +58,8 @@ def _principals(texts: Iterable[str | None]) -> list[str]:
 
 
 def _hmac(args: Args) -> bytes:
-    """Return the bytes of --hmac or --hmac-file, which no error message contains. Raises UsageError, CommandError."""
+    """Return the bytes of --hmac or --hmac-file, which no error message contains. Raises UsageError if they are empty
+    or not base64, CommandError for a file with other characters, OSError if it cannot be read."""
     text: str = args.hmac or ""
     if args.hmac_file is not None:
         try:

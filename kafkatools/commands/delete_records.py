@@ -29,7 +29,8 @@ _AT_A_TIME = 1000
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run kt delete-records. Returns FAILED when a partition failed."""
+    """Run kt delete-records, or with --dry-run predict the deletions. Returns FAILED when a partition failed. Raises
+    CommandError for an invalid file, KafkaError."""
     from kafkatools.tools.record_deletions import predict_deletions
 
     offsets = _offsets(args.offset_json_file)
@@ -82,7 +83,7 @@ def _delete(
 def _show_deletions(
     console: Console, args: Args, predicted: Mapping[TopicPartition, Deletion | KafkaError]
 ) -> ExitStatus:
-    """Print the partitions whose start offset would change, and the errors."""
+    """Print the partitions whose start offset would change, and the errors. Returns FAILED if there is an error."""
     status = ExitStatus.OK
     shown = 0
     for key, one in predicted.items():

@@ -84,7 +84,8 @@ class EndToEndLatency:
         self._random = random.Random(0)
 
     def run(self) -> ExitStatus:
-        """Measure --num-records round trips and print the latencies. Raises CommandError when a record is lost."""
+        """Measure --num-records round trips and print the latencies. Creates a missing topic. Raises CommandError when
+        a record is lost or differs, or the topic cannot be created."""
         from kafkatools.core.config import CONSUMER, PRODUCER
         from kafkatools.core.consumer.consumer import Consumer
         from kafkatools.core.producer.producer import Producer
@@ -129,7 +130,8 @@ class EndToEndLatency:
     # -- round trips --
 
     def _round_trip(self, producer: Producer, consumer: Consumer, number: int) -> int:
-        """Send one record, read it back, and return the time in nanoseconds."""
+        """Send one record, read it back, and return the time in nanoseconds. Raises CommandError if another record or
+        none is read within 60 s."""
         clock, record = self._console.clock, self._record()
         begin_ns = clock.now_ns()
         producer.send(record).get()

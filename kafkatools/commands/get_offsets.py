@@ -34,7 +34,8 @@ PartitionFilter = Callable[[str, int], bool]
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run kt get-offsets: print topic:partition:offset. Raises UsageError, and CommandError when nothing matches."""
+    """Run kt get-offsets: print topic:partition:offset. Returns FAILED when a partition has an error. Raises
+    UsageError, and CommandError when nothing matches."""
     timestamp = _timestamp(args.time)
     takes = _filter(args)
     with connect_admin(console, args) as admin:

@@ -18,7 +18,8 @@ _LEAST_WIDTH = 20
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run kt groups: list the groups that match the filters. Raises UsageError for an unknown --group-type."""
+    """Run kt groups: list the groups that match the filters. Returns FAILED if a broker did not list its groups. Raises
+    UsageError for an unknown --group-type, KafkaError if no broker answers."""
     if args.group_type is not None and args.group_type.lower() not in _TYPES:
         raise UsageError("--group-type must be a valid group type.")
     from kafkatools.core.admin.groups import list_groups

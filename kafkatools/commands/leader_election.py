@@ -44,7 +44,8 @@ def _election_type(text: str) -> str:
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run kt leader-election. Returns FAILED when an election failed."""
+    """Run kt leader-election, or with --dry-run predict the elections. Returns FAILED when an election failed; an
+    election that is not needed is no failure. Raises UsageError, CommandError or KafkaError."""
     settings = client_settings(args, "admin_config" if args.given("admin.config") else "command_config")
     note_deprecated(args, console.note, "admin.config")
     partitions = _partitions(args)

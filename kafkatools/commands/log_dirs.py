@@ -22,7 +22,8 @@ Dirs = Mapping[int, tuple["LogDir", ...]]
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run kt log-dirs. Returns FAILED when a broker, a directory or a topic is missing."""
+    """Run kt log-dirs. Returns FAILED when a broker does not answer, a directory has an error or a topic is missing.
+    Raises UsageError for --broker-list, CommandError for an unknown broker."""
     topics = frozenset(topic for topic in (args.topic_list or "").split(",") if topic)
     requested = _broker_ids(args.broker_list or "")
     from kafkatools.core.errors import KafkaError

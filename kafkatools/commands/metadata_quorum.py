@@ -167,7 +167,8 @@ def _replica_row(replica: QuorumReplica, status: str, leader: QuorumReplica) -> 
 
 
 def _add_controller(console: Console, args: Args) -> ExitStatus:
-    """Make a controller a voter. --command-config is the server.properties of that controller."""
+    """Make a controller a voter, or with --dry-run only print it. --command-config is the server.properties of that
+    controller. Raises UsageError without it, CommandError for an incomplete one."""
     if args.command_config is None:
         raise UsageError(
             "You must supply the configuration file of the controller you are adding when using add-controller."
@@ -224,7 +225,8 @@ def _directory_of(settings: Mapping[str, str]) -> uuid.UUID:
 
 
 def _endpoints(settings: Mapping[str, str]) -> list[Endpoint]:
-    """Return the advertised addresses of the controller's listeners. Raises CommandError."""
+    """Return the addresses of the controller's listeners: from advertised.listeners, else from listeners. Raises
+    CommandError."""
     from kafkatools.core.admin.quorum import Endpoint
 
     if "controller.listener.names" not in settings:

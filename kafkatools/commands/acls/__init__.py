@@ -34,7 +34,8 @@ _CONSUMER = (
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run kt acls: --list, --add, --remove or --from-file. Returns FAILED when a change failed."""
+    """Run kt acls: --list, --add, --remove or --from-file. Returns FAILED when a change failed or the prompt was
+    declined. Raises UsageError, CommandError or KafkaError."""
     if args.list:
         return _list(console, args)
     from kafkatools.commands.acls import changes

@@ -40,7 +40,8 @@ def row(acl: Acl, **more: object) -> str:
 
 
 def add(console: Console, args: Args, admin: AdminClient, requested: EntriesByPattern) -> ExitStatus:
-    """Add the ACLs that do not exist yet. Returns FAILED when one could not be added."""
+    """Add the ACLs that do not exist yet, and print those that do. With --dry-run only print them. Returns FAILED when
+    one could not be added. Raises CommandError if the undo file cannot be written."""
     status = ExitStatus.OK
     planned = []
     for pattern, entries in requested.items():
@@ -68,7 +69,8 @@ def add(console: Console, args: Args, admin: AdminClient, requested: EntriesByPa
 
 
 def remove(console: Console, args: Args, admin: AdminClient, requested: EntriesByPattern) -> ExitStatus:
-    """Remove the matching ACLs, after a prompt unless --force. Returns FAILED if declined or if a removal failed."""
+    """Remove the matching ACLs, after a prompt unless --force; with --dry-run only print them. Returns FAILED if a
+    prompt was declined, then nothing is removed, or if a removal failed. Raises CommandError."""
     filters: list[AclFilter] = []
     meant: dict[Acl, None] = {}
     for pattern, entries in requested.items():
@@ -109,8 +111,8 @@ def _agrees(console: Console, args: Args, pattern: Pattern, entries: Sequence[En
 
 
 def carry_out(console: Console, args: Args, admin: AdminClient, planned: Sequence[Change]) -> ExitStatus:
-    """Apply a file of changes. ACLs are added before others are removed, so that no principal loses access
-    meanwhile."""
+    """Apply a file of changes, except those that are already as requested; with --dry-run only print them. Returns
+    FAILED if a change failed. ACLs are added before others are removed, so that no principal loses access meanwhile."""
     existing = set(describe_acls(admin, AclFilter()))
     changes = [change for change in dict.fromkeys(planned) if (change.acl in existing) == (change.action == _REMOVE)]
     if args.dry_run:
@@ -186,7 +188,7 @@ def _write_undo(args: Args, changes: Iterable[Change]) -> None:
 
 
 def read_file(path: str) -> list[Change]:
-    """Read a file of changes. Raises CommandError, which names the line of a mistake."""
+    """Read a file of changes. Raises OSError, or CommandError that names the line of a mistake."""
     return read_changes(path, _change)
 
 

@@ -158,7 +158,8 @@ def _alter_scram(
 def _scram_differences(
     admin: AdminClient, user: str, added: Mapping[str, str], deleted: Sequence[str]
 ) -> list[Difference]:
-    """Return the changed credentials of a user. A new credential always differs: passwords cannot be compared."""
+    """Return the changed credentials of a user. A new credential always differs: passwords cannot be compared. Raises
+    ResourceNotFound when a deleted credential does not exist, else KafkaError."""
     before: dict[str, Setting] = {}
     for found in describe_user_scram_credentials(admin, [user]):
         if found.error is not None:

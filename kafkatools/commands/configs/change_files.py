@@ -30,7 +30,7 @@ _KEYS = ("entity", "set", "delete")
 
 
 def read_file(path: str) -> list[tuple[Entities, Wanted]]:
-    """Read the changes of each entity from a file. Raises CommandError, which names the line of a mistake."""
+    """Read the changes of each entity from a file. Raises OSError, or CommandError that names the line of a mistake."""
     found: dict[Entities, Wanted] = {}
 
     def take(given: JsonValue) -> None:

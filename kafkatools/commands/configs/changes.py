@@ -28,7 +28,8 @@ from kafkatools.tools.undo_files import write_undo_file
 
 
 def change(console: Console, args: Args, admin: AdminClient, entities: Entities, requested: Wanted) -> ExitStatus:
-    """Change one entity, or print what would change. Raises KafkaError or CommandError."""
+    """Change one entity, after writing --undo-file; with --dry-run only print what would change. Raises KafkaError or
+    CommandError."""
     ensure_there(admin, entities, [name for name, _ in requested])
     if args.dry_run:
         apply(admin, entities, requested, validate_only=True)
@@ -56,7 +57,8 @@ def report(console: Console, args: Args, entities: Entities, **more: object) -> 
 def carry_out(
     console: Console, args: Args, admin: AdminClient, requested: Iterable[tuple[Entities, Wanted]]
 ) -> ExitStatus:
-    """Apply the changes of a file (--from-file). Returns FAILED if an entity failed; its error is printed."""
+    """Apply the changes of a file (--from-file) that are not already as requested; with --dry-run only print them.
+    Returns FAILED if an entity failed; its error is printed and the other entities are changed."""
     admin.refresh_cluster()
     plans = [planned(admin, entities, settings) for entities, settings in requested]
     count = sum(len(plan.wanted) for plan in plans)

@@ -21,7 +21,8 @@ _BOTH_NAMES = "Options --{option} and --{other} cannot be specified together."
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run kt console-consumer. Returns FAILED when records were skipped, not committed, or missing at --exit-at-end."""
+    """Run kt console-consumer. Returns INTERRUPTED after Ctrl-C, FAILED when records were skipped, not committed, or
+    missing at --exit-at-end. Raises UsageError, CommandError or KafkaError."""
     from kafkatools.commands.console_consumer import inputs
     from kafkatools.commands.console_consumer.reading import ConsoleConsumer
     from kafkatools.core.config import CONSUMER, Config

@@ -53,7 +53,8 @@ class ConsoleConsumer:
     def run(self, config: Config) -> ExitStatus:
         """Print records until the run ends, then the total on stderr.
 
-        Returns INTERRUPTED after Ctrl-C. Raises the KafkaError or CommandError that ended the run.
+        Returns INTERRUPTED after Ctrl-C, FAILED when records were skipped, not committed, or missing at --exit-at-end.
+        Raises the KafkaError or CommandError that ended the run, and BrokenPipeError.
         """
         self._commits = bool(config.group_id) and config.enable_auto_commit
         skip = self._skip_corrupt if self._args.skip_corrupt else None
@@ -143,7 +144,8 @@ class ConsoleConsumer:
             self._ends = Ends(consumer, dict.fromkeys([*consumer.assignment(), *source.partitions()]))
 
     def _check_idle(self, consumer: Consumer, source: Source) -> None:
-        """End a run of --timeout-ms: raise an error if the topics do not exist or no broker answers."""
+        """End a run of --timeout-ms: raise CommandError if the topics do not exist, KafkaError if no broker or leader
+        answers. Else it returns."""
         if not source.has_topics():
             raise CommandError(self._requested.missing)
         problem = _problem(consumer)
@@ -263,7 +265,8 @@ class ConsoleConsumer:
         return status
 
     def _commit(self, consumer: Consumer, timeout_ms: int = _COMMIT_MS) -> bool:
-        """Seek back to unprinted offsets, commit and leave the group. Returns False when the commit failed."""
+        """Seek back to unprinted offsets, commit and leave the group. Returns False, with an error on stderr, when the
+        commit failed. Without automatic commits it does nothing and returns True."""
         if not self._commits:
             return True
         assigned = set(consumer.assignment())

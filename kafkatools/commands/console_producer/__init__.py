@@ -161,7 +161,8 @@ _MERGED: tuple[tuple[str, str, str | None], ...] = (
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run kt console-producer: send every line of standard input. Raises UsageError."""
+    """Run kt console-producer: send the lines of standard input. Returns INTERRUPTED after Ctrl-C, FAILED if a record
+    failed or the run ended early. Raises UsageError or KafkaError."""
     from kafkatools.core.errors import ConfigError
 
     for new, old in _RENAMED:

@@ -57,7 +57,8 @@ class ConsoleProducer:
     def run(self) -> ExitStatus:
         """Send all input, wait for its acknowledgements, and print the report.
 
-        Returns INTERRUPTED after Ctrl-C, FAILED if a record failed or the run ended early.
+        Returns INTERRUPTED after Ctrl-C, FAILED if a record failed or the run ended early. A KafkaError outside of
+        transactions that is not about a record is raised after the report.
         """
         producer = self._producer = Producer(self._config, self._console.clock)
         try:
@@ -273,7 +274,7 @@ class ConsoleProducer:
             self._break_off_transactions()
 
     def _break_off_transactions(self) -> None:
-        """Abort the open transaction within 5 s. An error is printed."""
+        """Abort the open transaction, or complete a commit in progress, within 5 s. An error is printed."""
         if self._transactions is None:
             return
         try:
@@ -323,7 +324,8 @@ class ConsoleProducer:
         return [part.partition for part in described.partitions]
 
     def _look_through_file(self) -> None:
-        """Validate a whole JSON file before its first record is sent, unless ignore.error skips invalid lines."""
+        """Check the partitions in a JSON file on standard input before its first record is sent. A nonexistent one
+        stops the run. Does nothing for a pipe, or if ignore.error skips invalid lines."""
         if not self._is_json or self._stopped is not None or self._format.ignore_error:
             return
         if self._console.is_input_file:
@@ -353,7 +355,8 @@ class ConsoleProducer:
         self._console.note(", ".join(f"{count} {what}" for what, count in counts.items()))
 
     def _has_unsent_lines(self) -> bool:
-        """Return whether the run ended before the end of the input. Always False with transactions, which report it."""
+        """Return whether an interrupt or a lost cluster left input lines unsent. False with transactions, which have
+        their own report."""
         is_lost = self._tally.unplaced is not None
         if self._transactions is not None or not (is_lost or self._is_interrupted):
             return False

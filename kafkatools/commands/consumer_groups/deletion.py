@@ -19,7 +19,8 @@ TopicPartition = tuple[str, int]
 
 
 def delete(session: Session) -> ExitStatus:
-    """Delete groups, after saving their offsets in --undo-file. Returns FAILED when a group was not deleted."""
+    """Delete groups, after saving their offsets in --undo-file; with --dry-run only print them. Returns FAILED when a
+    group was not deleted or a broker did not list its groups."""
     from kafkatools.core.java.hash_order import hash_order
 
     is_dry = session.args.dry_run
@@ -41,7 +42,8 @@ def delete(session: Session) -> ExitStatus:
 
 
 def show_deletable_offsets(session: Session, group_id: str, partitions: Sequence[TopicPartition]) -> ExitStatus:
-    """Print the committed offsets that --delete-offsets would delete. Offsets of subscribed topics are errors."""
+    """Print the committed offsets that --delete-offsets would delete. Offsets of subscribed topics are errors: then it
+    returns FAILED. Raises KafkaError."""
     known = committed_offsets(session.admin, [group_id])[group_id].offsets
     errors = subscribed_topics(session.admin, group_id)
     requested = {key: known[key].offset for key in sorted(partitions) if key in known}
@@ -64,8 +66,8 @@ def show_deletable_offsets(session: Session, group_id: str, partitions: Sequence
 
 
 def note_offsets(session: Session, requested: Mapping[str, Collection[TopicPartition] | None]) -> None:
-    """Save committed offsets of these groups and partitions (None: all) in --undo-file. Raises CommandError,
-    KafkaError."""
+    """Save committed offsets of these groups and partitions (None: all) in --undo-file. Does nothing without groups.
+    Raises CommandError, KafkaError."""
     if not requested:
         return
     before = {}

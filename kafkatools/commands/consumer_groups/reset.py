@@ -72,7 +72,8 @@ def topic_scope(arguments: Iterable[str], prefix: str = "") -> TopicScope:
 
 
 def prepare_reset(console: Console, args: Args) -> Callable[[Session], ExitStatus]:
-    """Parse the options of --reset-offsets and the file of --from-file; return the action for a Session.
+    """Parse the options of --reset-offsets and the file of --from-file; return the action for a Session. Without
+    --dry-run and --execute it prints Kafka's warning.
 
     Raises UsageError and CommandError.
     """
@@ -153,7 +154,8 @@ def _tell_missing(session: Session, plans: Iterable[GroupPlan]) -> None:
 
 
 def _may_reset(session: Session, description: GroupDescription) -> bool:
-    """Return whether the group has no members or does not exist; else print why it is refused."""
+    """Return whether the group has no members, or does not exist and no share or streams group has its name. Else print
+    why it is refused."""
     name = description.group_id
     if description.error is not None and description.error.name != "GROUP_ID_NOT_FOUND":
         session.complain_of_group(name, description.error)
@@ -319,7 +321,8 @@ GROUP_ERRORS = ("INVALID_GROUP_ID", "GROUP_ID_NOT_FOUND", "GROUP_AUTHORIZATION_F
 
 
 def _delete_offsets(session: Session, scope: TopicScope) -> ExitStatus:
-    """Delete committed offsets (ConsumerGroupCommand.deleteOffsets). A topic that cannot be described is a failure."""
+    """Delete committed offsets, or print them with --dry-run (ConsumerGroupCommand.deleteOffsets). Returns FAILED if a
+    partition failed or a topic cannot be described."""
     group_id = session.args.group[0]
     partitions, topic_errors = partitions_of(session.admin, scope)
     if session.args.dry_run:

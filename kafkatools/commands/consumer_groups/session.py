@@ -57,7 +57,8 @@ def check_values(args: Args, *, is_for_one_group: bool) -> None:
 
 
 def words_of(text: str | None, valid: Sequence[str], what: str) -> tuple[str, ...]:
-    """Parse a comma-separated list of states or types, in any case, to Kafka's spelling. Raises UsageError."""
+    """Parse a comma-separated list of states or types, in any case, to Kafka's spelling; empty for None or an empty
+    text. Raises UsageError."""
     by_name = {one.lower(): one for one in valid}
     words = [word.strip().lower() for word in text.split(",")] if text else []
     if any(word not in by_name for word in words):
@@ -118,7 +119,8 @@ def carry_out(console: Console, args: Args, action: Callable[[Session], ExitStat
 def consumer_groups(
     session: Session, states: Collection[str] = (), types: Collection[str] = TYPES
 ) -> tuple[list[GroupListing], bool]:
-    """List the consumer groups. Returns them, and whether every broker answered; raises KafkaError when none did."""
+    """List the consumer groups in these states (empty: all) and of these types. Returns them, and whether every broker
+    answered; raises KafkaError when none did."""
     from kafkatools.core.admin.groups import CONSUMER_PROTOCOLS, list_groups
 
     found = list_groups(
@@ -128,14 +130,16 @@ def consumer_groups(
 
 
 def share_groups(session: Session, states: Collection[str] = ()) -> tuple[list[GroupListing], bool]:
-    """List the share groups. Returns them, and whether every broker answered; raises KafkaError when none did."""
+    """List the share groups in these states (empty: all). Returns them, and whether every broker answered; raises
+    KafkaError when none did."""
     from kafkatools.core.admin.groups import SHARE, list_groups
 
     return session.ordered(list_groups(session.admin, states=states, types=(SHARE.lower(),)))
 
 
 def chosen_groups(session: Session, doing: str) -> tuple[list[str], bool]:
-    """Return the groups of --group or --all-groups, and whether every broker listed its groups.
+    """Return the groups of --group or --all-groups, and whether every broker listed its groups (True for --group,
+    without a request). Raises KafkaError when no broker answered.
 
     With a verb in `doing`, such as "Deleting", the groups of --all-groups are printed on stderr.
     """

@@ -18,7 +18,7 @@ def _shown(value: object) -> object:
 
 
 def width(texts: Iterable[str], least: int = _COLUMN) -> int:
-    """Return the width of a column with these texts: that of the longest, at least 15 as in Kafka's tables."""
+    """Return the width of a column with these texts: that of the longest, but at least `least`."""
     return max(least, max(map(len, texts), default=0))
 
 

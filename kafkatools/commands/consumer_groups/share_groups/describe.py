@@ -12,7 +12,8 @@ from kafkatools.exit_status import ExitStatus
 
 
 def describe(session: Session) -> ExitStatus:
-    """Print the requested share groups, sorted by group id. Returns FAILED when a group could not be described."""
+    """Print the requested share groups, sorted by group id. Returns FAILED when a group could not be described or a
+    broker did not list its groups."""
     names, is_complete = list(dict.fromkeys(session.args.group)), True
     if session.args.all_groups:
         listings, is_complete = share_groups(session)

@@ -104,7 +104,8 @@ def _as_committed(found: ShareOffsets) -> GroupOffsets:
 
 
 def note_offsets(session: Session, requested: Mapping[str, Collection[TopicPartition] | None]) -> None:
-    """Save start offsets of these groups and partitions (None: all) in --undo-file. Raises CommandError, KafkaError."""
+    """Save start offsets of these groups and partitions (None: all) in --undo-file. Does nothing without that option or
+    without groups. Raises CommandError, KafkaError."""
     path = session.args.undo_file
     if path is None or not requested:
         return
@@ -146,7 +147,8 @@ def _show(session: Session, plans: Sequence[GroupPlan]) -> None:
 
 
 def delete_offsets(session: Session) -> ExitStatus:
-    """Delete the offsets of a share group for topics (ShareGroupCommand.deleteOffsets)."""
+    """Delete the offsets of a share group for topics, or print the topics with --dry-run
+    (ShareGroupCommand.deleteOffsets). Returns FAILED if a topic failed."""
     group_id = session.args.group[0]
     topics = list(dict.fromkeys(session.args.topic))
     if session.args.dry_run:
