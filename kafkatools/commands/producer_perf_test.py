@@ -44,7 +44,8 @@ _RENAMED = (("producer-props", "command-property"), ("producer.config", "command
 
 
 def java_double(text: str) -> float:
-    """Parse a number as Java's Double.valueOf does, but without NaN and Infinity. Raises ValueError."""
+    """Parse a decimal number, optionally with an exponent, as Java's Double.valueOf does. Raises ValueError for other
+    text, also for NaN and Infinity."""
     if not _NUMBER.fullmatch(text):
         raise ValueError(text)
     return float(text)
@@ -102,7 +103,8 @@ RULES: tuple[rules.Rule, ...] = (_OnePayload(), *(rules.Refusal(new, (old,), _TO
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run kt producer-perf-test. Returns FAILED when records failed or the run stopped early."""
+    """Run kt producer-perf-test. Returns INTERRUPTED after Ctrl-C, FAILED when records failed or the run stopped early.
+    Raises UsageError or CommandError."""
     _check(args)
     for old, new in _RENAMED:
         note_deprecated(args, console.note, old, new)
@@ -184,7 +186,8 @@ def _read_payloads(console: Console, args: Args) -> list[bytes]:
 
 
 def producer_config(console: Console, args: Args) -> Config:
-    """Return the producer's settings: properties file, --command-property, options (ProducerPerformance.readProps)."""
+    """Return the producer's settings: properties file, --command-property, options (ProducerPerformance.readProps);
+    later ones win. --transaction-duration-ms without a transactional id gets a random one."""
     from kafkatools.core.config import PRODUCER, Config
 
     pair_options = ("command-property", "producer-props")
@@ -234,7 +237,8 @@ class Report:
         self._console.error(line)
 
     def end(self, end: ProducerEnd) -> ExitStatus:
-        """Print totals, metrics (--print-metrics) and failures. Returns the exit status."""
+        """Print totals, metrics (--print-metrics) and failures. Returns INTERRUPTED after Ctrl-C, FAILED when records
+        failed or the run stopped early, else OK."""
         for figures in end.totals:
             if self._args.json:
                 self._print_json("steady_state" if figures.is_steady_state else "total", figures)

@@ -25,7 +25,8 @@ _ADDRESS = re.compile(r"\[?[^\s,\]]+\]?:[0-9]+")
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run kt replica-verification. Raises UsageError, CommandError or KafkaError."""
+    """Run kt replica-verification. Returns FINDINGS if replicas differ, FAILED if a partition was not compared to its
+    end. Raises UsageError, CommandError or KafkaError."""
     from kafkatools.core.admin.offsets import EARLIEST
     from kafkatools.tools.replicas.preparation import prepare
 
@@ -65,7 +66,8 @@ class _Run:
         self._told: dict[tuple[str, int, int], str] = {}
 
     def until_the_end(self) -> ExitStatus:
-        """Run rounds until the end. Returns FINDINGS if replicas differ; else Ctrl-C raises KeyboardInterrupt."""
+        """Run rounds until the end. Returns FINDINGS if replicas differ, else FAILED if a partition was not compared to
+        its end. Without differences Ctrl-C raises KeyboardInterrupt."""
         try:
             if not self._args.exit_at_end:
                 return self._rounds()

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Send SIGTERM to the running brokers. Does not wait, like Kafka's script. Raises CommandError if none runs."""
+    """Send SIGTERM to the running brokers, with --node-id only to that broker. Does not wait, like Kafka's script.
+    Raises CommandError if none runs."""
     from kafkatools.sandbox.run_files import read_run_file
 
     folder = os.path.join(console.home, "servers")

@@ -118,7 +118,9 @@ def _inspect(directories: set[str]) -> tuple[list[str], dict[str, str], list[str
 
 
 def run_format(console: Console, args: Args) -> ExitStatus:
-    """Run kt storage format: format the unformatted directories of a server (StorageTool.runFormatCommand)."""
+    """Run kt storage format: format the unformatted directories of a server, or with --dry-run print them
+    (StorageTool.runFormatCommand). Raises CommandError for invalid settings or options, OSError if a directory cannot
+    be made."""
     from kafkatools.core.broker.metadata import formatter
     from kafkatools.core.broker.metadata.feature_levels import METADATA_VERSION, release_of
     from kafkatools.core.log.files import RealFileSystem

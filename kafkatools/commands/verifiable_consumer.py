@@ -61,7 +61,8 @@ OPTIONS = (
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run kt verifiable-consumer until --max-messages or a signal. Raises UsageError."""
+    """Run kt verifiable-consumer until --max-messages or a signal. Returns INTERRUPTED after a signal, FAILED if a
+    commit failed. Raises UsageError or KafkaError."""
     if args.given("consumer.config") and args.given("command-config"):
         raise UsageError(f"{_PROGRAM}: error: Options --consumer.config and --command-config are mutually exclusive.")
     note_deprecated(args, console.note, "consumer.config")

@@ -56,7 +56,8 @@ OPTIONS = (
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run kt verifiable-producer until --max-messages or a signal. Raises UsageError."""
+    """Run kt verifiable-producer until --max-messages or a signal. Returns INTERRUPTED after a signal, FAILED if a
+    record was not acknowledged. Raises UsageError or KafkaError."""
     if args.acks is not None and args.acks not in (0, 1, -1):
         raise UsageError(f"{_PROGRAM}: error: argument --acks: invalid choice: '{args.acks}' (choose from {{0,1,-1}})")
     if args.given("producer.config") and args.given("command-config"):

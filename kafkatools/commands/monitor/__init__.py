@@ -22,7 +22,8 @@ def seconds(text: str) -> float:
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run kt monitor until Ctrl-C or a condition of --fail-if, or once with --once."""
+    """Run kt monitor until Ctrl-C or until a condition of --fail-if holds (FINDINGS) or is unknown (FAILED). With
+    --once show one view, and return FAILED if data is missing. Raises UsageError, CommandError or KafkaError."""
     from kafkatools.commands.monitor.monitor_options import read_options
     from kafkatools.commands.monitor.watch import watch
 

@@ -47,7 +47,8 @@ class Content(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A valid request. `keeps_open`: the client may send another one on this connection."""
+    """A valid request. `query`: the last value of each field. `keeps_open`: the client may send another one on this
+    connection."""
 
     method: str
     path: str

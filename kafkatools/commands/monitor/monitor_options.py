@@ -102,7 +102,8 @@ def _sections(text: str | None) -> tuple[str, ...]:
 
 
 def _taker(names: Sequence[str], is_regex: bool) -> Callable[[str], bool]:
-    """Return a predicate for names that are listed or match a pattern; without names, for all names."""
+    """Return a predicate for names that are listed or match a pattern; without names, for all names. Raises UsageError
+    for an invalid pattern."""
     if not names:
         return lambda name: True
     if not is_regex:
@@ -119,7 +120,7 @@ def _taker(names: Sequence[str], is_regex: bool) -> Callable[[str], bool]:
 
 
 def _address(option: str, text: str | None, may_be_open: bool) -> HostPort | None:
-    """Parse an address to listen on; port 0 takes any free port. Raises UsageError.
+    """Parse an address to listen on, None without one; port 0 takes any free port. Raises UsageError.
 
     Refuses other hosts than loopback unless `may_be_open`.
     """
@@ -138,7 +139,7 @@ def _address(option: str, text: str | None, may_be_open: bool) -> HostPort | Non
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach the host."""
+    """Return whether a host is `localhost` or a loopback address. Other names are not resolved and give False."""
     import ipaddress
 
     if host.lower() == "localhost":

@@ -125,10 +125,8 @@ class Screen(Output):
 
 
 def fitting(rows: Sequence[int], height: int) -> list[int]:
-    """Return how many rows of each table are drawn so that all tables fit.
-
-    The longest tables are cut first, none below three rows.
-    """
+    """Return how many rows of each table are drawn in `height` lines. The longest tables are cut first, but none below
+    three rows, so on a low terminal they may not fit."""
     shown = list(rows)
     while shown and sum(shown) + _FRAME_LINES * len(shown) > height and max(shown) > _LEAST_ROWS:
         shown[shown.index(max(shown))] -= 1
@@ -136,9 +134,10 @@ def fitting(rows: Sequence[int], height: int) -> list[int]:
 
 
 def column_widths(table: Table, rows: Sequence[Row], width: int) -> list[int]:
-    """Return the column widths of a table so that it fits.
+    """Return the column widths of a table for `width` characters.
 
-    Cuts long texts, the widest column first, then headers of numbers, then all texts; never a number.
+    Cuts long texts, the widest column first, then headers of numbers, then all texts; never a number. A narrow terminal
+    may still be too small.
     """
     cells = [max((len(row.cells[place]) for row in rows), default=0) for place in range(len(table.headers))]
     widths = [max(len(header), longest) for header, longest in zip(table.headers, cells, strict=True)]

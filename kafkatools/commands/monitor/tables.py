@@ -104,7 +104,8 @@ def _partitions(parts: Iterable[PartitionView], title: str) -> Table:
 
 
 def behind(group: GroupView) -> str:
-    """Return the time lag of a group as text, `?` when it is unknown."""
+    """Return the time lag of a group as text: `?` when the lag is not completely known, `-` when there is no time
+    lag."""
     return UNKNOWN if group.unknown else span(None if group.lag_ms is None else group.lag_ms / 1000)
 
 

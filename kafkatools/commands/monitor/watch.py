@@ -26,8 +26,8 @@ _PATIENCE_MS = (2000, 10_000)
 
 
 def watch(console: Console, args: Args, options: MonitorOptions) -> ExitStatus:
-    """Show views until a condition of --fail-if holds or is unknown; with --once, one view. Raises KafkaError,
-    CommandError."""
+    """Show views until a condition of --fail-if holds (FINDINGS) or is unknown (FAILED). With --once show one view, and
+    return FAILED if data is missing. Raises KafkaError, CommandError."""
     board = Board()
     with ExitStack() as stack:
         addresses = stack.enter_context(

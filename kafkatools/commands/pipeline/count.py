@@ -22,7 +22,8 @@ _SUMS = ("records", "controlRecords", "abortedRecords", "openRecords", "batches"
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run kt pipeline count: print a row for each partition, and the sums on stderr."""
+    """Run kt pipeline count: print a row for each partition, and without --json the sums on stderr. Returns FINDINGS if
+    damaged ranges were skipped."""
     with job_source.damage_reports() as reports:
         source = job_source.given_source(console, args, args.operand, reports)
         columns: Sequence[str]

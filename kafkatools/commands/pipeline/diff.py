@@ -12,7 +12,8 @@ _COMPARED = ("key", "value", "timestamp", "headers")
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run kt pipeline diff: print the differences, then their number. Returns FINDINGS if there is one.
+    """Run kt pipeline diff: print the differences, then their number. Returns FINDINGS for a difference or a damaged
+    range.
 
     Raises UsageError unless there are two sources.
     """

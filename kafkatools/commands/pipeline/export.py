@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run kt pipeline export until all present records are exported. Returns FAILED if some were deleted before."""
+    """Run kt pipeline export until all present records are exported. Returns FAILED if some were deleted before, else
+    FINDINGS if damaged ranges were skipped. Raises UsageError."""
     from kafkatools.pipeline.jobs.export import run_export
 
     with job_source.damage_reports() as reports:

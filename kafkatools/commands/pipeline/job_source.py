@@ -157,7 +157,8 @@ def print_table(console: Console, kind: str, table: DataFrame, limit: int | None
 
 
 def print_rows(console: Console, kind: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> int:
-    """Print rows as a table, or as JSON objects of the type `kind`. Returns the number of rows."""
+    """Print rows as a table, or as JSON objects of the type `kind`. Returns the number of rows; without any, nothing is
+    printed."""
     names = [snake_case(name) for name in columns]
     number = 0
     if console.is_json:

@@ -23,7 +23,8 @@ _RECORDS = ("key", "value", "topic", "partition", "offset", "timestamp", "batchP
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run kt pipeline profile: write the page to --out, and with --json print its figures."""
+    """Run kt pipeline profile: write the page to --out, and with --json print its figures. Returns FINDINGS if damaged
+    ranges were skipped. Raises CommandError if the page cannot be written."""
     from kafkatools.core import atomic_file
 
     _ensure_writable(args.out)

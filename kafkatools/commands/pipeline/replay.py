@@ -22,7 +22,9 @@ _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "header
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run kt pipeline replay: print how many records go to which topic, then send them unless --dry-run."""
+    """Run kt pipeline replay: print how many records go to which topic, then send them unless --dry-run. Returns
+    FINDINGS if damaged ranges were skipped. Raises UsageError, and CommandError if a target topic is also a source
+    without --allow-loop."""
     rate = _rate(args)
     target = _target(args)
     with job_source.damage_reports() as reports:
@@ -86,7 +88,8 @@ def _target(args: Args) -> str | None:
 
 
 def _topics(source: job_source.GivenSource, table: DataFrame, where: str | None) -> Sequence[str]:
-    """Return the source topics, for loop detection. Empty for files: sent records do not reach them."""
+    """Return the source topics, for loop detection: those of the source's name, else those of its records. Empty for
+    files: sent records do not reach them."""
     if source.is_log:
         return []
     named = [name for name in source.uri.target.split(",") if name]

@@ -70,7 +70,8 @@ def text(value: object) -> str:
 
 
 def plain(value: object) -> object:
-    """Convert a value of a row for JSON: rows to objects, times to ISO 8601, decimals to text, bytes by json_bytes."""
+    """Convert a value of a row for JSON: rows to objects, times to ISO 8601, decimals and non-finite floats to text,
+    bytes by json_bytes. Other types become text."""
     if hasattr(value, "asDict"):
         return {name: plain(item) for name, item in value.asDict().items()}
     if isinstance(value, (bytes, bytearray)):

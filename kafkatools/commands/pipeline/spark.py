@@ -31,7 +31,8 @@ REGISTRY_USER = "basic.auth.user.info"
 
 
 def ensures_spark(command: Command) -> Command:
-    """Add a check to a subcommand: UsageError with installation advice if PySpark, pyarrow or Java is missing."""
+    """Return a copy of a subcommand that first checks PySpark, pyarrow and Java. If one is missing, its run raises
+    UsageError with installation advice."""
     run = command.run
     assert run is not None
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run kt pipeline top-keys: print the keys, then the skew of keys and of partitions."""
+    """Run kt pipeline top-keys: print the keys, then the skew of keys and of partitions. Returns FINDINGS if damaged
+    ranges were skipped. Raises UsageError."""
     job_source.ensure_one_of("by", args.by, ("records", "bytes"))
     with job_source.damage_reports() as reports:
         source = job_source.given_source(console, args, args.operand, reports)

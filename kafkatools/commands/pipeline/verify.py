@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt pipeline verify: print each difference from the manifest. Returns FINDINGS if there is one.
 
-    Raises UsageError without a manifest.
+    Raises UsageError without a manifest or if the file does not exist, CommandError if verification fails.
     """
     if args.operand is None:
         raise UsageError("kt pipeline verify needs a manifest: kt pipeline verify FILE")

@@ -27,7 +27,9 @@ from kafkatools.tools.reassignment.plan_file import Plan, plan_text, read_plan
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Cancel the moves of a reassignment plan. Returns FAILED when one could not be cancelled. Raises CommandError."""
+    """Cancel the moves of a reassignment plan, and remove throttles unless --preserve-throttles; with --dry-run only
+    print the moves. Returns FAILED when a move could not be cancelled or a throttle not removed. Raises
+    CommandError."""
     plan = read_plan(args.reassignment_json_file)
     with session(console, args) as opened:
         if plan.log_dirs and opened.admin.through_controllers:
@@ -102,7 +104,8 @@ def _cancel_partitions(opened: Session, active: list[TopicPartition]) -> ExitSta
 
 
 def _cancel_log_dirs(opened: Session, plan: Plan) -> ExitStatus:
-    """Cancel moves between log directories, by a request to move each replica to its current directory."""
+    """Cancel moves between log directories, by a request to move each replica to its current directory. Returns FAILED
+    if a request was refused or timed out."""
     states = move_states(opened.admin, plan.log_dirs)
     under_way = {
         replica: state.current
@@ -116,7 +119,8 @@ def _cancel_log_dirs(opened: Session, plan: Plan) -> ExitStatus:
 
 
 def _clear(opened: Session, plan: Plan, brokers: set[int]) -> ExitStatus:
-    """Remove the throttles, except those that other active reassignments need."""
+    """Remove the throttles, except those that other active reassignments need. Returns FAILED if one could not be
+    removed."""
     others = active_reassignments(opened.admin)
     if not others:
         return clear_all(opened, plan.topics, brokers)

@@ -37,7 +37,8 @@ _EXISTING = (
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Start the moves of a reassignment plan. Returns FAILED when a throttle or a move failed. Raises CommandError."""
+    """Start the moves of a reassignment plan; with --dry-run only print them. Returns FAILED when a throttle or a move
+    failed, or another reassignment is active without --additional. Raises CommandError or UnknownTopicOrPartition."""
     plan = read_plan(args.reassignment_json_file)
     check_executable(plan)
     with session(console, args) as opened:
@@ -98,7 +99,7 @@ def _begin(opened: Session, plan: Plan, active: Active, current: Mapping[TopicPa
 
 
 def _throttle(opened: Session, plan: Plan, moves: Mapping[TopicPartition, PartitionMove]) -> bool:
-    """Set the throttles. Returns False when one could not be set."""
+    """Print Kafka's warning and set the requested throttles. Returns False when one could not be set."""
     opened.print(RUN_VERIFY)
     args = opened.args
     if args.throttle >= 0 and not set_throttle(opened, moves, args.throttle):
@@ -126,7 +127,7 @@ def _take_back(opened: Session, plan: Plan, moves: Mapping[TopicPartition, Parti
 
 
 def _start(opened: Session, targets: Mapping[TopicPartition, tuple[int, ...]]) -> list[TopicPartition]:
-    """Start the moves between brokers. Returns the accepted partitions."""
+    """Start the moves between brokers and print the outcome of each. Returns the accepted partitions, sorted."""
     outcome = alter_reassignments(
         opened.admin, targets, allow_replication_factor_change=not opened.args.disallow_replication_factor_change
     )

@@ -51,8 +51,9 @@ def positive_count(text: str) -> int:
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Execute what is left of a reassignment and wait. Returns FAILED for a failed partition or a timeout. Raises
-    UsageError."""
+    """Execute what is left of a reassignment and wait for its end; with --dry-run only print it. Returns FAILED for a
+    failed partition, a timeout or a throttle that was not removed. Raises UsageError, CommandError or KafkaError;
+    Ctrl-C raises KeyboardInterrupt."""
     if args.max_throttle is not None and args.max_throttle < args.throttle:
         raise UsageError("--max-throttle is less than --throttle")
     settings = client_settings(args)

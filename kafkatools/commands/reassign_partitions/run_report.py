@@ -38,7 +38,8 @@ class Speed:
         self._seen: deque[tuple[int, int]] = deque()
 
     def note(self, now_ms: int, moved_bytes: int) -> float | None:
-        """Add the total of bytes moved so far. Returns the speed in bytes per second; None at the first call."""
+        """Add the total of bytes moved so far. Returns the speed in bytes per second over the last 30 seconds; None
+        until time has passed since the first call."""
         self._seen.append((now_ms, moved_bytes))
         while now_ms - self._seen[0][0] > _RATE_MS:
             self._seen.popleft()
@@ -49,7 +50,7 @@ class Speed:
 
 
 def seconds_left(progress: Progress, speed: float | None) -> int | None:
-    """Return the seconds until all bytes are moved at this speed in bytes per second; None without a speed."""
+    """Return the seconds until all bytes are moved at this speed in bytes per second; None for a speed of None or 0."""
     if not speed:
         return None
     return round((progress.total_bytes - progress.moved_bytes) / speed)

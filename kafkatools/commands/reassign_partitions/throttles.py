@@ -70,14 +70,16 @@ def _all_changed(
 
 
 def take_back(opened: Session, topics: Sequence[str], brokers: Collection[int]) -> None:
-    """Remove the throttles of moves none of which started."""
+    """Remove the throttles that --execute has set when no move started, from topics and running brokers. Failures are
+    printed."""
     live = sorted(set(brokers) & set(opened.admin.brokers()))
     if _clear(opened, live, topics):
         opened.console.note("The throttles were removed again.")
 
 
 def clear_all(opened: Session, topics: Sequence[str], named: Collection[int]) -> ExitStatus:
-    """Remove the throttles of topics, of all running brokers and of the brokers in `named`, and print them.
+    """Remove the throttles of topics, of all running brokers and of the brokers in `named`, and print them. Returns
+    FAILED if one could not be removed.
 
     Through controllers only the brokers in `named` are changed, since controllers do not list brokers.
     """
@@ -91,7 +93,8 @@ def clear_all(opened: Session, topics: Sequence[str], named: Collection[int]) ->
 
 
 def clear_topics(opened: Session, topics: Sequence[str]) -> ExitStatus:
-    """Remove the lists of throttled replicas from topics. The rates of brokers stay."""
+    """Remove the lists of throttled replicas from topics, and print the topics. The rates of brokers stay. Returns
+    FAILED if a topic failed."""
     names = hash_order(topics)
     if not names:
         return ExitStatus.OK

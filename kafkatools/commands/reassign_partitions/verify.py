@@ -21,7 +21,8 @@ from kafkatools.tools.reassignment.plan_file import read_plan
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Print the state of each move of a reassignment plan. Returns FINDINGS if the plan is not complete.
+    """Print the state of each move of a reassignment plan. Returns FINDINGS if the plan is not complete, FAILED if a
+    throttle could not be removed.
 
     Removes the throttles when nothing is moving, unless --preserve-throttles.
     """

@@ -42,7 +42,8 @@ def _node_id(args: Args) -> int:
 
 
 def signalling(done: str, signal: Callable[[SandboxCluster, int], int]) -> Callable[[Console, Args], ExitStatus]:
-    """Return the `run` of a subcommand that calls `signal` for a node and prints `done`, node and process id."""
+    """Return the `run` of a subcommand that calls `signal` for a node and prints `done`, node and process id. It raises
+    UsageError for an invalid node number, CommandError without a cluster."""
 
     def run(console: Console, args: Args) -> ExitStatus:
         node_id = _node_id(args)

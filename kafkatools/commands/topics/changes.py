@@ -18,7 +18,8 @@ _DELETED_AT_A_TIME = 500
 
 
 def delete(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
-    """Delete topics, 500 in a request. Returns FAILED when a topic was not deleted; its error is printed."""
+    """Delete topics, 500 in a request; with --dry-run only print them. Returns FAILED when a topic was not deleted; its
+    error is printed. Raises CommandError, or KafkaError if the first request fails."""
     from kafkatools.core.admin.topics import delete_topics
     from kafkatools.core.errors import KafkaError
 

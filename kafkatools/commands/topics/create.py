@@ -25,7 +25,8 @@ _MAX_REPLICATION_FACTOR = 32767
 
 
 def create(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
-    """Create a topic, with the checks in the order of TopicService.createTopic. Raises CommandError or KafkaError."""
+    """Create a topic, with the checks in the order of TopicService.createTopic. An existing topic is no failure with
+    --if-not-exists. Raises CommandError or KafkaError."""
     from kafkatools.core.admin.topics import NewTopic, create_topics
 
     configs = plain_settings(topic_configs(args.config), console.note)

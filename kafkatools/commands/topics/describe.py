@@ -57,7 +57,8 @@ def describe(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
 
 
 def _moves(console: Console, admin: AdminClient) -> Mapping[tuple[str, int], PartitionReassignment] | None:
-    """Return the active reassignments; None, with an error on stderr, when no controller answers.
+    """Return the active reassignments; None, with an error on stderr, when no controller answers within 5 s. Raises
+    other KafkaErrors.
 
     Brokers report everything else without a controller, so the command continues.
     """
@@ -82,7 +83,8 @@ def _live_brokers(args: Args, admin: AdminClient) -> set[int]:
 
 
 def _described(args: Args, admin: AdminClient) -> list[TopicDescription]:
-    """Return the requested topics in Kafka's order. --topic-id wins over --topic; the zero id counts as none."""
+    """Return the requested topics in Kafka's order, with their errors. --topic-id wins over --topic; the zero id counts
+    as none. Raises CommandError for an invalid id or a missing topic, unless --if-exists."""
     from kafkatools.core.admin.topics import describe_all_topics, describe_topics
     from kafkatools.core.java.hash_order import hash_order
     from kafkatools.core.protocol.uuids import uuid_from_text
