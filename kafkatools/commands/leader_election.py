@@ -63,7 +63,8 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _partitions(args: Args) -> list[TopicPartition] | None:
-    """Return the requested partitions; None for all. Raises UsageError or CommandError."""
+    """Return the requested partitions; None for all, an empty list for a file without any. Raises UsageError or
+    CommandError."""
     if args.all_topic_partitions:
         return None
     if args.topic is not None:

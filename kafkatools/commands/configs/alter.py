@@ -1,6 +1,7 @@
 """kt configs --alter (kafka.admin.ConfigCommand.alterConfig).
 
-All values are checked before a change. Passwords never appear in messages or JSON.
+Names of quotas, SCRAM credentials and the form of settings are checked before a change. Passwords never appear in
+messages or JSON.
 """
 
 from __future__ import annotations

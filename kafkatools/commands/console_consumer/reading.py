@@ -172,7 +172,8 @@ class ConsoleConsumer:
             self._stop_at_ends(consumer, self._ends)
 
     def _format(self, out: bytearray, item: FetchedColumns) -> int:
-        """Append the fetched records that are due to `out`. Returns how many were printed or skipped."""
+        """Append the records before the partition's end offset and within --max-messages to `out`. Returns how many
+        were printed or skipped; 0 after an error has ended the run."""
         due = None if self._has_failed() else self._within_limits(item)
         if due is None:
             return 0

@@ -300,7 +300,8 @@ class _Present(NamedTuple):
 
 
 def _present(session: Session, plans: Sequence[GroupPlan]) -> _Present | None:
-    """Fetch the committed offsets if _show prints them, else return None."""
+    """Fetch the committed offsets, but return None with --execute or --export, and without --json if stdout is no
+    terminal."""
     args = session.args
     if args.execute or args.export or not (args.json or session.console.is_terminal):
         return None

@@ -74,7 +74,8 @@ class Session(NamedTuple):
     admin: AdminClient
 
     def complain(self, message: str, kind: str = "FAILED", **more: object) -> None:
-        """Print a failure on stderr, after which the command continues."""
+        """Print a failure on stderr, after which the command continues. With --json the line has `kind` and the keys of
+        `more`."""
         self.console.error(message, kind, **more)
 
     def complain_of_group(self, group_id: str, error: KafkaError) -> None:

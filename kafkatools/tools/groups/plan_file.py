@@ -1,8 +1,8 @@
 """Offset plan files: written by --reset-offsets --export, read by --from-file, and saved by --execute for undoing.
 
 A file is CSV, `topic,partition,offset` optionally preceded by the group (CsvUtils), or JSON lines with the keys
-`group`, `topic`, `partition`, `offset`, `leader_epoch`, `metadata`. The first character decides. The offset `none`
-(JSON: null) deletes the committed offset. Every error names its line.
+`group`, `topic`, `partition`, `offset`, `leader_epoch`, `metadata`. It is JSON if its first character is `{`. The
+offset `none` (JSON: null) deletes the committed offset. The error for an invalid line names the line.
 """
 
 from __future__ import annotations
@@ -220,7 +220,8 @@ def csv_line(group_id: str | None, key: TopicPartition, offset: int | None) -> s
 
 
 def plan_json(group_id: str, key: TopicPartition, new: OffsetAndMetadata | None) -> dict[str, object]:
-    """Return a plan line as a JSON object."""
+    """Return a plan line as a JSON object. A `new` of None gives an offset of null, which deletes the committed
+    offset."""
     return {
         "group": group_id,
         "topic": key[0],

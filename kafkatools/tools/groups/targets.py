@@ -1,6 +1,6 @@
 """Compute the new offsets of --reset-offsets (OffsetsUtils.resetTo..., checkOffsetsRange).
 
-Log offsets are fetched once for all partitions of all groups.
+Log offsets are fetched for the partitions of all groups together.
 """
 
 from __future__ import annotations
@@ -54,8 +54,11 @@ class Reset(NamedTuple):
 
 class Targets:
     """Computes the new offsets of every group. Calls `note` for each offset moved to a limit of the log, and for each
-    partition without a record at the requested time. The constructor raises KafkaError, and KafkaError or CommandError
-    for a nonexistent partition."""
+    partition without a record at the requested time.
+
+    For a nonexistent partition the constructor raises UnknownTopicOrPartition, with a plan CommandError. For one
+    without a leader it raises LeaderNotAvailable, for failed requests other KafkaErrors.
+    """
 
     def __init__(
         self,
@@ -107,8 +110,9 @@ class Targets:
         return {key: result.offset for key, result in listed.items()}
 
     def _check_exist(self, partitions: Iterable[TopicPartition]) -> None:
-        """Raise an error for nonexistent or leaderless partitions, naming a plan's lines
-        (OffsetsUtils.checkAllTopicPartitionsValid)."""
+        """Raise UnknownTopicOrPartition for nonexistent partitions, or with a plan CommandError that names the lines.
+        Raise LeaderNotAvailable for leaderless ones (OffsetsUtils.checkAllTopicPartitionsValid). Lines that delete an
+        offset may name nonexistent partitions."""
         topics = list(dict.fromkeys(topic for topic, _ in partitions))
         described = describe_topics(self._admin, names=topics) if topics else {}
         leaders: dict[TopicPartition, int] = {}

@@ -60,7 +60,7 @@ class NoOpFormatter:
 
 class DefaultFormatter:
     """Kafka's DefaultMessageFormatter: the selected parts of each record in a fixed order, with separators. `escape`
-    replaces the bytes of keys, values and headers. Raises ConfigError for an invalid property."""
+    converts the printed keys, values and headers. Raises ConfigError for an invalid property."""
 
     def __init__(self, properties: Mapping[str, str], escape: Escape | None = None) -> None:
         check_properties(properties)
@@ -153,8 +153,8 @@ def timestamp_type_name(columns: RecordColumns) -> str:
 
 
 def make_formatter(name: str, properties: Mapping[str, str], escape: Escape | None = None) -> MessageFormatter:
-    """Return a formatter by name, as in `formatter_class`. `escape` replaces the bytes of printed values. Raises
-    ConfigError for an unknown name or an invalid property; the no-op formatter ignores properties."""
+    """Return a formatter by name, as in `formatter_class`. `escape` converts the printed bytes. Raises ConfigError for
+    an unknown name or an invalid property; the no-op formatter ignores properties."""
     class_name = formatter_class(name)
     if class_name == LOGGING_FORMATTER:
         return LoggingFormatter(properties, escape)

@@ -1,9 +1,9 @@
 """Divide a stream of produced records into transactions of a fixed size, or keep all of them in one.
 
-Rules: a transaction begins with its first record, so empty input begins none. A failed record prevents its
-transaction's commit. A commit in progress is never replaced by an abort, since it may have succeeded. Records are
-numbered from 1: `committed_records` are committed, the following `open_records` belong to the current transaction.
-Counts are kept in the tally.
+Rules: a transaction begins with its first record, so empty input begins none. After a failed record nothing more is
+committed. A commit in progress may have succeeded, so only a refused one is followed by an abort. Records are numbered
+from 1: `committed_records` are committed, the following `open_records` belong to the current transaction. Counts are
+kept in the tally.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ PATIENCE_MS = 3000
 
 
 class Silence:
-    """Watches a consumer after each poll; calls `tell(line)` once when brokers have not responded for `patience_ms`,
-    and once when they respond again."""
+    """Watches a consumer after each poll. In each outage it calls `tell(line)` twice: when brokers have not responded
+    for `patience_ms`, and when they respond again."""
 
     def __init__(self, tell: Callable[[str], None], patience_ms: int = PATIENCE_MS) -> None:
         self._tell = tell

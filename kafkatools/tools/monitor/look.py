@@ -182,7 +182,8 @@ class Look:
         return [Answer(NOBODY, None, late) if one.node in owing else next(answers) for one in questions]
 
     def ask_again(self, answers: dict[str, Answer], questions: Mapping[str, Question]) -> None:
-        """Repeat the requests that got no response, once, since another broker may answer them."""
+        """Repeat once the requests that got no response, since another broker may answer them, and put the new answers
+        into `answers`."""
         left = [name for name in questions if isinstance(answers[name].error, UNANSWERED)]
         answers.update(zip(left, self.ask([questions[name] for name in left]), strict=True))
 

@@ -42,7 +42,7 @@ class BrokerView(NamedTuple):
 
     @property
     def log_bytes(self) -> int | None:
-        """The size of all replicas in bytes, None if not reported."""
+        """The size of all replicas in bytes, with copies being moved to another directory; None if not reported."""
         if self.log_dirs is None:
             return None
         return sum(replica.size_bytes for path in self.log_dirs for replica in path.replicas)
@@ -158,7 +158,8 @@ class GroupView(NamedTuple):
 
     @property
     def is_lag_known(self) -> bool:
-        """Whether the lag of every partition is known."""
+        """Whether the lag of every partition is known. False if the coordinator did not report offsets, True for a
+        group without any."""
         return self.partitions is not None and all(part.lag is not None for part in self.partitions)
 
     @property

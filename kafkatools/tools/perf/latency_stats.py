@@ -124,7 +124,7 @@ class LatencyStats:
         )
 
     def _percentiles(self) -> tuple[int, ...]:
-        """The latencies at the positions `fraction * count` of all latencies in order."""
+        """The latencies in ms at the positions `fraction * count` of all latencies in order; zeros without records."""
         found: list[int] = []
         seen = 0
         for latency, count in sorted(self._histogram.items()):

@@ -175,7 +175,8 @@ class ProducerRun:
         return on_run_done
 
     def _note_failure(self, run: RowsRun) -> None:
-        """Count failed records by message. Ends the run after an error that every further record would meet."""
+        """Count failed records by message. An error of a record without a partition that affects all records (no topic,
+        no brokers, a timeout) ends the run."""
         assert run.error is not None
         message = str(run.error) or type(run.error).__name__
         self._failures[message] = self._failures.get(message, 0) + len(run.rows)

@@ -77,7 +77,8 @@ class Supervision:
     _absent: frozenset[int] = field(default_factory=frozenset, init=False)
 
     def limit(self, settings: tuple[Setting, ...], throttle: AdaptiveThrottle | None, record: Record) -> None:
-        """Set the throttles for `run` to apply. `record` for the journal also has older ones left to remove."""
+        """Store the throttles that `run` sets; sends nothing. `throttle` is None without a throttle. `record` for the
+        journal also has throttles of an interrupted run that are left to remove."""
         self._record = record
         self.settings = settings
         self.throttle = throttle
@@ -136,7 +137,8 @@ class Supervision:
         self.report.limit(change)
 
     def _watch_brokers(self) -> None:
-        """Report brokers that should get replicas when they go down and when they are back."""
+        """Report brokers that should get replicas when they go down, and when they are back or no move waits for
+        them."""
         gone, back = self.moves.absent - self._absent, self._absent - self.moves.absent
         self._absent = self.moves.absent
         for broker in sorted(gone):

@@ -98,7 +98,8 @@ class Lag(NamedTuple):
 def compare(
     key: TopicPartition, position: int, fetched: Sequence[Fetched], *, is_compacted: bool = False
 ) -> Comparison:
-    """Compare the fetched records of a partition's replicas from a position on."""
+    """Compare the fetched records of a partition's replicas from a position up to the lowest high watermark. With
+    `is_compacted`, replicas with different bytes are compared record by record, else batch by batch."""
     limit = min(one.high_watermark for one in fetched)
     shortest = min(fetched, key=lambda one: len(one.records))
     try:
@@ -126,7 +127,8 @@ def _usable(one: Fetched, limit: int, position: int) -> tuple[int, int]:
 
 
 def _compare_batches(key: TopicPartition, position: int, fetched: Sequence[Fetched], limit: int) -> Comparison:
-    """Compare batch by batch, as Kafka's ReplicaBuffer.verifyCheckSum does."""
+    """Compare batch by batch, as Kafka's ReplicaBuffer.verifyCheckSum does. Ends before batches with different last
+    offsets or a damaged batch, which are part of the result."""
     found: list[Difference] = []
     iterators = [read_batches(one.records) for one in fetched]
     while True:
@@ -169,7 +171,8 @@ def _damaged(key: TopicPartition, offset: int, one: Fetched, damage: KafkaError)
 
 
 def _compare_records(key: TopicPartition, position: int, fetched: Sequence[Fetched], limit: int) -> Comparison:
-    """Compare record by record, only records that all replicas have."""
+    """Compare record by record up to the smallest end of a replica; records that only some replicas have are ignored. A
+    damaged batch is the only difference then returned."""
     tables: list[dict[int, Record]] = []
     ends: list[int] = []
     for one in fetched:
@@ -204,7 +207,8 @@ class Subject(NamedTuple):
 
 class ReplicaVerifier:
     """Compares the replicas of partitions round by round from `offsets` on, each partition up to its offset in `ends`.
-    Without `ends` there are always further rounds."""
+    Without `ends` there is no end, except for partitions that cannot be compared further. After `patience_ms` (None:
+    never) a replica that does not respond is left out."""
 
     def __init__(
         self,
@@ -232,7 +236,8 @@ class ReplicaVerifier:
         self.offsets = dict(offsets)
 
     def remaining(self) -> list[TopicPartition]:
-        """The partitions that have not reached their end, except those with batches that cannot be compared further."""
+        """The partitions to compare in the next round. Left out are those at their end, and those with damaged or
+        misaligned batches or without responding replicas."""
         ends = self._ends
         return [
             key
