@@ -143,7 +143,7 @@ class _Examination:
             self._findings.append("The brokers support different API versions: an upgrade may be unfinished")
 
     def verdict(self) -> ExitStatus:
-        """Print the problems found and return the exit status."""
+        """Print the problems found. Returns FINDINGS if there are any, else OK."""
         if self._as_json:
             self._console.print_json({"ok": not self._findings, "findings": self._findings})
         elif self._findings:

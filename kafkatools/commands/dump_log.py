@@ -192,7 +192,9 @@ class _Run:
         self._console.error(finding.text())
 
     def every(self, names: Iterable[str]) -> ExitStatus:
-        """Dump files, and the files in directories, then print the summary of Kafka's tool. Returns the exit status."""
+        """Dump files, and the files in directories, then print the summary of Kafka's tool. Returns FAILED for a file
+        that cannot be read, else FINDINGS for damage. With --stop-at-damage it ends at the first of these, without a
+        summary."""
         from kafkatools.core.log.dump.file_dump import StoppedAtDamage
 
         try:

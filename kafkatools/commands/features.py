@@ -120,7 +120,8 @@ def _note(levels: dict[str, int], name: str, number: int) -> None:
 
 
 def _update(console: Console, args: Args) -> ExitStatus:
-    """Run upgrade, downgrade or disable. Returns FAILED when a feature was not changed."""
+    """Run upgrade, downgrade or disable; with --dry-run only validate it. Returns FAILED when a feature was not
+    changed. Raises UsageError without a feature."""
     from kafkatools.core.admin.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE, update_features
 
     verb = args.command.name

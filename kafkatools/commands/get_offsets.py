@@ -119,7 +119,8 @@ def _java_split(text: str) -> list[str]:
 
 
 def _rule(text: str) -> tuple[TopicFilter, Iterable[int]]:
-    """Parse an item of --topic-partitions: a topic pattern, then `:3`, `:1-3` (without 3), `:1-`, `:-3` or nothing."""
+    """Parse an item of --topic-partitions: a topic pattern, then `:3`, `:1-3` (without 3), `:1-`, `:-3` or nothing.
+    Raises UsageError."""
     match = _RULE.fullmatch(text)
     if match is None:
         raise UsageError(f"{_PREFIX}Invalid rule specification: {text}")

@@ -168,7 +168,8 @@ def _private_files() -> Iterator[None]:
 
 
 def _ensure_can_be_made(path: str) -> None:
-    """Raise the OSError that creating this directory would raise."""
+    """Raise NotADirectoryError or PermissionError if the nearest existing parent of this directory is a file or
+    read-only."""
     import errno
 
     above = os.path.abspath(path)

@@ -132,7 +132,8 @@ def _describe_producers(console: Console, args: Args, admin: AdminClient) -> Exi
 
 
 def _prepare_abort(console: Console, args: Args) -> ExitStatus:
-    """Check the options of abort before a broker is contacted, then run it. Raises UsageError."""
+    """Check the options of abort before a broker is contacted, then run it, or print it with --dry-run. Raises
+    UsageError, or CommandError if there is no such transaction."""
     if args.start_offset is None and args.producer_id is None:
         raise UsageError(_NO_IDENTITY)
     others = [name for name in ("producer-id", "producer-epoch", "coordinator-epoch") if args.given(name)]

@@ -73,7 +73,8 @@ def format_request(options: FormatOptions, settings: Mapping[str, str]) -> Forma
 
 
 def _levels(options: FormatOptions) -> dict[str, int]:
-    """Return the levels of all features: --feature over the defaults of --release-version."""
+    """Return the levels of all features: --feature over the defaults of --release-version. Raises CommandError for an
+    unknown release, feature or level."""
     given = dict(map(_feature, options.feature))
     unknown = [name for name in given if name not in table.FEATURES and name != table.METADATA_VERSION]
     if unknown:
@@ -141,8 +142,8 @@ def _controller_listener(settings: Mapping[str, str]) -> str:
 
 
 def _controller_endpoint(settings: Mapping[str, str]) -> tuple[str, int]:
-    """Return host and port of the controller's listener, from advertised.listeners if it is there, else from
-    listeners."""
+    """Return host and port of the controller's listener, from advertised.listeners if it is there, else from listeners.
+    Raises CommandError if it is in neither."""
     name = _controller_listener(settings)
     for key in ("advertised.listeners", "listeners"):
         for listener in settings.get(key, "").split(","):
@@ -154,7 +155,7 @@ def _controller_endpoint(settings: Mapping[str, str]) -> tuple[str, int]:
 
 
 def _voter(text: str) -> Voter:
-    """Parse `1@localhost:9093:AAAAAAAAAAAAAAAAAAAAAw` (DynamicVoter.of, with its messages)."""
+    """Parse `1@localhost:9093:AAAAAAAAAAAAAAAAAAAAAw`. Raises CommandError with the messages of DynamicVoter.of."""
     node_id, at, rest = text.partition("@")
     if not at:
         raise CommandError("No @ found in dynamic voter string.")
@@ -176,7 +177,8 @@ def _voter(text: str) -> Voter:
 
 
 def _split_host(text: str) -> tuple[str, str, str]:
-    """Split a text into host, `:` and the rest. An IPv6 address is in brackets."""
+    """Split a text into host, `:` and the rest; the last two are empty without a colon. An IPv6 address is in brackets.
+    Raises CommandError for a missing right bracket."""
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         if not bracket:

@@ -168,7 +168,8 @@ def _delete(
 
 
 def _tell(console: Console, args: Args, change: Change, error: KafkaError | None, *, say: bool) -> ExitStatus:
-    """Print the outcome of a change; a success only with `say`, since Kafka's tool prints failures only."""
+    """Print the outcome of a change; without --json a success only with `say`, since Kafka's tool prints failures only.
+    Returns FAILED for an error."""
     action, acl = change
     if args.json:
         outcome = "failed" if error is not None else _DONE[action]

@@ -15,7 +15,8 @@ from kafkatools.options.connection import BOOTSTRAP_CONTROLLER, connect_admin
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run kt configs: --describe, --alter or --from-file. Raises UsageError or CommandError."""
+    """Run kt configs: --describe, --alter or --from-file. Returns FAILED when an entity of --describe or --from-file
+    failed. Raises UsageError, CommandError or KafkaError."""
     if args.from_file is not None:
         from kafkatools.commands.configs.change_files import read_file
         from kafkatools.commands.configs.changes import carry_out

@@ -46,7 +46,8 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDf
 
 
 def alter(console: Console, args: Args, admin: AdminClient, entities: Entities) -> ExitStatus:
-    """Apply --add-config, --add-config-file and --delete-config. Raises UsageError, CommandError or KafkaError."""
+    """Apply --add-config, --add-config-file and --delete-config, or with --dry-run print the differences. Returns OK.
+    Raises UsageError, CommandError or KafkaError."""
     added = plain_settings(_added(args), console.note)
     deleted = [] if args.delete_config is None else [name.strip() for name in args.delete_config.split(",")]
     if entities.kind in (USERS, CLIENTS):

@@ -181,7 +181,8 @@ RULES: tuple[rules.Rule, ...] = (
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run the action option of kt consumer-groups, such as --list. Raises UsageError."""
+    """Run the action option of kt consumer-groups, such as --list. Returns FAILED if a group or broker failed, FINDINGS
+    for --fail-if and an invalid --validate-regex. Raises UsageError, CommandError or KafkaError."""
     if args.given("validate-regex"):
         return _validate_regex(console, args)
     check_values(args, is_for_one_group=args.delete_offsets)

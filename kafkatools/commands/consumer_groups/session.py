@@ -109,7 +109,7 @@ class Session(NamedTuple):
 
 
 def carry_out(console: Console, args: Args, action: Callable[[Session], ExitStatus]) -> ExitStatus:
-    """Connect to the cluster and run an action, with the time limit of --timeout."""
+    """Connect to the cluster, run an action with the time limit of --timeout, and return its exit status."""
     from kafkatools.options.connection import connect_admin
 
     with connect_admin(console, args) as admin:

@@ -36,7 +36,8 @@ class Collected(NamedTuple):
 
 
 def collect_views(session: Session, options: DescribeOptions) -> Collected:
-    """Describe the requested groups, and print an error for everything that is not available. Raises KafkaError."""
+    """Describe the requested groups, and print an error for everything that is not available; then the `status` of the
+    result is FAILED. Raises KafkaError."""
     names, is_complete = chosen_groups(session, "")
     with session.console.progress(f"Describing {len(names)} groups"):
         found = collect(session.admin, names)

@@ -235,8 +235,8 @@ def _with_credentials(args: Args, values: PipelineValues) -> PipelineValues:
 
 
 def _clusters(console: Console, args: Args, values: PipelineValues) -> dict[str, Cluster | None]:
-    """Return the cluster of each topic source by its name, and that of a topic sink under the key "". Raises KafkaError
-    or CommandError if a cluster does not answer or lacks a source topic."""
+    """Return the cluster of each topic source by its name, and that of a topic sink under the key ""; other sources and
+    sinks are left out. Raises KafkaError or CommandError if a cluster does not answer or lacks a source topic."""
     tables = values.get("sources") or {"input": values}
     found: dict[str, Cluster | None] = {}
     for name, table in tables.items():

@@ -57,7 +57,8 @@ class _ForAction(NamedTuple):
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run the action option of kt reassign-partitions, such as --execute. Raises UsageError for an invalid throttle."""
+    """Run the action option of kt reassign-partitions, such as --execute, and return its exit status. Raises UsageError
+    for an invalid throttle."""
     for name in ("throttle", "replica-alter-log-dirs-throttle"):
         if getattr(args, name.replace("-", "_")) < _NO_THROTTLE:
             raise UsageError(f"--{name} takes a number of bytes per second, or {_NO_THROTTLE} for none")

@@ -89,7 +89,8 @@ def alter(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
 
 
 def _report(console: Console, args: Args, errors: Mapping[str, Exception | None], done: str) -> ExitStatus:
-    """Print each topic's outcome: nothing for success, as Kafka's tool, and a line on stderr for a failure."""
+    """Print each topic's outcome: nothing for success, as Kafka's tool, and a line on stderr for a failure. Returns
+    FAILED if there is a failure."""
     for name, error in errors.items():
         row = {"topic": name, done: error is None, "error": None if error is None else str(error)}
         console.print_outcome(row, error="" if error is None else args.command.error_prefix + str(error))

@@ -116,7 +116,8 @@ RULES: tuple[rules.Rule, ...] = (
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run the action option of kt share-groups, such as --list. Raises UsageError."""
+    """Run the action option of kt share-groups, such as --list. Returns FAILED if a group or broker failed. Raises
+    UsageError, CommandError or KafkaError."""
     check_values(args, is_for_one_group=args.delete_offsets or (args.reset_offsets and args.from_file is None))
     return carry_out(console, args, _prepare(args))
 
