@@ -39,7 +39,8 @@ class Table(NamedTuple):
 
 
 def tables(view: ClusterView, sections: Iterable[str], is_overview: bool, events: Iterable[Event]) -> Iterator[Table]:
-    """Yield the named sections of a view as tables, in the given order."""
+    """Yield the named sections of a view as tables, in the given order. With `is_overview` the partitions are only the
+    unhealthy ones. `events` are shown instead of the view's own."""
     for section in sections:
         if section == "events":
             yield _events(events)

@@ -75,7 +75,7 @@ def reports_of(directory: str, part: str) -> str:
 
 @contextmanager
 def damage_reports() -> Iterator[str]:
-    """Create a temporary directory for the damage reports of readers."""
+    """Create a temporary directory for the damage reports of readers, and delete it at the end of the context."""
     with tempfile.TemporaryDirectory(prefix="kt-pipeline-") as directory:
         yield directory
 

@@ -19,8 +19,8 @@ _WRITE_SECONDS = 0.3
 
 class Interruption:
     """Context manager that defers SIGINT, SIGTERM and SIGHUP until `check` is called. A second signal takes effect at
-    once, as does one 0.3 seconds into a write. Signals that the process ignores stay ignored. Does nothing outside the
-    main thread."""
+    once. A signal during a write takes effect after 0.3 seconds if the write still blocks. Ignored signals stay
+    ignored. Does nothing outside the main thread."""
 
     def __init__(self, wakeup: Callable[[], None]) -> None:
         self._wakeup = wakeup

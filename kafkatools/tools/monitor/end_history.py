@@ -43,7 +43,8 @@ class EndHistory:
             del self._ends[key], self._times[key]
 
     def age_ms(self, partition: TopicPartition, offset: int, now_ms: int) -> int | None:
-        """Return the ms since the record at an offset arrived; 0 if not yet, None if before the history."""
+        """Return the ms since the record at an offset arrived, 0 if it has not arrived. None if it arrived before the
+        history, or the partition has none."""
         ends, times = self._ends.get(partition, ()), self._times.get(partition, ())
         if not ends:
             return None

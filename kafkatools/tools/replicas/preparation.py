@@ -74,7 +74,8 @@ def _offsets(
 
 
 def _subjects(admin: AdminClient, topic_ids: Mapping[str, str | None]) -> dict[str, Subject]:
-    """Return whether topics are compacted. A topic whose settings cannot be read counts as not compacted."""
+    """Return the id of each topic and whether it is compacted. A topic whose settings cannot be read counts as not
+    compacted."""
     found = describe_configs(admin, [(TOPIC, name) for name in topic_ids], names=["cleanup.policy"])
     compacted = {
         name
