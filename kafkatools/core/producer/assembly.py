@@ -41,8 +41,8 @@ def acks_of(config: Config) -> int:
 
 
 def is_idempotent(config: Config) -> bool:
-    """Whether the producer is idempotent. Raises ConfigError when other settings contradict an explicit
-    enable.idempotence."""
+    """Whether enable.idempotence is true and retries, acks and max.in.flight.requests.per.connection allow it. If they
+    do not, logs that and returns False. Raises ConfigError when enable.idempotence was set explicitly."""
     if not config.enable_idempotence:
         return False
     problems: dict[str, str] = {}
@@ -64,7 +64,8 @@ def is_idempotent(config: Config) -> bool:
 
 
 def transactions_of(config: Config) -> TransactionManager | None:
-    """The manager of a transactional or idempotent producer; None for any other. Raises ConfigError."""
+    """The manager of a transactional or idempotent producer; None for any other. Raises ConfigError for a
+    transactional.id without idempotence, and for two-phase commit."""
     is_numbered = is_idempotent(config)
     if config.transactional_id is None:
         return TransactionManager() if is_numbered else None
@@ -86,8 +87,8 @@ def transactions_of(config: Config) -> TransactionManager | None:
 
 
 def delivery_timeout_ms(config: Config) -> int:
-    """The setting delivery.timeout.ms, raised to linger.ms + request.timeout.ms. Raises ConfigError for a shorter
-    explicit one."""
+    """The setting delivery.timeout.ms in ms. A shorter default is raised to linger.ms + request.timeout.ms, with a
+    warning. Raises ConfigError for a shorter explicit value."""
     least: int = min(0x7FFFFFFF, config.linger_ms + config.request_timeout_ms)
     configured: int = config.delivery_timeout_ms
     if configured >= least:
@@ -109,7 +110,8 @@ def compression_level(config: Config, codec: CompressionType) -> int | None:
 
 
 def assemble(config: Config, clock: Clock) -> ProducerParts:
-    """Build the parts of a producer, without a connection. Raises ConfigError."""
+    """Build the parts of a producer, without a connection. Raises ConfigError, and KeyStoreUnreadable for unreadable
+    TLS files."""
     codec = CompressionType.for_label(config.compression_type)
     timeout_ms = delivery_timeout_ms(config)
     transactions = transactions_of(config)

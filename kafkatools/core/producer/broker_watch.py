@@ -21,7 +21,8 @@ PATIENCE_MS = 3000
 
 @dataclass(eq=False, repr=False)
 class BrokerWatch:
-    """Reports connection outages of a producer: the sender's thread calls `tell(line)` once for each change."""
+    """Reports connection outages of a producer: the sender's thread calls `tell(line)` when work waited `patience_ms`
+    without a ready connection. It calls it again when a connection is ready while work waits."""
 
     client: NetworkClient
     metadata: ProducerMetadata
@@ -31,8 +32,8 @@ class BrokerWatch:
     _has_told: bool = field(default=False, init=False)
 
     def look(self, now_ms: int, is_waiting: bool) -> int | None:
-        """Check whether a broker is connected while records wait; return the ms until the next check, None for no
-        check."""
+        """Report an outage or its end, if work waits for a broker (`is_waiting`). Returns the ms until the next check;
+        None when nothing waits, a connection is ready, or the outage was reported."""
         if not is_waiting or self.client.connection_states.has_ready_nodes(now_ms):
             self._silent_since_ms = None
             if self._has_told and is_waiting:

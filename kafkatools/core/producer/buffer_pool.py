@@ -113,7 +113,7 @@ class BufferPool:
                 self._waiters[0].notify()
 
     def close(self) -> None:
-        """Fail every waiting thread with IllegalState. Buffers may still be returned."""
+        """Fail waiting threads and later allocations with IllegalState. Buffers may still be returned."""
         with self._lock:
             self._closed = True
             for condition in self._waiters:

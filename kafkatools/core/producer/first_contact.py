@@ -1,4 +1,5 @@
-"""First contact with a cluster: raise after 5 s when no bootstrap server can be reached, not after max.block.ms.
+"""First contact with a cluster: report after 5 s that no bootstrap server can be reached, not after max.block.ms.
+Errors that no retry can resolve are reported at once.
 
 The usual causes are a wrong address and a broker that does not run. Once a broker has responded, the settings say how
 long to wait during an outage.
@@ -27,8 +28,12 @@ class ConnectingProducer(Protocol):
 
 
 def reason_not_to_start(producer: ConnectingProducer) -> Exception | None:
-    """Wait for the first metadata; return the connection error if no broker responds within 5 s, else None. Returns
-    None at once when max.block.ms is at most 5 s: then the first record reports the error in time."""
+    """Wait for the first metadata and return None, or return the first server's error once the connections to all
+    bootstrap servers have failed. That takes at least 5 s if an error is retriable.
+
+    Returns None at once when max.block.ms is at most 5 s: then the first record reports the error in time. Raises
+    AuthenticationFailed and UnsupportedVersion when metadata fails with them.
+    """
     metadata, clock = producer.sender.metadata, producer.clock
     if producer.config.max_block_ms <= UNREACHABLE_MS:
         return None
@@ -43,8 +48,11 @@ def reason_not_to_start(producer: ConnectingProducer) -> Exception | None:
 
 
 def await_update(sender: Sender, version: int, timeout_ms: int) -> bool:
-    """Wait for metadata newer than `version`; False after `timeout_ms`. Raises the connection error when all brokers
-    have failed for 5 s and none ever responded, and at once when no error is retriable."""
+    """Wait for metadata newer than `version`; False after `timeout_ms`. Raises an error set by `Metadata.fail`.
+
+    Before the first metadata it also raises the connection errors, once all brokers have failed: after 5 s, or at once
+    when no error is retriable.
+    """
     metadata = sender.metadata
     waited_ms = 0
     while not metadata.update_version and waited_ms < timeout_ms:
@@ -59,7 +67,8 @@ def await_update(sender: Sender, version: int, timeout_ms: int) -> bool:
 
 
 def _final_errors(sender: Sender, *, is_late: bool) -> list[KafkaError]:
-    """The errors of all connections, if all have failed and waiting cannot help: it is late or none is retriable."""
+    """The errors of the connections to all nodes. Empty while a node has no error, or while an error is retriable and
+    `is_late` is False."""
     nodes = sender.metadata.cluster.nodes
     errors = [error for error in map(sender.client.connection_error, nodes) if error is not None]
     is_final = len(errors) == len(nodes) and (is_late or not any(error.retriable for error in errors))

@@ -1,9 +1,9 @@
 """Futures of sent records: RecordFuture for one record, ColumnsFuture for many rows (Kafka's FutureRecordMetadata and
 ProduceRequestResult).
 
-Rules: a ProduceRequestResult belongs to one batch and is set once, by the sender's thread. When a batch is split, the
-futures of its records are chained to the results of the smaller batches. So a future reports the batch that carried its
-record. Waiting uses threading.Event; nothing here reads a clock.
+Rules: a ProduceRequestResult belongs to one batch and is set once. When a batch is split, the futures of its records
+are chained to the results of the smaller batches. So a future reports the batch that carried its record. Waiting uses
+threading.Event; nothing here reads a clock.
 """
 
 from __future__ import annotations
@@ -20,8 +20,12 @@ NO_TIMESTAMP = -1
 
 
 class RecordMetadata(NamedTuple):
-    """Partition, offset and timestamp of a sent record, -1 when unknown (acks=0, or an error). Sizes in bytes, -1 for
-    null."""
+    """Partition, offset and timestamp (ms) of a sent record. The offset is -1 when unknown: acks=0, an error, or a
+    duplicate. The timestamp is the broker's append time, else the record's own.
+
+    Sizes are in bytes, -1 for null. A record that failed before it reached a batch has offset, timestamp and sizes -1;
+    its partition is -1 unless the caller set it.
+    """
 
     topic: str
     partition: int
@@ -32,7 +36,9 @@ class RecordMetadata(NamedTuple):
 
 
 class RowsRun(NamedTuple):
-    """The result of a run of rows: row numbers, partition and the first row's offset, or the error."""
+    """The result of rows with consecutive offsets: their row numbers, partition and first offset, or the error.
+    `base_offset` is -1 when unknown or failed; `timestamp` is the broker's append time in ms, else -1. Rows sent one by
+    one have their own timestamp."""
 
     topic: str
     partition: int
@@ -48,7 +54,8 @@ class RowsRun(NamedTuple):
 
 
 class BatchError:
-    """The error of a batch: one for all its records, or individual ones for some (KIP-467)."""
+    """The error of a batch: `error` for all its records, or with `by_index` individual ones (KIP-467) and `others` for
+    the rest."""
 
     __slots__ = ("error", "by_index", "_others")
 
@@ -65,7 +72,7 @@ class BatchError:
 
 
 class ProduceRequestResult:
-    """The result of one batch, set exactly once: base offset, append time and error."""
+    """The result of one batch: base offset, append time in ms (both -1 when unknown) and error."""
 
     __slots__ = ("topic_partition", "base_offset", "log_append_time", "error", "_event", "_dependents")
 
@@ -84,7 +91,7 @@ class ProduceRequestResult:
         self.error = error
 
     def done(self) -> None:
-        """Wake the threads that wait for the result of the batch."""
+        """Wake the threads that wait for the result of the batch; call it after `set`."""
         self._event.set()
 
     @property
@@ -92,12 +99,12 @@ class ProduceRequestResult:
         return self._event.is_set()
 
     def error_at(self, index: int) -> Exception | None:
-        """The error of the record with this index in the batch; None for success."""
+        """The error of the record with this index in the batch; None for success or before a result."""
         return None if self.error is None else self.error.error_at(index)
 
     def wait(self, timeout_ms: int | None) -> bool:
-        """Wait until the batch is acknowledged or failed; return False when the time is up. `timeout_ms` None waits
-        without limit."""
+        """Wait until the batch is acknowledged, failed or split; return False when the time is up. `timeout_ms` None
+        waits without limit."""
         return self._event.wait(None if timeout_ms is None else timeout_ms / 1000)
 
     def add_dependent(self, result: ProduceRequestResult) -> None:
@@ -105,7 +112,7 @@ class ProduceRequestResult:
         self._dependents.append(result)
 
     def wait_for_all(self) -> None:
-        """Wait for this batch and for the batches it was split into."""
+        """Wait, without a time limit, for this batch and for the batches it was split into."""
         waiting = [self]
         while waiting:
             result = waiting.pop()
@@ -140,7 +147,8 @@ class RecordFuture:
         return self._result.is_done if self._next is None else self._next.done()
 
     def get(self, timeout_ms: int | None = None) -> RecordMetadata:
-        """Wait for the acknowledgement and return the RecordMetadata. Raises Timeout, or the record's error."""
+        """Wait for the acknowledgement and return the RecordMetadata. Raises Timeout, or the record's error.
+        `timeout_ms` None waits without limit; after a split the time starts again."""
         if not self._result.wait(timeout_ms):
             raise Timeout(f"Timeout after waiting for {timeout_ms} ms.")
         if self._next is not None:
@@ -155,13 +163,14 @@ class RecordFuture:
         return self.get(timeout_ms)
 
     def exception(self) -> Exception | None:
-        """The error of a completed record; None when it was acknowledged. Does not wait."""
+        """The error of a failed record; None when it was acknowledged or is not completed. Does not wait."""
         if self._next is not None:
             return self._next.exception()
         return self._result.error_at(self._index)
 
     def metadata(self) -> RecordMetadata:
-        """The RecordMetadata known so far; offset -1 when the record failed or its offset is unknown."""
+        """The RecordMetadata known so far, without waiting. Its offset is -1 until the acknowledgement, after an error,
+        and when unknown."""
         result = self._result
         offset = NO_OFFSET if result.base_offset == NO_OFFSET else result.base_offset + self._index
         timestamp = result.log_append_time if result.log_append_time != NO_TIMESTAMP else self._timestamp
@@ -209,14 +218,14 @@ class ColumnsFuture:
 
     def get(self, timeout_ms: int | None = None) -> list[RowsRun]:
         """Wait until every row is acknowledged or failed and return the runs; a failed run has an error. Raises
-        Timeout."""
+        Timeout; `timeout_ms` None waits without limit."""
         if not self._event.wait(None if timeout_ms is None else timeout_ms / 1000):
             raise Timeout(f"Timeout after waiting for {timeout_ms} ms.")
         return self._runs
 
     def result(self, timeout_ms: int | None = None) -> list[RowsRun]:
-        """Wait until every row is acknowledged and return the runs. Raises Timeout; the error, when all rows failed
-        with the same one; else PartialFailure, whose `results` are the acknowledged runs and whose `errors` are the
+        """Wait as `get` does and return the runs if every row was acknowledged. Raises Timeout; the error, when all
+        rows failed with the same one; else PartialFailure. Its `results` are the acknowledged runs, its `errors` the
         errors by row number."""
         runs = self.get(timeout_ms)
         failed = [run for run in runs if run.error is not None]

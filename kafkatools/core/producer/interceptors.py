@@ -23,10 +23,11 @@ class ProducerInterceptor(Protocol):
         """Return the record to send, before its serialization: this one or another."""
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
-        """Called by the sender's thread when a record is acknowledged or failed; `error` is None for success."""
+        """Called when a record is acknowledged or failed; `error` is None for success. The caller of `send` runs it for
+        a record that failed before it reached a batch, the sender's thread for the others."""
 
     def close(self) -> None:
-        """Called when the producer closes."""
+        """Called by each `Producer.close`."""
 
 
 class ProducerInterceptors:
@@ -39,7 +40,8 @@ class ProducerInterceptors:
         return bool(self._interceptors)
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """Pass a record through all interceptors and return the result."""
+        """Pass a record through all interceptors and return the result. An exception is logged and leaves the record
+        unchanged."""
         for interceptor in self._interceptors:
             try:
                 record = interceptor.on_send(record)
@@ -48,7 +50,7 @@ class ProducerInterceptors:
         return record
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
-        """Report the acknowledgement or error of a record to all interceptors; called by the sender's thread."""
+        """Report the acknowledgement or error of a record to all interceptors; an exception is only logged."""
         for interceptor in self._interceptors:
             try:
                 interceptor.on_acknowledgement(metadata, error)

@@ -1,7 +1,8 @@
 """ProducerMetrics: the most used values of Kafka's producer-metrics, by Kafka's names.
 
 Averages, maxima and rates cover one to two windows of 30 s, as Kafka's default metrics.sample.window.ms gives; totals
-count from the start. The sender's thread writes them and any thread reads, so a value may be one batch old.
+count from the start. The sender's thread writes most of them; threads that send count records that fail before a batch.
+Any thread reads, so a value may be one batch old.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class Sensor:
         return max(self._current[2], self._previous[2])
 
     def rate(self, now_ms: int) -> float:
-        """The sum per second over the last one to two windows (Kafka's Rate)."""
+        """The sum per second over the last one to two windows (Kafka's Rate). The first window counts as preceded by an
+        empty one."""
         self._roll(now_ms)
         elapsed_ms = now_ms - self._started_ms + SAMPLE_WINDOW_MS
         return (self._current[0] + self._previous[0]) * 1000 / elapsed_ms

@@ -2,10 +2,12 @@
 
 Rules (BuiltInPartitioner and RoundRobinPartitioner of Kafka 4.x, KIP-480, KIP-794):
 - A record with a key goes to positive(murmur2(key)) % partitions, available or not, so equal keys stay together.
-- Records without a key stay on one partition until batch.size bytes were produced to it and its batches are full, or
-  twice batch.size in any case. Then another partition is drawn. With partitioner.adaptive.partitioning.enable,
-  partitions with long queues are drawn less often; otherwise all available ones are equally likely.
-- A partition whose leader took no batches for partitioner.availability.timeout.ms is left out of the draw.
+- Records without a key stay on one partition until batch.size bytes were produced to it and its last batch is full,
+  or twice batch.size in any case. Then a partition is drawn at random, possibly the same.
+- With partitioner.adaptive.partitioning.enable, partitions with long queues are drawn less often, once each partition
+  of the topic has had a batch. Otherwise all available ones are equally likely.
+- The adaptive draw leaves out partitions whose leader took no batches for partitioner.availability.timeout.ms, if that
+  is above 0.
 
 The accumulator's lock guards the state of a StickyPartitioner.
 """
@@ -37,7 +39,8 @@ class Partitioner(Protocol):
     """The interface of the object in `Producer(partitioner=...)` (Kafka's Partitioner)."""
 
     def partition(self, topic: str, key: bytes | None, value: bytes | None, cluster: Cluster) -> int:
-        """Choose the partition of a record by its topic and its serialized key and value."""
+        """Return the partition of a record by its topic and its serialized key and value; a negative one is an
+        error."""
 
 
 def random_int31() -> int:
@@ -51,7 +54,8 @@ def partition_for_key(key: bytes, partition_count: int) -> int:
 
 
 def _available_partition(topic: str, cluster: Cluster, number: int) -> int:
-    """Pick a partition by a number: one with a leader if there is any, else any of the topic."""
+    """Pick the partition at `number` modulo their count: among those with a leader if there are any, else among all of
+    the topic."""
     available = cluster.available_partitions(topic)
     return available[number % len(available)] if available else number % (cluster.partition_count(topic) or 1)
 
@@ -86,8 +90,12 @@ class StickyPartitioner:
     def update(
         self, info: StickyPartitionInfo | None, appended_bytes: int, cluster: Cluster, enable_switch: bool = True
     ) -> None:
-        """Count appended bytes and draw another partition once enough were appended. `enable_switch` is False while the
-        partition's last batch is only partly full, because a switch would leave small batches behind."""
+        """Count appended bytes and draw a new sticky partition after batch.size bytes if `enable_switch`, after twice
+        that in any case. `info` None has no effect.
+
+        `enable_switch` is False while the partition's last batch is only partly full, because a switch would leave
+        small batches behind.
+        """
         if info is None:
             return
         info.produced_bytes += appended_bytes
@@ -96,8 +104,8 @@ class StickyPartitioner:
             self._current = StickyPartitionInfo(self.next_partition(cluster))
 
     def next_partition(self, cluster: Cluster) -> int:
-        """Draw a random partition: weighted by queue lengths, else among the partitions with a leader, else among
-        all."""
+        """Draw a random partition: weighted if `update_load_stats` set weights, else among the partitions with a
+        leader, else among all."""
         number = self._draw()
         if self._cumulative is not None:
             weighted = number % self._cumulative[-1]
@@ -105,8 +113,12 @@ class StickyPartitioner:
         return _available_partition(self.topic, cluster, number)
 
     def update_load_stats(self, queue_sizes: list[int] | None, partition_ids: list[int], partition_count: int) -> None:
-        """Set the queue lengths of the available partitions for the adaptive draw; None disables it. The weight of a
-        partition is the longest queue plus one, minus its own: queues 0, 3, 1 give 4 : 1 : 3."""
+        """Set the weights of the adaptive draw from the queue lengths of the available partitions. The weight of a
+        partition is the longest queue plus one, minus its own: queues 0, 3, 1 give 4 : 1 : 3.
+
+        Removes the weights for None or no queue, for fewer than two partitions, and when all `partition_count`
+        partitions have equal queues.
+        """
         self._cumulative = None
         if not queue_sizes or partition_count < 2:
             return
@@ -117,8 +129,8 @@ class StickyPartitioner:
 
 
 class RoundRobinPartitioner:
-    """Sends each record to the next available partition of its topic, with or without a key (Kafka's
-    RoundRobinPartitioner)."""
+    """Sends each record to the next partition of its topic that has a leader, with or without a key (Kafka's
+    RoundRobinPartitioner). Without any leader it counts through all partitions."""
 
     def __init__(self) -> None:
         self._counters: dict[str, int] = {}

@@ -21,8 +21,8 @@ _FIRST_WITH_LEADERS = 10
 
 
 class ProduceResponse(NamedTuple):
-    """The outcome of each partition of a Produce request. `endpoints`: addresses of new leaders that outcomes name
-    (KIP-951)."""
+    """The outcome of each partition in a Produce response. `endpoints`: addresses of new leaders that outcomes name
+    (KIP-951), empty before version 10."""
 
     outcomes: dict[TopicPartition, ProduceOutcome]
     throttle_ms: int
@@ -32,7 +32,8 @@ class ProduceResponse(NamedTuple):
 def read_produce_response(
     body: memoryview | bytes, version: int, topic_names: Mapping[uuid.UUID | None, str]
 ) -> ProduceResponse:
-    """Decode the body of a Produce response. `topic_names`: names by topic id, for version 13. Raises DecodeError."""
+    """Decode the body of a Produce response. `topic_names`: names by topic id, for version 13, where topics with an
+    unknown id are left out. Raises DecodeError."""
     entity, _ = decode(response_type(ApiKey.PRODUCE, version), body)
     outcomes: dict[TopicPartition, ProduceOutcome] = {}
     for topic in entity.responses:
