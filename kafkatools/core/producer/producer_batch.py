@@ -1,7 +1,8 @@
 """ProducerBatch: the records of one batch with their futures and callbacks (Kafka's ProducerBatch).
 
 Rules:
-- The final state ABORTED, FAILED or SUCCEEDED is reached exactly once; a late response is only logged.
+- A batch reaches at most one of the final states ABORTED, FAILED and SUCCEEDED; a split batch reaches none. A response
+  after ABORTED or FAILED is only logged.
 - A thunk holds the callback and future of a record, or of a run of rows. The sender's thread completes it outside all
   locks.
 - While `is_inflight`, a request may read the batch's memory, even if the batch has expired. The memory must not return
@@ -84,7 +85,7 @@ class RecordThunk:
     callback: Callback | None
 
     def complete(self, result: ProduceRequestResult, first_index: int) -> None:
-        """Call the record's callback with its RecordMetadata and its error, None for success."""
+        """Call the record's callback, if it has one, with its RecordMetadata and its error (None for success)."""
         if self.callback is not None:
             self.callback(self.future.metadata(), result.error_at(first_index))
 
@@ -135,7 +136,7 @@ Thunk = RecordThunk | RowsThunk
 
 @dataclass(eq=False, repr=False)
 class ProducerBatch:
-    """A batch of one partition: open for appends, queued, in flight or completed."""
+    """A batch of one partition: open for appends, queued, in flight, split or completed."""
 
     topic_partition: TopicPartition
     builder: BatchBuilder
@@ -181,7 +182,7 @@ class ProducerBatch:
         return self.builder.record_count
 
     def try_append(self, payload: Payload, callback: Callback | None, now_ms: int) -> RecordFuture | None:
-        """Append a record and return its future; None when the batch has no room or is closed."""
+        """Append a record and return its future; None when the batch has no room or is closed for appends."""
         timestamp, key, value, headers = payload
         size = record_size_upper_bound(payload)
         builder = self.builder
@@ -199,7 +200,9 @@ class ProducerBatch:
     def try_append_rows(
         self, columns: RowColumns, span: tuple[int, int], sink: RowsSink, now_ms: int, wall_ms: int
     ) -> int:
-        """Append as many rows of a (start, stop) span as fit; return their number."""
+        """Append as many rows of a (start, stop) span as fit and return their number; 0 when none fits or the batch is
+        closed for appends. `wall_ms`: the timestamp of rows without one. If only a part fits, the batch refuses further
+        appends."""
         start, stop = span
         if self._closed_for_appends:
             return 0
@@ -238,12 +241,13 @@ class ProducerBatch:
     def set_producer_state(
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
     ) -> None:
-        """Set the batch's first producer id, epoch and sequence number, before it is closed."""
+        """Set the producer id, epoch and sequence number of a batch that is not encoded yet."""
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
         self.builder.set_producer_state(producer_id, producer_epoch, base_sequence, is_transactional)
 
     def reset_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Give a batch that was sent another epoch and sequence number; the next `close` rewrites its header."""
+        """Replace the producer id, epoch and sequence number that a batch has already; the next `close` rewrites its
+        header."""
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
         self.sequence_has_been_reset = True
         self._reopened = True
@@ -251,8 +255,8 @@ class ProducerBatch:
     # -- sending --
 
     def close(self, is_transactional: bool = False) -> None:
-        """Encode the batch: write the header, compress the records, compute the CRC. After `reset_producer_state` only
-        the header is rewritten."""
+        """Encode the batch: write the header, compress the records, compute the CRC. No effect on an encoded batch,
+        except that after `reset_producer_state` its header and CRC are rewritten."""
         if self._records is not None and not self._reopened:
             return
         if self._reopened:
@@ -307,15 +311,18 @@ class ProducerBatch:
         return self.final_state is not None
 
     def complete(self, base_offset: int, log_append_time: int) -> bool:
-        """Complete the batch with its offset and append time; False when the batch had failed or expired before."""
+        """Complete the batch with its offset and append time and run the callbacks; False when the batch had failed or
+        expired before. Raises IllegalState when it was completed with success before."""
         return self._finish(FinalState.SUCCEEDED, base_offset, log_append_time, None)
 
     def complete_exceptionally(self, error: BatchError) -> bool:
-        """Fail the batch; False when it had failed or expired before. Raises IllegalState after success."""
+        """Fail the batch and run the callbacks; False when it had failed or expired before. Raises IllegalState after
+        success."""
         return self._finish(FinalState.FAILED, NO_OFFSET, NO_TIMESTAMP, error)
 
     def abort(self, error: Exception) -> None:
-        """Fail the batch without a response of the broker. Raises IllegalState when it was completed before."""
+        """Fail the batch without a response of the broker and run the callbacks. Raises IllegalState when it was
+        completed before."""
         if self.is_done:
             raise IllegalState(f"Batch has already been completed in final state {self.final_state}")
         self._finish(FinalState.ABORTED, NO_OFFSET, NO_TIMESTAMP, BatchError(error))
@@ -353,8 +360,8 @@ class ProducerBatch:
     # -- splitting --
 
     def split(self, split_batch_bytes: int, make_builder: Callable[[int], BatchBuilder]) -> deque[ProducerBatch]:
-        """Split the batch into smaller ones of about `split_batch_bytes` and move the thunks to them; at least two for
-        two records.
+        """Split an encoded batch into smaller ones of about `split_batch_bytes` and move the thunks to them. Returns
+        the new batches: at least two, unless the batch has one record.
 
         Kafka splits by size alone and may get the same batch again, endlessly; here a split without effect halves the
         number of records.

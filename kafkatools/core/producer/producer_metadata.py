@@ -1,7 +1,8 @@
 """ProducerMetadata: metadata of the topics that a producer sends to (Kafka's ProducerMetadata).
 
-Rules: a new topic is requested at once, alone and without back-off. A topic without a send for metadata.max.idle.ms is
-dropped. A request may create the topic, if the brokers allow that.
+Rules: a new topic is requested without back-off; the request has only new topics, unless a full update is due. A topic
+without a send for metadata.max.idle.ms is dropped at the next response that contains it. A request may create the
+topic, if the brokers allow that.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 
 class ProducerMetadata(Metadata):
-    """The metadata of the topics that records were sent to. `_expiry_ms`: when to drop each; None before its first
-    response."""
+    """The metadata of the topics that records were sent to. `_expiry_ms`: when to drop each topic; None before its
+    first response."""
 
     def __init__(self, config: Config, clock: Clock) -> None:
         super().__init__(
@@ -39,7 +40,7 @@ class ProducerMetadata(Metadata):
         self.waiting = 0  # number of threads that wait for an update
 
     def add(self, topic: str, now_ms: int) -> None:
-        """Register a send to a topic; metadata of a new topic is requested."""
+        """Register a send to a topic: request the metadata of a new topic, extend the expiry of another one."""
         with self._lock:
             if topic not in self._expiry_ms:
                 self._expiry_ms[topic] = None
@@ -49,11 +50,12 @@ class ProducerMetadata(Metadata):
                 self._expiry_ms[topic] = now_ms + self._max_idle_ms
 
     def contains(self, topic: str) -> bool:
-        """Whether a send to the topic was registered and has not expired."""
+        """Whether a send to the topic was registered and the topic was not dropped since."""
         return topic in self._expiry_ms
 
     def touch(self, topic: str) -> None:
-        """Extend the expiry of a topic. Called for every send, so without the lock (one store into a dict)."""
+        """Extend the expiry of a topic that a response contained; no effect on other topics. Called for every send, so
+        without the lock (one store into a dict)."""
         if self._expiry_ms.get(topic) is not None:
             self._expiry_ms[topic] = self._clock.now_ms() + self._max_idle_ms
 
@@ -66,7 +68,8 @@ class ProducerMetadata(Metadata):
             return self.request_update(reset_backoff=False)
 
     def await_update(self, last_version: int, timeout_ms: int) -> bool:
-        """Wait for an update after `last_version`; return False when the time is up. Raises the error set by `fail`."""
+        """Wait for an update after `last_version`; return False when the time is up. Raises, and clears, the error set
+        by `fail`."""
         with self._lock:
             self.waiting += 1
             try:
@@ -97,8 +100,8 @@ class ProducerMetadata(Metadata):
         return sorted(self._new_topics)
 
     def retain_topic(self, topic: str, is_internal: bool, now_ms: int) -> bool:
-        """Keep topics that records were sent to within metadata.max.idle.ms; drop expired ones
-        (ProducerMetadata.retainTopic)."""
+        """Whether to keep a topic of a Metadata response: records were sent to it within metadata.max.idle.ms, or it is
+        new. Drops an expired one (ProducerMetadata.retainTopic)."""
         if topic not in self._expiry_ms:
             return False
         expiry_ms = self._expiry_ms[topic]
@@ -126,6 +129,6 @@ def not_present(topic: str, partition: int | None, count: int | None, waited_ms:
 
 
 def connection_problem(client: NetworkClient, cluster: ClusterView) -> KafkaError | None:
-    """The connection error when the connections to all brokers have failed; else None."""
+    """The first connection error when the connections to all brokers have failed; else None."""
     problems = [client.connection_error(node) for node in cluster.nodes]
     return problems[0] if problems and all(problems) else None

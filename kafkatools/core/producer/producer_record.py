@@ -48,8 +48,8 @@ class ProducerRecord:
 
 
 def _pairs(headers: AnyHeaders) -> Headers:
-    """Convert headers to (name, value) pairs. Raises TypeError here, because the append to a batch must not fail
-    halfway."""
+    """Return headers as (name, value) pairs after a check of their types. Raises TypeError here, because the append to
+    a batch must not fail halfway."""
     pairs = tuple(headers.items()) if isinstance(headers, Mapping) else headers
     for name, value in pairs:
         if not isinstance(name, str | bytes) or not isinstance(value, bytes | bytearray | memoryview | None):

@@ -57,7 +57,8 @@ class AccumulatorSettings(NamedTuple):
 
 
 class ReadyCheckResult(NamedTuple):
-    """Nodes with batches to send, ms until the next check, and topics with batches but without a known leader."""
+    """Nodes with batches to send, ms until the next check (FOREVER_MS: none is due), and topics with batches but
+    without a known leader."""
 
     ready_nodes: set[int]
     next_ready_check_ms: int
@@ -120,8 +121,9 @@ class RecordAccumulator:
         max_block_ms: int,
         cluster: Cluster,
     ) -> AppendResult:
-        """Append a record; for partition -1 the sticky partitioner chooses. Raises BufferExhausted, IllegalState when
-        closed."""
+        """Append a record; for partition -1 the sticky partitioner chooses. Waits for memory up to `max_block_ms`.
+        Raises BufferExhausted, IllegalState when closed or outside a transaction of a transactional producer, and that
+        transaction's error."""
         return self._append(partition, RecordAppend(payload, callback), max_block_ms, cluster)
 
     def append_columns(
@@ -134,7 +136,7 @@ class RecordAccumulator:
         cluster: Cluster,
     ) -> AppendResult:
         """Append rows of a (start, stop) span to one batch, at least one row; `rows` of the result is their number.
-        Raises BufferExhausted, IllegalState when closed."""
+        Waits and raises as `append`."""
         return self._append(partition, RowsAppend(columns, span, sink, self._clock.wall_ms()), max_block_ms, cluster)
 
     def _append(self, target: TopicPartition, append: Append, max_block_ms: int, cluster: Cluster) -> AppendResult:
@@ -160,8 +162,12 @@ class RecordAccumulator:
     def _join_locked(
         self, topic: TopicInfo, target: TopicPartition, append: Append, buffer: bytearray | None, cluster: Cluster
     ) -> AppendResult | None:
-        """Append, and in the same step add the partition to the transaction. With both under one lock, no record can be
-        appended after EndTxn, and no batch is drained before its partition is in the transaction."""
+        """Append, and in the same step add the partition to the transaction, if there is one. Returns None when the
+        last batch has no room and there is no `buffer` for a new one.
+
+        With both under one lock, no record can be appended after EndTxn, and no batch is drained before its partition
+        is in the transaction.
+        """
         transactions = self._transactional
         if transactions is None:
             return self._attempt_locked(topic, target, append, buffer, cluster)
@@ -240,11 +246,11 @@ class RecordAccumulator:
     # -- ready --
 
     def ready(self, cluster: ClusterView, now_ms: int) -> ReadyCheckResult:
-        """Find the nodes with a sendable partition: one with a full batch, several batches, or a batch that waited
-        linger.ms.
+        """Find the nodes with a sendable partition: one with a full batch, several batches, a batch that waited
+        linger.ms, or a retry. Also updates the weights of the sticky partitioners and the leader epochs of batches.
 
-        Every partition with a batch is sendable while memory is exhausted, the producer closes, a flush is in progress
-        or a transaction is being completed. A muted partition and one in the back-off of a retry never are.
+        Every partition with a batch is sendable while threads wait for memory, the producer closes, a flush is in
+        progress or a transaction is being completed. A muted partition and one in the back-off of a retry are not.
         """
         result = ReadyCheckResult(set(), FOREVER_MS, set())
         next_check_ms = FOREVER_MS
@@ -301,7 +307,8 @@ class RecordAccumulator:
         return 0 if batch.attempts == 0 or batch.has_leader_changed else batch.backoff_ms
 
     def update_node_latency(self, node_id: int, now_ms: int, can_drain: bool) -> None:
-        """Record that a node has batches to send, and whether its connection could take them (KIP-794)."""
+        """Record that a node has batches to send, and whether its connection could take them (KIP-794). No effect when
+        partitioner.availability.timeout.ms is 0."""
         if self.settings.availability_timeout_ms <= 0:
             return
         latency = self._latencies.setdefault(node_id, NodeLatency(now_ms, now_ms))
@@ -318,8 +325,8 @@ class RecordAccumulator:
     def drain(
         self, cluster: ClusterView, nodes: Iterable[int], max_request_bytes: int, now_ms: int
     ) -> dict[int, list[ProducerBatch]]:
-        """Remove and close the batches to send now: {node id: batches}. At most one batch of each partition, and at
-        most `max_request_bytes` (or one batch) for each node."""
+        """Remove and encode the batches to send now: {node id: batches}, without nodes that have none. At most one
+        batch of each partition, and at most `max_request_bytes` (or one batch) for each node."""
         drained: dict[int, list[ProducerBatch]] = {}
         for node_id in nodes:
             with self._lock:
@@ -392,7 +399,8 @@ class RecordAccumulator:
         self.next_expiry_ms = min(self.next_expiry_ms, batch.created_ms + self.settings.delivery_timeout_ms)
 
     def expired_batches(self, now_ms: int) -> list[ProducerBatch]:
-        """Remove and return the queued batches whose delivery.timeout.ms is over."""
+        """Remove and return the queued batches whose delivery.timeout.ms is over. Lowers `next_expiry_ms` to the
+        earliest expiry of the remaining ones."""
         expired: list[ProducerBatch] = []
         with self._lock:
             for topic in self._topics.values():
@@ -408,7 +416,8 @@ class RecordAccumulator:
     # -- trying again --
 
     def reenqueue(self, batch: ProducerBatch, now_ms: int) -> None:
-        """Put a batch back into its queue for a retry, in the order of sequence numbers."""
+        """Put a batch back into its queue for a retry: in the order of sequence numbers, or first without idempotence.
+        Raises IllegalState for a batch of an idempotent producer without a sequence number."""
         batch.reenqueued(now_ms)
         # The random back-off is drawn once: with two draws, `ready` could find it over and `drain` not, and the sender
         # would poll without a pause.
@@ -436,8 +445,12 @@ class RecordAccumulator:
         queue.insert(place, batch)
 
     def split_and_reenqueue(self, big_batch: ProducerBatch) -> int:
-        """Replace a batch that was too large for the broker by smaller ones; return their number. Later batches of the
-        topic become smaller too (not below 16 KiB), so that the limit is met once and not for every batch."""
+        """Replace a batch that was too large for the broker by smaller ones; return their number. Raises the topic's
+        estimated compression ratio to at least 1.0.
+
+        A batch of at most batch.size, or one from a split, is split in half. Then later batches of the topic become
+        smaller too, but not below 16 KiB, so that not every one meets the limit.
+        """
         name = big_batch.topic_partition.topic
         self.ratios.set(name, self.settings.compression, max(1.0, big_batch.builder.compression_ratio))
         target = self.settings.batch_size
@@ -457,8 +470,8 @@ class RecordAccumulator:
     # -- memory --
 
     def deallocate(self, batch: ProducerBatch) -> None:
-        """Remove a completed batch and return its memory to the pool, unless a request in flight still reads that
-        memory."""
+        """Stop tracking a completed or split batch and return its memory to the pool. The memory stays with the batch
+        while a request in flight reads it; call this again after its response."""
         self._incomplete.remove(batch)
         if batch.is_inflight or batch.is_deallocated:
             return
@@ -490,7 +503,8 @@ class RecordAccumulator:
         return bool(self._incomplete)
 
     def abort_incomplete(self, error: Exception) -> None:
-        """Fail every batch, for a close without waiting. Waits for appends in progress, so that none is missed."""
+        """Fail every batch, queued or in flight, and clear the queues. Waits for appends in progress, so that none is
+        missed."""
         while True:
             self._abort_batches(error)
             with self._lock:
@@ -506,7 +520,7 @@ class RecordAccumulator:
         self._abort_batches(error, lambda batch: not batch.has_sequence)
 
     def abort_undrained(self, error: Exception) -> None:
-        """Fail the batches that are not in flight."""
+        """Fail the queued batches; those in flight stay."""
         self._abort_batches(error, lambda batch: not batch.is_inflight)
 
     def _abort_batches(self, error: Exception, which: Callable[[ProducerBatch], bool] = lambda batch: True) -> None:

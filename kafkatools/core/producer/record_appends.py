@@ -18,7 +18,8 @@ from kafkatools.core.records.columns import RowColumns
 
 
 class AppendResult(NamedTuple):
-    """The result of an append: the record's future or the number of rows, and whether the sender must be woken."""
+    """The result of an append: the record's future (None for rows), the number of records or rows, and the partition.
+    The sender must be woken if `batch_is_full` or `new_batch`."""
 
     future: RecordFuture | None
     rows: int
@@ -29,7 +30,8 @@ class AppendResult(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class RecordAppend:
-    """One record to append to a batch of its partition, with its callback; `future` is set by the append."""
+    """One record to append to a batch of its partition, with its callback. `future` is set by a successful append, else
+    None."""
 
     taken: ClassVar[int] = 1
     payload: Payload

@@ -3,7 +3,7 @@
 `run_once` is one turn (Kafka's Sender.runOnce): producer id, ready nodes, drain, expiry in queues and in flight, one
 Produce request for each node, poll. The thread in producer.py only calls it. Rules:
 
-- A batch is always acknowledged, failed or retried, never dropped silently.
+- A batch is acknowledged, failed, retried or split, never dropped silently.
 - A batch that expires in flight fails at once, but its memory returns to the pool only after its request has ended.
 - A request has one batch for each partition, which brokers require since version 3.
 """
@@ -70,7 +70,8 @@ class SenderSettings(NamedTuple):
 
 
 class Sender:
-    """Sends a producer's batches; belongs to one thread, except `wakeup`."""
+    """Sends a producer's batches; belongs to one thread, except `wakeup`. `watch`: reports connection outages to the
+    user; None for no report."""
 
     def __init__(
         self,
@@ -107,7 +108,8 @@ class Sender:
     # -- the crank --
 
     def run_once(self, now_ms: int, max_poll_ms: int = MAX_POLL_MS) -> None:
-        """Run one turn: send what is ready, then poll for at most `max_poll_ms`, or until something is due."""
+        """Run one turn: send what is ready, then poll for at most `max_poll_ms`, or until something is due. After a
+        fatal error of the producer it fails the batches that are not in flight."""
         self._is_signalled = False
         poll_ms = max_poll_ms
         if self._driver is not None:
@@ -136,9 +138,11 @@ class Sender:
         return not self.accumulator.has_incomplete and not self._inflight
 
     def wakeup(self) -> None:
-        """End a waiting poll. May be called from any thread. Most calls come while the sender is busy and need no
-        system call. The caller sets `_is_signalled`, then reads `_is_polling`; the sender sets and reads them in the
-        opposite order, so at least one side sees the other's flag."""
+        """End the current or next poll. May be called from any thread.
+
+        Most calls come while the sender is busy and need no system call. The caller sets `_is_signalled`, then reads
+        `_is_polling`; the sender sets and reads them in the opposite order, so at least one side sees the other's flag.
+        """
         self._is_signalled = True
         if self._is_polling:
             self.client.wakeup()
@@ -322,7 +326,8 @@ class Sender:
     def _read_outcomes(
         self, response: ClientResponse, names: dict[UUID | None, str], now_ms: int
     ) -> tuple[dict[TopicPartition, ProduceOutcome], ProduceOutcome]:
-        """The outcome of each partition in a Produce response, and the outcome for a partition that it lacks."""
+        """Decode a Produce response: the outcome of each partition, and the outcome for a partition that it lacks. An
+        undecodable response gives its error for all. Also applies the throttle time and new leaders."""
         assert response.raw is not None
         try:
             produced = read_produce_response(response.raw, response.api_version, names)

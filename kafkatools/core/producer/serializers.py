@@ -1,8 +1,8 @@
 """Serializers: convert keys and values to bytes (org.apache.kafka.common.serialization).
 
-A Serializer is `callable(topic, value) -> bytes | None`; None (null) is serialized as None. Names are those of Kafka's
+A Serializer is `callable(topic, value) -> bytes | None`; None is a null and stays None. Names are those of Kafka's
 classes, with or without the package; no class is imported by name. A caller passes a function of the value or an object
-with `serialize(topic, value)`, which is never called with None.
+with `serialize(topic, value)`, which is not called for None.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _PACKAGE = "org.apache.kafka.common.serialization."
 
 
 def serialize_bytes(topic: str, value: object) -> bytes | None:
-    """Return bytes, bytearray or memoryview as bytes (ByteArraySerializer). Raises SerializationError for other
-    types."""
+    """Return bytes, bytearray or memoryview as bytes, None as None (ByteArraySerializer). Raises SerializationError for
+    other types."""
     if value is None or type(value) is bytes:
         return value
     if isinstance(value, bytes | bytearray | memoryview):
@@ -39,8 +39,8 @@ def serialize_bytes(topic: str, value: object) -> bytes | None:
 
 
 def serialize_string(topic: str, value: object) -> bytes | None:
-    """Encode a str as UTF-8 (StringSerializer). Raises SerializationError for other types. Surrogates from
-    `surrogateescape` become the original bytes."""
+    """Encode a str as UTF-8, None as None (StringSerializer). Surrogates from `surrogateescape` become the original
+    bytes. Raises SerializationError for other types, UnicodeEncodeError for other surrogates."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -85,7 +85,8 @@ SERIALIZERS: dict[str, Serializer] = {
 
 
 def serializer_for(setting: str, serializer: str | AnySerializer | None) -> Serializer:
-    """The serializer of a setting: by class name, by a caller's object, or for bytes when None. Raises ConfigError."""
+    """The serializer of a setting: by class name, by a caller's function or object, or for bytes when None or empty.
+    Raises ConfigError for an unknown name and for an object that cannot serialize."""
     if serializer is None or serializer == "":
         return serialize_bytes
     if not isinstance(serializer, str):
@@ -105,7 +106,8 @@ def class_not_found(setting: str, name: str, names: Iterable[str]) -> ConfigErro
 
 
 def _uniform(serializer: AnySerializer) -> Serializer:
-    """Wrap a caller's serializer: its exceptions, and results other than bytes, become SerializationError."""
+    """Wrap a caller's serializer: its exceptions, and results other than bytes or None, become SerializationError.
+    Raises ConfigError for an object that is neither callable nor has `serialize`."""
     method = getattr(serializer, "serialize", None)
     if method is None and not callable(serializer):
         raise ConfigError(

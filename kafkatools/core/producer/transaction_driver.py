@@ -47,8 +47,9 @@ class TransactionDriver:
     _rediscover_ms: int = field(default=0, init=False)
 
     def step(self, now_ms: int, is_flushed: Callable[[], bool]) -> int:
-        """Send the next transactional request if possible; return how long poll may wait, in ms. `is_flushed` tells
-        whether no batch is queued or in flight."""
+        """Send the next transactional request if possible; return how long poll may wait, in ms. `is_flushed` returns
+        whether no batch is queued or in flight. Also resolves sequences and fails the unsent batches of a transaction
+        that is aborted."""
         manager = self.manager
         manager.maybe_resolve_sequences()
         if manager.has_fatal_error or manager.in_flight is not None:
@@ -77,7 +78,8 @@ class TransactionDriver:
         self.accumulator.abort_unsequenced(error)
 
     def _send_or_wait(self, request: TxnRequest, now_ms: int) -> int | None:
-        """Send a transactional request and return None, or return the milliseconds to wait before the next try."""
+        """Send a transactional request and return None. Without a ready coordinator, look it up or connect, and return
+        the milliseconds to wait before the next try."""
         lookup = self.manager.lookup(request)
         node = lookup.node
         if node is None:
@@ -142,7 +144,8 @@ class TransactionDriver:
     # -- coordinators --
 
     def _find(self, lookup: CoordinatorLookup, request: TxnRequest, now_ms: int) -> int:
-        """Send FindCoordinator for a request to the least loaded node; return how long poll may wait, in ms."""
+        """Send FindCoordinator for a request to the least loaded node, if a lookup is due and that node is ready;
+        return how long poll may wait, in ms."""
         if not lookup.should_ask(now_ms):
             return lookup.delay_ms(now_ms) or FOREVER_MS
         node = self.client.least_loaded_node(now_ms)

@@ -1,10 +1,11 @@
 """TransactionManager: producer id, epoch and sequence numbers of an idempotent producer (KIP-98, KIP-360, KIP-679).
 
 Rules (Kafka's TransactionManager and TxnPartitionMap):
-- A batch gets the partition's next sequence number when it is first drained, never earlier, and keeps it for retries.
+- A batch gets the partition's next sequence number when it is first drained, and keeps it for retries in that epoch.
 - The in-flight batches of a partition are ordered by sequence; while one is in retry, no later one overtakes it.
-- Within an epoch a sequence is never reused. If a sequence was refused, or its outcome is unknown, the epoch is bumped
-  locally. The in-flight batches of that partition start again at 0; other partitions follow when nothing is in flight.
+- If a sequence was refused, or its outcome is unknown, an idempotent producer bumps the epoch locally instead of using
+  the sequence again. The in-flight batches of that partition start again at 0; other partitions follow when nothing is
+  in flight.
 - A batch that expired after it was sent leaves its sequence unresolved: nothing new is drained for the partition until
   the batches in flight are done.
 
@@ -160,8 +161,8 @@ class TxnPartitionEntry:
         self.last_acked_sequence = NO_LAST_ACKED_SEQUENCE
 
     def close_gap(self, refused: ProducerBatch) -> None:
-        """Lower the sequences of the batches after a refused one, whose sequences were not used
-        (adjustSequencesDueToFailedBatch)."""
+        """Lower the sequences of the batches after a failed one, whose sequences were not used
+        (adjustSequencesDueToFailedBatch). No effect if that batch has another producer id or epoch."""
         if refused.producer_id != self.identity.producer_id or refused.producer_epoch != self.identity.epoch:
             return
         self.next_sequence = increment_sequence(self.next_sequence, -refused.record_count)
@@ -172,7 +173,8 @@ class TxnPartitionEntry:
 
 
 class ProduceOutcome(NamedTuple):
-    """The result for one partition in a Produce response; `error` is a KafkaError class, None for success."""
+    """The result for one partition in a Produce response; `error` is a KafkaError class, None for success. -1 stands
+    for an unknown value; times in ms."""
 
     error: type[Exception] | None
     base_offset: int = -1
@@ -218,7 +220,8 @@ class TransactionManager:
         return self.identity.is_valid
 
     def bump_epoch_and_reset_id_if_needed(self) -> bool:
-        """Bump the epoch if that was requested; return whether a producer id must be fetched (state INITIALIZING)."""
+        """Bump the epoch if that was requested; return whether a producer id must be fetched. Without an id the state
+        becomes INITIALIZING."""
         if self._epoch_bump_required:
             self._bump_idempotent_epoch()
         if self.state is not State.INITIALIZING and not self.has_producer_id:
@@ -237,12 +240,12 @@ class TransactionManager:
         self._rewrite_partitions()
 
     def fail(self, error: Exception) -> None:
-        """Set a fatal error: every later send raises it."""
+        """Set a fatal error: no batch is drained any more, and the sender fails the queued ones with it."""
         self.transition_to(State.FATAL_ERROR, error)
 
     def _bump_idempotent_epoch(self) -> None:
-        """Bump the epoch without a broker, since an idempotent producer is never fenced
-        (bumpIdempotentProducerEpoch)."""
+        """Bump the epoch without a broker, since an idempotent producer is never fenced (bumpIdempotentProducerEpoch).
+        After epoch 32767 drop the producer id, so that another one is requested."""
         self._epoch_bump_required = False
         if self.identity.epoch == MAX_EPOCH:
             self.identity = ProducerIdAndEpoch()
@@ -299,7 +302,9 @@ class TransactionManager:
             self._entry(batch.topic_partition).remove(batch)
 
     def should_stop_drain(self, first: ProducerBatch) -> bool:
-        """Whether the first batch of a partition must wait (RecordAccumulator.shouldStopDrainBatchesForPartition)."""
+        """Whether the first batch of a partition must wait (RecordAccumulator.shouldStopDrainBatchesForPartition):
+        without a producer id or after a fatal error. A new batch also waits for in-flight batches of an older epoch and
+        unresolved sequences, a retry for earlier in-flight batches."""
         partition = first.topic_partition
         if not self.has_producer_id or self.has_fatal_error:
             return True
@@ -323,7 +328,8 @@ class TransactionManager:
     # -- outcomes --
 
     def handle_completed_batch(self, batch: ProducerBatch, outcome: ProduceOutcome) -> None:
-        """Record the last acknowledged sequence and offset of a batch."""
+        """Remove an acknowledged batch from those in flight and record its last sequence and offset. No effect without
+        a sequence."""
         if not batch.has_sequence:
             return
         entry = self._entry(batch.topic_partition)
@@ -336,7 +342,11 @@ class TransactionManager:
         entry.remove(batch)
 
     def handle_failed_batch(self, batch: ProducerBatch, error: Exception, adjust_sequences: bool) -> None:
-        """Fail the producer after a fatal error, or request an epoch bump if the batch's sequences were lost."""
+        """Remove a failed batch from those in flight. Fail the producer if the error is in FATAL_ERRORS.
+
+        Else request an epoch bump after OutOfOrderSequenceNumber, UnknownProducerId, or any error if `adjust_sequences`
+        is set. No bump for a batch without a sequence.
+        """
         if isinstance(error, FATAL_ERRORS):
             self.fail(error)
         self.remove_inflight_batch(batch)
@@ -359,8 +369,8 @@ class TransactionManager:
             self._unresolved[batch.topic_partition] = following
 
     def maybe_resolve_sequences(self) -> None:
-        """For partitions with unresolved sequences and nothing in flight: bump the epoch unless later batches were
-        acknowledged."""
+        """For partitions with unresolved sequences and nothing in flight: resolve them if the partition's last sequence
+        was acknowledged, else call `handle_unresolved`."""
         for partition in list(self._unresolved):
             entry = self._entry(partition)
             if entry.inflight:
@@ -382,7 +392,8 @@ class TransactionManager:
         self.request_epoch_bump_for(partition)
 
     def can_retry(self, outcome: ProduceOutcome, batch: ProducerBatch) -> bool:
-        """Whether a failed batch of an idempotent producer may be retried (TransactionManager.canRetry)."""
+        """Whether a failed batch may be retried (TransactionManager.canRetry). May request an epoch bump or restart
+        sequences, so that the retry can succeed."""
         error = outcome.error
         if error is UnknownProducerId:
             return self._retry_unknown_producer_id(outcome, batch)
@@ -391,16 +402,19 @@ class TransactionManager:
         return bool(getattr(error, "retriable", False))
 
     def _retry_unknown_producer_id(self, outcome: ProduceOutcome, batch: ProducerBatch) -> bool:
-        """Retry after the broker lost the producer's state; bump the epoch unless the batch has a new sequence
-        already."""
+        """Return True: retry after the broker lost the producer's state. Requests an epoch bump unless the response has
+        no log start offset or the batch has a new sequence already."""
         if outcome.log_start_offset != -1 and not batch.sequence_has_been_reset:
             self.request_epoch_bump_for(batch.topic_partition)
         return True
 
     def _retry_out_of_order(self, batch: ProducerBatch) -> bool:
-        """Retry after OUT_OF_ORDER_SEQUENCE_NUMBER: wait if an earlier batch is in retry, else bump the epoch. The
-        epoch is also bumped when the broker has accepted a later batch and so will never accept this one. Kafka's
-        producer retries until delivery.timeout.ms instead."""
+        """Return True: retry after OUT_OF_ORDER_SEQUENCE_NUMBER, without a bump while an earlier batch is not
+        acknowledged, else with an epoch bump.
+
+        The epoch is also bumped when the broker has accepted a later batch and so will never accept this one. Kafka's
+        producer retries until delivery.timeout.ms instead.
+        """
         partition = batch.topic_partition
         unresolved = self._unresolved.get(partition)
         if self._entry(partition).was_overtaken(batch):

@@ -1,6 +1,7 @@
 """The reaction of a transactional producer to each error of its requests (TransactionManager.TxnRequestHandler).
 
-An error that `REACTIONS` does not name is retried if it is retriable, and fatal if not.
+An error that `REACTIONS` does not name is retried if it is retriable. If not, it is fatal, or abortable for
+AddPartitionsToTxn.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ REACTIONS: Mapping[ApiKey, Mapping[type[KafkaError], Reaction]] = {
 
 
 def reaction_to(api_key: ApiKey, error: KafkaError) -> Reaction | None:
-    """The reaction to an error of an API; None for an unexpected error, which is fatal."""
+    """The reaction to an error of an API; None for an error that is neither named in REACTIONS nor retriable."""
     reaction = REACTIONS[api_key].get(type(error))
     if reaction is None and error.retriable:
         return Reaction.RETRY

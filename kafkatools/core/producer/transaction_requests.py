@@ -94,7 +94,8 @@ class TransactionalResult:
             self._event.set()
 
     def wait(self, timeout_ms: int) -> None:
-        """Wait for the result. Raises its error, or Timeout; after a Timeout the call may be repeated."""
+        """Wait for the result up to `timeout_ms`. Raises its error, or Timeout; after a Timeout the call may be
+        repeated."""
         if not self._event.wait(timeout_ms / 1000):
             why = "" if self.obstacle is None else f": {self.obstacle}"
             raise Timeout(f"Timeout expired after {timeout_ms}ms while awaiting {self.operation}{why}")
@@ -277,8 +278,8 @@ class AddPartitionsToTxn(TxnRequest):
         return {f"v3_and_below_{name}": value for name, value in {**self.identity_fields, "topics": topics}.items()}
 
     def backoff_ms(self, error: KafkaError | None) -> int:
-        """At most 20 ms for the first partitions while the previous transaction is being completed, else
-        retry.backoff.ms."""
+        """At most 20 ms after CONCURRENT_TRANSACTIONS (the previous transaction is being completed) for the first
+        partitions, else retry.backoff.ms."""
         if isinstance(error, ConcurrentTransactions) and not self.manager.partitions_in_transaction:
             return min(COMPLETING_BACKOFF_MS, self.manager.retry_backoff_ms)
         return self.manager.retry_backoff_ms
@@ -449,8 +450,8 @@ class EndTxn(TxnRequest):
         return self.manager.retry_backoff_ms
 
     def react(self, error: KafkaError, now_ms: int) -> None:
-        """React as defined, but fail the producer when an abort is refused: Kafka's would stay in ABORTING_TRANSACTION
-        forever."""
+        """React as transaction_reactions.py defines, but fail the producer when an abort gets an abortable error:
+        Kafka's would stay in ABORTING_TRANSACTION forever."""
         reaction = reaction_to(self.api_key, error)
         is_abortable = reaction in (Reaction.ABORTABLE, Reaction.ABORTABLE_IF_EPOCH_CAN_BE_BUMPED)
         if is_abortable and not self.is_commit:

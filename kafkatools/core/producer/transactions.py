@@ -120,8 +120,8 @@ class TransactionalManager(TransactionManager):
     # -- calls of the application --
 
     def initialize_transactions(self) -> TransactionalResult:
-        """Request the producer id; the coordinator aborts open transactions of earlier producers with this
-        transactional id."""
+        """Request the producer id and return the result to wait for; the coordinator aborts open transactions of
+        earlier producers with this transactional id. Raises IllegalState when initialized before."""
 
         def start() -> TransactionalResult:
             self._move(State.INITIALIZING)
@@ -139,7 +139,8 @@ class TransactionalManager(TransactionManager):
             self._move(State.IN_TRANSACTION)
 
     def begin_commit(self) -> TransactionalResult:
-        """Start to commit the transaction; EndTxn is sent after all records are acknowledged."""
+        """Start to commit the transaction and return the result to wait for; EndTxn is sent after all records are
+        acknowledged. Raises IllegalState without a transaction, or the transaction's error."""
 
         def start() -> TransactionalResult:
             self._raise_error()
@@ -149,7 +150,8 @@ class TransactionalManager(TransactionManager):
         return self._cached(start, State.COMMITTING_TRANSACTION, "commitTransaction")
 
     def begin_abort(self) -> TransactionalResult:
-        """Start to abort the transaction; records that were not sent fail."""
+        """Start to abort the transaction and return the result to wait for; records that were not sent fail. Raises
+        IllegalState without a transaction, or the producer's fatal error."""
 
         def start() -> TransactionalResult:
             if self.state is not State.ABORTABLE_ERROR:
@@ -167,7 +169,8 @@ class TransactionalManager(TransactionManager):
         KIP-939).
 
         Any holder of the returned object may end the transaction, and a close no longer aborts it. Records and offsets
-        that other threads add during the wait are awaited too. Raises Timeout after `max_block_ms` for one request.
+        that other threads add during the wait are awaited too. Raises IllegalState without a transaction, the
+        transaction's error, and Timeout after `max_block_ms` for one request; `flush` is not limited.
         """
         while True:
             self.ensure_ready_to_send()
@@ -208,8 +211,8 @@ class TransactionalManager(TransactionManager):
     def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
     ) -> TransactionalResult:
-        """Queue the commit of a group's offsets as part of the transaction. Raises IllegalState without a
-        transaction."""
+        """Queue the commit of a group's offsets as part of the transaction and return the result to wait for. Raises
+        IllegalState without a transaction, or the transaction's error."""
         with self.lock:
             self._throw_if_pending("sendOffsetsToTransaction")
             self._raise_error()
@@ -241,8 +244,8 @@ class TransactionalManager(TransactionManager):
             raise IllegalState(f"Cannot call send in state {self.state.name}")
 
     def add_partition(self, partition: TopicPartition) -> None:
-        """Add the partition of an appended record to the transaction. Call it under `lock`, after
-        `ensure_ready_to_send`."""
+        """Add the partition of an appended record to the transaction: at once in transaction version 2, else with the
+        next AddPartitionsToTxn. Call it under `lock`, after `ensure_ready_to_send`."""
         if partition in self.partitions_in_transaction:
             return
         if self.is_v2:
@@ -252,13 +255,15 @@ class TransactionalManager(TransactionManager):
             self._new_partitions.add(partition)
 
     def handle_failed_send(self, error: Exception) -> None:
-        """Make the transaction abortable after a record failed before it was appended to a batch."""
+        """Make the open transaction abortable after a record failed before it was appended to a batch; an error in
+        FATAL_ERRORS fails the producer. No effect outside a transaction."""
         with self.lock:
             if self.state in (State.IN_TRANSACTION, State.COMMITTING_TRANSACTION):
                 self._maybe_transition_to_error(error)
 
     def _cached(self, start: Callable[[], TransactionalResult], state: State, operation: str) -> TransactionalResult:
-        """Start an init, commit or abort, or return the result of the same call that timed out and still runs."""
+        """Start an init, commit or abort and return its result, or the result of the same call that timed out before.
+        Raises IllegalState while another such call is pending."""
         with self.lock:
             if self._pending is not None and not self._pending.result.is_acked:
                 if self._pending.state is state:
@@ -301,7 +306,7 @@ class TransactionalManager(TransactionManager):
 
     @property
     def has_ongoing_transaction(self) -> bool:
-        """Whether a transaction has begun and neither ended nor failed fatally."""
+        """Whether a transaction has begun and neither ended, failed fatally, nor was prepared for another process."""
         return self.state is State.IN_TRANSACTION or self.is_completing or self.has_abortable_error
 
     def _move(self, target: State) -> None:
@@ -313,7 +318,8 @@ class TransactionalManager(TransactionManager):
 
     def transition_to(self, target: State, error: Exception | None = None) -> None:
         """Change the state on the sender's side. An illegal transition raises IllegalState and is fatal for the
-        producer. A retriable error becomes TransactionAbortable, because its retries are exhausted."""
+        producer. A retriable error or InvalidTxnState becomes TransactionAbortable: its retries are exhausted, so the
+        application must abort."""
         with self.lock:
             if self.state not in LEGAL_SOURCES[target]:
                 problem = IllegalState(self._illegal(target))
@@ -346,7 +352,8 @@ class TransactionalManager(TransactionManager):
             self.transition_to(State.ABORTABLE_ERROR, error)
 
     def transition_to_abortable_or_fatal_error(self, abortable: Exception, fatal: Exception) -> None:
-        """Set the abortable error if the epoch can be bumped, else the fatal one."""
+        """Set the abortable error if the epoch can be bumped, else the fatal one. A first abortable error stays,
+        because it is the cause of later ones."""
         with self.lock:
             if not self.coordinator_bumps_epochs and not self.is_v2:
                 self.fail(fatal)
@@ -481,9 +488,12 @@ class TransactionalManager(TransactionManager):
         return bool(self._queue)
 
     def next_request(self, is_flushed: Callable[[], bool]) -> TxnRequest | None:
-        """Remove and return the next request; None when there is none or EndTxn must wait. `is_flushed` tells whether
-        no batch is queued or in flight. It is called under the lock, so that no record can be added between its result
-        and EndTxn."""
+        """Remove and return the next request; None when there is none or EndTxn must wait for batches. An EndTxn of an
+        empty transaction completes here without a request; in an error state the queued requests fail here.
+
+        `is_flushed` returns whether no batch is queued or in flight. It is called under the lock, so that no record can
+        be added between its result and EndTxn.
+        """
         with self.lock:
             self._enqueue_new_partitions()
             while self._queue:
@@ -557,7 +567,10 @@ class TransactionalManager(TransactionManager):
 
     def _retry_unknown_producer_id(self, outcome: ProduceOutcome, batch: ProducerBatch) -> bool:
         """Whether to retry a batch after UNKNOWN_PRODUCER_ID. If retention deleted the producer's records, the
-        sequences restart at 0 and the batch is retried. If the broker lost them otherwise, the batch fails."""
+        sequences restart at 0 and the batch is retried; if the broker lost them otherwise, it fails.
+
+        It is also retried when the response has no log start offset, or the batch has a new sequence already.
+        """
         if outcome.log_start_offset == -1 or batch.sequence_has_been_reset:
             return True
         entry = self._entry(batch.topic_partition)
@@ -568,7 +581,7 @@ class TransactionalManager(TransactionManager):
 
     def _retry_out_of_order(self, batch: ProducerBatch) -> bool:
         """Whether to retry a batch after OUT_OF_ORDER_SEQUENCE_NUMBER: its sequence was reset, or an earlier batch is
-        not acknowledged yet. Never while the partition has unresolved sequences."""
+        not acknowledged yet. False while the partition has unresolved sequences."""
         partition = batch.topic_partition
         if partition in self._unresolved:
             return False
