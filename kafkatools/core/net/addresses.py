@@ -29,7 +29,8 @@ class Address(NamedTuple):
 
 
 def parse_bootstrap_servers(servers: str | Iterable[str]) -> list[HostPort]:
-    """Parse a list such as `a:9092,[::1]:9093`. Raises ConfigError for an invalid address or an empty list."""
+    """Parse a list such as `a:9092,[::1]:9093`, or an iterable of such addresses; a prefix such as `PLAINTEXT://` is
+    ignored. Raises ConfigError for an invalid address or an empty list."""
     parts = servers.split(",") if isinstance(servers, str) else list(servers)
     addresses = [_parse(part.strip()) for part in parts if part.strip()]
     if not addresses:
@@ -60,7 +61,8 @@ def _hint(address: str, host: str) -> str:
 
 
 def resolve(host: str, port: int) -> list[Address]:
-    """Resolve a host name to addresses; those of the first one's family come first. Raises NameResolutionFailed."""
+    """Resolve a host name to its different addresses; those of the first one's family come first. Blocks while the
+    system resolves it. Raises NameResolutionFailed."""
     name = host.encode("ascii") if host.isascii() else host  # as text it would load the IDNA codec, 5 ms
     try:
         results = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)

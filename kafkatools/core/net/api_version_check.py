@@ -20,7 +20,7 @@ def build(version: int) -> list[bytes]:
 
 
 def read_api_versions(body: memoryview, version: int) -> BrokerVersions:
-    """Decode the body of an ApiVersions response. Raises DecodeError."""
+    """Decode the body of an ApiVersions response; its error code is part of the result. Raises DecodeError."""
     answer = decode(response_type(ApiKey.API_VERSIONS, version), body)[0]
     ranges = {entry.api_key: VersionRange(entry.min_version, entry.max_version) for entry in answer.api_keys}
     if not is_flexible(ApiKey.API_VERSIONS, version):

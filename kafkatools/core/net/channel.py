@@ -67,8 +67,9 @@ class Channel:
             self._outgoing.popleft()
 
     def read(self) -> list[memoryview]:
-        """Receive from the socket and return the frames that are complete. Raises NotKafka and OSError. Raises
-        EndOfStream when the node has closed the connection; frames before the end are returned by an earlier call."""
+        """Receive from the socket and return the frames that are complete, which may be none. Raises NotKafka, OSError
+        and errors of TLS. Raises EndOfStream when the node has closed the connection; frames before the end are
+        returned by an earlier call."""
         while True:
             with self._reader.buffer() as buffer:
                 room = len(buffer)

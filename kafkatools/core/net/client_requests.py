@@ -17,7 +17,8 @@ Body: TypeAlias = "Entity | list[bytes] | list[bytes | bytearray | memoryview]"
 
 class ClientRequest(NamedTuple):
     """A request to a node. `build(version)` returns an entity, or the buffers of an encoded body. With `decode` False
-    the response body stays a memoryview. `timeout_ms` None means request.timeout.ms."""
+    the response body stays a memoryview. `timeout_ms` None means request.timeout.ms; `max_version` None means the
+    newest."""
 
     node: int
     api_key: int
@@ -32,7 +33,8 @@ class ClientRequest(NamedTuple):
 
 class ClientResponse(NamedTuple):
     """The response to a ClientRequest, or its error. `body` is the entity, or a memoryview when the request has
-    `decode` False; None with an error or without a response. `raw` is the bytes of the body."""
+    `decode` False; None with an error or without a response. `raw` is the bytes of the body, None without a response.
+    `api_version` is -1 if the request was not sent."""
 
     request: ClientRequest
     api_version: int

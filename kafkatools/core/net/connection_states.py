@@ -41,7 +41,7 @@ def system_random() -> float:
 
 class ExponentialBackoff:
     """Exponential back-off: `initial_ms` * 2^attempts, at most `max_ms`, randomized by plus or minus `jitter` (a
-    fraction)."""
+    fraction). With `initial_ms` at or above `max_ms` it is `max_ms`, not randomized."""
 
     def __init__(self, initial_ms: int, max_ms: int, jitter: float = 0.2, random: Random = system_random) -> None:
         self._initial_ms = min(initial_ms, max_ms)
@@ -96,7 +96,8 @@ class ConnectionStates:
         return self._nodes.get(node, _UNTRIED).state
 
     def error(self, node: int) -> KafkaError | None:
-        """The error that ended the last connection or attempt; None after a connection became ready."""
+        """The error that ended the last connection or attempt; None without an attempt and after a connection became
+        ready."""
         return self._nodes.get(node, _UNTRIED).error
 
     def address(self, node: int) -> str:
@@ -114,7 +115,8 @@ class ConnectionStates:
         return self._nodes.get(node, _UNTRIED).last_attempt_ms
 
     def can_connect(self, node: int, now_ms: int) -> bool:
-        """Whether a new connection attempt is due: the node is disconnected and its back-off is over."""
+        """Whether a new connection attempt is due: the node was not tried, or it is disconnected and its back-off is
+        over."""
         peer = self._nodes.get(node, _UNTRIED)
         return _is_down(peer) and now_ms - peer.last_attempt_ms >= peer.backoff_ms
 
@@ -183,8 +185,8 @@ class ConnectionStates:
         peer.address_index = 0
 
     def disconnected(self, node: int, now_ms: int, error: KafkaError | None) -> None:
-        """Set the state to DISCONNECTED and start the reconnect back-off, after a lost connection or a failed
-        attempt."""
+        """Set the state to DISCONNECTED and start the reconnect back-off, after a lost connection or a failed attempt.
+        If the host name has another address to try, the back-off is 0."""
         peer = self._nodes[node]
         peer.last_attempt_ms = now_ms
         peer.backoff_ms = self._reconnect.backoff_ms(peer.failed_attempts)
@@ -201,7 +203,7 @@ class ConnectionStates:
         peer.error = error
 
     def authentication_failed(self, node: int, now_ms: int, error: KafkaError) -> None:
-        """Set the state to AUTHENTICATION_FAILED and keep the error in `refusal`."""
+        """Set the state to AUTHENTICATION_FAILED, start the reconnect back-off and keep the error in `refusal`."""
         self.disconnected(node, now_ms, error)
         self._nodes[node].state = ConnectionState.AUTHENTICATION_FAILED
         self.refusal = error
@@ -212,7 +214,7 @@ class ConnectionStates:
 
     def throttle(self, node: int, until_ms: int) -> None:
         """Send no requests to the node until this time, because its response asked for that (throttle_time_ms,
-        KIP-219)."""
+        KIP-219). No effect on a node without a connection attempt."""
         peer = self._nodes.get(node)
         if peer is not None:
             peer.throttled_until_ms = max(peer.throttled_until_ms, until_ms)
@@ -227,7 +229,7 @@ class ConnectionStates:
         return peer.state is ConnectionState.READY and peer.throttled_until_ms <= now_ms < peer.session_ends_ms
 
     def has_ready_nodes(self, now_ms: int) -> bool:
-        """Whether the connection to any node is ready."""
+        """Whether the connection to any node is ready, as `is_ready` says."""
         return any(self.is_ready(node, now_ms) for node in self._nodes)
 
     def timed_out_connections(self, now_ms: int) -> list[int]:

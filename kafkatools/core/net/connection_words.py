@@ -1,5 +1,5 @@
-"""Error messages of failed connections: the node, the step (TCP, TLS, ApiVersions, SASL) and what the user should
-check."""
+"""The errors of failed connections: their messages name the node, the step (TCP, TLS, ApiVersions, SASL) and what the
+user should check."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from kafkatools.core.net.channel import Channel, EndOfStream
 
 
 def connect_failure(name: str, problem: Exception, is_tcp_up: bool) -> KafkaError:
-    """The error of a connection attempt that failed. Errors of TLS get the node's name; an OSError becomes
-    ConnectionFailed."""
+    """The error of a connection attempt that failed. An error of the TLS handshake gets the node's name, other
+    KafkaErrors stay; an OSError becomes ConnectionFailed."""
     if is_tcp_up and isinstance(problem, (SslAuthenticationFailed, HandshakeInterrupted)):
         return type(problem)(f"TLS with {name} failed: {problem}")
     if isinstance(problem, KafkaError):
@@ -27,7 +27,8 @@ def connect_failure(name: str, problem: Exception, is_tcp_up: bool) -> KafkaErro
 
 
 def not_made_in_time(name: str, is_tcp_up: bool) -> ConnectionFailed:
-    """The error of a connection that TCP or TLS did not establish within socket.connection.setup.timeout.ms."""
+    """The error of a connection that TCP or TLS did not establish within socket.connection.setup.timeout.ms.
+    HandshakeInterrupted if TCP was connected (`is_tcp_up`), else ConnectionFailed."""
     setting = "(socket.connection.setup.timeout.ms)"
     if is_tcp_up:
         return HandshakeInterrupted(f"TLS with {name} was not set up in time {setting}: is it a port without TLS?")
@@ -43,7 +44,8 @@ def silence(name: str, waited_ms: int) -> ConnectionFailed:
 
 
 def receive_failure(name: str, error: KafkaError) -> KafkaError:
-    """The error of a connection on which invalid bytes arrived, with the node's name added."""
+    """The error of a connection on which invalid bytes arrived. The node's name is added to NotKafka and
+    SslAuthenticationFailed; other errors stay."""
     if isinstance(error, NotKafka):
         return NotKafka(f"{name} does not speak Kafka's protocol: {error}")
     if isinstance(error, SslAuthenticationFailed):
@@ -52,8 +54,9 @@ def receive_failure(name: str, error: KafkaError) -> KafkaError:
 
 
 def lost(name: str, channel: Channel, problem: OSError | EndOfStream, step: str) -> KafkaError:
-    """The error of a connection that the server closed or on which a read failed. `step`: text for the step in which it
-    was closed (SASL, or the first request after ApiVersions); empty otherwise."""
+    """The error of a connection that the server closed or on which a read failed: ClosedUnanswered with a `step`, else
+    Disconnected. `step`: text for the step in which it was closed (SASL, or the first request after ApiVersions); empty
+    otherwise."""
     # A TLS server answers plain text with a reset: before the first byte that means the same as an orderly close.
     if isinstance(problem, OSError) and channel.has_received:
         return Disconnected(f"Connection to {name} lost: {problem.strerror or problem}")

@@ -46,8 +46,9 @@ class Diagnosis(NamedTuple):
 
 
 def diagnose(address: HostPort, config: Config, clock: Clock) -> Diagnosis:
-    """Connect to one address with a client's settings, close the connection and report the steps. Raises ConfigError
-    for invalid settings; all other failures are reported as a step."""
+    """Connect to one address with a client's settings, for up to default.api.timeout.ms, close the connection and
+    report the steps. Raises ConfigError and KeyStoreUnreadable for invalid settings; all other failures are reported as
+    a step."""
     steps: list[Step] = []
     started_ms = clock.now_ms()
     try:
@@ -114,8 +115,8 @@ class _Watch:
         return 1 if channel is not None and channel.is_tcp_up and "TLS" in self._names else 0
 
     def _failure(self, now_ms: int) -> KafkaError | None:
-        """The final error of the connection: the last address failed, authentication was refused or time is up; else
-        None."""
+        """The final error of the connection: the last address failed, authentication was refused or time is up. None
+        while it is not failed or another attempt follows. Counts each failed attempt."""
         if not self._client.connection_failed(_NODE):
             return None
         error = self._client.connection_error(_NODE)
@@ -132,8 +133,8 @@ class _Watch:
         return self._names[min(done, len(self._names) - 1)]
 
     def _detail(self, name: str) -> str:
-        """Details of a completed step: the address, the TLS version and certificate, the number of APIs, the
-        mechanism."""
+        """Details of a completed step: the address, the TLS version and certificate, the number of APIs, the mechanism;
+        empty when unknown."""
         if name == "SASL":
             return self._mechanism
         if name == "ApiVersions":

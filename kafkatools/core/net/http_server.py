@@ -131,8 +131,8 @@ class _Server(threading.Thread):
 
 
 async def _read_head(reader: asyncio.StreamReader) -> bytes | None:
-    """Read an HTTP request line and its headers; None when the client disconnected. Raises Refused when they are too
-    long or arrive too slowly."""
+    """Read an HTTP request line and its headers; None when the client disconnected or sent nothing for 10 s. Raises
+    Refused when they are too long or arrive too slowly."""
     head = b""
     empty_lines = 0
     try:
@@ -171,8 +171,8 @@ async def _send(writer: asyncio.StreamWriter, data: bytes) -> None:
 
 
 async def _linger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Read and discard the rest of a request for up to 0.2 s: after an immediate close the client might not get the
-    response."""
+    """Read and discard the rest of a request, for up to 0.2 s or 64 KiB: after an immediate close the client might not
+    get the response."""
     if writer.can_write_eof():
         writer.write_eof()
     discarded = 0

@@ -4,10 +4,10 @@ A `ClusterView` never changes; `Metadata` replaces it. Rules:
 
 - `update_version` counts full and partial updates; a waiting thread waits for a higher one. `request_version` tells
   the response to an outdated request from one for the present topics of interest.
-- A partition is replaced only by one with the same or a newer leader epoch, unless the topic has a new id.
+- Partition metadata with an older leader epoch than the last one seen is ignored, unless the topic has a new id.
 - Leader epochs in responses below version 9 are unreliable and ignored.
 - The lock guards every field; a subclass waits and notifies with `_changed`. The only callbacks under the lock are the
-  hooks `retain_topic`, `topics_of_interest` and `on_update`.
+  hooks `retain_topic`, `topics_of_interest`, `new_topics` and `on_update`.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class ClusterView:
         return None if view is None else view.partitions.get(partition)
 
     def partition_count(self, topic: str) -> int | None:
-        """The number of partitions of a topic; None for an unknown topic."""
+        """The number of partitions of a topic; None for a topic that is unknown or has an error."""
         view = self.topics.get(topic)
         return None if view is None else len(view.partitions)
 
@@ -137,7 +137,8 @@ class ClusterView:
 
 
 class Metadata:
-    """A client's current ClusterView and the topics it keeps up to date (all topics when `topics` is None)."""
+    """A client's current ClusterView, first of the bootstrap servers, and the topics it keeps up to date (all topics
+    when `topics` is None). `max_age_ms`: when to update without a request."""
 
     def __init__(
         self,
@@ -217,7 +218,8 @@ class Metadata:
     # -- when to update --
 
     def request_update(self, reset_backoff: bool = True) -> int:
-        """Request a full update at the next poll; return the update version that the update will exceed."""
+        """Request a full update at a next poll, after any back-off; return the update version that the update will
+        exceed. `reset_backoff` ends the back-off after responses without a change."""
         with self._lock:
             self._needs_full_update = True
             if reset_backoff:
@@ -236,7 +238,7 @@ class Metadata:
 
     def consider_fresh(self, now_ms: int) -> None:
         """Cancel a requested full update and restart metadata.max.age.ms, for a client that sends its own requests
-        first."""
+        first. A requested partial update stays."""
         with self._lock:
             self._needs_full_update = False
             self._last_success_ms = now_ms
@@ -255,7 +257,7 @@ class Metadata:
             return max(expires, self.time_to_allow_update_ms(now_ms))
 
     def time_to_allow_update_ms(self, now_ms: int) -> int:
-        """Milliseconds until the back-off after a failed or unchanged update is over."""
+        """Milliseconds until the back-off after a failed or unchanged update is over; 0 without one."""
         with self._lock:
             tries = self._attempts or self._equivalent_answers
             if tries == 0:
@@ -263,7 +265,8 @@ class Metadata:
             return max(0, self._last_refresh_ms + self._backoff.backoff_ms(tries - 1) - now_ms)
 
     def next_request(self, now_ms: int) -> tuple[dict[str, object], int, bool]:
-        """The next Metadata request: (fields, request version, whether it is partial)."""
+        """The next Metadata request: (fields, request version, whether it is partial). Starts the wait for
+        metadata.recovery.rebootstrap.trigger.ms, unless it runs."""
         with self._lock:
             is_partial = not self._needs_full_update and self._needs_partial_update
             names = self.new_topics() if is_partial else self.topics_of_interest()
@@ -300,7 +303,8 @@ class Metadata:
     # -- responses --
 
     def update(self, request_version: int, response: Entity, is_partial: bool, now_ms: int) -> None:
-        """Apply a Metadata response and wake waiting threads."""
+        """Apply a Metadata response and wake waiting threads. A partial response replaces only the topics that it
+        contains, and the list of brokers."""
         with self._lock:
             self._needs_partial_update = request_version < self._request_version
             self._last_refresh_ms = now_ms
@@ -363,7 +367,8 @@ class Metadata:
         return TopicView(topic.name, topic_id, bool(getattr(topic, "is_internal", False)), partitions)
 
     def _newer(self, view: PartitionView, present: PartitionView | None, is_same_topic: bool) -> PartitionView:
-        """The new metadata of a partition, or the present one if its leader epoch is newer."""
+        """The new metadata of a partition, or the present one if the new leader epoch is older than the last one
+        seen."""
         key = (view.topic, view.partition)
         if view.leader_epoch is None:
             return view
@@ -389,7 +394,7 @@ class Metadata:
         self, leaders: Mapping[tuple[str, int], tuple[int, int]], endpoints: Iterable[NodeEndpoint] = ()
     ) -> set[tuple[str, int]]:
         """Apply newer leaders (id, epoch) from a Produce or Fetch response (KIP-951); return the partitions that
-        changed. `endpoints`: the addresses of the leaders."""
+        changed. Skips unknown partitions and leaders without an address. `endpoints`: the addresses of the leaders."""
         with self._lock:
             nodes = dict(self._cluster.nodes)
             for node in endpoints:

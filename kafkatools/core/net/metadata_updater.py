@@ -57,7 +57,7 @@ class MetadataUpdater:
 
     def maybe_update(self, now_ms: int) -> int:
         """Send a Metadata request if one is due and a node is ready; return the milliseconds until the next call is
-        needed."""
+        needed. If one is due and no node is ready, connect to a node or return to the bootstrap servers."""
         if self._in_progress is not None:
             return self._request_timeout_ms
         wait_ms = self._metadata.time_to_next_update_ms(now_ms)
@@ -71,8 +71,8 @@ class MetadataUpdater:
         return self._ask(node, now_ms)
 
     def _without_a_node(self, now_ms: int) -> int:
-        """Go back to the bootstrap servers when every node of the cluster failed (KIP-899); return the wait in
-        milliseconds."""
+        """Return to the bootstrap servers when every node of the cluster failed and metadata.recovery.strategy is
+        rebootstrap (KIP-899); return the wait in milliseconds."""
         cluster = self._metadata.cluster
         failed = all(self._client.connection_failed(node) for node in cluster.nodes)
         if self._rebootstraps and failed and not cluster.is_bootstrap:
@@ -139,8 +139,8 @@ class MetadataUpdater:
             self._metadata.update(request_version, answer, is_partial, now_ms)
 
     def handle_disconnection(self, node: int, now_ms: int) -> None:
-        """Request a metadata update after a lost connection, because the node's partitions may have other leaders
-        now."""
+        """Request a metadata update after a lost or failed connection, because the node's partitions may have other
+        leaders now. A Metadata request in flight to the node counts as failed."""
         if self._in_progress is not None and self._in_progress[0] == node:
             self._in_progress = None
             self._metadata.failed_update(now_ms)

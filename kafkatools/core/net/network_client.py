@@ -106,7 +106,8 @@ class NetworkClient:
         return self._extra_nodes.get(node) or self.metadata.cluster.node(node)
 
     def ready(self, node: int, now_ms: int) -> bool:
-        """Whether a request may be sent to the node now; if not, start to connect when an attempt is due."""
+        """Whether a request may be sent to the node now; if not, start to connect when an attempt is due, which
+        resolves its name."""
         if self.is_ready(node, now_ms):
             return True
         if self.connection_states.can_connect(node, now_ms):
@@ -122,19 +123,21 @@ class NetworkClient:
         return self.connection_states.is_ready(node, now_ms) and self._in_flight.can_send_more(node)
 
     def connection_failed(self, node: int) -> bool:
-        """Whether the last connection to the node ended or the last attempt failed, and no new attempt has begun."""
+        """Whether the last connection to the node ended or the last attempt failed, and no new attempt has begun. False
+        for a node that was not tried."""
         state = self.connection_states.state(node)
         return state is ConnectionState.AUTHENTICATION_FAILED or (
             state is ConnectionState.DISCONNECTED and self.connection_states.has_been_tried(node)
         )
 
     def connection_error(self, node: int) -> KafkaError | None:
-        """The error that ended the last connection or attempt; None after a connection became ready."""
+        """The error that ended the last connection or attempt; None without an attempt and after a connection became
+        ready."""
         return self.connection_states.error(node)
 
     def poll_delay_ms(self, node: int, now_ms: int) -> int:
         """Milliseconds until it is worth checking again whether the node is ready: its throttling, back-off or setup
-        time-out."""
+        time-out. FOREVER_MS when only a response can change that."""
         states = self.connection_states
         throttle_ms = states.throttle_delay_ms(node, now_ms)
         if throttle_ms and states.state(node) is ConnectionState.READY:
@@ -146,7 +149,7 @@ class NetworkClient:
         return self._channels.get(node)
 
     def broker_versions(self, node: int) -> BrokerVersions | None:
-        """The API versions that the node supports; None before its ApiVersions response."""
+        """The API versions that the node supports; None before its ApiVersions response and after a disconnection."""
         return self._versions.get(node)
 
     def in_flight_count(self, node: int | None = None) -> int:
@@ -164,11 +167,12 @@ class NetworkClient:
             self.connection_states.throttle(node, now_ms + duration_ms)
 
     def least_loaded_node(self, now_ms: int) -> int | None:
-        """Choose a node for a request that any broker can answer; None when none is connected or may be tried.
+        """Choose a node of the cluster metadata for a request that any broker can answer; None when none is connected
+        or may be tried.
 
-        A ready node with the fewest requests in flight is preferred. Then come a node whose connection attempt is
-        younger than 1 s, a node that may be connected to, and any other connecting node. So a node that hangs does not
-        block the others.
+        A node that can take a request is preferred, with the fewest in flight. Then come a node whose connection
+        attempt is younger than 1 s, a node that may be connected to, and any other connecting node. So a node that
+        hangs does not block the others.
         """
         nodes = list(self.metadata.cluster.nodes)
         if not nodes:
@@ -190,8 +194,8 @@ class NetworkClient:
 
     def send(self, request: ClientRequest, now_ms: int | None = None) -> None:
         """Queue a request to a ready node and write as much as the socket takes. Raises IllegalState when the node is
-        not ready. When client and node have no common API version, the next poll returns a response with
-        UnsupportedVersion."""
+        not ready. When the node has no common API version or the request cannot be encoded in it, the next poll returns
+        a response with UnsupportedVersion."""
         now = self._clock.now_ms() if now_ms is None else now_ms
         if not self.can_send(request.node, now):
             raise IllegalState(f"Attempt to send a request to node {request.node} which is not ready.")
@@ -249,7 +253,8 @@ class NetworkClient:
     # -- one turn: poll and its steps --
 
     def poll(self, timeout_ms: int, now_ms: int | None = None) -> list[ClientResponse]:
-        """Wait up to `timeout_ms` for I/O, run the `handle_*` steps and the callbacks, and return the responses."""
+        """Wait up to `timeout_ms` for I/O, less if metadata or a time-out is due before. Run the `handle_*` steps and
+        the callbacks, and return the responses, failed ones included."""
         now = self._clock.now_ms() if now_ms is None else now_ms
         if self._authenticator is not None:
             self._authenticator.step(now)
@@ -275,7 +280,7 @@ class NetworkClient:
         return min((wait for wait in waits if wait is not None), default=None)
 
     def handle_io(self, ready: list[Ready[Channel]], now_ms: int) -> None:
-        """Read from and write to the sockets that are ready."""
+        """Read from and write to the sockets that are ready, or continue to connect them."""
         for channel, events in ready:
             self._last_used_ms[channel.node_id] = now_ms
             if self._channels.get(channel.node_id) is not channel:
@@ -295,7 +300,8 @@ class NetworkClient:
             self._finish(request, None, None, None, False, now_ms)
 
     def handle_completed_receives(self, channel: Channel, now_ms: int) -> None:
-        """Read the responses that arrived on a connection and complete their requests in order."""
+        """Read the responses that arrived on a connection and complete their requests in order. After invalid bytes or
+        the end of the stream, mark the connection as broken."""
         try:
             for frame in channel.read():
                 self._handle_frame(channel, frame, now_ms)
@@ -434,12 +440,14 @@ class NetworkClient:
             self.connection_states.limit_session(node, session_ends_ms)
 
     def fail_connection(self, node: int, error: KafkaError) -> None:
-        """Close a node's connection with this error at the next step of `poll`."""
+        """Close a node's connection with this error at the next `handle_disconnections` of `poll`. No effect without a
+        connection."""
         if node in self._channels:
             self._broken.append((self._channels[node], error))
 
     def handle_timed_out_connections(self, now_ms: int) -> None:
-        """Close connections that were not ready within socket.connection.setup.timeout.ms."""
+        """Close connections whose setup up to the ApiVersions response takes longer than
+        socket.connection.setup.timeout.ms, which grows with each failure."""
         for node in self.connection_states.timed_out_connections(now_ms):
             error = connection_words.not_made_in_time(self.name_of(node), self._channels[node].is_tcp_up)
             self._time_out(node, error, now_ms)
@@ -508,7 +516,8 @@ class NetworkClient:
     # -- names in messages --
 
     def name_of(self, node: int) -> str:
-        """The name of a node in messages, such as `node 1 (localhost:9092)`."""
+        """The name of a node in messages: `node 1 (localhost:9092)`, `coordinator (localhost:9092)` after `add_node`,
+        or only the address of a bootstrap server."""
         address = self.connection_states.address(node)
         if node in self._extra_nodes:
             return f"coordinator ({address})"
@@ -529,7 +538,7 @@ class NetworkClient:
     # -- closing --
 
     def disconnect(self, node: int, now_ms: int | None = None) -> None:
-        """Close the connection to a node; its requests fail with Disconnected."""
+        """Close the connection to a node; its requests fail with Disconnected. No effect without a connection."""
         if node in self._channels:
             now = self._clock.now_ms() if now_ms is None else now_ms
             self._disconnect(node, Disconnected(f"Connection to {self.name_of(node)} closed on request"), now)
@@ -544,7 +553,7 @@ class NetworkClient:
         self._selector.wakeup()
 
     def close(self) -> None:
-        """Close all connections and drop the requests in flight. Safe to call again."""
+        """Close all connections and drop the requests in flight without their callbacks. Safe to call again."""
         if self._is_closed:
             return
         self._is_closed = True

@@ -1,8 +1,9 @@
 """Blocking requests for tools: `Requester.ask_all` sends requests through a NetworkClient and waits for the responses.
 
-A request fails early where waiting cannot help. At once: every known node is not a Kafka broker or has no address.
-After `UNREACHABLE_PATIENCE_MS`: no node was reached since the start, or the requested node cannot be reached. All other
-failures are retried until the time-out.
+A request fails early where waiting cannot help. At once: every node that may answer is no Kafka broker, has no address,
+refuses authentication or has no common API version. After `UNREACHABLE_PATIENCE_MS`: no node was reached since the
+start, all closed the connection at the first request, or the requested node cannot be reached. A connection lost during
+a request to a requested node is its error. Other failed connections are retried until the time-out.
 """
 
 from __future__ import annotations
@@ -67,8 +68,9 @@ class Requester:
         self._node_errors: dict[int, KafkaError] = {}  # by requested node: the error of its last connection
 
     def ask_all(self, questions: Sequence[Question], timeout_ms: int) -> list[Answer]:
-        """Send the questions to their nodes in parallel and return the answers in the same order. A failure is returned
-        as the `error` of its answer. Never raises KafkaError."""
+        """Send the questions to their nodes in parallel and return the answers in the same order. A failure or time-out
+        is returned as the `error` of its answer instead of raised. An error code inside a response is not an
+        `error`."""
         started_ms = self._clock.now_ms()
         answers: list[Answer | None] = [None] * len(questions)
         self._last_errors.clear()
@@ -95,7 +97,8 @@ class Requester:
     def _try_send(
         self, question: Question, index: int, answers: list[Answer | None], waiting: set[int], now_ms: int
     ) -> None:
-        """Send a question if its node is ready, else start to connect."""
+        """Send a question if its node is ready, else start to connect. The response is put into `answers` later, or the
+        question back into `waiting` if any node may answer and the connection was lost."""
         node = self._client.least_loaded_node(now_ms) if question.node is None else question.node
         if node is None or not self._client.can_send(node, now_ms):
             if node is not None:
@@ -134,7 +137,8 @@ class Requester:
     def _hopeless(
         self, questions: Sequence[Question], waiting: set[int], waited_ms: int, left_ms: int
     ) -> dict[int, KafkaError]:
-        """The questions that no node can answer, with the reason: {index: error}."""
+        """The questions that cannot be answered any more, with the reason: {index: error}. Also keeps the connection
+        errors of requested nodes for the message of a time-out."""
         hopeless = {}
         for index in waiting:
             named = questions[index].node
@@ -177,5 +181,6 @@ def _joined(reasons: Sequence[KafkaError]) -> KafkaError:
 
 
 def build_request(api_key: int, version: int, fields: Fields) -> list[bytes]:
-    """Encode the body of a request from its fields, or from a function that returns the fields of a version."""
+    """Encode the body of a request from its fields, or from a function that returns the fields of a version. Raises
+    UnsupportedVersion for a field that the version lacks."""
     return build_body(api_key, version, fields(version) if callable(fields) else fields)

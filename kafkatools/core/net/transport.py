@@ -53,7 +53,7 @@ TransportFactory = Callable[[Address, str], Transport]
 
 
 class PlaintextTransport:
-    """A TCP connection without TLS."""
+    """A TCP connection without TLS. A buffer size of zero or less leaves the system's default."""
 
     def __init__(self, address: Address, send_buffer_bytes: int = -1, receive_buffer_bytes: int = -1) -> None:
         self._address = address
@@ -113,6 +113,7 @@ class PlaintextTransport:
 
 
 def plaintext_factory(config: Config) -> TransportFactory:
-    """A factory of TCP connections with the configured buffer sizes (send.buffer.bytes, receive.buffer.bytes)."""
+    """A factory of TCP connections with the configured buffer sizes (send.buffer.bytes, receive.buffer.bytes; -1 for
+    the system's default)."""
     send_bytes, receive_bytes = config.send_buffer_bytes, config.receive_buffer_bytes
     return lambda address, host: PlaintextTransport(address, send_bytes, receive_bytes)
