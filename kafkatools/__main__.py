@@ -1,4 +1,4 @@
-"""Entry point of the program `kt`, the only module that exits the process.
+"""Entry point of the program `kt`, which exits the process with the command's status.
 
 Most objects live until the end of a command, so garbage collection runs rarely and not at exit: this saves 10 ms.
 """
@@ -10,7 +10,7 @@ _ALLOCATIONS_BETWEEN_COLLECTIONS = 20_000
 
 
 def main() -> None:
-    """Run `kt` with this process's arguments and console, then exit with the command's status."""
+    """Run `kt` with this process's arguments and console, then exit with the command's status; 130 after Ctrl-C."""
     from kafkatools.cli import main as run
     from kafkatools.cli import terminate_politely
     from kafkatools.console import Console

@@ -1,8 +1,8 @@
-"""Run `kt` from a command line: find the command, parse its options, run it, and turn every exception into an error
-line and an exit status.
+"""Run `kt` from a command line: find the command, parse its options, run it, and turn an exception into an error line
+and an exit status.
 
-Rules: a known command is loaded straight from the command table, so nothing else is imported; the Typer application
-exists only for the help of `kt` itself. This module and the top of a thread are the only places with a broad `except`.
+Rules: a known command is loaded straight from the command table, so no other command is imported; the Typer application
+exists only for the help of `kt` itself. The broad `except` of this module is the last one of the program.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Terminated(KeyboardInterrupt):
 
 
 def main(arguments: Sequence[str], console: Console) -> ExitStatus:
-    """Run `kt` with these arguments (without the program's name) and return the exit status. Never raises or exits."""
+    """Run `kt` with these arguments (without the program's name) and return the exit status. A closed stdout gives OK,
+    Ctrl-C or SIGTERM INTERRUPTED, an OSError of stdout FAILED; none of them is raised."""
     try:
         chosen, arguments = _global_options(arguments)
         name = arguments[0] if arguments else ""
@@ -104,8 +105,8 @@ def _global_options(arguments: Sequence[str]) -> tuple[Globals, Sequence[str]]:
 
 
 def run_command(command: Command, arguments: Sequence[str], console: Console, chosen: Globals) -> ExitStatus:
-    """Parse the arguments of one command, run it and return its exit status. Every exception becomes an error line.
-    Raises BrokenPipeError and KeyboardInterrupt, which `main` handles."""
+    """Parse the arguments of one command, run it and return its exit status; --help and --version only print.
+    Exceptions become an error line and a status, except BrokenPipeError and KeyboardInterrupt, which `main` handles."""
     console.is_json = "--json" in arguments
     subcommand = command.subcommand(arguments[0]) if arguments else None
     args: Args | None = None
@@ -140,7 +141,8 @@ def _run(command: Command, args: Args, console: Console) -> ExitStatus:
 
 
 def _quiet_logs(console: Console) -> None:
-    """Show log lines on stderr only with KT_DEBUG=1. Warnings about security and settings are always shown."""
+    """Show log lines on stderr only with KT_DEBUG=1; warnings about security and settings always. Leaves the handlers
+    of a program that runs kt in its own process."""
     import logging
 
     _show_warnings(console)
@@ -166,7 +168,8 @@ def _log_lines(console: Console) -> logging.Handler:
 
 
 def _show_warnings(console: Console) -> None:
-    """Print warnings about security and settings to stderr, each text once."""
+    """Print warnings about security and settings to stderr, each text once. With KT_DEBUG=1 they are ordinary log lines
+    instead."""
     import logging
 
     shown: set[str] = set()
@@ -190,7 +193,7 @@ def _help(command: Command, outer: Command | None, console: Console) -> str:
 
 def describe(error: BaseException) -> str:
     """Describe an exception in one line: for an OSError the file and the system's message, else the first line of its
-    text."""
+    text, or its class if that is empty."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     text = str(error)
@@ -279,7 +282,8 @@ def terminate_politely() -> None:
 
 
 def _application(arguments: Sequence[str], console: Console) -> ExitStatus:
-    """Handle a command line without a known command: print the version or the help, or report an unknown command."""
+    """Handle a command line without a known command and return the exit status: print the version or the help, or
+    report an unknown command or option. Without arguments the help is on stderr, status USAGE."""
     console.is_json = "--json" in arguments
     if arguments and arguments[0] in ("--version", "version"):
         return _version(arguments[1:], console)

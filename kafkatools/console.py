@@ -53,7 +53,8 @@ class Console:
 
     @classmethod
     def of_process(cls) -> Console:
-        """The console of this process. A standard stream that the parent process closed is replaced by an empty one."""
+        """The console of this process. A standard stream that the parent process closed is replaced by an empty one. On
+        a terminal sys.stderr is replaced too, so that log lines are escaped."""
         console = cls(
             sys.stdin.buffer if sys.stdin is not None else io.BytesIO(),
             _buffered(1) if sys.stdout is not None else io.BytesIO(),
@@ -141,7 +142,8 @@ class Console:
         self.stdout.write(data)
 
     def print(self, line: str = "", row: Mapping[str, object] | None = None) -> None:
-        """Print a line to stdout; with --json the row as a JSON object instead, if there is one."""
+        """Print a line to stdout, with control characters and line ends escaped on a terminal; with --json the row as a
+        JSON object instead, if there is one."""
         if row is not None and self.is_json:
             self.print_json(row)
         else:
@@ -182,8 +184,9 @@ class Console:
         self.print(json_line(row))
 
     def error(self, line: str, kind: str = "FAILED", **more: object) -> None:
-        """Print an error line to stderr at once, after flushing stdout. A closed stderr is ignored. With --json prints
-        {"error": ...} with this kind, the message and the keys of `more`."""
+        """Print an error line to stderr at once, after flushing stdout, with secrets hidden. A closed stderr is
+        ignored. With --json prints {"error": ...} with this kind, the message and the keys of `more`; otherwise `kind`
+        and `more` are unused."""
         if self.is_json:
             from kafkatools.output import json_error
 
@@ -202,8 +205,8 @@ class Console:
         self._tell_by(lambda: draw(self.stderr, _redacted(text)))
 
     def note(self, line: str, row: Mapping[str, object] | None = None) -> None:
-        """Print a line to stderr that is no error, such as a warning. With --json prints the row, or {"note": ...}
-        without one."""
+        """Print a line to stderr that is no error, such as a warning, with secrets hidden. With --json prints the row,
+        or {"note": ...} without one."""
         if self.is_json:
             from kafkatools.output import json_line
 
@@ -297,7 +300,8 @@ class Console:
 
         A command that uses the sandbox names it on stderr, to reveal a forgotten --bootstrap-server; not with --json or
         KT_SANDBOX=quiet. Raises UsageError when the profile has no bootstrap servers, when KT_SANDBOX is invalid, and
-        with KT_SANDBOX=off (Kafka's message, `missing_bootstrap` of the command).
+        with KT_SANDBOX=off (Kafka's message, `missing_bootstrap` of the command). Raises SandboxError when the sandbox
+        does not start.
         """
         requested: str | None = args.bootstrap_server
         if requested is not None:
@@ -315,8 +319,8 @@ class Console:
         return self._connect_to_sandbox(is_quiet=choice == "quiet")
 
     def _connect_to_sandbox(self, *, is_quiet: bool) -> str:
-        """Start the sandbox if it does not run and return its address. Its note on stderr is printed once for each run
-        of kt."""
+        """Start the sandbox if it does not run and return its address. Names it on stderr once for each run of kt,
+        unless `is_quiet` or --json."""
         from kafkatools.sandbox.single import ensure_started
 
         sandbox = ensure_started(self.home, None if is_quiet else self.note)

@@ -1,5 +1,5 @@
-"""Every exception of kafkatools, such as `kafkatools.errors.TopicAlreadyExists`; `kafkatools.KafkaError` is the base
-class of most.
+"""The exceptions of kafkatools' Python interface, such as `kafkatools.errors.TopicAlreadyExists`;
+`kafkatools.KafkaError` is the base class of most.
 
 There is a class for each error of Kafka's protocol, named after it, and local errors (`ConfigError`, `Timeout`,
 `SerializationError`, `PartialFailure`, ...). An error has `code` (-1 for a local error), `name` (Kafka's), `message`

@@ -18,6 +18,7 @@ def find_page(command: str) -> pathlib.Path | None:
 
 
 def show(command: str) -> bool:
-    """Show the manual page of a command with man(1); False without a page or the program, or if the program fails."""
+    """Show the manual page of a command with man(1) and wait for its end; False without a page or the program, or if
+    the program fails."""
     page, program = find_page(command), shutil.which("man")
     return page is not None and program is not None and subprocess.run([program, page], check=False).returncode == 0

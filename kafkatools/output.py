@@ -34,7 +34,8 @@ def json_bytes(data: bytes | memoryview | None) -> str | dict[str, str] | None:
 
 
 def json_line(row: Mapping[str, object]) -> str:
-    """Format an object as one line of JSON without the newline; bytes in it are converted by json_bytes."""
+    """Format an object as one line of JSON without the newline; bytes in it are converted by json_bytes. Bytes in text
+    that are not UTF-8 (surrogates of `surrogateescape`) become U+FFFD."""
     return _dumps()(_plain(row))
 
 
@@ -63,8 +64,9 @@ def visible(text: str) -> str:
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, terminal: bool = False, width: int = 100) -> str:
-    """Format rows as a table with aligned columns and a header line. On a terminal the table is drawn by rich with
-    colours, elsewhere it is plain text with two spaces between columns."""
+    """Format rows as a table with aligned columns and a header line; each row has as many cells as `headers`. On a
+    terminal rich draws it with colours and escapes its cells; elsewhere it is plain text with two spaces between
+    columns. `width`: of the terminal."""
     texts = [[str(cell) for cell in row] for row in rows]
     if terminal:
         return _rich_table(headers, texts, width)

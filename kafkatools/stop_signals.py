@@ -1,8 +1,8 @@
 """StopSignals: graceful stop on Ctrl-C, SIGTERM or SIGHUP, for commands that report the outcome of every record.
 
 Rules: the first signal only sets `came` and calls `wake`, so that a command can still print the result of records that
-a broker acknowledged. The second signal is handled as without this class. Outside the main thread signals are left
-alone.
+a broker acknowledged. The second signal calls the earlier handler and raises KeyboardInterrupt. Outside the main thread
+signals are left alone, as are ignored signals.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopSignals:
-    """A context in which the first SIGINT, SIGTERM or SIGHUP only sets `came` and calls `wake`."""
+    """A context in which the first SIGINT, SIGTERM or SIGHUP only sets `came` and calls `wake`, if given; the second
+    raises KeyboardInterrupt."""
 
     def __init__(self, wake: Callable[[], None] | None = None) -> None:
         self._wake = wake

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 class TerminalStream(io.BufferedIOBase):
     """A binary stream to a terminal that escapes control characters except tabs and line feeds. When a write ends
-    inside a UTF-8 character, its first bytes are kept until the next write or `flush`."""
+    inside a UTF-8 character, its first bytes wait for the next write, `draw` or `flush`."""
 
     def __init__(self, stream: BinaryIO) -> None:
         from kafkatools.core.control_characters import visible_drawing, visible_text  # not for a --help in a pipe
@@ -43,7 +43,7 @@ class TerminalStream(io.BufferedIOBase):
             self._stream.write(show(text).encode())
 
     def flush(self) -> None:
-        """Flush the stream; an incomplete UTF-8 character is written as escaped bytes."""
+        """Flush the stream; an incomplete UTF-8 character is written as escaped bytes. No effect on a closed stream."""
         if self._stream.closed:
             return
         self._put(self._decoder.decode(b"", final=True), self._text)

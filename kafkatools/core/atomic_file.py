@@ -26,7 +26,8 @@ def _replacing(path: str, mode: int = 0o666) -> Iterator[FileIO]:
 
 
 def replace(path: str, data: bytes, mode: int = 0o666) -> None:
-    """Replace the content of a file without fsync: a power failure may lose the new content. Raises OSError."""
+    """Replace the content of a file without fsync: a power failure may lose the new content. `mode`: the permissions of
+    the file, less the umask. Raises OSError and leaves the old content."""
     with _replacing(path, mode) as file:
         _write_all(file, data)
 
@@ -41,7 +42,8 @@ def replace_durably(path: str, data: bytes) -> None:
 
 
 def sync_directory(path: str) -> None:
-    """Make creations, renames and removals in a directory durable. Raises OSError."""
+    """Make creations, renames and removals in a directory durable with fsync; an empty path is the current directory.
+    Raises OSError."""
     descriptor = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -28,7 +28,7 @@ _HIGHEST_BYTE, _HIGHEST_UNIT = 0xFF, 0xFFFF
 
 
 def visible(text: str) -> str:
-    """Escape every control character of a name or a value, tabs and line ends included."""
+    """Escape every character listed above in a name or a value, tabs and line ends included."""
     return _all().sub(_escape, text)
 
 
@@ -43,8 +43,8 @@ def visible_text(text: str) -> str:
 
 
 def visible_drawing(text: str) -> str:
-    """Escape control characters except colours, styles and cursor movements, which our own drawing needs. Titles,
-    links, clipboard and terminal queries are escaped."""
+    """Escape control characters except those that our own drawing needs: colours, styles, cursor movements, clearing,
+    the alternate screen, tabs and line ends. Titles, links, clipboard and terminal queries are escaped."""
     return _all_but_drawing().sub(_escape_undrawn, text)
 
 
@@ -59,8 +59,8 @@ def json_safe(line: str) -> str:
 
 
 def may_need_escapes(utf8: bytes) -> bool:
-    """Whether UTF-8 text may contain characters above DEL that `json_safe` escapes. A fast check for whole columns: the
-    search of `json_safe` would cost twice as much as the encoder."""
+    """Whether UTF-8 text may contain characters above DEL that `json_safe` escapes; False is certain, True is not. A
+    fast check for whole columns: the search of `json_safe` would cost twice as much as the encoder."""
     return any(map(utf8.__contains__, _FIRST_BYTES))
 
 

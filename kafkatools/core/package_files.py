@@ -7,7 +7,8 @@ import sys
 
 
 def package_text(module: str, file: str) -> str:
-    """Return the text of a file in a module's directory. Raises OSError when the file is missing."""
+    """Return the text of a UTF-8 file in the directory of an imported module. Raises OSError when the file is
+    missing."""
     owner = sys.modules[module]
     assert owner.__file__ is not None and owner.__spec__ is not None
     path = os.path.join(os.path.dirname(owner.__file__), file)

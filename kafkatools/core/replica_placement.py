@@ -28,7 +28,8 @@ class UsableBroker(NamedTuple):
 
 
 class _BrokerList:
-    """Brokers of one rack in rotation; within one epoch (one partition) each broker is returned once."""
+    """Brokers of one rack in rotation; within one epoch (one partition) each broker is returned once, then `next`
+    returns None."""
 
     def __init__(self) -> None:
         self.brokers: list[int] = []
@@ -123,7 +124,8 @@ class _RackList:
 def place(
     brokers: Sequence[UsableBroker], partition_count: int, replication_factor: int, random: JavaRandom
 ) -> list[list[int]]:
-    """Choose the replicas of each partition of a topic, the preferred leader first. Raises InvalidReplicationFactor."""
+    """Choose the replicas of each partition of a topic, the preferred leader first. Raises InvalidReplicationFactor
+    when it is not positive or above the number of brokers, or when no broker is unfenced."""
     if replication_factor <= 0:
         raise InvalidReplicationFactor(
             f"Invalid replication factor {replication_factor}: the replication factor must be positive."

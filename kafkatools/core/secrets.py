@@ -44,8 +44,8 @@ def is_secret_name(name: str) -> bool:
 
 
 def holds_secret(name: str, value: str) -> bool:
-    """Whether the value of a client or broker setting is a secret, by its name or because it is a URL with a
-    password."""
+    """Whether the value of a client or broker setting is a secret, by its name or because it is a URL with a user or
+    password. False for an empty value."""
     has_userinfo = "://" in value and without_userinfo(value) != value
     return bool(value) and (has_userinfo or _SETTINGS.search(name) is not None)
 
@@ -57,7 +57,7 @@ def secrets_of(settings: Mapping[str, str]) -> list[str]:
 
 def remember(*values: str | None) -> None:
     """Remember secret values, so that `redacted` and `redacted_line` hide them from now on. None and empty text are
-    ignored."""
+    ignored. Only the last 512 values are remembered."""
     with _lock:
         for value in values:
             if value:
@@ -68,7 +68,7 @@ def remember(*values: str | None) -> None:
 
 
 def remember_url(url: str) -> str:
-    """Remember the password of a URL as a secret, and return the URL with user and password hidden."""
+    """Remember the password of a URL, if it has one, and return the URL with user and password hidden."""
     parts = urllib.parse.urlsplit(url)
     if parts.password:
         remember(parts.password, urllib.parse.unquote(parts.password))
@@ -81,12 +81,14 @@ def without_userinfo(text: str) -> str:
 
 
 def redacted(text: str) -> str:
-    """Hide secrets in foreign text, such as the error of a server: all remembered values and all recognized forms."""
+    """Hide secrets in foreign text, such as the error of a server: all remembered values (one of fewer than 8
+    characters only as a whole word) and all recognized forms."""
     return _by_form(_by_value(text))
 
 
 def redacted_line(text: str) -> str:
-    """Hide secrets in text for stderr or a log, except remembered values that may be ordinary words."""
+    """Hide secrets in text for stderr or a log, except remembered values that may be ordinary words: of fewer than 8
+    characters, or fewer than 12 lower-case letters."""
     return _by_form(_by_value(text, spares_words=True))
 
 

@@ -27,7 +27,7 @@ def as_partition(pair: tuple[str, int]) -> TopicPartition:
 
 
 def by_topic(entries: Iterable[tuple[tuple[str, int], V]]) -> dict[str, list[V]]:
-    """Group values by topic: ((topic, partition), value) pairs become {topic: [value, ...]}."""
+    """Group values by topic, in order of appearance: ((topic, partition), value) pairs become {topic: [value, ...]}."""
     topics: dict[str, list[V]] = {}
     for (topic, _), entry in entries:
         topics.setdefault(topic, []).append(entry)

@@ -1,7 +1,7 @@
 """Settings tables (PRODUCER, CONSUMER, ADMIN, BROKER, TOPIC) and `Config`, which holds the values of one table.
 
-settings.txt is the only place where a default is written; a table is made from that file on first use. A Config reads
-like an object: `config.linger_ms` is the value of linger.ms.
+settings.txt contains the defaults; a table is made from that file on first use. A Config reads like an object:
+`config.linger_ms` is the value of linger.ms.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,8 +17,8 @@ _PREFIXES = {"BROKER": ("listener.name.", "rlmm.config.", "rsm.config.")}
 
 
 class Table:
-    """The settings of one kind of client, broker or resource, by name. Iteration is in alphabetical order, as in
-    Kafka's documentation."""
+    """The settings of one kind of client, broker or resource, by name; `table[name]` raises ConfigError for an unknown
+    name. Iteration is in alphabetical order, as in Kafka's documentation."""
 
     def __init__(self, label: str, settings: Iterable[Setting], prefixes: tuple[str, ...] = ()) -> None:
         self.label = label
@@ -40,14 +40,15 @@ class Table:
 
     def default_number(self, name: str) -> int:
         """Return the default of an integer setting, for settings objects that are made without a Config. Raises
-        TypeError when the default is not an integer."""
+        TypeError when the default is not an integer, ConfigError for an unknown name."""
         default = self[name].default
         if not isinstance(default, int):
             raise TypeError(f"The default of {name} is not an integer")
         return default
 
     def unknown(self, name: str) -> ConfigError:
-        """The ConfigError for a name that is not in the table; its message suggests the closest name."""
+        """The ConfigError for a name that is not in the table; its message suggests the closest name if one is
+        similar."""
         import difflib
 
         near = difflib.get_close_matches(name, self.settings, n=1, cutoff=0.8)
@@ -61,8 +62,12 @@ class Table:
 
 class Config:
     """The values of one settings table. An explicit value wins over `defaults`, and those win over the table's
-    defaults. An unknown name raises ConfigError; with `allow_unknown` it is kept in `unknown` for the caller to warn
-    about. Names with one of the table's prefixes are kept as text in `prefixed`."""
+    defaults. Reading a required setting without a value raises ConfigError.
+
+    The constructor raises ConfigError for an invalid value and for an unknown name; with `allow_unknown` the name is
+    kept in `unknown` for the caller to warn about. Names with one of the table's prefixes are kept as text in
+    `prefixed`.
+    """
 
     def __init__(
         self,
@@ -114,15 +119,16 @@ class Config:
         return dict(self._given)
 
     def replace(self, values: Mapping[str, object]) -> "Config":
-        """Return a copy with these explicit values added or replaced. Raises ConfigError for an unknown name or invalid
-        value."""
+        """Return a copy with these explicit values added or replaced. Raises ConfigError for an unknown name, even if
+        the original allowed some, and for an invalid value."""
         merged = Config(self.table, {**self._given, **values}, defaults=self._defaults)
         merged.prefixed, merged.unknown = {**self.prefixed, **merged.prefixed}, dict(self.unknown)
         return merged
 
 
 def __getattr__(name: str) -> Table:
-    """Make a settings table (`config.PRODUCER`, `config.BROKER`, ...) on its first use."""
+    """Make a settings table (`config.PRODUCER`, `config.BROKER`, ...) on its first use. Raises AttributeError for any
+    other name."""
     if name not in _TABLES:
         raise AttributeError(name)
     from kafkatools.core.config.notation import settings_of

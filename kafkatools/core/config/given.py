@@ -18,8 +18,9 @@ Settings = Config | Mapping[str, object]
 
 
 def config_of(table: Table, given: Settings | None, keywords: Mapping[str, object]) -> Config:
-    """Make the Config of a client from its settings argument and keyword arguments. Raises ConfigError for an unknown
-    or invalid setting, TypeError when `given` is neither a Config nor a mapping."""
+    """Make the Config of a client from its settings argument and keyword arguments, which win. Raises ConfigError for
+    an unknown or invalid setting and for a Config of another table, TypeError when `given` is neither a Config nor a
+    mapping."""
     named = {_dotted(table, keyword): value for keyword, value in keywords.items()}
     if isinstance(given, Config):
         if given.table.label != table.label:
@@ -30,7 +31,7 @@ def config_of(table: Table, given: Settings | None, keywords: Mapping[str, objec
 
 def take_objects(given: Settings | None, names: Iterable[str]) -> tuple[Settings | None, dict[str, Any]]:
     """Split off the settings of these names whose value is an object instead of text: (remaining settings, objects by
-    name)."""
+    name). A Config or None is returned unchanged, without objects."""
     if not isinstance(given, Mapping):
         return given, {}
     objects = {name: given[name] for name in names if not isinstance(given.get(name), (str, type(None)))}
@@ -59,8 +60,9 @@ def _dotted(table: Table, keyword: str) -> str:
 
 
 def settings_text(label: str, given: Mapping[str, object] | None, keywords: Mapping[str, object]) -> dict[str, str]:
-    """Check settings and keyword arguments and return them as text by name, for another process. Raises ConfigError.
-    `label`: the table's name, such as `broker`. Passwords are in clear text."""
+    """Check settings and keyword arguments and return the explicit ones as text by name, for another process; null
+    becomes empty text. `label`: the table's name, such as `broker`. Passwords are in clear text. Raises ConfigError,
+    TypeError as `config_of`."""
     table: Table = getattr(tables, label.upper())
     config = config_of(table, given, keywords)
     values = {name: value.value if isinstance(value, Password) else value for name, value in config.given().items()}

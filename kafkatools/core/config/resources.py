@@ -31,8 +31,8 @@ GROUP_SYNONYMS = {
 
 
 def group_config(broker: Config, overrides: dict[str, str]) -> Config:
-    """The configuration of a group: its overrides over the broker's defaults. Raises ConfigError with Kafka's
-    message."""
+    """The configuration of a group: its overrides over the broker's defaults. Raises ConfigError with Kafka's message
+    for an unknown name or invalid value."""
     defaults = {name: broker[synonym] for name, synonym in GROUP_SYNONYMS.items()}
     for name in overrides:
         if name not in GROUP:

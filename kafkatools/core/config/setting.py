@@ -103,8 +103,9 @@ class Setting(NamedTuple):
     synonyms: tuple[Synonym, ...] = ()
 
     def parse(self, raw: object) -> Value:
-        """Return the typed value of `raw`, which is text or a value of the type. Raises ConfigError with Kafka's
-        message."""
+        """Return the typed value of `raw`, which is text or a value of the type; None only for a password or a setting
+        whose default is null. Raises ConfigError with Kafka's message. A password is also remembered as a secret, to be
+        hidden in output."""
         value = _PARSERS[self.type](self, raw)
         if self.validator is not None and value is not None:
             problem = self.validator.check(value)
@@ -316,7 +317,8 @@ def offset_reset(name: str) -> Validator:
 
 
 def parse_iso_duration_ms(text: str) -> int | None:
-    """Milliseconds of an ISO 8601 duration in the form PnDTnHnMn.nS (java.time.Duration); None for any other text."""
+    """Milliseconds, rounded down, of an ISO 8601 duration in the form PnDTnHnMn.nS (java.time.Duration); None for any
+    other text."""
     import re
 
     match = re.fullmatch(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{0,9}))?S)?)?", text, re.IGNORECASE)

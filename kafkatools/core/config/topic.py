@@ -11,8 +11,8 @@ TOPIC_SYNONYMS = {setting.name: setting.synonyms for setting in TOPIC.settings.v
 
 
 def broker_default(name: str, broker: Config) -> Value:
-    """The value that a topic without an override has on a broker: the first non-null broker synonym, else the table's
-    default."""
+    """The value that a topic without an override has on a broker: the first non-null broker synonym, scaled to ms if
+    needed, else the table's default. None for null or a required setting."""
     for synonym in TOPIC_SYNONYMS.get(name, ()):
         value = broker[synonym.name]
         if value is not None:
@@ -28,7 +28,8 @@ def _scaled(value: Value, unit_ms: int) -> Value:
 
 
 def topic_config(broker: Config, overrides: Mapping[str, object] | None = None) -> Config:
-    """The configuration of a topic: its overrides over the broker's defaults. Raises ConfigError."""
+    """The configuration of a topic: its overrides over the broker's defaults. Raises ConfigError for an unknown name or
+    invalid value."""
     return Config(TOPIC, overrides, defaults=_defaults(broker))
 
 

@@ -26,7 +26,7 @@ _OTHERWISE = {
 
 
 def exception_class(error: KafkaError) -> str:
-    """The full Java class name of an error, such as
-    `org.apache.kafka.common.errors.UnknownTopicOrPartitionException`."""
+    """The full Java class name of an error, such as `org.apache.kafka.common.errors.UnknownTopicOrPartitionException`.
+    For a local error that Kafka lacks, the name is formed in the same way and no such class exists."""
     name = type(error).__name__
     return f"{_PACKAGE}.{_OTHERWISE.get(name, name)}Exception"

@@ -1,7 +1,7 @@
 """The hash codes of Java objects with which Kafka chooses partitions, and which decide the order of a hash map.
 
-Each function returns the 32 bits of `hashCode()` as an unsigned number; `signed` converts it to Java's int. Sources:
-java.lang.String, java.lang.Long, org.apache.kafka.common.Uuid, org.apache.kafka.common.TopicPartition.
+Each `*_hash` function returns the 32 bits of `hashCode()` as an unsigned number; `signed` converts it to Java's int.
+Sources: java.lang.String, java.lang.Long, org.apache.kafka.common.Uuid, org.apache.kafka.common.TopicPartition.
 """
 
 from __future__ import annotations

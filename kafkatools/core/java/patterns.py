@@ -1,7 +1,7 @@
-"""Translate Java's regular expressions to Python's.
+r"""Translate Java's regular expressions to Python's.
 
-Patterns that both languages read alike go through as they are; `\\Q...\\E`, `(?<name>...)` and `\\k<name>` are
-translated.
+`\\Q...\\E`, `(?<name>...)` and `\\k<name>` are translated. Everything else stays as it is, so an element that only Java
+has may be refused or mean something else.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _JAVA_ONLY = re.compile(r"\\Q(.*?)(?:\\E|$)|\(\?<([A-Za-z][A-Za-z0-9]*)>|\\k<([A
 
 
 def java_pattern(text: str) -> re.Pattern[str]:
-    """Compile a Java regular expression. Raises re.error if it is invalid."""
+    """Compile a Java regular expression. Raises re.error if Python refuses the translation."""
 
     def translate(match: re.Match[str]) -> str:
         quoted, group, reference = match.groups()

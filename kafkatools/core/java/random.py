@@ -13,7 +13,7 @@ _T = TypeVar("_T")
 
 
 class JavaRandom:
-    """java.util.Random: bounded integers and shuffles."""
+    """java.util.Random: bounded integers and shuffles. `seed` None draws a seed from the operating system."""
 
     def __init__(self, seed: int | None = None) -> None:
         self._state = ((int.from_bytes(os.urandom(6), "big") if seed is None else seed) ^ _MULTIPLIER) & _STATE
@@ -23,7 +23,7 @@ class JavaRandom:
         return self._state >> (48 - bits)
 
     def below(self, bound: int) -> int:
-        """Return a random integer from 0 up to, not including, `bound` (Random.nextInt)."""
+        """Return a random integer from 0 up to, not including, the positive number `bound` (Random.nextInt)."""
         drawn = self._next(31)
         if bound & (bound - 1) == 0:
             return bound * drawn >> 31

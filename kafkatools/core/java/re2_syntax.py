@@ -47,7 +47,8 @@ class _Parser:
             raise _Refused("missing closing )")
 
     def _item(self, *, was_repeat: bool) -> bool:
-        """Read one item; return whether it was a repetition operator."""
+        """Read one item; return whether it was a repetition operator, or a `{` that begins no repetition, which RE2/J
+        treats alike. Raises _Refused."""
         character = self._text[self._at]
         if character in "*+?" or (character == "{" and _REPEAT.match(self._text, self._at)):
             self._repeat(was_repeat=was_repeat)
@@ -142,7 +143,8 @@ class _Parser:
             self._escaped_character()
 
     def _class_escape(self) -> bool:
-        """Read a class such as `\\d`, `\\pL` or `\\p{Greek}`; return False when there is none."""
+        r"""Read a class such as `\\d`, `\\pL` or `\\p{Greek}`; return False when there is none. Raises _Refused for an
+        unknown Unicode name."""
         following = self._text[self._at + 1 : self._at + 2]
         if following and following in "dDsSwW":
             self._at += 2
@@ -167,7 +169,7 @@ class _Parser:
             raise _Refused("invalid character class range")
 
     def _escaped_character(self) -> int:
-        """Read an escape for one character and return its code point."""
+        """Read an escape for one character and return its code point. Raises _Refused for an unknown escape."""
         self._at += 1
         if self._at >= len(self._text):
             raise _Refused("trailing backslash at end of expression")
@@ -218,7 +220,7 @@ class _Parser:
         self._at += 1
 
     def _posix_class(self) -> bool:
-        """Read a class such as `[:alpha:]`; return False when there is none."""
+        """Read a class such as `[:alpha:]`; return False when there is none. Raises _Refused for an unknown name."""
         if not self._text.startswith("[:", self._at):
             return False
         end = self._text.find(":]", self._at + 2)

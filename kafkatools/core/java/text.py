@@ -27,7 +27,7 @@ codecs.register_error("java_replace", _replace_like_java)
 
 
 def java_string(data: bytes | memoryview) -> str:
-    """Decode UTF-8 as Java's `new String(bytes, UTF_8)` does."""
+    """Decode UTF-8 as Java's `new String(bytes, UTF_8)` does: malformed bytes become U+FFFD."""
     return str(data, "utf-8", "java_replace")
 
 
