@@ -28,7 +28,8 @@ def hash_order(
     hash_of: Callable[[Key], int] = string_hash,  # type: ignore[assignment]
     capacity: int = _BUCKETS,
 ) -> list[Key]:
-    """The iteration order of these keys in a HashMap with this initial capacity, if they are added one by one."""
+    """The iteration order of these keys in a HashMap with this initial capacity, if they are added one by one. Repeated
+    keys count once."""
     filled = list(dict.fromkeys(keys))
     last_bucket = _buckets_for(len(filled), _power_of_two(capacity)) - 1
     return sorted(filled, key=lambda key: _bucket(hash_of(key), last_bucket))

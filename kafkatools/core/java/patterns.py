@@ -1,6 +1,6 @@
 r"""Translate Java's regular expressions to Python's.
 
-`\\Q...\\E`, `(?<name>...)` and `\\k<name>` are translated. Everything else stays as it is, so an element that only Java
+`\Q...\E`, `(?<name>...)` and `\k<name>` are translated. Everything else stays as it is, so an element that only Java
 has may be refused or mean something else.
 """
 

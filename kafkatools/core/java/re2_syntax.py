@@ -143,7 +143,7 @@ class _Parser:
             self._escaped_character()
 
     def _class_escape(self) -> bool:
-        r"""Read a class such as `\\d`, `\\pL` or `\\p{Greek}`; return False when there is none. Raises _Refused for an
+        r"""Read a class such as `\d`, `\pL` or `\p{Greek}`; return False when there is none. Raises _Refused for an
         unknown Unicode name."""
         following = self._text[self._at + 1 : self._at + 2]
         if following and following in "dDsSwW":
