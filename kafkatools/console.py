@@ -1,12 +1,12 @@
 """Console: the streams, the environment and the clock of a command. Tests replace all of them.
 
-Rules: every output of a command passes through Console. stdout is bytes and buffered; cli.main flushes it. stderr is
-written line by line, after stdout is flushed. On a terminal, control characters are escaped (terminal.py) and only
-`draw` may use colours.
+Rules: a command writes through Console. stdout is bytes and buffered; cli.main flushes it. stderr is written line by
+line, after stdout is flushed. On a terminal, control characters are escaped (terminal.py) and only `draw` and
+`draw_error` may use colours.
 
 On a terminal `print`, `error` and `note` also escape line ends inside their line: a name or an error text could fake a
 line of ours with them. `print_lines` and `error_lines` print several lines. Nothing in this module decides an exit
-status. It is the only place of the program that uses sys.stdin, sys.stdout and os.environ.
+status.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _DEFAULT_WIDTH = 100
 
 
 class Console:
-    """Streams, environment and clock of one run of `kt`. `stdin`, `stdout` and `stderr` are binary. `width` is the
-    terminal's, 100 without a terminal. With `is_json` (--json) stderr too contains only JSON objects."""
+    """Streams, environment and clock of one run of `kt`. `stdin`, `stdout` and `stderr` are binary. `is_json` (--json):
+    errors and notes on stderr are JSON objects too. `clock` None: the system's."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Exit statuses of `kt` commands: 0 done, 1 failed, 2 usage, 3 findings, 130 interrupted.
 
 A command ends early with an error for the user by raising `UsageError` (an invalid command line) or `CommandError` (a
-failure). kafkatools/cli.py turns every other exception (KafkaError, OSError) into an error line and a status.
+failure). kafkatools/cli.py turns these and other exceptions (KafkaError, OSError) into an error line and a status.
 """
 
 from enum import IntEnum

@@ -1,7 +1,7 @@
 """Terminal streams that escape control characters, so that names and values cannot control the terminal.
 
 Console wraps stdout and stderr when they are terminals; a command then needs no escaping of its own. Only `draw` may
-use colours and move the cursor. Pipes and files are never wrapped: they get the bytes unchanged.
+use colours and move the cursor. Pipes and files are not wrapped: they get the bytes unchanged.
 """
 
 from __future__ import annotations

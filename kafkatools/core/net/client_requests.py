@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 Body: TypeAlias = "Entity | list[bytes] | list[bytes | bytearray | memoryview]"
-"""What a request says after its header: an entity, or buffers that are framed as they are."""
+"""The body of a request: an entity that is still to encode, or the buffers of an encoded one."""
 
 
 class ClientRequest(NamedTuple):

@@ -1,8 +1,8 @@
 """A small HTTP server for the pages of a command: all connections on one event loop, in a separate thread.
 
-There are limits for the number of connections (in total and for one address), the size of a request, the time to
-receive it and the time to send its response. `respond` returns the response to a request line with its headers; it
-raises nothing but Refused.
+Limits: the number of connections (in total and for one address), the size of a request, the time to receive it and the
+time to send its response. `respond` returns the response to a request line with its headers; it raises nothing but
+Refused.
 """
 
 from __future__ import annotations

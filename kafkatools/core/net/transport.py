@@ -95,8 +95,8 @@ class PlaintextTransport:
             return None
 
     def sendmsg(self, buffers: Sequence[Buffer]) -> int:
-        """Send the buffers with one gathering write; return the number of bytes sent, 0 when the socket's buffer is
-        full."""
+        """Send the first 1024 buffers with one gathering write; return the number of bytes sent, 0 when the socket's
+        buffer is full. Raises OSError."""
         try:
             return self._socket.sendmsg(buffers[:MAX_BUFFERS])
         except (BlockingIOError, InterruptedError):

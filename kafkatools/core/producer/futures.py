@@ -190,7 +190,8 @@ class FailedFuture(RecordFuture):
 
 
 class ColumnsFuture:
-    """The future of rows that were sent as columns. The sender's thread adds runs; each row is in exactly one run."""
+    """The future of rows that were sent as columns. A run is added by the sender's thread, or by the caller's for rows
+    that fail at once; each row is in one run."""
 
     __slots__ = ("count", "_runs", "_pending", "_lock", "_event")
 

@@ -1,6 +1,7 @@
-"""ProducerInterceptors: the chain of interceptors that see a record before serialization and at its acknowledgement.
+"""ProducerInterceptors: the chain of interceptors that see a record before serialization and at its acknowledgement or
+failure.
 
-Rule (Kafka's ProducerInterceptors): an exception of an interceptor is logged and never reaches the caller; the chain
+Rule (Kafka's ProducerInterceptors): an exception of an interceptor is logged and does not reach the caller; the chain
 continues with the record of the last interceptor that succeeded.
 """
 

@@ -44,7 +44,8 @@ MIN_LEARNT_BATCH_BYTES = 16384
 
 
 class AccumulatorSettings(NamedTuple):
-    """The producer settings of the accumulator; times in ms, sizes in bytes."""
+    """The producer settings of the accumulator; times in ms, sizes in bytes. `retry_backoff` returns the ms to wait
+    after a number of earlier failures. `availability_timeout_ms` 0: no check for slow leaders."""
 
     batch_size: int
     linger_ms: int

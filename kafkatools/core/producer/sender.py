@@ -58,7 +58,8 @@ MAX_POLL_MS = 300_000
 
 
 class SenderSettings(NamedTuple):
-    """The producer settings of the sender; times in ms."""
+    """The producer settings of the sender; times in ms. `acks` is -1 for all. `guarantee_message_order`: drain no batch
+    of a partition while one is in flight (max.in.flight.requests.per.connection=1)."""
 
     acks: int
     retries: int

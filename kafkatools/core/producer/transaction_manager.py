@@ -76,7 +76,7 @@ FATAL_ERRORS = (
     UnsupportedVersion,
     InvalidProducerIdMapping,
 )
-"""What a batch's failure may say that ends the producer (maybeTransitionToErrorState)."""
+"""The errors of a batch after which the producer can only be closed (maybeTransitionToErrorState)."""
 
 
 class ProducerIdAndEpoch(NamedTuple):
