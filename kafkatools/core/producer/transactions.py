@@ -139,8 +139,9 @@ class TransactionalManager(TransactionManager):
             self._move(State.IN_TRANSACTION)
 
     def begin_commit(self) -> TransactionalResult:
-        """Start to commit the transaction and return the result to wait for; EndTxn is sent after all records are
-        acknowledged. Raises IllegalState without a transaction, or the transaction's error."""
+        """Start to commit the transaction and return the result to wait for. EndTxn is sent after all records are
+        acknowledged, and not for an empty transaction. Raises IllegalState without a transaction, or the transaction's
+        error."""
 
         def start() -> TransactionalResult:
             self._raise_error()
@@ -363,7 +364,8 @@ class TransactionalManager(TransactionManager):
                 self.transition_to_abortable_error(abortable)
 
     def transition_to_uninitialized(self, error: Exception) -> None:
-        """Fail all waiting calls after a refused initialization, which may then be repeated."""
+        """Fail all waiting calls after a refused initialization; the state becomes UNINITIALIZED, so that
+        `initialize_transactions` can be called again."""
         with self.lock:
             self.transition_to(State.ABORTABLE_ERROR, error)
             self._fail_waiting(error)
@@ -425,7 +427,8 @@ class TransactionalManager(TransactionManager):
         return self.coordinator_bumps_epochs and not self.is_v2
 
     def note_coordinator(self, bumps_epochs: bool, features_epoch: int, transaction_version: int) -> None:
-        """Record the coordinator's features: support of epoch bumps, and the finalized transaction version."""
+        """Record whether the coordinator supports epoch bumps, and its finalized transaction version if
+        `features_epoch` is newer than the last one."""
         with self.lock:
             self.coordinator_bumps_epochs = bumps_epochs
             if features_epoch > self._latest_features[0]:
@@ -456,11 +459,13 @@ class TransactionalManager(TransactionManager):
         self._partitions_to_rewrite.clear()
 
     def bump_epoch_and_reset_id_if_needed(self) -> bool:
-        """Return False: a transactional producer gets its id only from `initialize_transactions`."""
+        """Return False: a transactional producer gets its id and epoch from its queued InitProducerId and EndTxn
+        requests."""
         return False
 
     def complete_transaction(self, result: TransactionalResult) -> None:
-        """End the transaction. `result` is completed now, or after the epoch bump if one is required."""
+        """End the transaction: become READY and complete `result`, or request a required epoch bump, which completes it
+        later."""
         is_bump_required = self._epoch_bump_required
         self.transition_to(State.INITIALIZING if is_bump_required else State.READY)
         self._epoch_bump_required = False
@@ -484,7 +489,7 @@ class TransactionalManager(TransactionManager):
 
     @property
     def has_pending_requests(self) -> bool:
-        """Whether transactional requests are queued."""
+        """Whether transactional requests are queued; one in flight does not count."""
         return bool(self._queue)
 
     def next_request(self, is_flushed: Callable[[], bool]) -> TxnRequest | None:
