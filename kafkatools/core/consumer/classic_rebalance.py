@@ -1,9 +1,10 @@
 """Rebalances of the classic group protocol on the application's thread (Kafka's ConsumerCoordinator).
 
-Rules: `advance` performs the steps that ClassicMembership requests until one must wait for a response. It never blocks,
-so polls keep reading owned partitions. Listeners and assignors run here, outside of the lock, in Kafka's order. Eager
-members revoke everything before they join. Cooperative members revoke only unsubscribed topics then, and what the new
-assignment takes away afterwards. A lost generation reports all partitions as lost.
+Rules: `advance` performs the steps that ClassicMembership requests until one must wait for a response, metadata or a
+commit. It does not wait itself, so polls go on reading owned partitions. Listeners and assignors run here, outside of
+the lock, in Kafka's order. Eager members revoke all partitions before they join. Cooperative members revoke only those
+of unsubscribed topics then, and after the SyncGroup response those that the new assignment lacks. Without a valid
+generation, partitions are reported as lost, not as revoked.
 """
 
 from __future__ import annotations
@@ -86,8 +87,12 @@ class ClassicRebalance(MemberHeartbeats):
     # --- what the group consumer asks
 
     def advance(self, now_ms: int) -> None:
-        """Perform the due steps of a rebalance until one must wait; never blocks. Raises fatal membership errors, and
-        KafkaError with the listener's exception as its cause."""
+        """Request a rejoin when metadata or the subscription changed, then perform the due rebalance steps without
+        waiting for responses.
+
+        Raises fatal membership errors, errors of the leader's assignment and a listener's WakeupError at once. Raises
+        KafkaError, caused by a listener's other exception, after the new assignment was applied.
+        """
         self._note_changes()
         while True:
             with self._parts.channel.lock:
@@ -104,7 +109,7 @@ class ClassicRebalance(MemberHeartbeats):
         return self._parts.subscription.topics | self._group_topics
 
     def request_rejoin(self, reason: str) -> None:
-        """Make the member send a new JoinGroup request."""
+        """Make a later `advance` send JoinGroup with this reason."""
         with self._parts.channel.lock:
             self.membership.request_rejoin(reason)
 
@@ -114,8 +119,9 @@ class ClassicRebalance(MemberHeartbeats):
         return not self.membership.rejoin_needed_or_pending
 
     def leave(self, reason: str, *, even_static: bool = False) -> None:
-        """Revoke all partitions (as lost during a rebalance or without a generation) and send LeaveGroup. A static
-        member sends LeaveGroup only with `even_static`. Follows Kafka's onLeavePrepare and maybeLeaveGroup."""
+        """Revoke all partitions (as lost during a rebalance or without a generation), reset the membership and send
+        LeaveGroup without waiting. Follows Kafka's onLeavePrepare and maybeLeaveGroup. LeaveGroup is not sent by a
+        member that never joined, while the coordinator is unknown, or by a static member unless `even_static`."""
         subscriptions = self._parts.subscriptions
         dropped = subscriptions.assigned_partitions()
         with self._parts.channel.lock:
@@ -134,15 +140,16 @@ class ClassicRebalance(MemberHeartbeats):
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return the group metadata of the last assignment, even after the membership ended
-        (ConsumerCoordinator.groupMetadata). The heartbeat thread may lose the membership while the application still
-        processes records. Transactional offsets without a member id would be accepted from any consumer, so the old
-        identity is kept."""
+        (ConsumerCoordinator.groupMetadata). Before the first assignment it has no member id. The heartbeat thread may
+        lose the membership while the application still processes records. A broker would accept transactional offsets
+        without a member id from any consumer, so the old member id stays."""
         return self._group_metadata
 
     # --- in whose name offsets are committed
 
     def commit_metadata(self) -> ConsumerGroupMetadata | KafkaError:
-        """Return the generation for OffsetCommit; RebalanceInProgress or CommitFailed while it is not stable."""
+        """Return the group metadata for OffsetCommit in a stable generation. Otherwise return (not raise)
+        RebalanceInProgress during a rebalance, CommitFailed when not a member."""
         if self.membership.generation_if_stable() is not None:
             return self.membership.group_metadata()
         if self.membership.is_rebalancing:
@@ -150,8 +157,9 @@ class ClassicRebalance(MemberHeartbeats):
         return CommitFailed(NOT_A_MEMBER)
 
     def note_commit_error(self, sent: ConsumerGroupMetadata, error: KafkaError) -> KafkaError:
-        """Return the application's error for a refused commit and reset the membership if it is still the one that sent
-        it (Kafka's OffsetCommitResponseHandler)."""
+        """Return the application's error for a refused commit: FencedInstanceId, RebalanceInProgress or CommitFailed
+        (Kafka's OffsetCommitResponseHandler). If the generation is still the one that sent the commit, also rejoin
+        after RebalanceInProgress, or reset it after UnknownMemberId and IllegalGeneration."""
         membership = self.membership
         with self._parts.channel.lock:
             is_unchanged = membership.group_metadata() == sent
@@ -185,7 +193,8 @@ class ClassicRebalance(MemberHeartbeats):
     # --- the steps
 
     def _prepare(self, now_ms: int) -> bool:
-        """Commit and revoke before joining (Kafka's onJoinPrepare). Returns False while the commit is in flight."""
+        """Commit consumed offsets, then revoke partitions before joining (Kafka's onJoinPrepare). Without a generation,
+        report them as lost instead, without a commit. Returns False until the commit is settled."""
         with self._parts.channel.lock:
             generation = self.membership.generation
             is_member = self.membership.has_generation
@@ -200,7 +209,8 @@ class ClassicRebalance(MemberHeartbeats):
         return True
 
     def _is_committed(self, owned: Sequence[TopicPartition], now_ms: int) -> bool:
-        """Commit consumed offsets; return whether that is settled. Eager members hand out no records meanwhile."""
+        """Start or retry the automatic commit; return whether it has succeeded, finally failed or is not needed. Under
+        the eager protocol, owned partitions return no records meanwhile."""
         is_first = not self._commit.is_begun
         if self._commit.is_settled(now_ms):
             return True
@@ -263,7 +273,9 @@ class ClassicRebalance(MemberHeartbeats):
         return False
 
     def _assign(self, now_ms: int) -> bool:
-        """As group leader, assign all partitions and send SyncGroup. Returns False while metadata lacks a topic."""
+        """As group leader, assign partitions to all members and send SyncGroup. Returns False while a metadata response
+        for the group's topics is outstanding; topics that it lacks stay unassigned. Raises KafkaError for an
+        undecodable subscription or an unknown protocol, after abandoning the join."""
         joined = self.membership.joined
         if joined is None:
             return True
@@ -292,7 +304,8 @@ class ClassicRebalance(MemberHeartbeats):
         return True
 
     def _has_metadata(self, topics: frozenset[str]) -> bool:
-        """Return whether metadata covers the group's topics, or was refreshed since they became known."""
+        """Return whether metadata covers the group's topics, or was refreshed since they became known. Otherwise
+        request a refresh and return False. Always True for a topic pattern, which needs the metadata of all topics."""
         client = self._parts.client
         self._group_topics = topics
         if self._awaited_metadata is None:
@@ -321,7 +334,9 @@ class ClassicRebalance(MemberHeartbeats):
         return True
 
     def _complete(self, now_ms: int) -> bool:
-        """Apply the assignment of a finished SyncGroup (Kafka's onJoinComplete)."""
+        """Apply the assignment of a finished SyncGroup and call the listener (Kafka's onJoinComplete). An assignment
+        with unsubscribed topics is dropped and the member rejoins. Returns True, for the next step, only when the
+        generation was lost meanwhile."""
         with self._parts.channel.lock:
             data, generation = self.membership.assignment, self.membership.generation
             group_metadata = self.membership.group_metadata()

@@ -1,7 +1,7 @@
 """The automatic offset commit that precedes revoking partitions in a rebalance, retried until it is settled.
 
-A commit is settled when it succeeded, failed for good, or max.poll.interval.ms has passed. Nothing blocks: the caller
-asks `is_settled` again.
+A commit is settled when it succeeded, failed with a non-retriable error, or max.poll.interval.ms has passed. Nothing
+blocks: the caller calls `is_settled` again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from kafkatools.core.consumer.offset_commits import Attempt, OffsetCommits
 
 
 class CommitBeforeRebalance:
-    """State of the one automatic commit that a rebalance sends before partitions are revoked."""
+    """State of the automatic commit, with its retries, that a rebalance sends before partitions are revoked."""
 
     def __init__(self, commits: OffsetCommits, limit_ms: int, retry_backoff_ms: int) -> None:
         self._commits = commits
@@ -22,11 +22,12 @@ class CommitBeforeRebalance:
 
     @property
     def is_begun(self) -> bool:
-        """Whether a commit was started for the current rebalance."""
+        """Whether `is_settled` has found offsets to commit since the last `forget`."""
         return self._deadline_ms is not None
 
     def is_settled(self, now_ms: int) -> bool:
-        """Start or retry the commit of consumed offsets if needed; return whether the rebalance can proceed."""
+        """Start or retry the commit of consumed offsets if needed; return whether the rebalance can proceed. True at
+        once without enable.auto.commit or without consumed offsets, and after a non-retriable error."""
         if not self._commits.settings.is_auto or not self._commits.all_consumed():
             return True
         if self._deadline_ms is None:

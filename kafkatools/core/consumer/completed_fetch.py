@@ -2,9 +2,9 @@
 
 Rules: batches are decoded in order, each after its CRC check (unless check.crcs=false). Records below the fetch offset
 are dropped, since a broker returns the whole batch that holds the offset. Control batches, and under read_committed the
-batches of aborted transactions, are skipped; `next_fetch_offset` moves past them and past compaction holes. Damage
-stops the fetch: sound records before it are returned first, then every call raises the same error and the position
-stays.
+batches of aborted transactions, are skipped; `next_fetch_offset` moves past them and past compaction holes. Sound
+records before damage are returned first. Then every call raises the same CorruptBatch and the position stays, or with
+`skip_corrupt` the damaged batch is reported and skipped.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ SkipCorrupt = Callable[[CorruptBatch], None]
 
 
 class FetchOptions(NamedTuple):
-    """How fetched batches are decoded: isolation level, CRC checks, the decompressed size limit in bytes.
-    `skip_corrupt` is called with each CorruptBatch, which is then skipped; None raises the CorruptBatch instead."""
+    """How fetched batches are decoded: isolation level, CRC checks, and the decompressed size limit in bytes (None: the
+    decoder's default). `skip_corrupt` is called with each CorruptBatch, which is then skipped; None raises the
+    CorruptBatch instead."""
 
     isolation_level: int = READ_UNCOMMITTED
     check_crcs: bool = True
@@ -113,7 +114,8 @@ class CompletedFetch:
 
     def fetch_columns(self, max_records: int) -> list[RecordColumns]:
         """Return up to `max_records` further records, one item for each batch or joined run of batches; empty at the
-        end. Raises CorruptBatch for damage: at once, or on the next call when sound records precede the damage."""
+        end. Damaged batches are skipped with `skip_corrupt`. Otherwise raises CorruptBatch: at once, or on the next
+        call when sound records precede the damage."""
         fetched: list[RecordColumns] = []
         left = max_records
         while left > 0:
@@ -143,7 +145,8 @@ class CompletedFetch:
             self.next_fetch_offset = columns.offsets[stop - 1] + 1
 
     def _next_columns(self) -> RecordColumns | None:
-        """Return the current columns or those of the next batch with records; None at the end. Raises CorruptBatch."""
+        """Return the current columns or those of the next batch with records. None at the end, marking the fetch as
+        consumed. Raises CorruptBatch without `skip_corrupt`."""
         if self._error is not None:
             raise self._error
         while self._columns is None:
@@ -182,15 +185,16 @@ class CompletedFetch:
         return True
 
     def _is_plain_at(self, position: int) -> bool:
-        """Return whether the batch at `position` can join a run: magic 2, uncompressed, CreateTime, not a control
-        batch, and under read_committed not transactional."""
+        """Return whether the batch at `position` can join a run: whole header, magic 2, uncompressed, CreateTime, not a
+        control batch, and under read_committed not transactional."""
         records = self._records
         if len(records) - position < HEADER_SIZE or records[position + MAGIC_OFFSET] != CURRENT_MAGIC:
             return False
         return not records[position + ATTRIBUTES_OFFSET + 1] & self._not_plain
 
     def _plain_rows(self, rows: int) -> int:
-        """Return how many leading batches of the header table are plain, of the same epoch and pass the CRC check."""
+        """Return how many of the first `rows` batches in the header table can be decoded as one run. Each must be plain
+        and non-empty, have the first batch's leader epoch and, with check.crcs, the right CRC."""
         records, table, not_plain, check_crcs = self._records, self._table, self._not_plain, self._options.check_crcs
         epoch = table[4]
         for row in range(rows):
@@ -205,7 +209,8 @@ class CompletedFetch:
         return rows
 
     def _next_batch(self) -> AnyBatch | None:
-        """Return the next whole batch, None at the end. Bytes that cannot be a batch are reported as damage."""
+        """Return the next whole batch, None at the end. For bytes that cannot be a batch, raises CorruptBatch, or with
+        `skip_corrupt` reports and skips them."""
         while True:
             try:
                 batch = next(read_batches(self._records, self._end), None)
@@ -217,14 +222,16 @@ class CompletedFetch:
             return batch
 
     def _pass_unreadable(self, error: KafkaError) -> None:
-        """Report bytes with an impossible batch size or magic byte as damage, then skip them if allowed."""
+        """Report bytes with an impossible batch size or magic byte as damage and, with `skip_corrupt`, skip that batch.
+        A batch size that does not fit skips the rest of the response. Raises CorruptBatch without `skip_corrupt`."""
         batch = RecordBatch(self._records, self._end)
         fits = batch.length >= HEADER_SIZE - LOG_OVERHEAD and self._end + batch.size_bytes <= len(self._records)
         self._damaged(batch if fits else None, error)
         self._end = self._end + batch.size_bytes if fits else len(self._records)
 
     def _load(self, batch: AnyBatch) -> None:
-        """Decode a batch's records from the position on into `_columns`, which stays None when there are none."""
+        """Decode a batch's records from the position on into `_columns`, which stays None when there are none. A batch
+        damaged before its first record raises CorruptBatch or, with `skip_corrupt`, is skipped."""
         try:
             if self._options.check_crcs:
                 batch.ensure_valid()
@@ -253,14 +260,16 @@ class CompletedFetch:
             self._columns, self._column_start, self._columns_next_offset = columns, start, next_offset
 
     def _decode(self, batch: AnyBatch) -> tuple[RecordColumns, KafkaError | None]:
-        """Return a batch's columns up to its first unreadable record, and that record's error or None."""
+        """Return a batch's columns up to its first unreadable record, and that record's error or None. Raises the error
+        of a message set (magic 0 or 1) instead."""
         limit = self._options.max_decompressed_bytes
         if isinstance(batch, RecordBatch):
             return batch.try_columns() if limit is None else batch.try_columns(max_output_bytes=limit)
         return (batch.columns() if limit is None else batch.columns(max_output_bytes=limit)), None
 
     def _is_passed_over(self, batch: AnyBatch) -> bool:
-        """Return whether to skip a batch: a control batch, or an aborted one under read_committed."""
+        """Return whether to skip a batch: a control batch, or an aborted one under read_committed. Also updates the set
+        of producers whose transaction at this offset was aborted."""
         if self._options.isolation_level == READ_COMMITTED and batch.has_producer_id:
             self._open_aborted_up_to(batch.last_offset)
             producer_id: int = batch.producer_id
@@ -301,7 +310,8 @@ class CompletedFetch:
         return first, last
 
     def check_progress(self) -> None:
-        """Raise FetchFailed when the response has bytes but no whole batch: another fetch would return the same."""
+        """Raise FetchFailed when the response has bytes but no whole batch: another fetch would return the same.
+        Damaged bytes do not raise here; `fetch_columns` reports them."""
         if self.size_bytes and not self._is_readable():
             raise FetchFailed(
                 f"Failed to make progress reading messages at {self.partition}={self.fetch_offset}. "
@@ -316,7 +326,8 @@ class CompletedFetch:
 
 
 def join_batches(buffer: memoryview, table: array[int], rows: int) -> RecordColumns | None:
-    """Decode plain batches (rows of a kernel scan table) into one set of columns; None when one is damaged."""
+    """Decode the plain batches in the first `rows` rows of a kernel scan table into one set of columns; None when one
+    is damaged."""
     total = sum(table[13 : rows * kernel.HEADER_WIDTH : kernel.HEADER_WIDTH])
     if total * MINIMUM_RECORD_SIZE > len(buffer):
         return None

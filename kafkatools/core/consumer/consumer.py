@@ -82,15 +82,16 @@ class Consumer(RecordLoops):
 
     `poll` and iteration apply `interceptors` and deserializers. A deserializer is a function of the bytes, an object
     with `deserialize(topic, data, headers)`, or the class name of one of Kafka's. Without one, keys and values are
-    bytes. `poison` says what happens to records that cannot be deserialized: `fail`, `skip` or `raw` (poison.py).
-    `poll_columns` applies neither.
+    bytes; a null is None with or without one. `poison` says what happens to records that cannot be deserialized:
+    `fail`, `skip` or `raw` (poison.py). `poll_columns` applies neither.
 
-    `skip_corrupt` is called with the CorruptBatch of each damaged batch, which is then skipped. Without it, a damaged
-    batch raises the error and the position stays before the batch.
+    `skip_corrupt` is called with the CorruptBatch of each damaged batch, the rest of which is then skipped. Without it,
+    the sound records before the damage are returned, then polls raise the error and the position stays.
 
-    Not thread-safe: a call during another thread's call raises IllegalState, except `wakeup`. Times are int
-    milliseconds; partitions are pairs (topic, number). Kafka's errors are KafkaError (kafkatools.errors). Creating a
-    consumer opens no connection. Raises ConfigError for an unknown, invalid or contradictory setting.
+    Not thread-safe: most calls raise IllegalState during another thread's call, and after close. `wakeup` may be called
+    from any thread. Times are int milliseconds; partitions are pairs (topic, number). Kafka's errors are KafkaError
+    (kafkatools.errors). Creating a consumer opens no connection. Raises ConfigError for an unknown, invalid or
+    contradictory setting.
     """
 
     def __init__(
@@ -151,7 +152,8 @@ class Consumer(RecordLoops):
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """Close the consumer; after Ctrl-C within three seconds."""
+        """Close the consumer. After KeyboardInterrupt, SystemExit or the like, leaving the group takes at most 3
+        seconds instead of 30."""
         is_interrupted = error is not None and not isinstance(error, Exception)
         self.close(_INTERRUPTED_CLOSE_MS if is_interrupted else None)
 
@@ -159,8 +161,8 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Read exactly these partitions; already assigned ones keep their position. Raises IllegalState if
-        subscribed."""
+        """Replace the assigned partitions with these; partitions that stay assigned keep their position. Raises
+        IllegalState if subscribed."""
         chosen = [as_partition(part) for part in partitions]
         self.give_back()
         if self._group is not None:
@@ -171,14 +173,20 @@ class Consumer(RecordLoops):
     @one_at_a_time
     def subscribe(self, topics: Topics, listener: RebalanceListener | None = None) -> None:
         """Read topics as a group member: topic names, a compiled regular expression, a predicate, or a
-        SubscriptionPattern that the broker matches. Replaces the previous subscription. The group is joined during the
-        next polls. Raises InvalidGroupId without group.id."""
+        SubscriptionPattern that the broker matches.
+
+        Replaces the previous subscription; an empty collection unsubscribes. The group is joined during the next polls.
+        Raises InvalidGroupId without group.id, IllegalState after `assign` or a subscription of another kind, and
+        ValueError for an empty topic name. With the classic protocol, raises UnsupportedVersion for a
+        SubscriptionPattern, and ConfigError for assignors without a common rebalance protocol.
+        """
         self.give_back()
         self._grouped().subscribe(topics, listener)
 
     @one_at_a_time
     def unsubscribe(self) -> None:
-        """Leave the group and drop all partitions, manually assigned ones too."""
+        """Leave the group without committing, and drop all partitions, manually assigned ones too. Raises KafkaError
+        caused by a rebalance listener."""
         self.give_back()
         if self._group is not None:
             self._group.unsubscribe()
@@ -186,17 +194,20 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def subscription(self) -> set[str]:
-        """Return the subscribed topics; for a pattern those that match so far."""
+        """Return the subscribed topics; for a client-side pattern those that match so far. Empty without a
+        subscription, and for a SubscriptionPattern."""
         return set() if self._group is None else set(self._group.subscription.topics)
 
     @one_at_a_time
     def enforce_rebalance(self, reason: str = "") -> None:
-        """Ask the group to rebalance with the next poll."""
+        """Make the next poll rejoin the group, in the classic protocol. With group.protocol=consumer this only logs a
+        warning; before the first `subscribe` it does nothing. Raises InvalidGroupId without group.id."""
         self._grouped().enforce_rebalance(reason)
 
     @one_at_a_time
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return this member's identity for Producer.send_offsets_to_transaction. Raises InvalidGroupId."""
+        """Return this member's identity for Producer.send_offsets_to_transaction. Raises InvalidGroupId without
+        group.id."""
         return self._grouped().group_metadata()
 
     def _grouped(self) -> GroupConsumer:
@@ -213,13 +224,14 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def pause(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Return no records of these partitions until `resume`; buffered records are kept."""
+        """Return no records of these partitions until `resume`; buffered records are kept. Raises ValueError for an
+        unassigned partition."""
         for part in partitions:
             self._subscriptions.pause(TopicPartition(*part))
 
     @one_at_a_time
     def resume(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Return records of these paused partitions again."""
+        """Return records of these paused partitions again. Raises ValueError for an unassigned partition."""
         for part in partitions:
             self._subscriptions.resume(TopicPartition(*part))
 
@@ -232,8 +244,8 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def seek(self, partition: tuple[str, int], offset: int, leader_epoch: int = -1) -> None:
-        """Make the next poll read from `offset`. Raises ValueError for a negative offset. With `leader_epoch`, the
-        epoch of the record before that offset, a truncated log is detected."""
+        """Make the next poll read from `offset`. Raises ValueError for a negative offset or an unassigned partition.
+        With `leader_epoch`, the epoch of the record before that offset, a truncated log is detected."""
         if offset < 0:
             raise ValueError("seek offset must not be a negative number")
         self.give_back()
@@ -245,18 +257,21 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def seek_to_beginning(self, partitions: Iterable[tuple[str, int]] = ()) -> None:
-        """Move partitions (default: all assigned) to their log start offsets, looked up by the next poll."""
+        """Move partitions (default: all assigned) to their log start offsets, looked up by the next poll. Raises
+        ValueError for an unassigned partition."""
         self._request_reset(partitions, ResetKind.EARLIEST)
 
     @one_at_a_time
     def seek_to_end(self, partitions: Iterable[tuple[str, int]] = ()) -> None:
-        """Move partitions (default: all assigned) to their end, the last stable offset under read_committed."""
+        """Move partitions (default: all assigned) to their end, looked up by the next poll: the high watermark, or the
+        last stable offset under read_committed. Raises ValueError for an unassigned partition."""
         self._request_reset(partitions, ResetKind.LATEST)
 
     @one_at_a_time
     def seek_to_time(self, timestamp_ms: int, partitions: Iterable[tuple[str, int]] = ()) -> None:
         """Move to the first record at or after `timestamp_ms` (ms since 1970), or to the end where there is none.
-        Without partitions, moves all assigned ones. Raises RequestTimedOut after default.api.timeout.ms."""
+        Without partitions, moves all assigned ones. Waits for the lookup. Raises RequestTimedOut after
+        default.api.timeout.ms, and ValueError for an unassigned partition."""
         chosen = [TopicPartition(*part) for part in partitions] or self.assignment()
         found = self.offsets_for_times(dict.fromkeys(chosen, timestamp_ms))
         self.give_back()
@@ -274,8 +289,9 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def position(self, partition: tuple[str, int], timeout_ms: int | None = None) -> int:
-        """Return the offset of the next record to be returned, looking it up if unknown. Raises RequestTimedOut after
-        `timeout_ms` (default: default.api.timeout.ms)."""
+        """Return the offset of the next record to be returned, waiting for its lookup if unknown. Raises ValueError for
+        an unassigned partition, RequestTimedOut after `timeout_ms` (default: default.api.timeout.ms), and
+        NoOffsetForPartition when auto.offset.reset=none and no offset is committed."""
         part = TopicPartition(*partition)
         if self._pending and part in (pending := self._pending.offsets()):
             return pending[part]
@@ -290,14 +306,15 @@ class Consumer(RecordLoops):
             self._wait(deadline, f"Timeout expired before the position for partition {part} could be determined")
 
     def known_position(self, partition: tuple[str, int]) -> int | None:
-        """Return the position, None while it is unknown; never waits."""
+        """Return the fetch position, None while it is unknown; never waits. Counts records that an iterator has polled
+        but not yielded as read. Raises ValueError for an unassigned partition."""
         position = self._subscriptions.position(TopicPartition(*partition))
         return None if position is None else position.offset
 
     def has_read_to(self, partition: tuple[str, int], end: int) -> bool:
         """Return whether the position has reached offset `end`, or the broker reported no records between both; never
         waits. A position beyond `end` counts only after a fetch confirmed it: a committed offset may lie outside of the
-        log."""
+        log. Raises ValueError for an unassigned partition."""
         part = TopicPartition(*partition)
         position = self._subscriptions.position(part)
         if position is None:
@@ -309,7 +326,8 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def current_lag(self, partition: tuple[str, int]) -> int | None:
-        """Return the records between the position and the end of the log, as of the last fetch; None while unknown."""
+        """Return the offsets between the position and the end of the log (the last stable offset under read_committed),
+        as of the last fetch. None while either is unknown. Raises ValueError for an unassigned partition."""
         state = self._subscriptions.state(TopicPartition(*partition))
         end = state.last_stable_offset if self._is_committed_only else state.high_watermark
         return None if end is None or state.position is None else max(0, end - state.position.offset)
@@ -320,8 +338,10 @@ class Consumer(RecordLoops):
     def commit_sync(
         self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None, timeout_ms: int | None = None
     ) -> None:
-        """Commit offsets and wait for the response. Each is the next offset to read; default: the positions. Raises
-        CommitFailed when the partitions were reassigned, RebalanceInProgress, Timeout."""
+        """Commit offsets and wait for the response. Each is the next offset to read; default: the positions, without
+        records that an iterator has not yielded. Raises CommitFailed when the partitions were reassigned,
+        RebalanceInProgress, Timeout after `timeout_ms` (default: default.api.timeout.ms), InvalidGroupId, and
+        ValueError for a negative offset."""
         self._grouped().commit_sync(
             self._committable(offsets), self._api_timeout_ms if timeout_ms is None else timeout_ms
         )
@@ -330,11 +350,14 @@ class Consumer(RecordLoops):
     def commit_async(
         self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None, callback: CommitCallback | None = None
     ) -> None:
-        """Commit without waiting or retrying; `callback(offsets, error)` runs in a later call, in commit order."""
+        """Commit offsets, by default as in `commit_sync`, without waiting or retrying. `callback(offsets, error)` runs
+        in a later poll, `commit_sync` or close, in the order of completion; `error` is None for success. Without a
+        callback errors are logged. Raises InvalidGroupId, and ValueError for a negative offset."""
         self._grouped().commit_async(self._committable(offsets), callback)
 
     def _committable(self, offsets: Mapping[Place, OffsetAndMetadata | int] | None) -> Any:
-        """Return the given offsets, or the positions excluding records that an iterator has not yielded yet."""
+        """Return the given offsets, or the positions excluding records that an iterator has not yielded yet. None,
+        which means all positions, when there are no such records."""
         if offsets is not None or not self._pending:
             return offsets
         assigned = set(self.assignment())
@@ -345,17 +368,22 @@ class Consumer(RecordLoops):
     def committed(
         self, partitions: Iterable[tuple[str, int]], timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the group's committed offsets, None for a partition without one. Raises Timeout."""
+        """Return the group's committed offsets, None for a partition without one. Raises InvalidGroupId, Timeout after
+        `timeout_ms` (default: default.api.timeout.ms), and the broker's errors."""
         return self._grouped().committed(partitions, self._api_timeout_ms if timeout_ms is None else timeout_ms)
 
     # --- records
 
     @one_at_a_time
     def poll(self, timeout_ms: int) -> ConsumerRecords:
-        """Return up to max.poll.records records; wait up to `timeout_ms` for the first. Raises
-        RecordDeserializationError for a record that cannot be deserialized, with the position at that record;
-        WakeupError after `wakeup`; KafkaError caused by a rebalance listener; ConnectionFailed and the like while no
-        bootstrap server is reachable; and errors that a retry cannot cure."""
+        """Return up to max.poll.records records; wait up to `timeout_ms` for the first. Interceptors and the poison
+        policy `skip` may leave none.
+
+        Raises RecordDeserializationError for a record that cannot be deserialized, once the records before it were
+        returned, with the position at that record. Raises WakeupError after `wakeup`; KafkaError caused by a rebalance
+        listener; ConnectionFailed and the like while no bootstrap server was ever reached; and errors that a retry
+        cannot cure. Raises TypeError when `timeout_ms` is not an int.
+        """
         self.give_back()
         return self._poll_records(timeout_ms)
 
@@ -379,7 +407,8 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def poll_columns(self, timeout_ms: int) -> list[FetchedColumns]:
-        """Return all buffered records as columns; wait up to `timeout_ms` for the first. Ignores max.poll.records."""
+        """Return all buffered records of partitions that are not paused as columns; wait up to `timeout_ms` for the
+        first. Ignores max.poll.records, deserializers and interceptors. Raises the errors of `poll`."""
         self.give_back()
         return self._poll(whole_ms(timeout_ms), partial(self._fetcher.collect, _ALL_BUFFERED))
 
@@ -455,17 +484,21 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-        """Return the log start offset of each partition. Raises RequestTimedOut after default.api.timeout.ms."""
+        """Return the log start offset of each partition. Raises RequestTimedOut after default.api.timeout.ms, and
+        TopicAuthorizationFailed."""
         return self._known_offsets(partitions, EARLIEST_TIMESTAMP)
 
     @one_at_a_time
     def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-        """Return the offset after the last record of each partition (the last stable offset under read_committed)."""
+        """Return the high watermark of each partition (the last stable offset under read_committed); a partition for
+        which the broker reports none is left out. Raises RequestTimedOut after default.api.timeout.ms, and
+        TopicAuthorizationFailed."""
         return self._known_offsets(partitions, LATEST_TIMESTAMP)
 
     @one_at_a_time
     def offsets_for_times(self, timestamps: Mapping[Place, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first record of each partition at or after its timestamp (ms); None where there is none."""
+        """Return offset and timestamp of each partition's first record at or after its timestamp (ms); None where there
+        is none. Raises RequestTimedOut after default.api.timeout.ms, and TopicAuthorizationFailed."""
         return self._list({TopicPartition(*part): timestamp for part, timestamp in timestamps.items()})
 
     def _known_offsets(self, partitions: Iterable[tuple[str, int]], timestamp: int) -> dict[TopicPartition, int]:
@@ -478,7 +511,9 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def partitions_for(self, topic: str, timeout_ms: int | None = None) -> list[int]:
-        """Return a topic's partition numbers, empty if it is missing. Raises InvalidTopic, TopicAuthorizationFailed."""
+        """Fetch fresh metadata and return a topic's partition numbers; empty if it is missing. Waits while the topic is
+        being created, up to `timeout_ms` (default: default.api.timeout.ms). Raises InvalidTopic,
+        TopicAuthorizationFailed, and RequestTimedOut without a response."""
         deadline = self._deadline(timeout_ms)
         self._client.set_topics({topic})
         self._client.refresh_metadata(deadline)
@@ -491,7 +526,8 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def list_topics(self, timeout_ms: int | None = None) -> dict[str, list[int]]:
-        """Return the partition numbers of all topics. Metadata covers all topics from then on."""
+        """Fetch metadata and return the partition numbers of all topics. From then on the consumer's metadata covers
+        all topics. Raises RequestTimedOut after `timeout_ms` (default: default.api.timeout.ms)."""
         self._client.replace_topics(None)
         self._client.refresh_metadata(self._deadline(timeout_ms))
         return self._client.topics()
@@ -511,7 +547,7 @@ class Consumer(RecordLoops):
 
     @property
     def metadata_version(self) -> int:
-        """A counter that grows with every change of the cached cluster metadata."""
+        """A counter that grows with every metadata response and every leader learned from a Fetch response."""
         return self._client.metadata_version
 
     def known_partitions(self) -> dict[str, list[int]]:
@@ -519,13 +555,14 @@ class Consumer(RecordLoops):
         return self._client.topics()
 
     def topic_id(self, topic: str) -> uuid.UUID | None:
-        """Return the topic's id from cached metadata, None when it has none; never waits."""
+        """Return the topic's id from cached metadata, None when it has none or is missing there; never waits."""
         return self._client.cluster.topic_id(topic)
 
     def connection_problem(self) -> KafkaError | None:
-        """Return the connection error of the first unreachable leader of an assigned partition, else None. A group
-        member without partitions gets the error of the brokers or the coordinator. Polls raise none of these errors
-        once metadata has arrived; they retry."""
+        """Return the connection error of the first unreachable leader of an assigned partition, else None. While a
+        leader is unknown, and with group.id but no assigned partitions, the error of all brokers counts instead.
+        Without partitions, also that of the coordinator. Polls raise none of these errors once metadata has arrived;
+        they retry."""
         if self._group is not None and not self.assignment():
             return self._client.cluster_problem() or self._group.problem
         for part in self.assignment():
@@ -538,7 +575,8 @@ class Consumer(RecordLoops):
         return None
 
     def missing_leader(self) -> KafkaError | None:
-        """Return LeaderNotAvailable for the first assigned partition without a leader, None when all have one."""
+        """Return LeaderNotAvailable for the first assigned partition that metadata lists without a leader, else None. A
+        partition that is missing from metadata does not count."""
         for part in self.assignment():
             leader = self._leaders.leader(part)
             if leader is not None and leader.leader < 0:
@@ -546,16 +584,18 @@ class Consumer(RecordLoops):
         return None
 
     def has_broker(self) -> bool:
-        """Return whether at least one broker is reachable or has not been tried yet."""
+        """Return False when the last connection to every known broker failed; True otherwise, also before the first
+        attempt."""
         return self._client.cluster_problem() is None
 
     def wakeup(self) -> None:
-        """Make the current or next blocking call raise WakeupError; callable from any thread."""
+        """Make the current or next blocking call, except `close`, raise WakeupError; callable from any thread."""
         self._client.wakeup()
 
     def close(self, timeout_ms: int | None = None) -> None:
-        """Leave the group within `timeout_ms`, then end the fetch sessions and close the connections. With
-        enable.auto.commit, commits before leaving. Raises KafkaError caused by a rebalance listener."""
+        """Leave the group within `timeout_ms` (default: 30 s), then end the fetch sessions and close the connections.
+        With enable.auto.commit, commits before leaving. A second call does nothing. Raises KafkaError caused by a
+        rebalance listener, after closing, and IllegalState during another thread's call."""
         if self._closed or not self._begin_close():
             return
         try:
@@ -571,7 +611,8 @@ class Consumer(RecordLoops):
             self._call_lock.release()
 
     def _begin_close(self) -> bool:
-        """Acquire the call lock for good; return False when a listener called `close` within `close`."""
+        """Acquire the call lock for good; return False when a listener called `close` within `close`. Raises
+        IllegalState during another thread's call."""
         if not self._call_lock.acquire(blocking=False):
             raise IllegalState(TWO_THREADS)
         if self._is_closing:

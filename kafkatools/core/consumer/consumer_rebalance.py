@@ -38,8 +38,9 @@ class ConsumerRebalance(MemberHeartbeats):
     # --- what the group consumer asks
 
     def advance(self, now_ms: int) -> None:
-        """Send subscription changes, then rejoin or reconcile if the membership state requires it; never waits. Raises
-        fatal membership errors, and KafkaError with the listener's exception as its cause."""
+        """Pass subscription changes to the membership, then rejoin or reconcile if its state requires it; never waits
+        for a response. Raises fatal membership errors, a listener's WakeupError, and KafkaError with a listener's other
+        exception as its cause."""
         self._note_subscription()
         with self._parts.channel.lock:
             failure = self.membership.take_failure()
@@ -64,7 +65,8 @@ class ConsumerRebalance(MemberHeartbeats):
         _log.warning("Ignored a request to rebalance: the consumer protocol has no rebalances on demand (%s)", reason)
 
     def leave(self, reason: str, *, even_static: bool = False) -> None:
-        """Revoke all partitions (as lost without an epoch) and send the leave heartbeat. Ignores `even_static`."""
+        """Revoke all partitions (as lost without an epoch), reset the membership and send the leave heartbeat without
+        waiting. A member outside of the group or without a known coordinator sends none. Ignores both arguments."""
         owned = self._parts.subscriptions.assigned_partitions()
         with self._parts.channel.lock:
             is_member = self.membership.has_epoch
@@ -86,13 +88,14 @@ class ConsumerRebalance(MemberHeartbeats):
     # --- in whose name offsets are committed
 
     def commit_metadata(self) -> ConsumerGroupMetadata | KafkaError:
-        """Return the member id and epoch for OffsetCommit, or CommitFailed while the member has no epoch."""
+        """Return the group metadata for OffsetCommit; return (not raise) CommitFailed while the member has no epoch."""
         if self.membership.has_epoch:
             return self.membership.group_metadata()
         return CommitFailed(NOT_A_MEMBER)
 
     def note_commit_error(self, sent: ConsumerGroupMetadata, error: KafkaError) -> KafkaError:
-        """Translate a refused commit: RetriableCommitFailed when the member epoch grew since, else CommitFailed."""
+        """Return the application's error for a refused commit: RetriableCommitFailed for StaleMemberEpoch when the
+        member epoch grew since the request, else CommitFailed."""
         with self._parts.channel.lock:
             current = self.membership.group_metadata()
         is_newer = current.member_id == sent.member_id and current.generation_id > sent.generation_id
@@ -158,12 +161,14 @@ class ConsumerRebalance(MemberHeartbeats):
                 self.membership.acknowledge({topic: target[topic] for topic in resolved})
 
     def _is_over(self, life: int) -> bool:
-        """Return whether the member was fenced or left the group while the listener ran."""
+        """Return whether the membership ended, or its state is no longer RECONCILING, since the reconciliation
+        began."""
         with self._parts.channel.lock:
             return self.membership.life != life or self.membership.state is not MemberState.RECONCILING
 
     def _resolved(self, target: Iterable[uuid.UUID]) -> dict[uuid.UUID, str]:
-        """Return the names of the topic ids found in metadata; request fresh metadata when some are missing."""
+        """Return the names of the topic ids found in metadata or resolved by the previous call; request fresh metadata
+        when some are missing."""
         cluster = self._parts.client.cluster
         names: dict[uuid.UUID, str] = {}
         missing: set[uuid.UUID] = set()

@@ -12,7 +12,7 @@ from kafkatools.core.records.columns import TimestampType
 
 
 class ConsumerRecord(NamedTuple):
-    """One record; `timestamp` in ms, key and value as bytes or deserialized objects."""
+    """One record; `timestamp` in ms, key and value as bytes, deserialized objects or None for a null."""
 
     topic: str
     partition: int
@@ -55,7 +55,8 @@ class ConsumerRecords:
         return list(dict.fromkeys(TopicPartition(item.topic, item.partition) for item in sources))
 
     def next_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offset after each partition's last record, to commit after processing them (KIP-1094)."""
+        """Return the offset after each partition's last fetched record, dropped ones included, to commit after
+        processing (KIP-1094)."""
         offsets = {
             item.topic_partition: OffsetAndMetadata(item.columns.offsets[-1] + 1)
             for item in self._fetched
@@ -66,7 +67,7 @@ class ConsumerRecords:
         return offsets
 
     def columns(self) -> Sequence[FetchedColumns]:
-        """Return the fetched records as columns, in reading order."""
+        """Return the fetched records as columns, in reading order, before deserializers and interceptors."""
         return self._fetched
 
 

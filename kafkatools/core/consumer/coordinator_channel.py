@@ -35,14 +35,15 @@ class CoordinatorChannel:
         self.poll_limit_ms = self.client.poll_limit_ms
 
     def tick(self, now_ms: int) -> None:
-        """Look up an unknown coordinator and run `on_tick`, which sends due heartbeats."""
+        """Look up an unknown coordinator, then call `on_tick`, if set, to send due heartbeats."""
         with self.lock:
             self.maybe_find(now_ms)
             if self.on_tick is not None:
                 self.on_tick(now_ms)
 
     def maybe_find(self, now_ms: int) -> None:
-        """Send FindCoordinator when the coordinator is unknown and no lookup is in flight."""
+        """Send FindCoordinator when the coordinator is unknown and no lookup is in flight. Does nothing during the
+        back-off, without a usable node, or while `failure` holds a fatal lookup error."""
         lookup = self.lookup
         if self.failure is not None or not lookup.should_ask(now_ms):
             return
@@ -68,8 +69,8 @@ class CoordinatorChannel:
         return failure
 
     def send(self, request: GroupRequest) -> None:
-        """Send a request to the coordinator; fail the request at once when the coordinator is unknown. The heartbeat
-        thread may have lost the coordinator since the caller checked."""
+        """Send a request to the coordinator; fail it at once with CoordinatorNotAvailable when the coordinator is
+        unknown. The heartbeat thread may have lost the coordinator since the caller checked."""
         endpoint = self.lookup.endpoint
         if endpoint is None:
             request.failed(CoordinatorNotAvailable(), self.clock.now_ms())
@@ -77,6 +78,7 @@ class CoordinatorChannel:
             self.client.send_request(self.client.coordinator_node(endpoint), request)
 
     def poll(self, timeout_ms: int) -> None:
-        """Wait for network events up to `timeout_ms`, sending due heartbeats first."""
+        """Send due heartbeats, then wait up to `timeout_ms`, but at most 100 ms, for network events. Raises WakeupError
+        after `wakeup`."""
         self.tick(self.clock.now_ms())
         self.client.poll(max(0, min(timeout_ms, self.poll_limit_ms)))

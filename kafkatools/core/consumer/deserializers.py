@@ -81,13 +81,16 @@ _BUILT_IN: Final[dict[str, tuple[Callable[[bytes], object], Callable[[Any], str]
 
 
 def deserializer(name: str) -> Deserializer:
-    """Return a Kafka deserializer's function from bytes to printable bytes. Raises ConfigError for an unknown class."""
+    """Return a Kafka deserializer's function from bytes to the UTF-8 text that Java prints; the byte array classes
+    return the bytes unchanged. Raises ConfigError for an unknown class. The function raises SerializationError for
+    bytes that it cannot read."""
     make, text = _built_in(name)
     return bytes if text is None else lambda data: text(make(data)).encode()
 
 
 def object_deserializer(name: str) -> Callable[[bytes], object]:
-    """Return a Kafka deserializer's function from bytes to an object. Raises ConfigError for an unknown class."""
+    """Return a Kafka deserializer's function from bytes to an object. Raises ConfigError for an unknown class. The
+    function raises SerializationError for bytes that it cannot read."""
     return _built_in(name)[0]
 
 

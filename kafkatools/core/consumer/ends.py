@@ -47,7 +47,8 @@ class Positioned(Protocol):
 
 
 class Ends:
-    """The end offsets of partitions, looked up once on creation. Raises EndUnreachable for an unknown one."""
+    """The end offsets of partitions, looked up on creation. Raises EndUnreachable when no broker reports one of them,
+    and the errors of Consumer.end_offsets."""
 
     def __init__(self, consumer: Positioned, partitions: Iterable[TopicPartition]) -> None:
         self._consumer = consumer
@@ -61,7 +62,8 @@ class Ends:
         self._suspects: set[str] = set()
 
     def end_of(self, part: TopicPartition) -> int:
-        """Return a partition's end offset at the start; 0 for a partition that did not exist then."""
+        """Return a partition's end offset at the start; 0 for a partition that was not looked up then, such as a new
+        one."""
         return self._ends.get(part, 0)
 
     def undone(self) -> list[TopicPartition]:
@@ -69,8 +71,9 @@ class Ends:
         return [part for part in self._consumer.assignment() if not self._consumer.has_read_to(part, self.end_of(part))]
 
     def ensure_reachable(self) -> None:
-        """Raise EndUnreachable when a topic was deleted or recreated or a log was truncated below its end offset.
-        Raises the connection error when a leader cannot be reached. Called when polls return nothing."""
+        """Check whether the unread partitions can still be read to their ends; called when polls return nothing. Raises
+        EndUnreachable when a topic was deleted or recreated or a log was truncated below its end offset. Raises the
+        connection error when a leader cannot be reached, and the errors of Consumer.end_offsets."""
         undone = self.undone()
         for topic in sorted({part.topic for part in undone}):
             self._ensure_same_topic(topic)
@@ -88,8 +91,8 @@ class Ends:
                 )
 
     def _ensure_same_topic(self, topic: str) -> None:
-        """Raise EndUnreachable when the topic was deleted or recreated. A topic missing from metadata once is only
-        suspect, since metadata may be changing; missing twice, it is deleted."""
+        """Raise EndUnreachable when the topic was deleted or recreated. A topic missing from metadata in one call is
+        only suspect, since metadata may be changing; missing in the next call too, it is deleted."""
         exists = topic in self._consumer.known_partitions()
         if exists and self._consumer.topic_id(topic) == self._ids.get(topic):
             self._suspects.discard(topic)

@@ -40,7 +40,8 @@ class LogTruncation(errors.LogTruncation):
 
 
 class CorruptBatch(CorruptRecord):
-    """A record batch is damaged; the consumer's position stays before it. Offsets are those in the batch header."""
+    """A record batch is damaged. Without `skip_corrupt` the consumer's position stays before the damage. `first_offset`
+    and `last_offset` come from the batch header, or are the position when the header is implausible."""
 
     def __init__(self, topic: str, partition: int, offsets: tuple[int, int], position: int, cause: str) -> None:
         self.topic, self.partition, self.position = topic, partition, position
@@ -58,7 +59,7 @@ class CorruptBatch(CorruptRecord):
 
 
 class FetchFailed(KafkaError, name="FETCH_FAILED"):
-    """A fetch failed in a way that no retry can cure; the message quotes the broker's error for the partition."""
+    """A fetch failed in a way that no retry can cure: an unexpected broker error, or bytes without a whole batch."""
 
 
 class RetriableCommitFailed(RetriableError, name="RETRIABLE_COMMIT_FAILED"):
