@@ -31,14 +31,16 @@ ZERO_UUID = UUID_ZERO
 
 
 class EpochEndOffset(NamedTuple):
-    """A leader epoch and its end offset; (-1, -1) when the response has none."""
+    """A leader epoch and its end offset, for the diverging epoch and the snapshot id of a response; (-1, -1) when there
+    is none."""
 
     epoch: int = -1
     end_offset: int = -1
 
 
 class CurrentLeader(NamedTuple):
-    """The current leader that a broker reports with NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH (KIP-951)."""
+    """The current leader that a broker reports with NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH (KIP-951); -1 and -1
+    without one."""
 
     leader_id: int = -1
     leader_epoch: int = -1
@@ -57,7 +59,8 @@ NO_LEADER = CurrentLeader()
 
 @dataclass(slots=True, eq=False, repr=False)
 class FetchedPartition:
-    """One partition of a Fetch response; `records` is a slice of the receive buffer."""
+    """One partition of a Fetch response; `records` is a slice of the receive buffer. Offsets are -1 and optional fields
+    None where the response has none."""
 
     topic: str
     topic_id: uuid.UUID
@@ -118,7 +121,7 @@ def _fetched(entity: Entity, version: int, topic: str, topic_id: uuid.UUID) -> F
 
 
 class FetchPartition(NamedTuple):
-    """One partition of a Fetch request: fetch offset, size limit in bytes and epochs."""
+    """One partition of a Fetch request: fetch offset, size limit in bytes and leader epochs (-1 = unknown)."""
 
     topic: str
     topic_id: uuid.UUID

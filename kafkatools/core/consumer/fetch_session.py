@@ -64,7 +64,9 @@ class FetchSessionHandler:
         self.session_partitions: dict[TopicPartition, FetchPartition] = {}
 
     def build(self, partitions: Mapping[TopicPartition, FetchPartition]) -> FetchRequestData:
-        """Return the next request for these partitions, in their order, and update `session_partitions` to match."""
+        """Return the next request for these partitions, and update `session_partitions` to match. A full request names
+        all of them in their order. An incremental one names the new and changed ones to send, and the missing and
+        recreated ones to forget."""
         if self.next_metadata.is_full:
             self.session_partitions = dict(partitions)
             return FetchRequestData(list(partitions.values()), [], self.next_metadata)
@@ -86,7 +88,8 @@ class FetchSessionHandler:
         return FetchRequestData(to_send, to_forget, self.next_metadata)
 
     def handle_response(self, response: FetchResponse, version: int) -> bool:
-        """Update the session from a Fetch response; return False when its partitions must be ignored."""
+        """Update the session from a Fetch response. Returns False when its partitions must be ignored: a session error,
+        an unknown topic id, or partitions that the session does not expect. The next request is full then."""
         if response.error_code:
             lost = response.error_code == _FETCH_SESSION_ID_NOT_FOUND
             self.next_metadata = FetchMetadata() if lost else self.next_metadata.next_close_existing()
@@ -120,7 +123,7 @@ class FetchSessionHandler:
         self.next_metadata = self.next_metadata.next_close_existing()
 
     def close_request(self) -> FetchRequestData | None:
-        """Return a request that closes the session on the broker, None without a session."""
+        """Return a request that closes the session on the broker, and forget the session; None without a session."""
         if self.next_metadata.session_id == INVALID_SESSION_ID:
             return None
         metadata = FetchMetadata(self.next_metadata.session_id, FINAL_EPOCH)

@@ -131,7 +131,9 @@ class Fetcher:
     # --- requests
 
     def prepare(self, now_ms: int, can_send: Callable[[int], bool]) -> list[NodeFetch]:
-        """Return the Fetch requests to send now; each is in flight until its response or failure is handled."""
+        """Return the Fetch requests to send now; each is in flight until its response or failure is handled. Empty
+        while more than half of fetch.max.bytes is buffered. `can_send(node)` says whether a node is connected. Requests
+        fresh metadata for a partition without a leader."""
         waiting: dict[TopicPartition, list[CompletedFetch]] = {}
         for fetch in self._completed:
             waiting.setdefault(fetch.partition, []).append(fetch)
@@ -168,7 +170,8 @@ class Fetcher:
         return FetchPartition(part.topic, topic_id, part.partition, offset, size, position.leader.epoch)
 
     def _node_for(self, part: TopicPartition, now_ms: int) -> int | None:
-        """Return the replica to fetch from: the preferred one (KIP-392) or the leader; None without a leader."""
+        """Return the replica to fetch from: the preferred one (KIP-392) or the leader; None without a leader. Requests
+        fresh metadata without a leader, and when the preferred replica is not online."""
         leader = self.leaders.leader(part)
         if leader is None or leader.leader < 0:
             self.leaders.request_update()
@@ -209,7 +212,8 @@ class Fetcher:
     # --- answers
 
     def handle_response(self, node: int, response: FetchResponse, version: int) -> None:
-        """Buffer the partitions of a node's Fetch response and update its fetch session."""
+        """Update the node's fetch session from its Fetch response, and buffer the partitions that have records, an
+        error or a preferred replica. A response that does not fit the session is dropped."""
         self._in_flight.discard(node)
         session = self._sessions[node]
         if not session.handle_response(response, version):
@@ -241,7 +245,8 @@ class Fetcher:
                 self._empty_from[part] = requested.fetch_offset
 
     def has_nothing_before(self, part: TopicPartition, end: int) -> bool:
-        """Return whether the broker has reported no records between the position and offset `end`."""
+        """Return whether the broker has reported no records between the position and offset `end`; False while that is
+        unknown."""
         state = self.subscriptions.state_or_none(part)
         if state is None or state.position is None or self._empty_from.get(part) != state.position.offset:
             return False
@@ -250,7 +255,8 @@ class Fetcher:
         return readable is not None and readable >= end
 
     def handle_failure(self, node: int) -> None:
-        """Reset the node's fetch session after a request that failed without a response."""
+        """After a request that failed without a response, make the node's next request full and clear the preferred
+        replica of its partitions."""
         self._in_flight.discard(node)
         self._sessions[node].handle_error()
         for part in self._sessions[node].session_partitions:
@@ -267,8 +273,10 @@ class Fetcher:
     # --- handing out
 
     def collect(self, max_records: int) -> list[FetchedColumns]:
-        """Return up to `max_records` buffered records and move the positions past them. A partition's error is raised
-        only when there are no records to return; the next call raises it otherwise."""
+        """Return up to `max_records` buffered records and move the positions past them. Skips paused partitions, and
+        drops data that no longer starts at the position. A partition's error is raised only when no records were
+        collected before it; otherwise the next call raises it. Raises CorruptBatch, FetchFailed, FetchOffsetOutOfRange
+        and TopicAuthorizationFailed."""
         collected: list[FetchedColumns] = []
         paused: list[CompletedFetch] = []
         left = max_records
@@ -296,7 +304,8 @@ class Fetcher:
         return collected
 
     def collect_batches(self) -> list[FetchedBatches]:
-        """Return all buffered batches undecoded and unchecked; move positions past them. Errors as in `collect`."""
+        """Return all buffered batches undecoded and unchecked; move positions past them. Skips paused partitions.
+        Errors as in `collect`, but no CorruptBatch."""
         collected: list[FetchedBatches] = []
         paused = [fetch for fetch in self._completed if not self._is_current(fetch)]
         self._completed = deque(fetch for fetch in self._completed if self._is_current(fetch))
@@ -342,7 +351,8 @@ class Fetcher:
         return None if position is None else position.offset
 
     def _take(self, fetch: CompletedFetch, max_records: int) -> list[FetchedColumns]:
-        """Return up to `max_records` records of a response as columns; none when the position has changed."""
+        """Return up to `max_records` records of a response as columns; none, dropping the response, when the position
+        has changed or the partition must not be fetched."""
         part = fetch.partition
         state = self.subscriptions.state_or_none(part)
         if state is None or not state.is_fetchable or state.position is None:
@@ -361,7 +371,8 @@ class Fetcher:
         return [FetchedColumns(part.topic, part.partition, columns) for columns in fetched]
 
     def _initialize(self, fetch: CompletedFetch) -> bool:
-        """Process a response's error and reported offsets once; return False when it has no records to collect."""
+        """Process a response's error and reported offsets; return whether its records may be collected. False after an
+        error, a changed position or an unassigned partition. Raises non-retriable errors."""
         part, data = fetch.partition, fetch.data
         state = self.subscriptions.state_or_none(part)
         if state is None or not state.has_valid_position() or state.position is None:
@@ -436,7 +447,8 @@ class Fetcher:
 
 
 def end_offset_of(data: FetchedPartition) -> int | None:
-    """Return the offset after the last whole batch of a fetched partition; None when the headers do not tell."""
+    """Return the offset after the last whole batch of a fetched partition. None for an error, without a whole batch, or
+    when a batch is smaller than its header."""
     records = data.records
     if data.error_code or records is None:
         return None

@@ -128,8 +128,9 @@ class GroupConsumer:
 
     def subscribe(self, topics: Topics, listener: RebalanceListener | None) -> None:
         """Replace the subscription; the group is joined during the next polls. An empty collection unsubscribes. Raises
-        IllegalState when the new subscription is of another kind, UnsupportedVersion for a SubscriptionPattern with the
-        classic protocol."""
+        IllegalState when the new subscription is of another kind, and ValueError for an empty topic name. With the
+        classic protocol, raises UnsupportedVersion for a SubscriptionPattern and ConfigError for assignors without a
+        common rebalance protocol."""
         if not isinstance(topics, (str, SubscriptionPattern)) and not callable(topics) and not hasattr(topics, "match"):
             topics = frozenset(topics)
             if not topics:
@@ -171,7 +172,8 @@ class GroupConsumer:
         return ClassicRebalance(ClassicMembership(self._settings, self._lookup, self._heartbeat), parts, assignors)
 
     def unsubscribe(self) -> None:
-        """Leave the group, if joined, and drop the subscription and all partitions."""
+        """Leave the group, if joined, and drop the subscription and all partitions. Raises KafkaError with the
+        listener's exception as its cause."""
         if self.subscription.is_automatic and self._rebalance is not None:
             self._rebalance.leave("the consumer unsubscribed from all topics")
         self.subscription.unsubscribe()
@@ -186,14 +188,17 @@ class GroupConsumer:
 
     @property
     def problem(self) -> KafkaError | None:
-        """Why the group coordinator cannot be found at present; None when it can."""
+        """The last error of the group coordinator's lookup while no coordinator is known, or after it refused three
+        requests in a row; else None."""
         error = self._lookup.problem
         return None if error is None else type(error)(f"Group {self._settings.group_id}: {error}")
 
     # --- the turn of a poll
 
     def advance(self, now_ms: int) -> None:
-        """Run the group's part of a poll: callbacks, rebalance steps, automatic commit, position lookups."""
+        """Run the group's part of a poll: commit callbacks, rebalance steps, automatic commit, position lookups. Sends
+        requests without waiting for responses. Raises FencedInstanceId, fatal membership and lookup errors, a
+        listener's error, InvalidTopic and TopicAuthorizationFailed."""
         self.commits.run_callbacks()
         self.commits.advance()
         self._raise_failure()
@@ -234,7 +239,7 @@ class GroupConsumer:
             raise failure
 
     def _run_background(self) -> int:
-        """Run one turn of the heartbeat thread: responses first, then due requests. Returns the ms to sleep."""
+        """Run one turn of the heartbeat thread: read responses, then send due requests. Returns the ms to sleep."""
         with self.channel.lock:
             if self._is_expecting:
                 self._client.poll_background()
@@ -253,7 +258,9 @@ class GroupConsumer:
     # --- positions from committed offsets
 
     def find_positions(self, now_ms: int) -> None:
-        """Fetch committed offsets for partitions without a position (Kafka's refreshCommittedOffsetsIfNeeded)."""
+        """Request committed offsets for partitions without a position, without waiting (Kafka's
+        refreshCommittedOffsetsIfNeeded). The response sets the positions, or requests a reset by auto.offset.reset
+        where none is committed. Raises the error of an earlier request."""
         self._raise_failure()
         if self._fetching or now_ms < self._retry_ms:
             return
@@ -293,13 +300,15 @@ class GroupConsumer:
     # --- commits
 
     def commit_sync(self, offsets: Mapping[tuple[str, int], OffsetAndMetadata | int] | None, timeout_ms: int) -> None:
-        """Commit these offsets (default: all consumed ones) and wait for the response, at most `timeout_ms`."""
+        """Commit these offsets (default: all positions) and wait for the response, at most `timeout_ms`. Raises
+        ValueError for a negative offset, Timeout, CommitFailed, RebalanceInProgress and the broker's errors."""
         self.commits.commit_sync(self._offsets(offsets), timeout_ms)
 
     def commit_async(
         self, offsets: Mapping[tuple[str, int], OffsetAndMetadata | int] | None, callback: CommitCallback | None
     ) -> None:
-        """Commit these offsets (default: all consumed ones) without waiting; `callback` runs in a later call."""
+        """Commit these offsets (default: all positions) without waiting; `callback` runs in a later call. Raises
+        ValueError for a negative offset."""
         self.commits.commit_async(self._offsets(offsets), callback)
 
     def _offsets(
@@ -318,7 +327,8 @@ class GroupConsumer:
     def committed(
         self, parts: Iterable[tuple[str, int]], timeout_ms: int
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the group's committed offsets, None for a partition without one. Raises Timeout."""
+        """Return the group's committed offsets, None for a partition without one. Raises Timeout and the broker's
+        non-retriable errors."""
         return self.commits.committed((TopicPartition(*part) for part in parts), timeout_ms)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
@@ -328,15 +338,17 @@ class GroupConsumer:
         return self._rebalance.group_metadata()
 
     def enforce_rebalance(self, reason: str) -> None:
-        """Ask the group to rebalance with the next poll. Does nothing before the first subscription."""
+        """Make the next poll rejoin the group, in the classic protocol. With group.protocol=consumer this only logs a
+        warning; before the first subscription it does nothing."""
         if self._rebalance is not None:
             self._rebalance.request_rejoin(reason or "rebalance enforced by user")
 
     # --- the end
 
     def close(self, timeout_ms: int) -> None:
-        """Commit (with enable.auto.commit), revoke partitions and leave the group within `timeout_ms`. Raises
-        KafkaError with the listener's exception as its cause."""
+        """Commit (with enable.auto.commit), revoke partitions and leave the group. The commit and pending async commits
+        wait up to `timeout_ms`, the leave request up to 1 s; both end without a reachable broker. A failed commit is
+        logged. Raises KafkaError with the listener's exception as its cause."""
         deadline = self._clock.now_ms() + timeout_ms
         self._client.ignores_wakeup = True
         try:

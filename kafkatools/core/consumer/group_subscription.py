@@ -43,10 +43,11 @@ class RebalanceListener:
     any more."""
 
     def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """Called before these partitions are revoked, while their offsets can still be committed."""
+        """Called before these partitions are revoked, while their offsets can still be committed. An eager rebalance
+        calls it also without partitions."""
 
     def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Called after these partitions were newly assigned."""
+        """Called after every rebalance with the newly assigned partitions, possibly none."""
 
     def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
         """Called after partitions were lost without a revocation; by default calls `on_partitions_revoked`."""
@@ -85,8 +86,8 @@ class GroupSubscription:
         self.type = kind
 
     def subscribe(self, subscription: Topics, listener: RebalanceListener | None) -> None:
-        """Set topics or a pattern, and the listener. Raises IllegalState for a change of kind, ValueError for an empty
-        topic name."""
+        """Set topics or a pattern, and the listener (None: one that does nothing). Raises IllegalState for a change of
+        kind, ValueError for an empty topic name."""
         if isinstance(subscription, SubscriptionPattern):
             self.become(SubscriptionType.AUTO_PATTERN_RE2J)
             self.server_pattern = subscription.pattern
@@ -103,7 +104,7 @@ class GroupSubscription:
         self.listener = listener or RebalanceListener()
 
     def unsubscribe(self) -> None:
-        """Drop the topics or pattern."""
+        """Drop the topics or pattern; the listener stays."""
         self.type = SubscriptionType.NONE
         self.topics, self._takes, self.server_pattern = frozenset(), None, None
 
@@ -114,7 +115,8 @@ class GroupSubscription:
             self.topics = frozenset(filter(self._takes, allowed))
 
     def accepts(self, partitions: Iterable[TopicPartition]) -> bool:
-        """Return whether all assigned partitions belong to subscribed topics."""
+        """Return whether all these partitions belong to subscribed topics or match the client-side pattern; True for a
+        broker-side pattern."""
         if self.type is SubscriptionType.AUTO_PATTERN_RE2J:
             return True
         takes = self._takes or self.topics.__contains__
@@ -129,8 +131,8 @@ def _checked(topics: Iterable[str]) -> frozenset[str]:
 
 
 class ListenerCalls:
-    """Calls the rebalance listener and keeps its first error until `raise_error`, after the rebalance. WakeupError is
-    raised at once (Kafka's ConsumerRebalanceListenerInvoker)."""
+    """Calls the rebalance listener and stores its first exception until `raise_error`, after the rebalance. WakeupError
+    is raised at once (Kafka's ConsumerRebalanceListenerInvoker)."""
 
     def __init__(self, subscription: GroupSubscription) -> None:
         self._subscription = subscription
@@ -157,7 +159,7 @@ class ListenerCalls:
             self._error = self._error or error
 
     def raise_error(self) -> None:
-        """Raise the listener's first error as the cause of a KafkaError, once."""
+        """Raise the listener's stored exception as the cause of a KafkaError and forget it; do nothing without one."""
         error, self._error = self._error, None
         if error is not None:
             raise KafkaError("User rebalance callback throws an error") from error

@@ -18,7 +18,8 @@ LONGEST_SLEEP_MS = 1000
 
 
 class HeartbeatThread:
-    """A daemon thread that calls `run_once` until closed and sleeps for the ms that `run_once` returns."""
+    """A daemon thread that calls `run_once` until closed and sleeps for the ms that `run_once` returns. An exception is
+    logged, and the next call follows after 1 s."""
 
     def __init__(self, run_once: Callable[[], int], name: str) -> None:
         self._run_once = run_once

@@ -41,7 +41,8 @@ class MemberHeartbeats:
         return True
 
     def tick(self, now_ms: int) -> None:
-        """Send a due heartbeat, or leave the group after max.poll.interval.ms. The caller holds the lock."""
+        """Send a due heartbeat, or leave the group when max.poll.interval.ms has passed without a poll. The caller
+        holds the lock."""
         membership = self.membership
         if membership.is_in_group and membership.heartbeat.poll_expired(now_ms):
             request = membership.poll_expired()
@@ -51,7 +52,8 @@ class MemberHeartbeats:
             self._parts.channel.send(request)
 
     def delay_ms(self, now_ms: int, longest_ms: int) -> int:
-        """Return the ms until a heartbeat or the poll interval is due, at most `longest_ms`."""
+        """Return the ms until a heartbeat or the poll interval is due, at most `longest_ms`; `longest_ms` outside of
+        the group."""
         if not self.membership.is_in_group:
             return longest_ms
         heartbeat = self.membership.heartbeat

@@ -159,7 +159,9 @@ class ConsumerNetworkClient:
         self._metadata.add_topics(topics)
 
     def refresh_metadata(self, deadline_ms: int) -> None:
-        """Wait for a new metadata response. Raises RequestTimedOut, or the connection error of unreachable brokers."""
+        """Wait for a new metadata response. Raises RequestTimedOut at the deadline. When no broker is reachable, raises
+        the connection error after 3 s or at the deadline, AuthenticationFailed and NotKafka at once. Raises WakeupError
+        after `wakeup`."""
         version = self._metadata.request_update()
         started = self._clock.now_ms()
         while self._metadata.update_version <= version:
@@ -170,7 +172,8 @@ class ConsumerNetworkClient:
             self.poll(min(deadline_ms - now, _POLL_MS))
 
     def ensure_contact(self, now_ms: int) -> None:
-        """Raise the connection error when all bootstrap servers have failed for 3 seconds and none ever responded."""
+        """Raise the connection error when all bootstrap servers have failed for 3 seconds. Does nothing once a metadata
+        response has arrived."""
         if self._metadata.update_version:
             return
         if not all(self._client.connection_error(node) for node in self._metadata.cluster.nodes):
@@ -221,14 +224,14 @@ class ConsumerNetworkClient:
         return self._client.connection_error(node)
 
     def cluster_problem(self) -> KafkaError | None:
-        """Return a connection error when connections to all known brokers failed, else None."""
+        """Return a connection error when the last connection or attempt failed at every known broker, else None."""
         errors = [self._client.connection_error(node) for node in self._metadata.cluster.nodes]
         return errors[0] if errors and all(errors) else None
 
     # --- requests
 
     def can_send(self, node: int) -> bool:
-        """Return whether the node can take a request now; otherwise start connecting."""
+        """Return whether the node can take a request now. Otherwise start connecting, unless a back-off forbids it."""
         with self.lock:
             return self._client.ready(node, self._clock.now_ms())
 
@@ -246,7 +249,8 @@ class ConsumerNetworkClient:
 
     def send_fetch(self, node: int, request: FetchRequest, on_response: OnFetched, on_error: OnError) -> None:
         """Send a Fetch request to a connected node; records are decoded as slices of the receive buffer. `on_error`
-        gets Disconnected when the connection was lost since the caller checked."""
+        gets Disconnected when the connection was lost, also since the caller checked, or the error of an unreadable
+        response."""
 
         def complete(response: ClientResponse) -> None:
             if response.body is None:
@@ -289,7 +293,8 @@ class ConsumerNetworkClient:
         return arrived
 
     def send(self, node: int, api_key: int, fields: Fields, on_entity: OnEntity, on_error: OnError) -> None:
-        """Send a request as soon as the node is connected; one of the two callbacks gets the result."""
+        """Send a request as soon as the node is connected; one of the two callbacks gets the result. `on_error` gets
+        Disconnected after request.timeout.ms without a connection."""
         request = GroupRequest(
             api_key, fields, lambda entity, now_ms: on_entity(entity), lambda error, now_ms: on_error(error)
         )
@@ -342,8 +347,9 @@ class ConsumerNetworkClient:
                 item.request.callback(ClientResponse(item.request, -1, None, None, error, True, 0))
 
     def poll(self, timeout_ms: int) -> None:
-        """Wait up to `timeout_ms` for network events and run callbacks. Raises WakeupError after `wakeup`, and
-        AuthenticationFailed once for each refused login."""
+        """Wait up to `timeout_ms` for network events and run callbacks; does not wait after running callbacks of
+        earlier responses. Raises WakeupError after `wakeup`, and AuthenticationFailed once for each refused login;
+        neither while `ignores_wakeup`."""
         with self.lock:
             is_woken = self._is_woken and not self.ignores_wakeup
             self._poll(0 if self._run_deferred() or is_woken else timeout_ms)
@@ -393,7 +399,7 @@ class ConsumerNetworkClient:
         return self._client.in_flight_count(node)
 
     def wakeup(self) -> None:
-        """Make the current or next `poll` raise WakeupError; callable from any thread."""
+        """Make the current or next `poll` raise WakeupError, unless `ignores_wakeup`; callable from any thread."""
         self._is_woken = True
         self._client.wakeup()
 

@@ -112,7 +112,8 @@ class OffsetCommits:
     # --- one request
 
     def _send(self, offsets: dict[TopicPartition, OffsetAndMetadata], on_done: OnCommitted) -> None:
-        """Send OffsetCommit to the known coordinator; `on_done` gets the error or None."""
+        """Send OffsetCommit; `on_done` gets the error or None. It gets the membership's error at once, without a
+        request, when the membership forbids committing."""
         with self.channel.lock:
             member = self.identity.commit_metadata()
         if isinstance(member, KafkaError):
@@ -155,7 +156,8 @@ class OffsetCommits:
     # --- sync
 
     def commit_sync(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: int) -> None:
-        """Commit offsets and wait. Raises CommitFailed, RebalanceInProgress, Timeout and the broker's errors."""
+        """Wait for pending async commits, then commit offsets and wait, repeating after retriable errors. Sends nothing
+        without offsets. Raises CommitFailed, RebalanceInProgress, FencedInstanceId, Timeout and the broker's errors."""
         deadline = self.clock.now_ms() + timeout_ms
         self.finish_pending(deadline)
         if not offsets:
@@ -210,7 +212,9 @@ class OffsetCommits:
     def commit_async(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: CommitCallback | None = None
     ) -> None:
-        """Commit without waiting; `callback(offsets, error)` runs during a later call of the application."""
+        """Commit without waiting; `callback(offsets, error)` runs during a later call of the application. `error` is
+        None for success and RetriableCommitFailed for most retriable errors. Without offsets nothing is sent and the
+        callback gets None."""
         kept = dict(offsets)
 
         def done(error: KafkaError | None) -> None:
@@ -228,7 +232,8 @@ class OffsetCommits:
         self.advance()
 
     def advance(self) -> None:
-        """Send async commits that wait for the coordinator; fail them when the lookup failed."""
+        """Send async commits that wait for the coordinator; fail them when the lookup failed. Looks the coordinator up
+        while it is unknown."""
         while self._waiting:
             if self.channel.lookup.is_known:
                 item = self._waiting.popleft()
@@ -240,7 +245,8 @@ class OffsetCommits:
                 return
 
     def run_callbacks(self) -> None:
-        """Run the callbacks of completed async commits. Raises FencedInstanceId once if a commit was fenced."""
+        """Run the callbacks of completed commits. If a commit was fenced, raises FencedInstanceId instead, once; the
+        callbacks then run in the next call."""
         if self.is_fenced:
             self.is_fenced = False
             raise FencedInstanceId(
@@ -250,7 +256,8 @@ class OffsetCommits:
             self._completed.popleft()()
 
     def finish_pending(self, deadline: int) -> None:
-        """Wait for async commits in flight until the deadline, then run their callbacks."""
+        """Wait for async commits in flight until the deadline, then run the callbacks of completed ones. Raises
+        FencedInstanceId as `run_callbacks` does."""
         while self._pending_async and self.clock.now_ms() < deadline:
             self._turn(deadline)
         self.run_callbacks()
@@ -258,7 +265,8 @@ class OffsetCommits:
     # --- in the background
 
     def maybe_auto_commit(self, now_ms: int) -> None:
-        """Commit consumed offsets when auto.commit.interval.ms has passed."""
+        """With enable.auto.commit, start a commit of the positions when auto.commit.interval.ms has passed. While the
+        coordinator is unknown, look it up and try again after retry.backoff.ms."""
         if not self.settings.is_auto or now_ms < self._next_auto_ms:
             return
         if not self.channel.lookup.is_known:
@@ -269,7 +277,8 @@ class OffsetCommits:
         self.start_auto_commit()
 
     def start_auto_commit(self) -> Attempt | None:
-        """Start a commit of the consumed offsets; return None when there are none or the coordinator is unknown."""
+        """Start a commit of the positions and return its Attempt; None when there are no positions or the coordinator
+        is unknown. A failure is logged."""
         offsets = self.all_consumed()
         if not offsets or not self.channel.lookup.is_known:
             return None
@@ -302,7 +311,8 @@ class OffsetCommits:
             _log.warning("The last commit of offsets of %s failed: %s", self.settings.group_id, error)
 
     def all_consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the valid positions of all assigned partitions, as offsets to commit."""
+        """Return the positions of the assigned partitions as offsets to commit, without partitions whose position is
+        unset or not validated."""
         offsets = {}
         for part in self.subscriptions.assigned_partitions():
             state = self.subscriptions.state(part)
@@ -313,7 +323,8 @@ class OffsetCommits:
     # --- reading
 
     def request_committed(self, parts: Iterable[TopicPartition], on_fetched: Callable[[Fetched], None]) -> None:
-        """Send OffsetFetch to the known coordinator once; `on_fetched` gets the result."""
+        """Send OffsetFetch to the coordinator without retrying; `on_fetched` gets the offsets or the error,
+        CoordinatorNotAvailable while the coordinator is unknown."""
         partitions = list(parts)
 
         def answered(entity: Entity, now_ms: int) -> None:
@@ -337,7 +348,8 @@ class OffsetCommits:
     def committed(
         self, parts: Iterable[TopicPartition], timeout_ms: int
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the committed offsets, None for a partition without one. Raises Timeout."""
+        """Wait for the committed offsets, with retries; None for a partition without one. Raises Timeout and
+        non-retriable errors."""
         partitions = list(parts)
         if not partitions:
             return {}

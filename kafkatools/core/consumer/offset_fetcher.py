@@ -87,7 +87,8 @@ class OffsetFetcher:
         return [_node_request(node, LIST_OFFSETS, entries, common) for node, entries in by_node.items()], without
 
     def listed(self, entity: Entity) -> ListedOffsets:
-        """Read a ListOffsets response. Raises TopicAuthorizationFailed; other errors mark partitions to retry."""
+        """Read a ListOffsets response. Raises TopicAuthorizationFailed. UNSUPPORTED_FOR_MESSAGE_FORMAT means no offset;
+        other errors mark partitions to retry and request fresh metadata."""
         result = ListedOffsets({}, [])
         forbidden: list[str] = []
         for topic in entity.topics:
@@ -112,7 +113,8 @@ class OffsetFetcher:
     # --- reset
 
     def reset_requests(self, now_ms: int, wall_ms: int) -> list[NodeRequest]:
-        """Return ListOffsets requests for the partitions that wait for an offset reset."""
+        """Return ListOffsets requests for the partitions whose offset reset is due, and delay their next request.
+        Partitions without a leader wait for retry.backoff.ms."""
         strategies = self.subscriptions.partitions_needing_reset(now_ms)
         if not strategies:
             return []
@@ -125,7 +127,9 @@ class OffsetFetcher:
         return requests
 
     def handle_reset_response(self, request: NodeRequest, entity: Entity, now_ms: int) -> None:
-        """Set the reset positions from a ListOffsets response; partitions with errors retry after the back-off."""
+        """Set the reset positions from a ListOffsets response; partitions with errors retry after the back-off. Where
+        no record is at or after the reset's timestamp, the partition is reset to latest instead. Raises
+        TopicAuthorizationFailed."""
         listed = self.listed(entity)
         missed = set(request.partitions) - listed.found.keys()
         self.subscriptions.set_next_retry(missed, now_ms + self.retry_backoff_ms)
@@ -149,7 +153,8 @@ class OffsetFetcher:
     # --- validation
 
     def note_leaders(self) -> None:
-        """Mark positions for validation whose leader changed in the cached metadata."""
+        """Store changed leaders from cached metadata in the positions. A position whose epochs are known then awaits
+        validation."""
         for part in self.subscriptions.assigned_partitions():
             leader = self.leaders.leader(part)
             if leader is None or leader.leader < 0:
@@ -160,7 +165,8 @@ class OffsetFetcher:
             self.subscriptions.maybe_validate_position_for_current_leader(part, leader)
 
     def validation_requests(self, now_ms: int) -> list[NodeRequest]:
-        """Return OffsetForLeaderEpoch requests for the positions that await validation."""
+        """Return OffsetForLeaderEpoch requests for the positions whose validation is due, and delay their next
+        request."""
         by_node: dict[int, list[_Entry]] = {}
         for part in self.subscriptions.partitions_needing_validation(now_ms):
             position = self.subscriptions.position(part)

@@ -25,7 +25,8 @@ class OffsetListing:
     _found: dict[TopicPartition, OffsetAndTimestamp | None] = field(default_factory=dict, init=False)
 
     def list(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first offset at or after each partition's timestamp, None where no record is that young."""
+        """Wait for the first offset at or after each partition's timestamp (-2: earliest, -1: latest); None where there
+        is no such record. Raises what `wait` raises: RequestTimedOut and TopicAuthorizationFailed."""
         self.client.set_topics({part.topic for part in timestamps})
         while len(self._found) < len(timestamps):
             self._list_once({part: timestamp for part, timestamp in timestamps.items() if part not in self._found})

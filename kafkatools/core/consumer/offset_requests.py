@@ -66,7 +66,8 @@ class Fetched(NamedTuple):
 
 
 def commit_fields(member: ConsumerGroupMetadata, offsets: Offsets, version: int) -> dict[str, object]:
-    """Return the fields of an OffsetCommit request; versions before 6 omit leader epochs."""
+    """Return the fields of an OffsetCommit request; versions before 6 omit leader epochs, those before 7 the instance
+    id."""
     fields: dict[str, object] = {
         "group_id": member.group_id,
         "generation_id_or_member_epoch": member.generation_id,
@@ -98,7 +99,7 @@ def commit_error(entity: Entity, group_id: str) -> KafkaError | None:
 
 
 def is_retriable_commit(error: KafkaError) -> bool:
-    """Return whether the same commit may be retried."""
+    """Return whether the same commit may be retried; False for RebalanceInProgress and CommitFailed."""
     return error.retriable and not isinstance(error, (RebalanceInProgress, CommitFailed))
 
 

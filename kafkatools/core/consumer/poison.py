@@ -1,9 +1,9 @@
 """Deserialization of keys and values, and the policy for records that cannot be deserialized.
 
 Rules: a null never reaches a deserializer. A deserializer is a function of the bytes, or an object with
-`deserialize(topic, data, headers)`; any exception it raises makes the record a poison record. Policy `fail` returns the
+`deserialize(topic, data, headers)`; any Exception it raises makes the record a poison record. Policy `fail` returns the
 records before it, then every poll raises RecordDeserializationError until a seek past it (KIP-334). Policy `skip` drops
-the record and logs a warning; `raw` returns it with the undecoded bytes.
+the record and logs a warning; `raw` returns it with the failed key or value as bytes.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class RecordDecoder:
         policy: PoisonPolicy | str = PoisonPolicy.FAIL,
     ) -> RecordDecoder:
         """Return a consumer's decoder. `key` and `value` override key.deserializer and value.deserializer. Raises
-        ConfigError for an unknown class name or policy."""
+        ConfigError for an unknown class name or policy, or an object that is no deserializer."""
         try:
             chosen = PoisonPolicy(policy)
         except ValueError:
@@ -100,7 +100,8 @@ class RecordDecoder:
         return self._key is not None or self._value is not None
 
     def decode(self, fetched: Sequence[FetchedColumns]) -> Decoded:
-        """Deserialize the keys and values of fetched records according to the poison policy."""
+        """Deserialize the keys and values of fetched records according to the poison policy. Under `fail`, a
+        partition's records end before its first poison record, whose error is in `failures`."""
         decoded = Decoded([], {})
         for item in fetched:
             if item.topic_partition not in decoded.failures:
@@ -118,7 +119,8 @@ class RecordDecoder:
                 _log.warning("Skipped: %s", error)
 
     def decode_record(self, record: ConsumerRecord) -> ConsumerRecord:
-        """Deserialize one record. Raises RecordDeserializationError unless the policy is `raw`."""
+        """Deserialize one record. Raises RecordDeserializationError unless the policy is `raw`, which leaves the failed
+        key or value as bytes."""
         key = self._apply(self._key, record, record.key, is_key=True)
         return record._replace(key=key, value=self._apply(self._value, record, record.value, is_key=False))
 

@@ -39,7 +39,8 @@ class RangeLost(KafkaError, name="RANGE_LOST"):
 
 
 class RangeReader(Consumer):
-    """Reads offset ranges, one after another. A context manager. `patience_ms`: the time limit without any progress."""
+    """Reads offset ranges, one after another. A context manager. Ignores group.id, and neither creates topics nor
+    resets positions. `patience_ms`: the time limit in ms without any progress."""
 
     def __init__(self, config: Mapping[str, object], clock: Clock | None = None, patience_ms: int = 120_000) -> None:
         super().__init__({**{name: value for name, value in config.items() if name != "group.id"}, **_FORCED}, clock)
@@ -49,8 +50,9 @@ class RangeReader(Consumer):
     def read_range(
         self, partition: tuple[str, int], start: int, end: int, topic_id: uuid.UUID | None = None
     ) -> Iterator[FetchedBatches]:
-        """Yield the batches that hold offsets [start, end), in order. `topic_id`: the id the topic must have. Raises
-        RangeLost, RequestTimedOut after `patience_ms` without progress, and errors that a retry cannot cure."""
+        """Yield the batches that hold offsets [start, end), in order. `topic_id`: the id the topic must have (None: its
+        id at the first check). Raises RangeLost, RequestTimedOut after `patience_ms` without progress, and errors that
+        a retry cannot cure."""
         part = TopicPartition(*partition)
         self._range = part, end
         self.assign([part])
@@ -85,7 +87,8 @@ class RangeReader(Consumer):
             super()._send_fetches(now_ms)
 
     def _explain_out_of_range(self, part: TopicPartition, offset: int, end: int) -> None:
-        """Raise RangeLost, or seek again when the log now covers the offset, as after a change of leader."""
+        """After OffsetOutOfRange, raise RangeLost if the log does not cover the offset. Otherwise seek to it again, as
+        after a change of leader."""
         first, last = self.beginning_offsets([part])[part], self.end_offsets([part])[part]
         if offset < first:
             resume_at = first if first < end else None
@@ -118,7 +121,8 @@ class _Watch:
         self.progress_ms, self._missing = now_ms, 0
 
     def ensure_same_topic(self) -> None:
-        """Raise RangeLost when the topic was deleted and recreated."""
+        """Raise RangeLost when cached metadata has another topic id than expected. Without an expected id, remember the
+        current one."""
         now = self._reader.topic_id(self._part.topic)
         if self._topic_id is None:
             self._topic_id = now
@@ -126,8 +130,9 @@ class _Watch:
             raise self._lost(f"topic {self._part.topic} was deleted and recreated")
 
     def look(self) -> None:
-        """Raise RangeLost when the topic was deleted or recreated or the log ends before the range. A topic missing
-        from metadata once may be a change in progress; missing twice, it is deleted."""
+        """Fetch metadata and the end offset, and raise RangeLost when the topic was deleted or recreated or the log
+        ends before the range. A partition missing from metadata in one call may be changing; missing in the next call
+        too, it is deleted."""
         topic, partition = self._part
         partitions = self._reader.partitions_for(topic, timeout_ms=_LOOK_EVERY_MS * 10)
         if partition not in partitions:

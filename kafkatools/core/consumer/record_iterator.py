@@ -1,8 +1,8 @@
 """Iteration over single records: `for record in consumer` and `consumer.read_to_end()`.
 
 Rules: a record is consumed once it is yielded; the remaining records of its poll are pending. Commits exclude pending
-records. Before any other poll, seek or close, the position moves back to the first pending record. So a loop may be
-left at any record without losing or repeating one.
+records. Before any other poll, seek, change of assignment or close, the position moves back to the first pending
+record. So a loop may be left at any record without losing or repeating one.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class PendingRecords:
         return self._next < len(self._records) or bool(self._held_back)
 
     def refill(self, records: list[ConsumerRecord]) -> None:
-        """Store the records of the next poll, after the previous ones were all taken."""
+        """Replace the stored records by those of the next poll, after `take` has returned all previous ones."""
         self._records, self._next = records, 0
 
     def hold_back(self, record: ConsumerRecord) -> None:
@@ -60,7 +60,7 @@ class PendingRecords:
         self._held_back.setdefault(TopicPartition(record.topic, record.partition), record.offset)
 
     def take(self) -> ConsumerRecord | None:
-        """Return the next pending record, None when there is none."""
+        """Remove and return the next pending record, None when there is none."""
         if self._next >= len(self._records):
             return None
         self._next += 1
@@ -82,7 +82,7 @@ class PendingRecords:
 
 
 class RecordIterator(Iterator[ConsumerRecord]):
-    """Endless iterator over polled records; with `idle_ms` it ends when no record arrived for that time."""
+    """Iterator over polled records. Endless by default; with `idle_ms` it ends when no record arrived for that time."""
 
     poll_ms = _POLL_MS
 
@@ -176,22 +176,24 @@ class RecordLoops:
         return RecordIterator(_consumer(self), self._pending)
 
     def records(self, timeout_ms: int) -> Iterator[ConsumerRecord]:
-        """Iterate over records until none has arrived for `timeout_ms`. Raises the errors of `poll`, and TypeError."""
+        """Iterate over records until none has arrived for `timeout_ms`. Raises the errors of `poll`, and TypeError when
+        `timeout_ms` is not an int."""
         return RecordIterator(_consumer(self), self._pending, whole_ms(timeout_ms))
 
     def read_to_end(self) -> Iterator[ConsumerRecord]:
         """Iterate over the records up to the end offsets that the assigned partitions have when the loop starts.
 
-        Later records are left for the next poll. In a group, waits for the assignment first.
+        Later records are left for the next poll. Waits for an assignment first.
 
-        Raises the errors of `poll`; EndUnreachable when a topic is deleted or truncated meanwhile; Timeout when the
-        group assigns nothing within default.api.timeout.ms; ConnectionFailed when brokers cannot be reached.
+        Raises the errors of `poll`; EndUnreachable when a topic is deleted, recreated or truncated meanwhile; Timeout
+        when nothing is assigned within default.api.timeout.ms; ConnectionFailed when brokers cannot be reached.
         """
         return EndIterator(_consumer(self), self._pending, self._api_timeout_ms)
 
     @one_at_a_time
     def give_back(self) -> None:
-        """Move positions back to the first records that iterators have not yielded, so that they are read again."""
+        """Move the positions of assigned partitions back to the first records that iterators have not yielded, so that
+        they are read again."""
         if not self._pending:
             return
         for part, offset in self._pending.clear().items():

@@ -77,7 +77,8 @@ class AutoOffsetResetStrategy(NamedTuple):
         )
 
     def timestamp(self, wall_ms: int) -> int:
-        """Return the ListOffsets timestamp: -2 (earliest), -1 (latest), or `wall_ms` minus the duration."""
+        """Return the ListOffsets timestamp: -2 (earliest), -1 (latest or none), or `wall_ms` minus the duration, at
+        least 0."""
         if self.kind is ResetKind.BY_DURATION:
             return max(0, wall_ms - self.duration_ms)
         return EARLIEST_TIMESTAMP if self.kind is ResetKind.EARLIEST else LATEST_TIMESTAMP
@@ -180,7 +181,8 @@ class SubscriptionState:
         return self.state(partition).position
 
     def seek(self, partition: TopicPartition, position: FetchPosition) -> None:
-        """Set an assigned partition's position, to be validated if its epochs are known. Raises ValueError."""
+        """Set an assigned partition's position, to be validated if its epochs are known. Raises ValueError when not
+        assigned."""
         self.state(partition).seek_unvalidated(position)
 
     def pause(self, partition: TopicPartition) -> None:
@@ -207,7 +209,8 @@ class SubscriptionState:
     # --- reset
 
     def request_offset_reset(self, partition: TopicPartition, strategy: AutoOffsetResetStrategy | None = None) -> None:
-        """Drop a partition's position and reset it by `strategy` (default: auto.offset.reset)."""
+        """Drop a partition's position and reset it by `strategy` (default: auto.offset.reset). Raises ValueError when
+        not assigned."""
         self.state(partition).reset(strategy or self.default_reset)
 
     def has_default_reset_policy(self) -> bool:
@@ -230,7 +233,8 @@ class SubscriptionState:
                 state.pending_revocation = True
 
     def reset_initializing_positions(self, among: Iterable[TopicPartition] | None = None) -> None:
-        """Reset partitions (of `among`) without a position. Raises NoOffsetForPartition for auto.offset.reset=none."""
+        """Request an offset reset of the partitions (None: all) in state INITIALIZING. Raises NoOffsetForPartition for
+        auto.offset.reset=none."""
         waiting = self.initializing_partitions()
         if among is not None:
             chosen = set(among)
@@ -241,7 +245,7 @@ class SubscriptionState:
             self.request_offset_reset(part)
 
     def partitions_needing_reset(self, now_ms: int) -> dict[TopicPartition, AutoOffsetResetStrategy]:
-        """Return the partitions to send in ListOffsets now, with their reset strategies."""
+        """Return the partitions that await a reset and whose retry time has come, with their reset strategies."""
         return {
             part: state.reset_strategy
             for part, state in self._assignment.items()
@@ -276,7 +280,8 @@ class SubscriptionState:
     # --- validation
 
     def maybe_validate_position_for_current_leader(self, partition: TopicPartition, leader: LeaderAndEpoch) -> bool:
-        """Record the current leader in the position; return whether it must be validated against that leader."""
+        """Store the current leader in the position, if there is a leader; return whether the position awaits
+        validation. False for a partition that is not assigned, has no position or awaits a reset."""
         state = self._assignment.get(partition)
         if state is None or state.position is None or state.state is FetchState.AWAIT_RESET:
             return False
@@ -285,7 +290,7 @@ class SubscriptionState:
         return state.state is FetchState.AWAIT_VALIDATION
 
     def partitions_needing_validation(self, now_ms: int) -> list[TopicPartition]:
-        """Return the partitions to send in OffsetForLeaderEpoch now."""
+        """Return the partitions whose position awaits validation and whose retry time has come."""
         return [
             part
             for part, state in self._assignment.items()
@@ -337,7 +342,8 @@ class SubscriptionState:
         return state.preferred_read_replica
 
     def set_preferred_read_replica(self, partition: TopicPartition, node: int, expires_ms: int) -> None:
-        """Read the partition from this follower until `expires_ms` (KIP-392)."""
+        """Read the partition from this follower until `expires_ms` (KIP-392). Naming the present follower again does
+        not extend its time."""
         state = self._assignment.get(partition)
         if state is not None and state.preferred_read_replica != node:
             state.preferred_read_replica, state.preferred_replica_expires_ms = node, expires_ms

@@ -1,10 +1,10 @@
 """Client-side partition assignors of the classic group protocol.
 
 Rules: the group leader's assignor receives all members' subscriptions and assigns for all members, without I/O or
-clock. Results equal Kafka's, list for list, so that Java clients and this one can alternate as leader without moving
-partitions. `subscriptions` has the order of the JoinGroup response. An assignor belongs to one member, whose last
-assignment it may remember. Sources: RangeAssignor, RoundRobinAssignor, AbstractPartitionAssignor (KIP-345 for the order
-of static members, KIP-881 for racks).
+clock. Results equal Kafka's, list for list (two exceptions: sticky.py), so that Java clients and this one can alternate
+as leader without moving partitions. `subscriptions` has the order of the JoinGroup response. An assignor belongs to one
+member, whose last assignment it may remember. Sources: RangeAssignor, RoundRobinAssignor, AbstractPartitionAssignor
+(KIP-345 for the order of static members, KIP-881 for racks).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Assignor(Protocol):
 
 
 def partitions_of(view: ClusterView, topics: Iterable[str]) -> dict[str, list[PartitionInfo]]:
-    """Return the partitions of the topics in metadata, with their replicas' racks."""
+    """Return the partitions of each topic with their replicas' racks, without topics that are missing from metadata."""
     found: dict[str, list[PartitionInfo]] = {}
     for name in topics:
         topic = view.topics.get(name)
@@ -86,7 +86,8 @@ def _rack(view: ClusterView, node_id: int) -> str | None:
 
 
 def in_map_order(partitions_per_topic: Partitions, subscriptions: Subscriptions) -> tuple[Partitions, Subscriptions]:
-    """Return both mappings in the iteration order of the HashMaps that Kafka's assignors fill."""
+    """Return both mappings in the iteration order of the HashMaps that Kafka's assignors fill. Topics without
+    partitions or subscribers are left out."""
     members = {member: subscriptions[member] for member in hash_order(subscriptions)}
     named = hash_order(chain.from_iterable(subscription.topics for subscription in members.values()))
     topics = {topic: partitions_per_topic[topic] for topic in named if partitions_per_topic.get(topic)}
@@ -104,7 +105,7 @@ def sorted_members(members: Iterable[str], subscriptions: Subscriptions) -> list
 
 
 def racks_of(info: PartitionInfo) -> frozenset[str]:
-    """Return the racks of a partition's replicas."""
+    """Return the racks of a partition's replicas, without replicas whose rack is unknown."""
     return frozenset(rack for rack in info.racks if rack is not None)
 
 
@@ -148,7 +149,8 @@ class RoundRobinAssignor(_NoUserData):
 
 
 class RangeAssignor(_NoUserData):
-    """Kafka's RangeAssignor: consecutive partitions of each topic in equal shares, same-rack members first."""
+    """Kafka's RangeAssignor: consecutive partitions of each topic in shares that differ by at most one, same-rack
+    members first."""
 
     name = "range"
 
@@ -226,7 +228,8 @@ def _co_partitioned(topics: Iterable[_TopicRanges]) -> list[list[_TopicRanges]]:
 
 
 def _assign_together(topics: Sequence[_TopicRanges], assignment: GroupAssignment) -> None:
-    """Assign partition n of all co-partitioned topics to one member whose rack holds all of them, if any."""
+    """Assign partition n of all co-partitioned topics to the first member with room whose rack holds a replica of each;
+    a member without a rack fits too. Without such a member, the partitions stay unassigned here."""
     members = list(topics[0].racks)
 
     def fits(member: str, index: int) -> bool:

@@ -2,8 +2,9 @@
 
 Rules: members keep owned partitions that they may still have. Unassigned partitions go to the eligible member with the
 fewest partitions, same rack first. Then partitions move one at a time, those with the fewest eligible members first, as
-long as the balance improves. A partition returns to its owner of an older generation if possible. Instead of crossing
-moves within a topic, an earlier move is reversed. All moves are undone if they did not improve the balance.
+long as the balance improves. A partition returns to its owner of an older generation if that member has at least two
+partitions fewer. Instead of crossing moves within a topic, an earlier move is reversed. Moves that did not improve the
+balance are undone, unless no member owned a partition before.
 """
 
 from __future__ import annotations
@@ -219,7 +220,8 @@ class GeneralAssignment:
             self._put(old)
 
     def _is_balanced(self) -> bool:
-        """Return whether no partition could move to a member that would still have fewer than its owner."""
+        """Return whether the members' partition counts differ by at most one, or no partition could move to a member
+        that would still have fewer than its owner."""
         if self._sorted[0][0] >= self._sorted[-1][0] - 1:
             return True
         return not any(self._could_get_more(size, member) for size, _, member in self._sorted)

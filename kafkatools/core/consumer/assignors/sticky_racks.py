@@ -36,7 +36,8 @@ class RackInfo:
         return rack is not None and rack not in self.partition_racks.get(partition, ())
 
     def by_rack_consumers(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Sort partitions by the number of members in their replicas' racks, fewest first."""
+        """Sort partitions by the number of members in their replicas' racks, fewest first; unchanged when racks do not
+        matter."""
         if not self.consumer_racks:
             return list(partitions)
         members: dict[str, int] = {}
