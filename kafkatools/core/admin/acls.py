@@ -26,7 +26,7 @@ WILDCARD = "*"
 CLUSTER_NAME = "kafka-cluster"
 
 RESOURCE_TYPES = ("UNKNOWN", ANY, "TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "DELEGATION_TOKEN", "USER")
-"""By their numbers, as the other tables."""
+"""Kafka's names; a name's position is its number in the protocol, as in the tables below."""
 PATTERN_TYPES = (UNKNOWN, ANY, MATCH, LITERAL, PREFIXED)
 PERMISSIONS = (UNKNOWN, ANY, DENY, ALLOW)
 OPERATIONS = (
@@ -89,7 +89,8 @@ def filter_of(acl: Acl) -> AclFilter:
 
 
 def describe_acls(admin: AdminClient, acl_filter: AclFilter = AclFilter()) -> list[Acl]:  # noqa: B008 (it cannot change)
-    """Return the ACLs that match a filter, in the broker's order. Raises KafkaError, such as SecurityDisabled."""
+    """Return the ACLs that match a filter, in the broker's order. Raises KafkaError, such as SecurityDisabled, and
+    ValueError for a name in the filter that Kafka does not have."""
     response = admin.ask(ApiKey.DESCRIBE_ACLS, _filter_fields(acl_filter), check=error_in)
     return [_acl(resource, acl) for resource in response.resources for acl in resource.acls]
 
@@ -119,7 +120,8 @@ def _acl(resource: Entity, binding: Entity) -> Acl:
 
 
 def create_acls(admin: AdminClient, acls: Iterable[Acl]) -> dict[Acl, KafkaError | None]:
-    """Create ACLs; return None (also for an existing ACL) or the error for each."""
+    """Create ACLs; return None (also for an existing ACL) or the error for each. Raises KafkaError when the request
+    itself fails, and ValueError for a name that Kafka does not have."""
 
     def once(items: list[Acl], deadline_ms: int) -> Mapping[Acl, KafkaError | bool]:
         creations = [
@@ -142,7 +144,9 @@ def create_acls(admin: AdminClient, acls: Iterable[Acl]) -> dict[Acl, KafkaError
 
 
 def delete_acls(admin: AdminClient, filters: Iterable[AclFilter]) -> dict[AclFilter, DeletedAcls]:
-    """Delete the ACLs that each filter matches; an ACL matched by several filters is in all their results."""
+    """Delete the ACLs that each filter matches; return the deleted ACLs and errors by filter. An ACL matched by several
+    filters may be in all their results. Raises KafkaError when the request itself fails, and ValueError for a name that
+    Kafka does not have."""
 
     def once(items: list[AclFilter], deadline_ms: int) -> Mapping[AclFilter, KafkaError | DeletedAcls]:
         fields = {"filters": [_filter_fields(acl_filter) for acl_filter in items]}
@@ -167,7 +171,7 @@ def _deleted(result: Entity) -> DeletedAcls:
 
 
 def _number(names: tuple[str, ...], name: str) -> int:
-    """Return the protocol number of a name. Raises ValueError for an unknown name."""
+    """Return the protocol number of a name. Raises ValueError for an unknown name and for UNKNOWN."""
     if name not in names or name == UNKNOWN:
         raise ValueError(f"Unknown value {name!r}: expected one of {', '.join(names[1:])}")
     return names.index(name)

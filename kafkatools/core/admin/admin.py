@@ -65,10 +65,10 @@ class Admin(ClusterOperations, Closing):
     Admin opens no connection. Raises ConfigError.
 
     A call about several items returns when all succeeded; if some failed it raises PartialFailure with their `errors`
-    and the other `results`. Every call raises KafkaError when the cluster is unreachable: ConnectionFailed within
-    seconds when no broker ever answered, Timeout after default.api.timeout.ms (60 s). Times are int milliseconds,
-    partitions are pairs (topic, number), group offsets are those of the next record to read. Thread-safe: one call at a
-    time.
+    and the other `results`. Calls raise KafkaError when the cluster is unreachable: ConnectionFailed within seconds
+    when no broker ever answered, Timeout after default.api.timeout.ms (60 s). After `close` they raise IllegalState.
+    Times are int milliseconds, partitions are pairs (topic, number), group offsets are those of the next record to
+    read. Thread-safe: one call at a time.
     """
 
     def __init__(self, config: Settings | None = None, clock: Clock | None = None, **settings: object) -> None:
@@ -111,9 +111,9 @@ class Admin(ClusterOperations, Closing):
     def create_topics(
         self, new_topics: NewTopic | str | Iterable[NewTopic | str], *, validate_only: bool = False
     ) -> dict[str, CreatedTopic]:
-        """Create topics from names or NewTopic(name, num_partitions, replication_factor, configs=...). Omitted values
-        are the broker's defaults. Raises TopicAlreadyExists, InvalidTopic, InvalidReplicationFactor,
-        PolicyViolation."""
+        """Create topics from names or NewTopic(name, num_partitions, replication_factor, configs=...); return their ids
+        and numbers. Omitted values are the broker's defaults. With `validate_only`, only check. Raises
+        TopicAlreadyExists, InvalidTopic, InvalidReplicationFactor, PolicyViolation."""
         listed = [new_topics] if isinstance(new_topics, (str, topics.NewTopic)) else list(new_topics)
         requested = [topics.NewTopic(topic) if isinstance(topic, str) else topic for topic in listed]
         return results.settled(self._ask(topics.create_topics, requested, validate_only=validate_only))
@@ -125,7 +125,8 @@ class Admin(ClusterOperations, Closing):
     def create_partitions(
         self, totals: Mapping[str, int] | Iterable[NewPartitions], *, validate_only: bool = False
     ) -> None:
-        """Raise topics' total partition counts. Raises InvalidPartitions when a topic already has that many."""
+        """Raise topics' total partition counts to these; with `validate_only`, only check. Raises InvalidPartitions
+        when a topic already has that many or more, and UnknownTopicOrPartition."""
         changes = (
             [topics.NewPartitions(name, total) for name, total in totals.items()]
             if isinstance(totals, Mapping)
@@ -134,8 +135,8 @@ class Admin(ClusterOperations, Closing):
         results.settled(self._ask(topics.create_partitions, changes, validate_only=validate_only))
 
     def delete_records(self, before: Mapping[P, int]) -> dict[TopicPartition, int]:
-        """Delete each partition's records before an offset (-1: all present ones); return the new log start offsets.
-        Raises OffsetOutOfRange, and PolicyViolation for a compacted topic."""
+        """Delete each partition's records before an offset (-1: the high watermark); return the new log start offsets.
+        Raises OffsetOutOfRange, UnknownTopicOrPartition, and PolicyViolation for a compacted topic."""
         outcome = results.settled(
             self._ask(topics.delete_records, {(topic, index): at for (topic, index), at in before.items()})
         )
@@ -153,7 +154,8 @@ class Admin(ClusterOperations, Closing):
     ) -> dict[Resource, dict[str, ConfigEntry]]:
         """Return the settings of resources by name, all or those in `names`: value (None if sensitive), source, ... A
         resource is ("topic", name), ("broker", id, or "" for the cluster-wide default), ("broker_logger", id),
-        ("group", name) or ("client_metrics", name)."""
+        ("group", name) or ("client_metrics", name). Raises ValueError for another kind or a broker id that is not a
+        number, and UnknownTopicOrPartition."""
         found = self._ask(
             configs.describe_configs,
             [_resource(resource) for resource in _several(resources)],
@@ -169,7 +171,8 @@ class Admin(ClusterOperations, Closing):
     ) -> None:
         """Change settings of resources and keep their other settings (IncrementalAlterConfigs). For each resource: new
         values by name, None to restore the default, or ConfigChange objects to append to or subtract from lists. All
-        changes of a resource are made, or none. Raises InvalidConfig, UnknownTopicOrPartition."""
+        changes of a resource are made, or none; with `validate_only`, none. Raises InvalidConfig,
+        UnknownTopicOrPartition, and ValueError for an unknown kind of resource."""
         requested = {_resource(key): _changes(settings) for key, settings in changes.items()}
         found = self._ask(configs.incremental_alter_configs, requested, validate_only=validate_only)
         results.settled({_as_given(key): error for key, error in found.items()})
@@ -182,7 +185,8 @@ class Admin(ClusterOperations, Closing):
         """Return an offset of each partition by name or timestamp, such as {("t", 0): "earliest"}. Names: "latest" (the
         default), "earliest", "max_timestamp" (the newest record), "earliest_local", "latest_tiered". A timestamp in ms
         gives the first record at or after it, offset -1 without one. With `read_committed`, "latest" is the last stable
-        offset. Raises UnknownTopicOrPartition."""
+        offset. Raises UnknownTopicOrPartition, ValueError for another name, and UnsupportedVersion for a name that the
+        broker does not know."""
         requested = partitions.items() if isinstance(partitions, Mapping) else ((part, "latest") for part in partitions)
         found = self._ask(
             offsets.list_offsets,
@@ -200,7 +204,8 @@ class Admin(ClusterOperations, Closing):
         return results.complete(found.groups, found.errors)
 
     def describe_groups(self, group_ids: str | Iterable[str]) -> dict[str, GroupDescription]:
-        """Return classic and consumer groups by id, with state, assignor and members. Raises GroupIdNotFound."""
+        """Return classic and consumer groups by id, with state, assignor and members. Raises GroupIdNotFound, and
+        NotConsumers for a classic group of another protocol type, such as Kafka Connect's."""
         return results.settled(self._ask(groups.describe_groups, _names(group_ids)))
 
     def describe_share_groups(self, group_ids: str | Iterable[str]) -> dict[str, GroupDescription]:
@@ -220,7 +225,8 @@ class Admin(ClusterOperations, Closing):
         return results.complete(offsets_of, found.errors)
 
     def alter_group_offsets(self, group_id: str, new: Mapping[P, OffsetAndMetadata | int]) -> None:
-        """Set committed offsets of a group without members. Raises UnknownMemberId when it has members."""
+        """Set committed offsets of a group without members; the offsets of other partitions stay. Raises
+        UnknownMemberId when it has members."""
         offsets_of: dict[tuple[str, int], OffsetAndMetadata] = {
             TopicPartition(*part): at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at)
             for part, at in new.items()
@@ -229,8 +235,9 @@ class Admin(ClusterOperations, Closing):
         results.settle_altered(found[group_id], offsets_of)
 
     def reset_group_offsets(self, group_id: str, to: Mapping[P, int | str]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Reset a memberless group's committed offsets by name or timestamp, as in `list_offsets`; return the new
-        offsets. A partition without a record at or after the timestamp is reset to its end."""
+        """Set a memberless group's committed offsets by name or timestamp, as in `list_offsets`; return the new
+        offsets. A partition without a record at or after the timestamp is reset to its end. Raises UnknownMemberId when
+        the group has members, UnknownTopicOrPartition, and ValueError for an unknown name."""
         found = self.list_offsets(to)
         beyond = [part for part, at in found.items() if at.offset < 0]
         ends = self.list_offsets(beyond) if beyond else {}
@@ -239,7 +246,8 @@ class Admin(ClusterOperations, Closing):
         return new
 
     def delete_group_offsets(self, group_id: str, partitions: Iterable[tuple[str, int]]) -> None:
-        """Delete a group's committed offsets of partitions. Raises GroupSubscribedToTopic for subscribed topics."""
+        """Delete a group's committed offsets of partitions. Raises GroupSubscribedToTopic for subscribed topics, and
+        GroupIdNotFound."""
         requested = [TopicPartition(*part) for part in partitions]
         results.settle_altered(self._ask(group_offsets.delete_offsets, group_id, requested), requested)
 
@@ -253,8 +261,9 @@ class Admin(ClusterOperations, Closing):
         duration_ms: int = -1,
         pattern: str | None = None,
     ) -> list[TransactionListing]:
-        """Return the transactional ids of all coordinators. `duration_ms`: only transactions running longer; `pattern`:
-        only ids matching this RE2 expression. A PartialFailure has `errors` by broker id."""
+        """Return the transactional ids of all coordinators; empty filters match all. `duration_ms`: only transactions
+        running longer (-1: all); `pattern`: only ids matching this RE2 expression. A PartialFailure has `errors` by
+        broker id."""
         found = self._ask(
             transactions.list_transactions,
             states=states,
@@ -274,7 +283,8 @@ class Admin(ClusterOperations, Closing):
         return {TopicPartition(*part): one for part, one in results.settled(found).items()}
 
     def abort_transaction(self, transaction: OpenTransaction) -> None:
-        """Abort a hanging transaction (`find_hanging_transactions`) by writing an abort marker into its partition."""
+        """Abort a hanging transaction (`find_hanging_transactions`) by writing an abort marker into its partition.
+        Raises KafkaError."""
         producer = transaction.producer
         error = self._ask(
             transactions.abort_transaction,
@@ -295,7 +305,8 @@ class Admin(ClusterOperations, Closing):
     def find_hanging_transactions(
         self, partitions: Iterable[tuple[str, int]], max_timeout_ms: int = 900_000
     ) -> list[OpenTransaction]:
-        """Return transactions open in partitions for longer than `max_timeout_ms` that no coordinator will end."""
+        """Return transactions open in partitions, without a record for more than `max_timeout_ms`, that no coordinator
+        will end. Raises KafkaError when a coordinator cannot be asked."""
         found = self._ask(transactions.find_hanging, [(topic, index) for topic, index in partitions], max_timeout_ms)
         return results.complete(found.transactions, found.errors)
 
@@ -320,7 +331,8 @@ class Admin(ClusterOperations, Closing):
     # -- the cluster --
 
     def describe_cluster(self, *, include_fenced_brokers: bool = False) -> ClusterDescription:
-        """Return the cluster's id, controller and brokers (id, host, port, rack)."""
+        """Return the cluster's id, controller and brokers (id, host, port, rack). With `include_fenced_brokers`, fenced
+        brokers too; raises UnsupportedVersion at brokers too old for that."""
         return self._ask(cluster.describe_cluster, include_fenced_brokers=include_fenced_brokers)
 
 

@@ -49,7 +49,8 @@ _METADATA_VERSION = 12
 
 
 class AdminClient(Closing):
-    """Sends admin requests and retries them. A context manager; for one thread."""
+    """Sends admin requests and retries them. A context manager; for one thread. Creating one opens no connection.
+    Raises ConfigError."""
 
     def __init__(
         self,
@@ -100,7 +101,8 @@ class AdminClient(Closing):
         return True
 
     def ask_all(self, questions: Sequence[Question], deadline_ms: int) -> list[Answer]:
-        """Send requests in parallel and return their answers in the same order."""
+        """Send requests in parallel and return their answers in the same order. A failed request's answer has its
+        error, which is not raised."""
         return self._requester.ask_all(questions, self.left_ms(deadline_ms))
 
     def ask(
@@ -114,9 +116,10 @@ class AdminClient(Closing):
         check: Callable[[Entity], KafkaError | None] = lambda entity: None,
         timeout_ms: int | None = None,
     ) -> Entity:
-        """Send a request until it succeeds and return its response. `check` extracts a response's error. Retriable
-        errors are retried until the deadline, at the controller after NOT_CONTROLLER. Raises KafkaError, at once for
-        connection errors and timeouts, which ask_all has already retried."""
+        """Send a request until it succeeds and return its response. `node`: the broker (None: any); `check` extracts a
+        response's error. Retriable errors are retried until `timeout_ms` (default: default.api.timeout.ms) has passed,
+        without `node` at the controller after NOT_CONTROLLER. Raises KafkaError, at once for connection errors and
+        timeouts, which ask_all has already retried."""
         deadline_ms = self.deadline_ms(timeout_ms)
         attempts = 0
         target = node
@@ -135,7 +138,8 @@ class AdminClient(Closing):
             attempts += 1
 
     def ask_controller(self, api_key: int, fields: Fields, deadline_ms: int) -> Entity:
-        """Send one request for the controller and return its response. Raises KafkaError."""
+        """Send one request for the controller and return its response. Until `follow_controller`, any broker gets and
+        forwards it. Raises KafkaError."""
         answer = self.ask_all([Question(self.controller, api_key, fields)], deadline_ms)[0]
         if answer.error is not None:
             raise answer.error
@@ -165,7 +169,8 @@ class AdminClient(Closing):
     ) -> dict[K, R | KafkaError]:
         """Call `once(items, deadline_ms)`, then again for items with retriable errors, until none is left or the
         deadline passes. `once` returns a result or an error for each item; an omitted item gets UnknownServerError. By
-        default only NotController and quota errors are retried, as in KafkaAdminClient."""
+        default only NotController and quota errors are retried, as in KafkaAdminClient. Raises what `once` raises,
+        except Timeout after an earlier attempt, whose results are returned."""
         should_retry = may_retry or _is_about_controller
         deadline_ms = self.deadline_ms(timeout_ms)
         requested = list(dict.fromkeys(items))
@@ -223,19 +228,20 @@ class AdminClient(Closing):
         return self.retry_items(brokers, once, may_retry=may_help_again)
 
     def follow_controller(self, deadline_ms: int) -> None:
-        """Look up the controller and send later controller requests to it directly."""
+        """Look up the controller and send later controller requests to it directly; to any broker while none is known.
+        Raises KafkaError."""
         self._learn_nodes(deadline_ms)
         controller = self.client.metadata.cluster.controller
         self.controller = None if controller is None else controller.id
 
     def brokers(self) -> list[int]:
-        """Return the sorted ids of the cluster's brokers."""
+        """Return the sorted ids of the cluster's brokers, from the cache once fetched. Raises KafkaError."""
         self.refresh_cluster()
         return sorted(self.client.metadata.cluster.nodes)
 
     def refresh_cluster(self, timeout_ms: int | None = None) -> None:
-        """Fetch the broker list if only bootstrap addresses are known. Raises KafkaError, NoBrokersAvailable if
-        empty."""
+        """Fetch the broker list if only bootstrap addresses are known. Raises KafkaError; NoBrokersAvailable if the
+        list is empty until `timeout_ms` (default: default.api.timeout.ms)."""
         deadline_ms = self.deadline_ms(timeout_ms)
         if self.client.metadata.cluster.is_bootstrap:
             self._learn_nodes(deadline_ms)
@@ -255,7 +261,7 @@ class AdminClient(Closing):
             self.client.metadata.update(1 << 30, answer, False, self.clock.now_ms())
 
     def _learn_nodes(self, deadline_ms: int) -> None:
-        """Fetch nodes and controller with Metadata, or with DescribeCluster from controllers."""
+        """Fetch nodes and controller with Metadata, or with DescribeCluster from controllers. Raises KafkaError."""
         if not self.through_controllers:
             self.metadata_of((), deadline_ms)
             return
@@ -277,7 +283,8 @@ class AdminClient(Closing):
         self.learn_brokers(view)
 
     def metadata_of(self, names: Sequence[str] | None, deadline_ms: int) -> Entity:
-        """Return Metadata of these topics (None: all) and update the cached broker list. Raises KafkaError."""
+        """Return Metadata of these topics (None: all) without creating any, and update the cached broker list. Errors
+        of topics are in the response. Raises KafkaError."""
 
         def fields(version: int) -> Mapping[str, object]:
             if names is None:

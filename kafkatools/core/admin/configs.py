@@ -86,7 +86,7 @@ class ConfigEntry(NamedTuple):
 
     @property
     def is_default(self) -> bool:
-        """Whether the value is a default or comes from a broker's settings."""
+        """Whether the value is a default, comes from a broker's settings, or has an unknown source."""
         return self.source in (DEFAULT_CONFIG, UNKNOWN_SOURCE) or self.source in _BROKER_SOURCES
 
     @property
@@ -122,7 +122,9 @@ def describe_configs(
     include_documentation: bool = False,
     node: int | None = None,
 ) -> dict[Resource, ResourceConfig]:
-    """Return the settings of each resource, all or those in `names`; `node` is the broker to ask, if any."""
+    """Return the settings of each resource, all or those in `names`, or its error. `node`: the broker to ask (None: a
+    broker about itself, any broker about other resources). Raises KafkaError when the brokers cannot be listed, and
+    ValueError for a broker id that is not a number."""
     options = {"include_synonyms": include_synonyms, "include_documentation": include_documentation}
 
     def once(items: list[Resource], deadline_ms: int) -> dict[Resource, ResourceConfig | KafkaError]:
@@ -198,7 +200,9 @@ def incremental_alter_configs(
     validate_only: bool = False,
     timeout_ms: int | None = None,
 ) -> dict[Resource, KafkaError | None]:
-    """Change settings of resources; return None for each changed resource, or the error that left it unchanged."""
+    """Change settings of resources; return None for each changed resource, or the error that left it unchanged. With
+    `validate_only`, nothing is changed. Raises KafkaError when the brokers cannot be listed, and ValueError for a
+    broker id that is not a number."""
 
     def once(items: list[Resource], deadline_ms: int) -> dict[Resource, KafkaError | bool]:
         def fields(group: list[Resource]) -> Fields:

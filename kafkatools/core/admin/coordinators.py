@@ -2,7 +2,8 @@
 
 Keys are looked up together (FindCoordinator batches from version 4 on, KIP-699). Then each coordinator gets one request
 for all its keys if the API allows it, else one per key, all in parallel. Every key ends with a result or its own error.
-A key whose coordinator moved, is loading or is unreachable is looked up again and retried until the deadline.
+A key whose coordinator moved or is loading is looked up again and retried until the deadline. While the coordinator is
+missing or unreachable, retries last request.timeout.ms.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ def ask_coordinators(
     kind: int = GROUP,
     timeout_ms: int | None = None,
 ) -> dict[str, R | KafkaError]:
-    """Return a result or KafkaError for every key. A failure of FindCoordinator itself is not retried."""
+    """Return a result or KafkaError for every key, with retries. `kind`: GROUP or TRANSACTION. A failure of
+    FindCoordinator itself is not retried. An empty group id gets InvalidGroupId."""
     found: dict[str, Coordinator] = {}
     final: set[KafkaError] = set()
     reasons: dict[str, KafkaError] = {}

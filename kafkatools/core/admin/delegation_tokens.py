@@ -37,7 +37,8 @@ class DelegationToken(NamedTuple):
 def create_delegation_token(
     admin: AdminClient, renewers: Sequence[str] = (), max_lifetime_ms: int = BROKERS_DEFAULT, owner: str | None = None
 ) -> DelegationToken:
-    """Create a token for this user or for `owner`. Raises KafkaError."""
+    """Create a token for this user or for `owner`. `max_lifetime_ms` -1: the brokers' maximum. Raises KafkaError, and
+    ValueError for a principal that is not type:name."""
 
     def fields(version: int) -> Fields:
         common = {"renewers": [_principal(renewer) for renewer in renewers], "max_lifetime": max_lifetime_ms}
@@ -52,19 +53,22 @@ def create_delegation_token(
 
 
 def renew_delegation_token(admin: AdminClient, hmac: bytes, period_ms: int = BROKERS_DEFAULT) -> int:
-    """Renew a token and return its new expiry time (ms since 1970). Raises KafkaError."""
+    """Renew a token for `period_ms` (-1: the brokers' default) and return its new expiry time (ms since 1970). Raises
+    KafkaError."""
     fields = {"hmac": hmac, "renew_period": period_ms}
     return int(admin.ask(ApiKey.RENEW_DELEGATION_TOKEN, fields, check=error_in).expiry_timestamp)
 
 
 def expire_delegation_token(admin: AdminClient, hmac: bytes, period_ms: int = BROKERS_DEFAULT) -> int:
-    """Set when a token expires, -1 at once; return its new expiry time (ms since 1970). Raises KafkaError."""
+    """Make a token expire in `period_ms` from now, at once with -1; return its new expiry time (ms since 1970). Raises
+    KafkaError."""
     fields = {"hmac": hmac, "expiry_time_period": period_ms}
     return int(admin.ask(ApiKey.EXPIRE_DELEGATION_TOKEN, fields, check=error_in).expiry_timestamp)
 
 
 def describe_delegation_tokens(admin: AdminClient, owners: Sequence[str] | None = None) -> list[DelegationToken]:
-    """Return the tokens visible to this user, of these owners or (None) of all. Raises KafkaError."""
+    """Return the tokens visible to this user, of these owners or (None) of all. Raises KafkaError, and ValueError for
+    an owner that is not type:name."""
     principals = None if owners is None else [_principal(owner) for owner in owners]
     response = admin.ask(ApiKey.DESCRIBE_DELEGATION_TOKEN, {"owners": principals}, check=error_in)
     return [

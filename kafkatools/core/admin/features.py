@@ -49,8 +49,9 @@ def describe_features(admin: AdminClient, node: int | None = None) -> Features:
 def update_features(
     admin: AdminClient, levels: Mapping[str, int], upgrade_type: int, *, validate_only: bool = False
 ) -> dict[str, KafkaError | None]:
-    """Set finalized feature levels, all or none; return None or the error by feature. Raises KafkaError. The error is
-    UnsupportedVersion for `validate_only` at brokers too old for it."""
+    """Set finalized feature levels; return None or the error by feature. `upgrade_type`: UPGRADE, SAFE_DOWNGRADE or
+    UNSAFE_DOWNGRADE. An error of the whole request is every feature's. Raises KafkaError; UnsupportedVersion for
+    `validate_only` at brokers too old for it."""
 
     def fields(version: int) -> Fields:
         if version == 0 and validate_only:

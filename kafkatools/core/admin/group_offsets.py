@@ -38,7 +38,8 @@ class GroupOffsets(NamedTuple):
 def fetch_offsets(
     admin: AdminClient, group_ids: Iterable[str], *, require_stable: bool = False, timeout_ms: int | None = None
 ) -> dict[str, GroupOffsets]:
-    """Return all committed offsets of each group; a nonexistent group has none."""
+    """Return all committed offsets of each group and errors by partition, or the group's error. A nonexistent group has
+    none. With `require_stable`, a partition with offsets in an open transaction has the error UnstableOffsetCommit."""
 
     def build(keys: list[str], version: int) -> Fields:
         stable = {"require_stable": require_stable} if version >= _FIRST_STABLE_FETCH else {}
@@ -86,7 +87,7 @@ def _offsets(topics: Iterable[Entity], version: int) -> GroupOffsets:
 def alter_offsets(
     admin: AdminClient, offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]], timeout_ms: int | None = None
 ) -> dict[str, AlteredOffsets]:
-    """Commit offsets for groups without members (OffsetCommit with generation -1)."""
+    """Commit offsets for groups without members (OffsetCommit with generation -1); return the errors of each group."""
 
     def build(group_id: str, version: int) -> Fields:
         return {
@@ -130,7 +131,8 @@ _OF_THE_GROUP = frozenset(
 def delete_offsets(
     admin: AdminClient, group_id: str, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
 ) -> AlteredOffsets:
-    """Delete a group's committed offsets (OffsetDelete); partitions of subscribed topics are refused."""
+    """Delete a group's committed offsets (OffsetDelete) and return the errors; partitions of subscribed topics are
+    refused with GroupSubscribedToTopic."""
     fields = {"group_id": group_id, "topics": topic_fields((key, {"partition_index": key[1]}) for key in partitions)}
 
     def read(answer: Answer, group_id: str) -> AlteredOffsets | KafkaError:

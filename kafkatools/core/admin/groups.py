@@ -79,7 +79,8 @@ class MemberDescription(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """A described group, or its error. Epochs are None for classic groups."""
+    """A described group, or its error. Epochs are None for classic groups. With an error, type and state are "Unknown"
+    and the coordinator is -1."""
 
     group_id: str
     type: str
@@ -161,7 +162,8 @@ def _has_type(listing: GroupListing, types: Collection[str]) -> bool:
 def describe_groups(
     admin: AdminClient, group_ids: Iterable[str], timeout_ms: int | None = None
 ) -> dict[str, GroupDescription]:
-    """Return descriptions of classic and consumer groups by id; a missing group has the error GroupIdNotFound."""
+    """Return descriptions of classic and consumer groups by id, or with `error` set. A missing group has the error
+    GroupIdNotFound, a classic group of another protocol type NotConsumers."""
     requested = list(dict.fromkeys(group_ids))
     deadline_ms = admin.deadline_ms(timeout_ms)
     results = ask_coordinators(admin, requested, _CONSUMER_REQUEST, timeout_ms=admin.left_ms(deadline_ms))

@@ -37,7 +37,7 @@ def ask_leaders(
 ) -> dict[TopicPartition, R | KafkaError]:
     """Return a result or KafkaError for every partition, looking leaders up again for each retry. A nonexistent
     partition fails at once. `leaderless_ms`: how long to wait for a leader's election, if shorter than
-    request.timeout.ms."""
+    request.timeout.ms. Raises KafkaError when metadata cannot be fetched."""
 
     def once(items: list[TopicPartition], deadline_ms: int) -> dict[TopicPartition, R | KafkaError]:
         return _once(admin, items, request, deadline_ms)

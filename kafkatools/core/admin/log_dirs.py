@@ -22,7 +22,8 @@ class ReplicaInfo(NamedTuple):
 
 
 class LogDir(NamedTuple):
-    """A broker's log directory. Volume sizes in bytes are -1 from brokers too old to report them."""
+    """A broker's log directory, with `error` set when it is offline. Volume sizes in bytes are -1 from brokers too old
+    to report them."""
 
     path: str
     replicas: tuple[ReplicaInfo, ...]
@@ -32,7 +33,8 @@ class LogDir(NamedTuple):
 
 
 def describe_log_dirs(admin: AdminClient, brokers: Sequence[int]) -> dict[int, tuple[LogDir, ...] | KafkaError]:
-    """Return the log directories of each broker, or the broker's error."""
+    """Return the log directories of each broker, or the broker's error. Raises KafkaError when the broker list cannot
+    be fetched."""
     admin.refresh_cluster()
     fields = {"topics": None}
     return admin.ask_brokers(brokers, ApiKey.DESCRIBE_LOG_DIRS, fields, lambda answer: read_log_dirs(answer.entity))

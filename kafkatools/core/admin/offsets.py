@@ -44,7 +44,10 @@ def list_offsets(
     timeout_ms: int | None = None,
     leaderless_ms: int | None = None,
 ) -> dict[TopicPartition, PartitionOffset]:
-    """Return each partition's offset for a special timestamp (-1 to -6) or at or after a time in ms."""
+    """Return each partition's offset for a special timestamp (-1 to -6) or at or after a time in ms, or its error. The
+    offset is -1 without such a record. `leaderless_ms`: how long to wait for a leader's election, if shorter than
+    request.timeout.ms. A special timestamp that the broker does not know gives the error UnsupportedVersion. Raises
+    KafkaError when metadata cannot be fetched."""
     min_version = max((_MIN_VERSIONS.get(timestamp, 0) for timestamp in timestamps.values()), default=0)
     if isolation_level == READ_COMMITTED:
         min_version = max(min_version, 2)

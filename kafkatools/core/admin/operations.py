@@ -61,7 +61,8 @@ class ClusterOperations:
     ) -> None:
         """Start moving partitions to these brokers, preferred leader first; None cancels a move. The move continues
         after the call; `list_reassignments` shows its progress. Raises InvalidReplicaAssignment,
-        NoReassignmentInProgress, UnknownTopicOrPartition."""
+        NoReassignmentInProgress, UnknownTopicOrPartition. Without `allow_replication_factor_change`, also
+        InvalidReplicationFactor, and UnsupportedVersion before Kafka 4.1."""
         outcomes = self._ask(
             reassignments.alter_reassignments,
             {TopicPartition(*part): brokers for part, brokers in replicas.items()},
@@ -90,12 +91,14 @@ class ClusterOperations:
         return results.settled(self._ask(log_dirs.describe_log_dirs, requested))
 
     def describe_replica_log_dirs(self, replicas: Iterable[tuple[str, int, int]]) -> dict[Replica, ReplicaLogDir]:
-        """Return the current and future log directory of replicas, given as (topic, partition, broker)."""
+        """Return the current and future log directory of replicas, given as (topic, partition, broker); None for a
+        directory that is not there. Raises BrokerNotAvailable for a broker that is down."""
         return results.settled(self._ask(reassignments.replica_log_dirs, [Replica(*replica) for replica in replicas]))
 
     def alter_replica_log_dirs(self, paths: Mapping[tuple[str, int, int], str]) -> None:
         """Start moving replicas, given as (topic, partition, broker), to other log directories of their brokers. Raises
-        LogDirNotFound, ReplicaNotAvailable."""
+        LogDirNotFound, BrokerNotAvailable. ReplicaNotAvailable means that the broker has no such replica yet and will
+        create it there."""
         moves = {Replica(*replica): path for replica, path in paths.items()}
         results.settled(self._ask(reassignments.alter_replica_log_dirs, moves))
 
@@ -129,8 +132,8 @@ class ClusterOperations:
     # -- quotas and credentials --
 
     def describe_client_quotas(self, entity: Mapping[str, str | None] | None = None) -> list[EntityQuotas]:
-        """Return the quotas of an entity, or of all entities. An entity is {"user": "alice", "client-id": "app"} or
-        {"ip": "10.0.0.1"}; the name None is the default entity."""
+        """Return the quotas of exactly this entity, or of all entities. An entity is {"user": "alice", "client-id":
+        "app"} or {"ip": "10.0.0.1"}; the name None is the default entity."""
         parts = [quotas.QuotaComponent(kind, name or "") for kind, name in (entity or {}).items()]
         return self._ask(quotas.describe_client_quotas, parts, strict=entity is not None)
 
@@ -151,9 +154,10 @@ class ClusterOperations:
     def alter_scram_credentials(
         self, user: str, passwords: Mapping[str, str | None], *, iterations: int = scram.DEFAULT_ITERATIONS
     ) -> None:
-        """Set a user's passwords by mechanism ("SCRAM-SHA-256", "SCRAM-SHA-512"), or delete those with None. A password
-        is salted locally and never sent. Raises ValueError for an unknown mechanism, ResourceNotFound when there is
-        none to delete, UnacceptableCredential."""
+        """Set a user's passwords by mechanism ("SCRAM-SHA-256", "SCRAM-SHA-512"), or delete those with None, deletions
+        first. Each is a request of its own: those before a failure stay done. A password is salted locally and never
+        sent. Raises ValueError for an unknown mechanism, ResourceNotFound when there is none to delete,
+        UnacceptableCredential."""
         unknown = [name for name in passwords if name not in scram.MECHANISMS]
         if unknown:
             raise ValueError(f"Unknown mechanism {unknown[0]!r}. Known ones: {', '.join(scram.MECHANISMS)}")
@@ -167,16 +171,18 @@ class ClusterOperations:
         self, renewers: Sequence[str] = (), *, owner: str | None = None, max_lifetime_ms: int = -1
     ) -> DelegationToken:
         """Create a token for this user or for `owner` ("User:bob"); lifetime -1 is the brokers' maximum. Requires a
-        connection authenticated without a token. Raises DelegationTokenAuthDisabled,
-        DelegationTokenRequestNotAllowed."""
+        connection authenticated without a token. Raises DelegationTokenAuthDisabled, DelegationTokenRequestNotAllowed,
+        and ValueError for a principal that is not type:name."""
         return self._ask(delegation_tokens.create_delegation_token, renewers, max_lifetime_ms, owner)
 
     def renew_delegation_token(self, token: DelegationToken | bytes, period_ms: int = -1) -> int:
-        """Renew a token (or HMAC); return its expiry time (ms since 1970). Raises DelegationTokenNotFound."""
+        """Renew a token (or HMAC) for `period_ms` (-1: the brokers' default); return its expiry time (ms since 1970).
+        Raises DelegationTokenNotFound."""
         return self._ask(delegation_tokens.renew_delegation_token, _hmac(token), period_ms)
 
     def expire_delegation_token(self, token: DelegationToken | bytes, period_ms: int = -1) -> int:
-        """Set when a token expires, -1 at once; return the time (ms since 1970). Raises DelegationTokenNotFound."""
+        """Make a token (or HMAC) expire in `period_ms` from now, at once with -1; return the time (ms since 1970).
+        Raises DelegationTokenNotFound."""
         return self._ask(delegation_tokens.expire_delegation_token, _hmac(token), period_ms)
 
     def describe_delegation_tokens(self, owners: Sequence[str] | None = None) -> list[DelegationToken]:
@@ -192,8 +198,8 @@ class ClusterOperations:
     def update_features(
         self, levels: Mapping[str, int], *, downgrade: bool = False, unsafe: bool = False, validate_only: bool = False
     ) -> None:
-        """Set finalized feature levels, all or none; 0 disables a feature. Lower levels need `downgrade`, and `unsafe`
-        where metadata would be lost. Raises InvalidUpdateVersion, FeatureUpdateFailed."""
+        """Set finalized feature levels; 0 disables a feature. Lower levels need `downgrade`, and `unsafe` too where
+        metadata would be lost. With `validate_only`, only check. Raises InvalidUpdateVersion, FeatureUpdateFailed."""
         lower = features.UNSAFE_DOWNGRADE if unsafe else features.SAFE_DOWNGRADE
         how = lower if downgrade else features.UPGRADE
         results.settled(self._ask(features.update_features, levels, how, validate_only=validate_only))

@@ -13,7 +13,7 @@ from kafkatools.core.protocol.entities import Entity
 
 _METADATA_TOPIC = "__cluster_metadata"
 QUORUM_FIELDS = {"topics": [{"topic_name": _METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]}
-"""What is asked for."""
+"""The fields of a DescribeQuorum request for the metadata partition."""
 
 
 class QuorumReplica(NamedTuple):
@@ -112,6 +112,6 @@ def add_raft_voter(
 
 
 def remove_raft_voter(admin: AdminClient, voter_id: int, directory_id: uuid.UUID, cluster_id: str | None) -> None:
-    """Make a voter an observer. Raises KafkaError."""
+    """Remove a voter from the quorum; while it runs, it goes on as an observer. Raises KafkaError."""
     fields = {"cluster_id": cluster_id, "voter_id": voter_id, "voter_directory_id": directory_id}
     admin.change(ApiKey.REMOVE_RAFT_VOTER, fields)

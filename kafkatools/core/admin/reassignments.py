@@ -142,8 +142,9 @@ def partitions_of(admin: AdminClient, topics: Collection[str]) -> dict[TopicPart
 
 
 def alter_replica_log_dirs(admin: AdminClient, wanted: Mapping[Replica, str]) -> dict[Replica, KafkaError | None]:
-    """Start moving replicas to other directories of their brokers; return None or the error by replica.
-    ReplicaNotAvailable means the broker does not have the replica yet; it will create it in that directory."""
+    """Start moving replicas to other directories of their brokers, without retries; return None or the error by
+    replica. ReplicaNotAvailable means the broker does not have the replica yet; it will create it in that directory.
+    Raises KafkaError when the brokers cannot be listed."""
 
     def once(items: list[Replica], deadline_ms: int) -> dict[Replica, KafkaError | bool]:
         groups = _by_broker(items)
@@ -181,7 +182,8 @@ def _dirs(paths: Mapping[Replica, str], replicas: Iterable[Replica]) -> list[Fie
 
 
 def replica_log_dirs(admin: AdminClient, replicas: Collection[Replica]) -> dict[Replica, ReplicaLogDir | KafkaError]:
-    """Return the log directories of replicas; an empty ReplicaLogDir when no online directory has the replica."""
+    """Return the log directories of replicas, or the error of their broker. An empty ReplicaLogDir means that no online
+    directory has the replica. Raises KafkaError when the brokers cannot be listed."""
 
     def once(items: list[Replica], deadline_ms: int) -> dict[Replica, ReplicaLogDir | KafkaError]:
         groups = _by_broker(items)

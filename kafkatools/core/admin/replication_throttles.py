@@ -54,8 +54,9 @@ def partition_moves(
     wanted: Mapping[TopicPartition, Iterable[int]],
     current: Mapping[TopicPartition, Iterable[int]],
 ) -> dict[TopicPartition, PartitionMove]:
-    """Return all moves: active ones and new ones (ReassignPartitionsCommand.calculateProposedMoveMap). A partition
-    already being moved keeps its original replicas as sources."""
+    """Return all moves: active ones and those to the `wanted` replicas
+    (ReassignPartitionsCommand.calculateProposedMoveMap). A partition already being moved keeps its original replicas as
+    sources; for others they are its `current` replicas."""
     moves = {
         part: PartitionMove(
             frozenset(moving.replicas) - frozenset(moving.adding_replicas), frozenset(moving.adding_replicas)

@@ -40,7 +40,8 @@ class ScramUpsertion(NamedTuple):
 
 
 def describe_user_scram_credentials(admin: AdminClient, users: Sequence[str]) -> list[ScramCredentials]:
-    """Return these users' credentials (default: all users), without users that have none. Raises KafkaError."""
+    """Return these users' credentials (default: all users), without users that have none; `error` is set for a user
+    that failed. Raises KafkaError when the request fails."""
     fields = {"users": [{"name": user} for user in users] or None}
     response = admin.ask(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, fields, check=error_in)
     described = [_credentials(result) for result in response.results]
@@ -56,7 +57,8 @@ def _credentials(result: Entity) -> ScramCredentials:
 def alter_user_scram_credentials(
     admin: AdminClient, user: str, upsertions: Sequence[ScramUpsertion] = (), deletions: Sequence[str] = ()
 ) -> None:
-    """Delete and set credentials of one user, one request each as the protocol requires. Raises KafkaError."""
+    """Delete, then set credentials of one user, one request each as the protocol requires. Raises KafkaError; earlier
+    requests stay done."""
     for mechanism in deletions:
         _alter(admin, {"deletions": [{"name": user, "mechanism": MECHANISMS[mechanism][0]}], "upsertions": ()})
     for upsertion in upsertions:

@@ -48,7 +48,8 @@ class DeletedTopics(NamedTuple):
 def list_share_group_offsets(
     admin: AdminClient, group_ids: Iterable[str], timeout_ms: int | None = None
 ) -> dict[str, ShareOffsets]:
-    """Return the start offsets of share groups in all their partitions."""
+    """Return the start offsets of share groups in all their partitions and errors by partition, or the group's
+    error."""
 
     def build(group_id: str, version: int) -> Fields:
         return {"groups": ({"group_id": group_id, "topics": None},)}
@@ -85,7 +86,8 @@ def read_offsets(group: Entity) -> ShareOffsets:
 def alter_share_group_offsets(
     admin: AdminClient, group_id: str, offsets: Mapping[TopicPartition, int], timeout_ms: int | None = None
 ) -> AlteredOffsets:
-    """Set start offsets of a share group without members; creates the group if it does not exist."""
+    """Set start offsets of a share group without members and return the errors; creates the group if it does not
+    exist."""
     entries = ((key, {"partition_index": key[1], "start_offset": offset}) for key, offset in offsets.items())
     topics = topic_fields(entries, "topic_name")
 
@@ -103,7 +105,7 @@ def alter_share_group_offsets(
 def delete_share_group_offsets(
     admin: AdminClient, group_id: str, topics: Collection[str], timeout_ms: int | None = None
 ) -> DeletedTopics:
-    """Delete the offsets of topics from a share group without members."""
+    """Delete the offsets of topics from a share group without members; return the errors."""
 
     def build(group_id: str, version: int) -> Fields:
         return {"group_id": group_id, "topics": tuple({"topic_name": name} for name in topics)}

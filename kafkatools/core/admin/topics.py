@@ -131,7 +131,8 @@ def describe_topics(
     ids: Sequence[str] = (),
     partition_limit: int = DEFAULT_PARTITION_LIMIT,
 ) -> dict[str, TopicDescription]:
-    """Return topics by name, or by id with ids as keys. Raises KafkaError when no broker answers."""
+    """Return topics by name, or by id with ids as keys; a missing topic has its `error` set. `partition_limit`: the
+    partitions in one response; further ones are fetched. Raises KafkaError when a request fails."""
     described: dict[str, TopicDescription] = {}
     if names:
         described.update(_describe_by_name(admin, list(dict.fromkeys(names)), partition_limit))
@@ -193,7 +194,8 @@ def from_metadata(topic: Entity) -> TopicDescription:
 def _describe_in_pages(
     admin: AdminClient, names: Sequence[str] | None, partition_limit: int
 ) -> dict[str, TopicDescription]:
-    """Describe topics (None: all) with DescribeTopicPartitions (KIP-966), page by page until no cursor is left."""
+    """Describe topics (None: all) with DescribeTopicPartitions (KIP-966), page by page until no cursor is left. Raises
+    KafkaError, UnsupportedVersion at old brokers."""
     deadline_ms = admin.deadline_ms()
     left = sorted(names or ())
     cursor: Fields | None = None
@@ -220,7 +222,7 @@ def _unanswered(name: str) -> TopicDescription:
 
 
 def add_page(described: dict[str, TopicDescription], topic: Entity) -> None:
-    """Add a topic of a DescribeTopicPartitions response to `found`, merging partitions from earlier pages."""
+    """Add a topic of a DescribeTopicPartitions response to `described`, merging partitions from earlier pages."""
     error = error_in(topic)
     partitions = list(map(PartitionDescription._make, map(_DESCRIBED, topic.partitions)))
     earlier = described.get(topic.name)
@@ -259,7 +261,9 @@ def create_topics(
     timeout_ms: int | None = None,
     retry_on_quota_violation: bool = True,
 ) -> dict[str, CreatedTopic]:
-    """Create topics; with `validate_only`, only check whether they could be created."""
+    """Create topics and return each one's outcome; with `validate_only`, only check whether they could be created.
+    Quota errors are retried until the timeout, or with `retry_on_quota_violation` False returned as QuotaExceeded.
+    Raises KafkaError when the request itself fails."""
     by_name = {topic.name: topic for topic in topics}
 
     def once(names: list[str], deadline_ms: int) -> dict[str, CreatedTopic | KafkaError]:
@@ -326,7 +330,7 @@ class QuotaExceeded(ThrottlingQuotaExceeded):
 
 
 def delete_topics(admin: AdminClient, names: Sequence[str], *, timeout_ms: int | None = None) -> dict[str, Outcome]:
-    """Delete topics by name; return each topic's outcome."""
+    """Delete topics by name; return each topic's outcome. Raises KafkaError when the request itself fails."""
 
     def once(items: list[str], deadline_ms: int) -> dict[str, Outcome | KafkaError]:
         def fields(version: int) -> Fields:
@@ -348,7 +352,8 @@ def create_partitions(
     validate_only: bool = False,
     timeout_ms: int | None = None,
 ) -> dict[str, Outcome]:
-    """Add partitions to topics; return each topic's outcome."""
+    """Raise topics' partition counts; return each topic's outcome. With `validate_only`, only check. Raises KafkaError
+    when the request itself fails."""
     by_name = {change.name: change for change in partitions}
 
     def once(names: list[str], deadline_ms: int) -> dict[str, Outcome | KafkaError]:
@@ -373,8 +378,9 @@ def delete_records(
     timeout_ms: int | None = None,
     leaderless_ms: int | None = None,
 ) -> dict[TopicPartition, DeletedRecords]:
-    """Delete each partition's records before an offset (-1: the high watermark), on its leader. `leaderless_ms`: how
-    long to wait for a leader's election, if shorter than request.timeout.ms."""
+    """Delete each partition's records before an offset (-1: the high watermark), on its leader; return the new log
+    start offset or the error. `leaderless_ms`: how long to wait for a leader's election, if shorter than
+    request.timeout.ms. Raises KafkaError when metadata cannot be fetched."""
 
     def build(partitions: list[TopicPartition], left_ms: int) -> Fields:
         return {

@@ -126,7 +126,8 @@ def _listed(answer: Answer) -> list[TransactionListing] | KafkaError:
 def describe_transactions(
     admin: AdminClient, transactional_ids: Iterable[str]
 ) -> dict[str, TransactionDescription | KafkaError]:
-    """Return descriptions by transactional id; TransactionalIdNotFound for an id its coordinator does not know."""
+    """Return a description or error by transactional id; TransactionalIdNotFound for an id its coordinator does not
+    know."""
     request = CoordinatorRequest(
         ApiKey.DESCRIBE_TRANSACTIONS, lambda keys, version: {"transactional_ids": tuple(keys)}, _read_descriptions
     )
@@ -157,7 +158,8 @@ def _description(state: Entity, node: int) -> TransactionDescription:
 def describe_producers(
     admin: AdminClient, partitions: Iterable[TopicPartition], broker: int | None = None
 ) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
-    """Return the active producers of each partition, as reported by its leader or by `broker`."""
+    """Return the active producers of each partition, as reported by its leader or by `broker`, or the partition's
+    error."""
     results: dict[TopicPartition, list[ProducerState] | KafkaError] = {}
     requested = list(dict.fromkeys(partitions))
     for start in range(0, len(requested), _PARTITIONS_A_REQUEST):
@@ -244,8 +246,9 @@ class HangingTransactions(NamedTuple):
 def find_hanging(
     admin: AdminClient, partitions: Iterable[TopicPartition], max_timeout_ms: int, broker: int | None = None
 ) -> HangingTransactions:
-    """Return transactions open for more than `max_timeout_ms` that no coordinator will end. Raises KafkaError when a
-    coordinator cannot be asked, since no transaction can then be called hanging."""
+    """Return transactions open in partitions, without a record of their producer for more than `max_timeout_ms`, that
+    no coordinator knows; and errors by partition. `broker`: the replica to ask instead of the leaders. Raises
+    KafkaError when a coordinator cannot be asked, since no transaction can then be called hanging."""
     producers = describe_producers(admin, partitions, broker)
     now_ms = admin.clock.wall_ms()
     errors = {key: active for key, active in producers.items() if isinstance(active, KafkaError)}
