@@ -19,8 +19,9 @@ _NEGATIVE = re.compile(r"-[0-9]+(?:\.[0-9]+)?", re.ASCII)
 
 
 def parse_argparse4j(command: Command, arguments: Sequence[str], outer: Args | None = None) -> tuple[Command, Args]:
-    """Parse a command's options and its subcommand; return the chosen command and its values. `outer`: the values
-    before this subcommand, whose options may also follow it. Raises UsageError in argparse4j's words."""
+    """Parse a command's options and its subcommand; return the chosen command and its values. --help and --version end
+    the parsing, without further checks. `outer`: the values before this subcommand; options with a value may also
+    follow it. Raises UsageError in argparse4j's words."""
     args = Args(command)
     if outer is not None:
         args.stand_behind(outer)
@@ -100,7 +101,8 @@ def _take_option(args: Args, outer: Args | None, arguments: Sequence[str], posit
 
 
 def _recognized(command: Command, argument: str) -> tuple[Option | None, str | None]:
-    """Return the option that an argument spells, and its attached value: `--name=value`, `-nvalue`."""
+    """Return the option that an argument spells, and its attached value (`--name=value`, `-nvalue`); None for what is
+    missing. Raises UsageError for an ambiguous prefix."""
     name, equals, value = argument.partition("=")
     option = _find(command, name)
     if option is None and not argument.startswith("--"):
@@ -117,7 +119,7 @@ def _note(command: Command, args: Args, option: Option, text: str) -> None:
 
 
 def _is_option_like(argument: str) -> bool:
-    """Return whether an argument starts with a dash and is not a negative number."""
+    """Return whether an argument starts with a dash and is not a negative number; True for `-` alone."""
     return argument.startswith("-") and not _NEGATIVE.fullmatch(argument)
 
 

@@ -10,8 +10,8 @@ from kafkatools.options.table import Command, Option, all_options, attribute_nam
 
 class Args:
     """The parsed values of one command line, as attributes such as `bootstrap_server`. An option that is not given has
-    its default: an empty list if repeatable, False if it takes no value. A subcommand also has the options before it.
-    `profile` is the cluster of `kt --profile`, if any."""
+    its default: an empty list if repeatable, False if it takes no value. A subcommand also has the options before it. A
+    name that is no option of the command raises AttributeError. `profile` is the cluster of `kt --profile`, if any."""
 
     def __init__(self, command: Command) -> None:
         self.command = command
@@ -36,7 +36,7 @@ class Args:
 
     @property
     def has_room_for_operand(self) -> bool:
-        """Whether the command takes another operand."""
+        """Whether the command takes one more operand than the command line has so far."""
         placeholders = self.command.operand
         return len(self.operands) < len(placeholders.split()) or placeholders.endswith("...")
 
@@ -50,20 +50,24 @@ class Args:
         raise AttributeError(f"the command has no option --{name.replace('_', '-')}")
 
     def given(self, name: str) -> bool:
-        """Return whether the option is on the command line; `name` with or without leading dashes."""
+        """Return whether the option is on the command line; `name` with or without leading dashes. For a subcommand,
+        options before it do not count."""
         return attribute_name(name) in {attribute_name(one) for one in self._given}
 
     def given_names(self) -> list[str]:
-        """Return the long names of the options on the command line, in order."""
+        """Return the long names of the options on the command line, in order, a repeated one each time. For a
+        subcommand, without the options before it."""
         return list(self._given)
 
     def stand_behind(self, outer: Args) -> None:
-        """Set the values of the options before this subcommand. `--json` may be in either place."""
+        """Make the values of the options before this subcommand its own attributes too. `--json` before the subcommand
+        counts as given here."""
         self._outer = outer
         self._values["json"] = self._values["json"] or outer.json
 
     def note(self, option: Option, text: str | None) -> None:
-        """Add one occurrence of an option with its converted value. Raises ValueError for an invalid value."""
+        """Store one occurrence of an option with its converted value; a repeatable option collects a list. `text` None:
+        no value was typed, so an option with a value gets `implied`. Raises ValueError for an invalid value."""
         value: object = True
         if option.value:
             value = option.implied if text is None else option.type(text)

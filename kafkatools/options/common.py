@@ -40,7 +40,8 @@ def setting_option(name: str, about: str, *, replacement: str = "", several: boo
 
 
 def property_pairs(texts: Iterable[str], option: str) -> dict[str, str]:
-    """Return an option's `key=value` texts as a mapping. Raises UsageError for a text without `=`."""
+    """Return an option's `key=value` texts as a mapping; the last value of a key wins. Raises UsageError for a text
+    without `=` or key."""
     pairs: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -52,8 +53,8 @@ def property_pairs(texts: Iterable[str], option: str) -> dict[str, str]:
 
 
 def client_settings(args: Args, file_option: str = "command_config") -> dict[str, str]:
-    """Return the profile's client settings, overridden by those of the --command-config file. Logs a warning for each
-    setting in the file that no client has."""
+    """Return the profile's client settings, overridden by those of the file that `file_option` names. Logs a warning
+    for each setting in the file that no client has. Raises CommandError for an unreadable file."""
     from_file = properties_file(args, file_option)
     for name in from_file:
         _warn_of_unknown(name, getattr(args, file_option))
@@ -82,7 +83,8 @@ def profile_settings(args: Args) -> dict[str, str]:
 
 
 def properties_file(args: Args, file_option: str) -> dict[str, str]:
-    """Return the settings in the file that an option names, empty without the option."""
+    """Return the settings in the file that an option names, empty without the option. Raises CommandError for an
+    unreadable file."""
     path = getattr(args, file_option)
     return read_properties(path) if path else {}
 
@@ -95,8 +97,8 @@ _CODECS = ("key.serializer", "value.serializer", "key.deserializer", "value.dese
 
 def settings_for(table: Table, args: Args, file_option: str, warn: Callable[[str], None]) -> dict[str, str]:
     """Return the settings of a producer or consumer: the profile's, overridden by those of the file that an option
-    names. Settings this client does not have are dropped, with a warning for those in the file. (De)serializers, which
-    name Java classes, are dropped silently."""
+    names. Settings this client does not have are dropped; `warn` gets a line for each of those in the file.
+    (De)serializers, which name Java classes, are dropped silently. Raises CommandError for an unreadable file."""
     found = {name: value for name, value in profile_settings(args).items() if name not in _CODECS}
     found = {name: value for name, value in found.items() if name in table or table.is_prefixed(name)}
     for name, value in properties_file(args, file_option).items():
@@ -112,8 +114,9 @@ def settings_for(table: Table, args: Args, file_option: str, warn: Callable[[str
 def client_values(
     table: Table, args: Args, older_file: str, pair_options: Iterable[str], note: Callable[[str], None]
 ) -> dict[str, str]:
-    """Return the settings of --command-config, or of the deprecated option `older_file`, overridden by the `key=value`
-    options. Raises UsageError for an unknown setting in such an option."""
+    """Return the settings of the profile and of --command-config, or of the deprecated option `older_file` if given.
+    The `key=value` options named in `pair_options` override them. Raises UsageError for an unknown setting in such an
+    option, CommandError for an unreadable file."""
     file_option = attribute_name(older_file) if args.given(older_file) else "command_config"
     values = settings_for(table, args, file_option, note)
     for option in pair_options:

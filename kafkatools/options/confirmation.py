@@ -24,8 +24,8 @@ class _Asking(Protocol):
 
 
 def agrees_to_remove(console: _Asking, args: Args, question: str, unasked: str) -> bool:
-    """Ask the question on stdout (with --json on stderr); return whether the answer is y. Raises CommandError at the
-    end of stdin, naming `unasked`, the option that skips the question."""
+    """Ask the question on stdout (with --json on stderr); return whether the line read from stdin is y or Y. Raises
+    CommandError at the end of stdin, naming `unasked`, the option that skips the question."""
     if args.json:
         console.note(question)
     else:

@@ -35,8 +35,9 @@ C = TypeVar("C", bound=_Connecting)
 
 
 def connect_admin(console: _Connecting, args: Args, *file_options: str) -> AdminClient:
-    """Return the AdminClient for a command line. `file_options`: options that may name its properties file; the first
-    one given wins. Raises UsageError when both --bootstrap-server and --bootstrap-controller are given."""
+    """Return the AdminClient for a command line; it connects at its first request. `file_options`: options that may
+    name its properties file; the first one given wins, else --command-config. Raises UsageError when both
+    --bootstrap-server and --bootstrap-controller are given, CommandError for an unreadable properties file."""
     file_option = next((name for name in file_options if args.given(name)), "command_config")
     settings = client_settings(args, file_option)
     controllers = getattr(args, "bootstrap_controller", None)
@@ -49,7 +50,8 @@ def connect_admin(console: _Connecting, args: Args, *file_options: str) -> Admin
 
 
 def with_admin(action: Callable[[C, Args, AdminClient], ExitStatus]) -> Callable[[C, Args], ExitStatus]:
-    """Turn `action(console, args, admin)` into a command's `run` function, which connects first."""
+    """Turn `action(console, args, admin)` into a command's `run` function, which creates the AdminClient first and
+    closes it afterwards."""
 
     def run(console: C, args: Args) -> ExitStatus:
         with connect_admin(console, args) as admin:

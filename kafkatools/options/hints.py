@@ -6,7 +6,8 @@ from kafkatools.options.table import Command, all_options
 
 
 def did_you_mean(command: Command, name: str) -> str:
-    """Return a hint that names the closest option, empty when none is close."""
+    """Return a hint that names the closest option, empty when none is close. For `profile` and `confirm`, the hint says
+    that they belong before the command."""
     import difflib
 
     if name in ("profile", "confirm"):
@@ -18,7 +19,8 @@ def did_you_mean(command: Command, name: str) -> str:
 
 
 def did_you_mean_subcommand(command: Command, name: str) -> str:
-    """Return a hint that names the closest subcommand, empty when none is close."""
+    """Return a hint that names the closest subcommand, else the option with exactly this name; empty when there is
+    neither."""
     import difflib
 
     near = difflib.get_close_matches(name, [one.name for one in command.subcommands], n=1)

@@ -1,10 +1,11 @@
 """Parse command lines like Kafka's tools, which use joptsimple or argparse4j.
 
 joptsimple (without abbreviations): `--opt value`, `--opt=value`, `-opt value`. An option with a value takes the next
-argument, whatever it looks like; `--` ends the options; repeating a single-valued option is an error. Arguments that
-joptsimple would ignore (operands, a value for an option without one) are errors here. It has no subcommands; kt's are
-recognized as the first argument. argparse4j: subcommands, unique prefixes of long options, `-t value`, `-tvalue`; the
-last of several values wins. Both return `Args` and raise UsageError with Kafka's words.
+argument, whatever it looks like; if the value is optional, only an argument that is no option. `--` ends the options;
+repeating a single-valued option is an error. Arguments that joptsimple would ignore (operands that the command does not
+take, a value for an option without one) are errors here. It has no subcommands; kt's are recognized as the first
+argument. argparse4j: subcommands, unique prefixes of long options, `-t value`, `-tvalue`; the last of several values
+wins. Both return `Args` and raise UsageError with Kafka's words.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _NEGATIVE = re.compile(r"-[0-9]+", re.ASCII)
 
 
 def parse(command: Command, arguments: Sequence[str]) -> tuple[Command, Args]:
-    """Parse the arguments; return the command or subcommand to run and its values. Raises UsageError."""
+    """Parse the arguments; return the command or subcommand to run and its values. With --help or --version, required
+    options and rules are not checked. Raises UsageError."""
     if command.style == ARGPARSE4J:
         from kafkatools.options.argparse4j import parse_argparse4j
 
@@ -112,7 +114,9 @@ def _unexpected(argument: str, command: Command) -> UsageError:
 
 
 def _value(command: Command, option: Option, attached: str | None, rest: deque[str]) -> str | None:
-    """Return the value of one occurrence of an option, None when left out (joptsimple's detectOptionArgument)."""
+    """Return the value of one occurrence of an option, taking it from `rest` if not attached; None for an option
+    without a value or an omitted optional one (joptsimple's detectOptionArgument). Raises UsageError for a missing
+    value, and for one that the option does not take."""
     if not option.value:
         if attached is not None:
             raise UsageError(f"Option {option.long} takes no value, but '{attached}' was given")

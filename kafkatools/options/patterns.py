@@ -22,7 +22,8 @@ class TopicFilter:
             raise ValueError(f"{cleaned} is an invalid regex.") from None
 
     def takes(self, topic: str, *, exclude_internal: bool = False) -> bool:
-        """Return whether the whole topic name matches; internal topics can be excluded."""
+        """Return whether the expression matches the whole topic name. With `exclude_internal`, False for the brokers'
+        internal topics."""
         if exclude_internal and topic in INTERNAL_TOPICS:
             return False
         return self._pattern.fullmatch(topic) is not None

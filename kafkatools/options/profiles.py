@@ -59,8 +59,9 @@ class _Asking(Protocol):
 
 
 def find_profile(asked: str | None, environ: Mapping[str, str], directory: str) -> Profile | None:
-    """Return the requested profile, else the default one, else None. Raises UsageError for an unknown or ambiguous
-    name, and for an unreadable or invalid file."""
+    """Return the requested profile, else that of KT_PROFILE, else the default one, else None. Logs a warning when every
+    user can read its secrets. Raises UsageError for an unknown or ambiguous name, an invalid file or an unset
+    environment variable, CommandError for an unreadable properties file."""
     files = _files(environ, directory)
     name = asked or environ.get("KT_PROFILE") or None
     is_default = name is None
@@ -77,8 +78,8 @@ def find_profile(asked: str | None, environ: Mapping[str, str], directory: str) 
 
 
 def profile_for(args: Args, requested: str | None, environ: Mapping[str, str]) -> Profile | None:
-    """Return the profile of a command line; None for commands without a cluster, and instead of a default profile when
-    the command line names brokers."""
+    """Return the profile of a command line, as `find_profile` does. None for commands without a cluster, without any
+    profile, and instead of a default profile when the command line names brokers or controllers."""
     server = getattr(args, "bootstrap_server", args)
     if server is args:
         return None
@@ -88,9 +89,9 @@ def profile_for(args: Args, requested: str | None, environ: Mapping[str, str]) -
 
 
 def ensure_confirmed(console: _Asking, command: Command, args: Args, profile: Profile, confirmed: str | None) -> None:
-    """Prompt for the cluster's name before a destructive command on a protected cluster. `confirmed`: the value of
-    --confirm. Raises UsageError for a wrong --confirm or without a terminal, CommandError for a wrong answer; nothing
-    has been changed then."""
+    """Before a destructive command on a protected cluster, prompt for the cluster's name unless --confirm (`confirmed`)
+    gives it. Does nothing for other commands and clusters. Raises UsageError for a wrong --confirm or without a
+    terminal, CommandError for a wrong answer; nothing has been changed then."""
     if not profile.is_protected or not is_destructive(command, args) or confirmed == profile.cluster:
         return
     what = f"The profile '{profile.name}' is protected"
@@ -106,7 +107,8 @@ def ensure_confirmed(console: _Asking, command: Command, args: Args, profile: Pr
 
 
 def is_destructive(command: Command, args: Args) -> bool:
-    """Return whether a command line changes or deletes what cannot easily be restored; False for a dry run."""
+    """Return whether the command's table entry (`destructive`) names its subcommand or one of the given options. False
+    with --dry-run."""
     if getattr(args, "dry_run", False):
         return False
     return any(name in ("", args.command.name) or args.given(name) for name in command.destructive)
@@ -132,7 +134,8 @@ def _project_file(directory: str) -> str | None:
 
 
 def _files(environ: Mapping[str, str], directory: str) -> dict[str, _FileContent]:
-    """Return the profile files by path, the project's before the user's."""
+    """Return the existing profile files by path, the project's before the user's. Raises UsageError for an invalid
+    file."""
     project, user = _project_file(directory), _user_file(environ)
     if project is not None and os.path.exists(user) and os.path.samefile(project, user):
         project = None

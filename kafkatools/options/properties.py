@@ -22,7 +22,8 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(path: str) -> dict[str, str]:
-    """Return a file's settings; warn when others can read secrets in it. Raises CommandError if unreadable."""
+    """Return a file's settings; log a warning when every user can read secrets or private keys in it or named by it.
+    Raises CommandError when the file cannot be read or has a malformed escape."""
     try:
         with open(path, "rb") as file:
             data = file.read()

@@ -23,7 +23,8 @@ SIZE_FORM = "a number of bytes, or one with KiB, MiB, GiB or TiB, like 512MiB"
 
 
 def duration_ms(text: str) -> int | None:
-    """Parse `90m` or `1d12h` to milliseconds; None for any other text and for a fraction of a millisecond."""
+    """Parse `90m` or `1d12h` to milliseconds; None for any other text, also a number without a unit, and for a fraction
+    of a millisecond."""
     total, at = Fraction(0), 0
     text = text.strip()
     for match in _DURATION.finditer(text):
@@ -35,7 +36,7 @@ def duration_ms(text: str) -> int | None:
 
 
 def size_bytes(text: str) -> int | None:
-    """Parse `512MiB` to bytes; None for any other text and for a fraction of a byte."""
+    """Parse `512MiB` to bytes; None for any other text, also a number without a unit, and for a fraction of a byte."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         return None
@@ -44,8 +45,9 @@ def size_bytes(text: str) -> int | None:
 
 
 def plain_settings(settings: Mapping[str, str], tell: Callable[[str], None]) -> dict[str, str]:
-    """Convert settings with units to plain numbers: `1h` in `*.ms` settings, `512MiB` in those in bytes. Calls `tell`
-    with a line for each conversion. Raises CommandError for an unknown unit."""
+    """Return the settings with units converted to plain numbers: `1h` in `*.ms` settings, `512MiB` in those in bytes.
+    Other values stay. Calls `tell` with a line for each conversion. Raises CommandError for an unknown unit, and for a
+    negative number with a unit."""
     plain = dict(settings)
     for name, text in settings.items():
         number = duration_ms(text) if name.endswith(".ms") else None

@@ -36,7 +36,8 @@ class Refusal(NamedTuple):
 
 
 class Requirement(NamedTuple):
-    """One of `any_of` is required when all of `when` and none of `unless` are given."""
+    """One of `any_of` is required when all of `when` and none of `unless` are given; without `when` and `unless`, in
+    any case."""
 
     any_of: tuple[str, ...]
     when: tuple[str, ...] = ()

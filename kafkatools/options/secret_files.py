@@ -15,7 +15,8 @@ _PRIVATE_KEY_FILES = ("ssl.keystore.location", "sasl.oauthbearer.assertion.priva
 
 
 def warn_if_others_can_read(path: str, settings: Mapping[str, str]) -> None:
-    """Log a warning when a setting is a secret and every user can read its file. Group access may be intended."""
+    """Log a warning when one of the settings is a secret and every user can read the file at `path`. Group access may
+    be intended and does not count."""
     from kafkatools.core.secrets import holds_secret
 
     secret = next((name for name, value in settings.items() if holds_secret(name, value)), None)

@@ -36,7 +36,7 @@ def java_long(text: str) -> int:
 
 
 def positive_seconds(text: str) -> float:
-    """Parse a number of seconds above 0 and below 10^9. Raises ValueError."""
+    """Parse a number of seconds above 0 and below 10^9, fractions allowed. Raises ValueError."""
     seconds = float(text)
     if not 0 < seconds < 1e9:
         raise ValueError(text)
@@ -49,8 +49,8 @@ class Option(NamedTuple):
     `optional_value`: the value may be omitted and is `implied` then. `aliases`: other spellings with their dashes.
     `replacement`: the option to use instead of this deprecated one. `choices` are for help and completion; commands
     check them where Kafka does. `ours`: Kafka's tool lacks this option. `several`: one occurrence takes all arguments
-    up to the next option (argparse4j's nargs "+"), and the option is repeatable. `heading`: its section of the help,
-    empty for the first one.
+    up to the next option (argparse4j's nargs "+"); needs `repeatable`. `heading`: its section of the help, empty for
+    the first one.
     """
 
     name: str
@@ -94,15 +94,16 @@ class Command(NamedTuple):
     """A command or subcommand of `kt`.
 
     `options` excludes --help, --version and --json, which every command has (--version only in joptsimple style).
-    `run(console, args)` performs the command and returns the exit status. `error_prefix` precedes all error messages
-    and `usage_prefix` those about options, as in Kafka's tool. `program` is the name of Kafka's script, which
-    argparse4j puts into messages. `needs_arguments`: without arguments the help is shown with exit status 2, as in
-    Kafka's tools. `missing_bootstrap`: the message of Kafka's tool for a missing --bootstrap-server, used when the
-    sandbox is off.
+    `run(console, args)` performs the command and returns the exit status. `error_prefix` precedes error messages about
+    values and repeated options, `usage_prefix` those about unknown options and missing values, as in Kafka's tool.
+    `program` is the name of Kafka's script, which argparse4j puts into messages. `needs_arguments`: without arguments
+    the help is shown with exit status 2, as in Kafka's tools. `missing_bootstrap`: the message of Kafka's tool for a
+    missing --bootstrap-server, used when the sandbox is off.
 
     `operand`: the placeholder of the operand (`args.operand`), empty for none. Several words mean several operands and
     a final "..." any number (`args.operands`). `positional`: the options whose values a command line without options
-    gives, in this order, setting `args.is_positional` (joptsimple style).
+    gives, in this order, setting `args.is_positional` (joptsimple style). `destructive`: the options and subcommands
+    that need confirmation on a protected cluster; ALWAYS for the whole command.
     """
 
     name: str

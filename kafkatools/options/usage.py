@@ -63,7 +63,8 @@ def deprecated_options(command: Command) -> dict[Option, str]:
 
 
 def definitions(heading: str, entries: Mapping[str, str], width: int, column: int) -> str:
-    """Return a heading and below it names with descriptions, which start at `column` and wrap at `width`."""
+    """Return a heading and below it names with descriptions, which start at `column` and wrap at `width` (at least
+    twice `column`)."""
     lines = [f"{heading}:"]
     for name, about in entries.items():
         start = f"  {name}".ljust(column)
@@ -82,8 +83,8 @@ def spelling(option: Option, command: Command) -> str:
 
 
 def option_text(option: Option, command: Command) -> str:
-    """Return an option's help text with notes in brackets: required, choices, default, and whether Kafka's tool lacks
-    it (not in a command of which Kafka has none)."""
+    """Return an option's help text with notes in brackets: required, repeatable, choices, default, and whether Kafka's
+    tool lacks it (not in a command of which Kafka has none)."""
     notes = []
     if option.required:
         notes.append("required")
