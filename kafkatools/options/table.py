@@ -94,11 +94,11 @@ class Command(NamedTuple):
     """A command or subcommand of `kt`.
 
     `options` excludes --help, --version and --json, which every command has (--version only in joptsimple style).
-    `run(console, args)` performs the command and returns the exit status. `error_prefix` precedes error messages about
-    values and repeated options, `usage_prefix` those about unknown options and missing values, as in Kafka's tool.
-    `program` is the name of Kafka's script, which argparse4j puts into messages. `needs_arguments`: without arguments
-    the help is shown with exit status 2, as in Kafka's tools. `missing_bootstrap`: the message of Kafka's tool for a
-    missing --bootstrap-server, used when the sandbox is off.
+    `run(console, args)` performs the command and returns the exit status. `error_prefix` precedes messages of errors in
+    `run` and of invalid or repeated values. `usage_prefix` precedes those about unknown options and missing values, as
+    in Kafka's tool. `program` is the name of Kafka's script, which argparse4j puts into messages. `needs_arguments`:
+    without arguments the help is shown with exit status 2, as in Kafka's tools. `missing_bootstrap`: the message of
+    Kafka's tool for a missing --bootstrap-server, used when the sandbox is off.
 
     `operand`: the placeholder of the operand (`args.operand`), empty for none. Several words mean several operands and
     a final "..." any number (`args.operands`). `positional`: the options whose values a command line without options

@@ -31,8 +31,8 @@ _LAST_END_TXN_BEFORE_V2 = 4
 def end_transactions(
     admin: AdminClient, prepared: Iterable[PreparedTransaction], *, commit: bool, timeout_ms: int | None = None
 ) -> dict[str, KafkaError]:
-    """Commit or abort prepared transactions; return the errors by transactional id, empty when all succeeded.
-    Transactions without a producer id to end (`is_empty`) are skipped."""
+    """Commit or abort prepared transactions in parallel; return the errors by transactional id, empty when all
+    succeeded. Empty transactions (`is_empty`), which the coordinator does not know, are skipped."""
     errors: dict[str, KafkaError] = {}
     of_version: dict[int, dict[str, PreparedTransaction]] = {}
     for one in prepared:

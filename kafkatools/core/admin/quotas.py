@@ -41,7 +41,8 @@ class EntityQuotas(NamedTuple):
 def describe_client_quotas(
     admin: AdminClient, components: Sequence[QuotaComponent], *, strict: bool = True
 ) -> list[EntityQuotas]:
-    """Return the quotas of entities matching all components, and no others if `strict`. Raises KafkaError."""
+    """Return the quotas of entities that match all components; with `strict`, only of entities without further
+    components. Raises KafkaError."""
     fields = {
         "components": [
             {"entity_type": component.kind, "match_type": _match_type(component.name), "match": component.name or None}
@@ -69,7 +70,8 @@ def _entity(entry: entities.Entity) -> Entity:
 def alter_client_quotas(
     admin: AdminClient, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool = False
 ) -> None:
-    """Set quotas of an entity, or remove those with None; all or nothing. Raises KafkaError."""
+    """Set quotas of an entity, or remove those with None; all or nothing. With `validate_only`, only check. Raises
+    KafkaError."""
     entry = {
         "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],
         "ops": [

@@ -132,7 +132,8 @@ def describe_topics(
     partition_limit: int = DEFAULT_PARTITION_LIMIT,
 ) -> dict[str, TopicDescription]:
     """Return topics by name, or by id with ids as keys; a missing topic has its `error` set. `partition_limit`: the
-    partitions in one response; further ones are fetched. Raises KafkaError when a request fails."""
+    partitions in one response; further ones are fetched. Raises KafkaError when a request fails, and ValueError for a
+    malformed id."""
     described: dict[str, TopicDescription] = {}
     if names:
         described.update(_describe_by_name(admin, list(dict.fromkeys(names)), partition_limit))

@@ -484,8 +484,8 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-        """Return the log start offset of each partition. Raises RequestTimedOut after default.api.timeout.ms, and
-        TopicAuthorizationFailed."""
+        """Return the log start offset of each partition; a partition for which the broker reports none is left out.
+        Raises RequestTimedOut after default.api.timeout.ms, and TopicAuthorizationFailed."""
         return self._known_offsets(partitions, EARLIEST_TIMESTAMP)
 
     @one_at_a_time

@@ -1,8 +1,8 @@
 """The thread that sends heartbeats while the application processes records (AbstractCoordinator.HeartbeatThread).
 
-Rules: all work happens in `run_once`, which holds the network client's lock and does not block. The thread sleeps until
-work is due, and polls every 20 ms while a response is in flight. A consumer call does the same work, so that this
-thread finds nothing to do meanwhile.
+Rules: all work happens in `run_once`, which holds the network client's lock and does not block in the network. The
+thread sleeps until work is due, at most 1 s. It sleeps 20 ms while a response is outstanding or the coordinator is
+unknown. A consumer call does the same work, so that this thread finds nothing to do meanwhile.
 """
 
 from __future__ import annotations

@@ -3,12 +3,12 @@
 Rules:
 
 - An automatic commit covers what previous polls returned: the positions at the start of a poll.
-- Callbacks of async commits run on the application's thread, in commit order, during a later call.
-  `commit_sync` runs those of all earlier commits first.
+- Callbacks of async commits run on the application's thread, in order of completion, during a later call.
+  `commit_sync` first waits for earlier async commits, within its timeout, and runs their callbacks.
 - A commit carries the generation in which the partitions were assigned. An unstable generation commits nothing:
   RebalanceInProgress or CommitFailed, without a request. So a member that was stopped and comes back cannot
   overwrite its successor's offsets.
-- An async commit is not retried; a sync commit is, until its timeout.
+- An async commit is not retried; a sync commit is after retriable errors, until its timeout.
 """
 
 from __future__ import annotations

@@ -153,7 +153,8 @@ class GeneralAssignment:
     # --- then: what may move
 
     def _set_fixed_apart(self) -> GroupAssignment:
-        """Remove and return the members whose partitions can neither grow nor move."""
+        """Remove and return the members that take no part in balancing: no further partition is left for them, and none
+        of theirs has another subscriber."""
         fixed: GroupAssignment = {}
         for member in self._topics:
             if not self._can_take_part(member):
