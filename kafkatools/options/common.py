@@ -129,6 +129,6 @@ def client_values(
 
 
 def note_deprecated(args: Args, note: Callable[[str], None], old: str, new: str = "command-config") -> None:
-    """Print Kafka's deprecation warning when the old option is given."""
+    """Pass Kafka's deprecation warning to `note` when the old option is given."""
     if args.given(old):
         note(f"Option --{old} has been deprecated and will be removed in a future version. Use --{new} instead.")

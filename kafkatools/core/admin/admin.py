@@ -100,7 +100,8 @@ class Admin(ClusterOperations, Closing):
     # -- topics --
 
     def list_topics(self, *, include_internal: bool = False) -> list[TopicListing]:
-        """Return all topics: name, topic_id, is_internal."""
+        """Return the topics (name, topic_id, is_internal), internal ones such as __consumer_offsets only with
+        `include_internal`."""
         return [topic for topic in self._ask(topics.list_topics) if include_internal or not topic.is_internal]
 
     def describe_topics(self, names: str | Iterable[str]) -> dict[str, TopicDescription]:
@@ -313,15 +314,18 @@ class Admin(ClusterOperations, Closing):
     # -- ACLs --
 
     def describe_acls(self, wanted: AclFilter | None = None) -> list[Acl]:
-        """Return the ACLs that match a filter, or all. Raises SecurityDisabled when the brokers have no authorizer."""
+        """Return the ACLs that match a filter (None: all). Raises SecurityDisabled when the brokers have no authorizer,
+        and ValueError for a name in the filter that Kafka does not have."""
         return self._ask(acls.describe_acls, wanted or acls.AclFilter())
 
     def create_acls(self, new: Acl | Iterable[Acl]) -> None:
-        """Create ACLs; an existing ACL stays unchanged. Raises InvalidRequest, SecurityDisabled."""
+        """Create ACLs; an existing ACL stays unchanged. Raises InvalidRequest, SecurityDisabled, and ValueError for a
+        name that Kafka does not have."""
         results.settled(self._ask(acls.create_acls, [new] if isinstance(new, acls.Acl) else list(new)))
 
     def delete_acls(self, wanted: AclFilter | Acl | Iterable[AclFilter | Acl]) -> list[Acl]:
-        """Delete the given ACLs and those matching filters; return the deleted ones. Raises SecurityDisabled."""
+        """Delete the given ACLs and those matching filters; return the deleted ones, empty when nothing matches. Raises
+        SecurityDisabled, and ValueError for a name that Kafka does not have."""
         listed = [wanted] if isinstance(wanted, (acls.Acl, acls.AclFilter)) else list(wanted)
         filters = [acls.filter_of(item) if isinstance(item, acls.Acl) else item for item in listed]
         found = results.settled(self._ask(acls.delete_acls, filters))

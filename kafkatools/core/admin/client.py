@@ -219,7 +219,9 @@ class AdminClient(Closing):
     def ask_brokers(
         self, brokers: Iterable[int], api_key: int, fields: Fields, read: Callable[[Answer], R | KafkaError]
     ) -> dict[int, R | KafkaError]:
-        """Send one request to each broker in parallel, with retries; return `read(answer)` or the error by broker."""
+        """Send one request to each broker in parallel; return `read(answer)` or the error by broker. Retriable errors
+        are retried until default.api.timeout.ms, except timeouts and connection errors, which ask_all has already
+        retried."""
 
         def once(nodes: list[int], deadline_ms: int) -> dict[int, R | KafkaError]:
             answers = self.ask_all([Question(node, api_key, fields) for node in nodes], deadline_ms)

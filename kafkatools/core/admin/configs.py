@@ -1,7 +1,8 @@
 """Configurations of topics, brokers, groups and client metrics (KafkaAdminClient.describeConfigs,
 incrementalAlterConfigs).
 
-Requests about a broker's configuration go to that broker, all others to any broker.
+Requests about one broker's configuration go to that broker, unless connected to controllers; all others, also those
+about the cluster-wide broker default, go to any broker.
 """
 
 from __future__ import annotations

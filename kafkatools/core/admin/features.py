@@ -25,14 +25,14 @@ class FeatureLevels(NamedTuple):
 
 
 class Features(NamedTuple):
-    """All features that a node reports, and the epoch of the finalized levels (None = not reported)."""
+    """The features that a node supports, and the epoch of the finalized levels (None = not reported)."""
 
     levels: Mapping[str, FeatureLevels]
     epoch: int | None
 
 
 def describe_features(admin: AdminClient, node: int | None = None) -> Features:
-    """Return the features that `node` (None: any) reports. Raises KafkaError."""
+    """Return the features that `node` (None: any) supports, with their finalized levels. Raises KafkaError."""
     if node is not None:
         admin.refresh_cluster()
     fields = {"client_software_name": "kafkatools", "client_software_version": "1"}

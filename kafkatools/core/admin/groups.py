@@ -112,8 +112,9 @@ def list_groups(
     types: Collection[str] = (),
     protocol_types: Collection[str] | None = None,
 ) -> GroupListings:
-    """Return the groups of all brokers; empty filters match all. Raises KafkaError when the brokers cannot be listed. A
-    broker too old for the `states` filter has the error UnsupportedVersion."""
+    """Return the groups of all brokers, and errors by broker; empty filters and `protocol_types` None match all. A
+    broker too old for the `states` filter has the error UnsupportedVersion. Raises KafkaError when the brokers cannot
+    be listed."""
 
     def fields(version: int) -> Fields:
         filters: Fields = {}

@@ -109,7 +109,8 @@ class ClusterOperations:
     # -- share groups --
 
     def share_group_offsets(self, group_id: str) -> dict[TopicPartition, ShareOffset]:
-        """Return a share group's start offsets by partition; empty for a nonexistent group."""
+        """Return a share group's start offsets by partition, with leader epoch and lag; None where there is none yet.
+        Empty for a nonexistent group."""
         found = results.settled(self._ask(share_groups.list_share_group_offsets, [group_id]))[group_id]
         return results.complete({TopicPartition(*part): at for part, at in found.offsets.items()}, found.errors)
 
@@ -146,7 +147,8 @@ class ClusterOperations:
         self._ask(quotas.alter_client_quotas, tuple(entity.items()), changes, validate_only=validate_only)
 
     def describe_scram_credentials(self, users: str | Iterable[str] = ()) -> dict[str, dict[str, int]]:
-        """Return the SCRAM mechanisms and iterations of users (default: all), without users that have none."""
+        """Return the iterations by SCRAM mechanism of each user (default: all); a user without credentials is left
+        out."""
         names = [users] if isinstance(users, str) else list(users)
         described = {found.user: found for found in self._ask(scram.describe_user_scram_credentials, names)}
         return {user: found.iterations for user, found in results.settled(described).items()}

@@ -47,7 +47,8 @@ def filled(results: Mapping[K, T | KafkaError], make: Callable[[KafkaError], T])
 
 
 def settled(results: Mapping[K, V | KafkaError]) -> dict[K, V]:
-    """Return the results if none is or has an error. Raises the error of the only item, or PartialFailure."""
+    """Return the results if none is a KafkaError or has one in `error`. Otherwise raises the error of the only item, or
+    PartialFailure for several items."""
     errors = {item: error for item, result in results.items() if (error := _error(result)) is not None}
     good = {
         item: result for item, result in results.items() if not isinstance(result, KafkaError) and item not in errors

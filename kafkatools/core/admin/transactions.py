@@ -91,9 +91,9 @@ def list_transactions(
     duration_ms: int = -1,
     pattern: str | None = None,
 ) -> TransactionListings:
-    """Return the transactional ids of all coordinators. Raises KafkaError when the brokers cannot be listed.
-    `duration_ms`: only transactions running longer; `pattern`: only ids matching this RE2 expression. A broker too old
-    for these filters has the error UnsupportedVersion."""
+    """Return the transactional ids of all coordinators, and errors by broker; empty filters match all. `duration_ms`:
+    only transactions running longer (-1: all); `pattern`: only ids matching this RE2 expression. A broker too old for
+    these two has the error UnsupportedVersion. Raises KafkaError when the brokers cannot be listed."""
 
     def fields(version: int) -> Fields:
         filters: Fields = {"state_filters": tuple(states), "producer_id_filters": tuple(producer_ids)}

@@ -150,7 +150,8 @@ class GroupConsumer:
         self.cover_topics()
 
     def cover_topics(self) -> None:
-        """Make metadata cover the subscription: all topics for a pattern, else the group's topics."""
+        """Make metadata cover the subscription: all topics for a pattern, which is then matched against cached
+        metadata, else the group's topics."""
         if self.subscription.needs_all_topics:
             self._client.replace_topics(None)
             self.subscription.match(self._client.cluster.topics)
@@ -214,7 +215,8 @@ class GroupConsumer:
         self.find_positions(now_ms)
 
     def _check_topics(self) -> None:
-        """Raise InvalidTopic or TopicAuthorizationFailed for a subscribed topic, once per metadata response."""
+        """After a new metadata response, raise InvalidTopic or TopicAuthorizationFailed for a subscribed topic and log
+        missing ones."""
         version = self._client.update_version
         if version == self._seen_metadata:
             return
@@ -332,7 +334,8 @@ class GroupConsumer:
         return self.commits.committed((TopicPartition(*part) for part in parts), timeout_ms)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return this member's group metadata, with the group id and instance id only before the first subscription."""
+        """Return this member's group metadata. Before the first subscription, it has the group id and instance id
+        only."""
         if self._rebalance is None:
             return ConsumerGroupMetadata(self._settings.group_id, group_instance_id=self._settings.group_instance_id)
         return self._rebalance.group_metadata()

@@ -362,7 +362,8 @@ class ConsumerNetworkClient:
             raise refusal
 
     def poll_background(self) -> None:
-        """Poll once without waiting, for the heartbeat thread; only background responses run their callbacks."""
+        """Send and receive once without waiting, for the heartbeat thread. Responses to background requests run their
+        callbacks; the others wait for the application's next `poll`."""
         with self.lock:
             self._in_background = True
             try:

@@ -1,4 +1,5 @@
-"""Blocking ListOffsets: send requests to all leaders, repeated until every partition has an offset."""
+"""Blocking ListOffsets: send requests to all leaders, repeated until every partition has an answer or the deadline
+passes."""
 
 from __future__ import annotations
 

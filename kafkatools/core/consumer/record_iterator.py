@@ -120,7 +120,8 @@ class RecordIterator(Iterator[ConsumerRecord]):
 
 
 class EndIterator(RecordIterator):
-    """Iterator that ends at the partitions' end offsets as of its start; later records are left for the next poll."""
+    """Iterator that ends at the partitions' end offsets, looked up once partitions are assigned; later records are left
+    for the next poll. Raises Timeout or the connection error without an assignment in time, and EndUnreachable."""
 
     poll_ms = _POLL_NEAR_THE_END_MS
 
