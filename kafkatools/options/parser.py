@@ -132,7 +132,8 @@ def _value(command: Command, option: Option, attached: str | None, rest: deque[s
 
 
 def _may_be_value(option: Option, following: str) -> bool:
-    """Return whether the next argument is an optional value (OptionalArgumentOptionSpec), such as -1."""
+    """Return whether the next argument can be an option's optional value: it is no option, or a negative integer for a
+    numeric option (OptionalArgumentOptionSpec)."""
     return not _looks_like_option(following) or (
         option.type in (java_int, java_long) and _NEGATIVE.fullmatch(following) is not None
     )

@@ -19,8 +19,8 @@ def elect_leaders(
     admin: AdminClient, election_type: int, partitions: Sequence[TopicPartition] | None
 ) -> dict[TopicPartition, KafkaError | None]:
     """Elect leaders for partitions (None: all that need one); return None or the error by partition. A partition that
-    already has the right leader has the error ElectionNotNeeded; with None it is left out. Raises KafkaError,
-    UnsupportedVersion for unclean elections at old brokers."""
+    needs no election has the error ElectionNotNeeded; with None it is left out. Raises KafkaError, UnsupportedVersion
+    for unclean elections at old brokers."""
     topics = topic_fields(((key, key[1]) for key in partitions or ()), "topic")
 
     def fields(version: int) -> Fields:

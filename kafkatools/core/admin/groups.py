@@ -94,7 +94,8 @@ class GroupDescription(NamedTuple):
 
     @property
     def is_simple(self) -> bool:
-        """Whether no member ever joined: consumers with manually assigned partitions committed its offsets."""
+        """Whether the group is classic, Empty and without an assignor, as when consumers with manually assigned
+        partitions committed its offsets."""
         return self.type == CLASSIC and not self.assignor and self.state == EMPTY
 
 

@@ -109,7 +109,8 @@ class GroupSubscription:
         self.topics, self._takes, self.server_pattern = frozenset(), None, None
 
     def match(self, topics: Mapping[str, TopicView]) -> None:
-        """Set the subscribed topics to those that the client-side pattern matches, if there is one."""
+        """Set the subscribed topics to those that the client-side pattern matches, without internal ones if they are
+        excluded. Does nothing without such a pattern."""
         if self._takes is not None:
             allowed = (name for name, view in topics.items() if not (view.is_internal and self._exclude_internal))
             self.topics = frozenset(filter(self._takes, allowed))

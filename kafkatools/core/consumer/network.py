@@ -62,7 +62,8 @@ class MetadataLeaders:
         self.changes = 0
 
     def leader(self, partition: TopicPartition) -> LeaderAndEpoch | None:
-        """Return the partition's leader and epoch, None when the partition is unknown."""
+        """Return the partition's leader (-1 = none) and epoch (-1 = unknown), None when metadata lacks the
+        partition."""
         found = self._metadata.cluster.partition(*partition)
         if found is None:
             return None
@@ -86,7 +87,8 @@ class MetadataLeaders:
         self._metadata.request_update()
 
     def note_epoch(self, partition: TopicPartition, epoch: int) -> None:
-        """Request fresh metadata when this leader epoch (-1 = none) is newer than the cached one."""
+        """Request fresh metadata when this leader epoch (-1 = none) is newer than the cached one; do nothing when none
+        is cached."""
         if epoch >= 0:
             self._metadata.update_last_seen_epoch_if_newer(*partition, epoch)
 

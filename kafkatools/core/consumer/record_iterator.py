@@ -56,7 +56,8 @@ class PendingRecords:
         self._records, self._next = records, 0
 
     def hold_back(self, record: ConsumerRecord) -> None:
-        """Mark a record beyond the iterator's end; reading resumes at the first such record of a partition."""
+        """Note a record beyond the iterator's end, which the iterator will not yield; reading resumes at the first such
+        record of a partition."""
         self._held_back.setdefault(TopicPartition(record.topic, record.partition), record.offset)
 
     def take(self) -> ConsumerRecord | None:

@@ -333,7 +333,8 @@ class SubscriptionState:
     # --- read replicas (KIP-392)
 
     def preferred_read_replica(self, partition: TopicPartition, now_ms: int) -> int | None:
-        """Return the follower to read from (KIP-392), None when the leader named none or the preference has expired."""
+        """Return the follower to read from (KIP-392), None when the leader named none. An expired preference is dropped
+        and returns None."""
         state = self._assignment.get(partition)
         if state is None or state.preferred_read_replica is None:
             return None

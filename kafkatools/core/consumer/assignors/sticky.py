@@ -165,7 +165,8 @@ class CooperativeStickyAssignor(_StickyBase):
     supported_protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
 
     def subscription_user_data(self, topics: Iterable[str]) -> bytes | None:
-        """Return the generation of the last assignment, for leaders that cannot read version 2 subscriptions."""
+        """Return the generation of the last assignment (-1 before the first) as 4 bytes, for leaders that cannot read
+        version 2 subscriptions."""
         return _INT32.pack(self._generation)
 
     def on_assignment(self, assignment: Sequence[TopicPartition], generation: int) -> None:
