@@ -20,7 +20,8 @@ class DelayedTasks:
         heapq.heappush(self._heap, (due_ms, next(self._sequence), task))
 
     def run_due(self, now_ms: int) -> int:
-        """Run the tasks that are due. Return how many ran."""
+        """Run the tasks due at `now_ms` or earlier, and remove them. Return how many ran. A task's exception passes
+        through; the tasks after it stay queued."""
         ran = 0
         while self._heap and self._heap[0][0] <= now_ms:
             heapq.heappop(self._heap)[2]()

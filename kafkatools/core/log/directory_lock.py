@@ -12,7 +12,8 @@ class DirectoryLock:
     and kafkatools keep each other out. The system releases the lock when the process ends, even by a crash."""
 
     def __init__(self, directory: str) -> None:
-        """Lock the directory. Raises KafkaStorageError when another process holds the lock."""
+        """Create the `.lock` file if missing, and lock it. Raises KafkaStorageError when the lock is not granted,
+        usually because another process holds it; OSError when the file cannot be opened."""
         self._descriptor = os.open(os.path.join(directory, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,8 +1,8 @@
 """The file system seam of the log: a `FileSystem` with whole-file operations and the `LogFile`s it opens.
 
 `append` writes all or nothing. When the disk takes only part of the data (full, broken), the file is cut back before
-the error is raised. So a reader never meets half a batch that the log does not know of. A `LogFile` opens its
-descriptor on first use, and `RealFileSystem` may close it again, the least recently used first. So a thousand
+the error is raised. So a reader does not meet half a batch that the log does not know of. A `LogFile` opens its
+descriptor on first use. `RealFileSystem` may close it again, starting with files not used lately, so a thousand
 partitions do not need a thousand descriptors. Code that passes `fileno()` to the kernel does so at once and keeps no
 copy. Only one thread at a time may use a file. A fake that forgets unsynced data is in `tests/support/faulty_files.py`.
 """
@@ -40,19 +40,21 @@ class LogFile(Protocol):
     size_bytes: int
 
     def append(self, data: Buffer) -> int:
-        """Append all of the data or none. Return the position of its first byte."""
+        """Append all of the data, and return the position of its first byte. After a failed or partial write the file
+        is cut back to its old size, and the OSError is raised."""
 
     def write_at(self, position: int, data: Buffer) -> None:
         """Overwrite bytes from a position on. The file grows if they reach past its end."""
 
     def read_at(self, position: int, size: int) -> bytes:
-        """Read up to `size` bytes from a position on; fewer only at the end of the file."""
+        """Read up to `size` bytes from a position on; fewer at the end of the content, none past it."""
 
     def truncate(self, size: int) -> None:
         """Set the file's size in bytes: cut the end off, or extend with zeros."""
 
     def preallocate(self, size: int) -> None:
-        """Extend the file to `size` bytes of zeros that do not count as content."""
+        """Extend the file with zeros to `size` bytes, which do not count in `size_bytes`. A file with more content
+        keeps its size."""
 
     def trim(self) -> None:
         """Cut off the part that was preallocated and not written."""
@@ -61,7 +63,8 @@ class LogFile(Protocol):
         """Make everything written survive a power loss (fsync)."""
 
     def begin_sync(self) -> Sync:
-        """Return a sync that stays valid if the file is closed, renamed or removed before it runs."""
+        """Return a pending fsync of this file, for any thread to run later. It works even if the file is closed,
+        renamed or removed before."""
 
     def fileno(self) -> int:
         """Return the file descriptor, opening it if needed. It is valid until the next call on this file system."""
@@ -74,7 +77,8 @@ class FileSystem(Protocol):
     """The file operations that a log needs. Errors are OSError."""
 
     def open(self, path: str, *, create: bool = False) -> LogFile:
-        """Open a file, or with `create` make a missing one. Raises FileNotFoundError."""
+        """Open a file for appending and reading. With `create` a missing file is made; without it, a missing file
+        raises FileNotFoundError."""
 
     def exists(self, path: str) -> bool:
         """Return whether a file or directory exists."""
@@ -92,13 +96,14 @@ class FileSystem(Protocol):
         """Return the whole content of a (small) file."""
 
     def write_bytes(self, path: str, data: Buffer, *, sync: bool) -> None:
-        """Replace a file's content. `sync` makes the content durable, but not the name (see `fsync_directory`)."""
+        """Replace a file's content in place, or create the file; a crash may leave part of it. `sync` makes the content
+        durable, but not the name (see `fsync_directory`)."""
 
     def rename(self, source: str, target: str) -> None:
         """Rename a file or directory. A file at `target` is replaced."""
 
     def remove(self, path: str) -> bool:
-        """Remove a file. Return False when there was none."""
+        """Remove a file. Return True, or False when there was none."""
 
     def modified_ms(self, path: str) -> int:
         """Return a file's modification time in ms since 1970."""
@@ -111,7 +116,8 @@ class FileSystem(Protocol):
 
 
 def named(error: OSError, path: str) -> OSError:
-    """Return the error with its `filename` set. Calls on a file descriptor raise an OSError without one."""
+    """Return the same error, with `path` as its `filename` if it has none. Calls on a file descriptor raise an OSError
+    without one."""
     if error.filename is None:
         error.filename = path
     return error
@@ -253,8 +259,8 @@ class RealFileSystem:
         return len(self._open)
 
     def open_descriptor(self, file: RealLogFile) -> int:
-        """Open and return a file's descriptor. At `max_open_files` the descriptors of files that were not used since
-        the last sweep are closed first (second chance)."""
+        """Open and return a file's descriptor. At `max_open_files` those of files not used since the last such sweep
+        are closed first. If all were used, a quarter of them is closed, oldest first. Raises OSError."""
         if len(self._open) >= self.max_open_files:
             self._sweep()
         descriptor = os.open(file.path, os.O_RDWR | os.O_CLOEXEC)

@@ -1,9 +1,10 @@
 """Validate and convert batches before they are appended (LogValidator, UnifiedLog.analyzeAndValidateRecords).
 
-The header and the checksum are always checked, and so is the form of uncompressed records: the kernel walks over 16 KiB
-of them in 2 us. Compressed records are not decompressed for this check (Kafka does it). Records are decoded only where
-a topic setting needs it: compaction (every record needs a key), timestamp limits, compression.type,
-message.timestamp.type. A batch that must change its codec is returned as new bytes.
+Size, checksum and codec of each batch are checked. Of a client's batch also the other header fields are checked, and
+the form of uncompressed records: the kernel walks over 16 KiB of them in 2 us. Compressed records are not decompressed
+for this check (Kafka does it). Valid records are decoded only where a topic setting needs it: compaction (every record
+needs a key), timestamp limits, compression.type, message.timestamp.type. A batch that must change its codec is returned
+as new bytes.
 """
 
 from struct import Struct
@@ -50,7 +51,8 @@ class RecordErrorDetail(NamedTuple):
 
 
 class RejectedRecords(InvalidRecord):
-    """A batch was rejected because some records break a rule of the topic, such as a missing key."""
+    """A batch was rejected because some records have no key in a compacted topic. `record_errors` lists them; the
+    message shows the first three."""
 
     record_errors: list[RecordErrorDetail]
 
@@ -67,7 +69,8 @@ class RejectedRecords(InvalidRecord):
 
 
 class RejectedTimestamps(InvalidTimestamp):
-    """A batch was rejected because some timestamps are outside the topic's range."""
+    """A batch was rejected because some timestamps are outside the topic's range, or because the client set
+    LogAppendTime where it may not. `record_errors` also lists records without a required key."""
 
     record_errors: list[RecordErrorDetail]
 
@@ -86,8 +89,11 @@ def single_batch(records: memoryview) -> BatchHeader | None:
 
 def split_batches(records: memoryview, label: object) -> list[BatchHeader]:
     """Return the headers of consecutive whole batches of magic 2 (ByteBufferLogInputStream,
-    ProduceRequest.validateRecords). Raises CorruptRecord, and InvalidRecord for no batch, a partial batch or another
-    magic."""
+    ProduceRequest.validateRecords). Checksums are not verified.
+
+    Raises InvalidRecord for no batch, a rest shorter than a header, or magic 0 or 1. Raises CorruptRecord for another
+    magic, or for a batch size that is too small or goes beyond the bytes. `label` names the partition in messages.
+    """
     headers = []
     position = 0
     end = len(records)
@@ -121,8 +127,9 @@ def wrong_magic(magic: int) -> Exception:
 def check_batch(
     header: BatchHeader, batch: memoryview, max_message_bytes: int, label: object, *, is_client: bool
 ) -> None:
-    """Check the header and the checksum of a batch of magic 2, in Kafka's order. Raises MessageTooLarge, CorruptRecord,
-    UnsupportedCompressionType, and InvalidRecord for what a client (`is_client`) may not write."""
+    """Check a batch of magic 2, in Kafka's order. Raises MessageTooLarge above `max_message_bytes`, CorruptRecord for a
+    wrong checksum, UnsupportedCompressionType for an unknown codec. A batch from a client also gets InvalidRecord for a
+    base offset above 0, a control batch, or inconsistent offsets, record count or sequence."""
     if is_client and header.base_offset != 0:
         raise InvalidRecord(
             f"The baseOffset of the record batch in the append to {label} should be 0, but it is {header.base_offset}"
@@ -166,9 +173,11 @@ def _check_client_header(header: BatchHeader, label: object) -> None:
 
 
 def check_contents(header: BatchHeader, batch: memoryview, label: object) -> BatchHeader:
-    """Check the records of a client's uncompressed batch. Correct a wrong max timestamp in the batch
-    (DefaultRecordBatch.setMaxTimestamp) and return the resulting header. Raises InvalidRecord for damaged records, a
-    wrong record count, or offsets that are not 0, 1, 2..."""
+    """Check the records of a client's uncompressed batch, and return its header. A wrong max timestamp is corrected in
+    the batch, with the checksum (DefaultRecordBatch.setMaxTimestamp), unless the batch has LogAppendTime.
+
+    Raises InvalidRecord for damaged records, a wrong record count, or offsets that are not 0, 1, 2...
+    """
     count, end, newest = check_records(batch, HEADER_SIZE, header.record_count, header.base_timestamp)
     if count != header.record_count or end != len(batch):
         from kafkatools.core.records.batch import RecordBatch
@@ -207,7 +216,9 @@ class AppendRules:
         )
 
     def is_plain(self, header: BatchHeader, now_ms: int) -> bool:
-        """Return whether a batch needs no check or conversion by the topic's settings. True on the hot path."""
+        """Return whether a batch needs no check or conversion by the topic's settings, so that `apply` is not called.
+        False for a batch that is too new or has LogAppendTime, and for a topic with LogAppendTime, compaction, its own
+        codec or a limit on old timestamps."""
         return (
             self._is_plain
             and header.max_timestamp <= now_ms + self._after_max_ms
@@ -215,7 +226,9 @@ class AppendRules:
         )
 
     def is_ordinary(self, size_bytes: int, max_timestamp: int, now_ms: int) -> bool:
-        """Return whether a topic without special settings accepts a batch of this size and max timestamp (ms)."""
+        """Return whether a batch of this size and max timestamp (ms) fits the topic's limits, in a topic without
+        special settings. False in a topic with LogAppendTime, compaction, its own codec or a limit on old
+        timestamps."""
         return self._is_plain and size_bytes <= self._max_bytes and max_timestamp <= now_ms + self._after_max_ms
 
     def append_time(self, now_ms: int) -> int | None:
@@ -223,9 +236,13 @@ class AppendRules:
         return now_ms if self._has_log_append_time else None
 
     def apply(self, header: BatchHeader, batch: memoryview, origin: AppendOrigin, now_ms: int) -> memoryview:
-        """Check the records of a batch and convert it to the topic's codec and timestamp type. Return the same bytes or
-        new ones. Raises RejectedRecords, RejectedTimestamps, MessageTooLarge, and InvalidRecord for unreadable
-        records."""
+        """Check the records of a batch by the topic's settings. Return the same bytes, or new ones if a client's batch
+        is recompressed with the topic's codec. A control batch is returned unchecked.
+
+        For a topic with CreateTime, a batch's LogAppendTime bit is cleared in place. The append time of a LogAppendTime
+        topic is stamped later. Raises RejectedRecords, RejectedTimestamps, InvalidRecord for unreadable records, and
+        MessageTooLarge after a recompression.
+        """
         if header.is_control:
             return batch
         if self._needs_keys or not self._has_log_append_time or header.attributes & TIMESTAMP_TYPE_BIT:
@@ -263,7 +280,8 @@ class AppendRules:
             raise RejectedRecords(key_errors)
 
     def _has_faulty_record(self, columns: "RecordColumns", now_ms: int) -> bool:
-        """Return whether any record breaks a rule. Reads whole columns, as a batch may hold millions of records."""
+        """Return whether a record may break a rule; True also for records without a timestamp, which are allowed. Reads
+        whole columns, as a batch may hold millions of records."""
         if not columns.count:
             return False
         if self._needs_keys and min(columns.key_lengths) < 0:
@@ -279,7 +297,9 @@ class AppendRules:
         )
 
     def _rewrite(self, header: BatchHeader, batch: memoryview, codec: int) -> memoryview:
-        """Compress the records with another codec (LogValidator.buildRecordsAndAssignOffsets)."""
+        """Return the batch's records as a new batch, compressed with another codec
+        (LogValidator.buildRecordsAndAssignOffsets). Raises MessageTooLarge above max.message.bytes, InvalidRecord for
+        unreadable records."""
         from kafkatools.core.records.batch import RecordBatch
         from kafkatools.core.records.builder import BatchBuilder
         from kafkatools.core.records.compression import CompressionType
@@ -314,7 +334,8 @@ _WRONG_TYPE = "Invalid timestamp type in message. Producer should not set timest
 
 
 def _restore_create_time(batch: memoryview) -> None:
-    """Clear the LogAppendTime bit of a batch for a topic with CreateTime (DefaultRecordBatch.setMaxTimestamp)."""
+    """Clear the LogAppendTime bit of a batch in place, and correct its checksum, for a topic with CreateTime
+    (DefaultRecordBatch.setMaxTimestamp)."""
     batch[ATTRIBUTES_OFFSET + 1] &= 0xFF ^ TIMESTAMP_TYPE_BIT
     CRC_FIELD.pack_into(batch, CRC_OFFSET, compute_crc(batch, 2))
 

@@ -16,7 +16,8 @@ _SEQUENCES = 1 << 31
 
 
 class FailedAppends:
-    """The epoch and first sequence of each producer's oldest batch that failed with a disk error, in one partition."""
+    """The epoch and first sequence of each producer's oldest batch that failed with a disk error, in one partition.
+    Beyond 10,000 producers the entry made first is dropped."""
 
     def __init__(self) -> None:
         self._refused: dict[int, tuple[int, int]] = {}
@@ -25,7 +26,8 @@ class FailedAppends:
         return bool(self._refused)
 
     def note(self, producer_id: int, producer_epoch: int, first_sequence: int) -> None:
-        """Record a batch that failed with a disk error. Batches without a producer id are ignored."""
+        """Record a batch that failed with a disk error. A later batch of the same epoch, or one without a producer id,
+        changes nothing; a batch of another epoch replaces the entry."""
         if producer_id == NO_PRODUCER_ID:
             return
         refused = self._refused.get(producer_id)
@@ -36,7 +38,9 @@ class FailedAppends:
         self._refused[producer_id] = producer_epoch, first_sequence
 
     def check(self, header: BatchHeader, entry: ProducerEntry | None) -> None:
-        """Raise KafkaStorageError for a batch after its producer's failed one, until that one is appended."""
+        """Raise KafkaStorageError for a batch after its producer's failed one in the same epoch. Forget the failure
+        instead if `entry`, the producer's state, shows that the failed batch was appended since, or if the batch has a
+        newer epoch."""
         refused = self._refused.get(header.producer_id)
         if refused is None:
             return
@@ -54,5 +58,5 @@ class FailedAppends:
 
 
 def _is_before(first: int, second: int) -> bool:
-    """Return whether a sequence comes before another one. Sequences wrap to 0 after 2^31 - 1."""
+    """Return whether a sequence comes before another one, by less than 2^30. Sequences wrap to 0 after 2^31 - 1."""
     return 0 < (second - first) % _SEQUENCES < _SEQUENCES // 2

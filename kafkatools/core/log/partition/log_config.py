@@ -14,7 +14,8 @@ LEAST_DECOMPRESSED_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """The settings of one log. Sizes in bytes, times in ms, -1 where Kafka's -1 means no limit."""
+    """The settings of one log. Sizes in bytes, times in ms. -1 means what it means in Kafka: no limit, or a codec's
+    default level."""
 
     cleanup_policy: frozenset[str] = frozenset({"delete"})
     compression_type: str = "producer"
@@ -49,13 +50,15 @@ class LogConfig:
     max_segment_ms: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Set `max_segment_ms`, low enough for max.compaction.lag.ms in a compacted log (LogConfig.maxSegmentMs)."""
+        """Set `max_segment_ms`: segment.ms, or max.compaction.lag.ms if that is lower in a compacted log
+        (LogConfig.maxSegmentMs)."""
         lag_ms = self.max_compaction_lag_ms if self.is_compacted and self.max_compaction_lag_ms > 0 else self.segment_ms
         object.__setattr__(self, "max_segment_ms", min(lag_ms, self.segment_ms))
 
     @property
     def max_decompressed_bytes(self) -> int:
-        """The limit on the decompressed size of one batch's records, in bytes."""
+        """The limit on the decompressed size of one batch's records, in bytes: the setting if it is positive, else ten
+        times max.message.bytes, at least 16 MiB."""
         if self.max_decompressed_message_bytes > 0:
             return self.max_decompressed_message_bytes
         return max(LEAST_DECOMPRESSED_BYTES, DECOMPRESSED_RATIO * self.max_message_bytes)
@@ -77,8 +80,9 @@ class LogConfig:
 
     @classmethod
     def from_values(cls, values: Mapping[str, object]) -> "LogConfig":
-        """Build a LogConfig from settings by their dotted names; values may be text. Other settings are ignored.
-        `internal.segment.bytes` replaces segment.bytes below its lower limit, as in Kafka's own tests."""
+        """Build a LogConfig from settings by their dotted names; values may be text. Other settings and None values are
+        ignored. `internal.segment.bytes` replaces segment.bytes, without its lower limit, as in Kafka's own tests.
+        Raises ValueError for text that is no number."""
         types = {setting.name: setting.type for setting in fields(cls) if setting.init}
         settings: dict[str, Any] = {}
         for name, value in values.items():

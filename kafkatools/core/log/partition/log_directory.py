@@ -3,8 +3,8 @@
 The marker `.kafka_cleanshutdown` is removed before any log is opened and written last, so a crash in between never
 counts as a clean shutdown. A damaged checkpoint counts as missing: recovery then starts at the beginning. The directory
 of a deleted partition is renamed at once. It is removed after file.delete.delay.ms or at the next start. A partition
-directory with another topic id belongs to a deleted topic: it is renamed to `-stray`, never reused and never removed. A
-log directory that is offline (`failure`) is not touched any more.
+directory with another topic id belongs to a deleted topic: it is renamed to `-stray` and stays there unused, but a
+future replica of a deleted topic is removed. A log directory that is offline (`failure`) is not touched any more.
 """
 
 import os
@@ -66,7 +66,8 @@ class LogDirectory:
     # start
 
     def start(self) -> None:
-        """Read and remove the clean shutdown marker, read the checkpoints, finish deletions. Raises OSError."""
+        """Read and remove the clean shutdown marker, read the checkpoints, remove `-delete` directories, and list the
+        partitions (`residents`) and future replicas (`futures`). Raises OSError."""
         marker = self.path_of(filenames.CLEAN_SHUTDOWN)
         stopped = checkpoints.read_clean_shutdown(self.files, marker)
         self.is_clean_start = stopped is not None
@@ -98,7 +99,8 @@ class LogDirectory:
             return {}
 
     def partitions(self) -> list[TopicPartition]:
-        """List the partitions with a directory here, except `__cluster_metadata` and future replicas."""
+        """List the partitions with a directory here, except `__cluster_metadata`, future replicas, and `-delete` and
+        `-stray` directories. Raises OSError."""
         found = [
             filenames.parse_partition_directory(entry.name)
             for entry in self.files.list_directory(self.path)
@@ -111,8 +113,12 @@ class LogDirectory:
     def open(
         self, name: TopicPartition, topic_id: str, config: LogConfig, wall_ms: int, *, is_replicated: bool = False
     ) -> PartitionLog:
-        """Open a partition's log, or begin one, which `sync_names` makes durable. The high watermark comes from the
-        checkpoint if `is_replicated`, else it is the log end offset. Raises KafkaStorageError, OSError."""
+        """Load a partition's log, or begin an empty one, whose directory `sync_names` makes durable. A directory with
+        another topic id is renamed to `-stray` first.
+
+        The high watermark comes from the checkpoint (0 if missing) if `is_replicated`, else it is the log end offset.
+        Raises KafkaStorageError, CorruptRecord, OSError.
+        """
         path = self.path_of(filenames.partition_directory_name(name.topic, name.partition))
         is_new = not self.files.exists(path)
         if not is_new and self._is_of_another_topic(path, topic_id):
@@ -121,8 +127,8 @@ class LogDirectory:
         return self._load(path, name, topic_id, config, wall_ms, is_new=is_new, is_replicated=is_replicated)
 
     def open_future(self, name: TopicPartition, topic_id: str, config: LogConfig, wall_ms: int) -> PartitionLog:
-        """Open or begin the log of a future replica in this directory. A future replica of a deleted topic is removed.
-        Raises KafkaStorageError, OSError."""
+        """Load or begin the log of a future replica in this directory. A future replica with another topic id is
+        removed, and a new one begun. Raises KafkaStorageError, CorruptRecord, OSError."""
         existing = self.futures.get(name)
         if existing is not None and self._is_of_another_topic(self.path_of(existing), topic_id):
             self._remove_directory(self.path_of(existing))
@@ -167,11 +173,13 @@ class LogDirectory:
         return checkpoints.read_partition_metadata(self.files, metadata).topic_id != topic_id
 
     def put_aside(self, path: str) -> None:
-        """Rename an unknown partition's directory to `-stray`, so that it is kept but not used."""
+        """Rename a partition's directory to `path.<random id>-stray`, so that it is kept but not used. Raises
+        OSError."""
         self.files.rename(path, f"{path}.{uuid.uuid4().hex}{filenames.STRAY_DIRECTORY_SUFFIX}")
 
     def sync_names(self) -> None:
-        """Make new partition directories durable, with one fsync for all. Raises KafkaStorageError."""
+        """Make new partition directories durable, with one fsync for all; without new ones do nothing. Raises
+        KafkaStorageError."""
         if self._has_new_names:
             try:
                 self.files.fsync_directory(self.path)
@@ -180,8 +188,9 @@ class LogDirectory:
             self._has_new_names = False
 
     def delete(self, name: TopicPartition, wall_ms: int) -> None:
-        """Close a partition's log (or future replica) and rename its directory. The files are removed after
-        file.delete.delay.ms."""
+        """Close a partition's log (or future replica) and rename its directory to `-delete`, for removal after
+        file.delete.delay.ms. In an offline directory only forget the log. Raises KeyError for a log that is not open,
+        KafkaStorageError, OSError."""
         log = self.logs.pop(name)
         self.residents.discard(name)
         self.futures.pop(name, None)
@@ -225,28 +234,31 @@ class LogDirectory:
             self.on_storage_error(error)
 
     def forget_future(self, name: TopicPartition) -> None:
-        """Remove the directory of a future replica whose partition was deleted."""
+        """Remove the directory of a future replica that is not open, because its partition was deleted. Raises
+        OSError."""
         self._remove_directory(self.path_of(self.futures.pop(name)))
 
     # checkpoints
 
     def checkpoint(self, checkpoint: str, offset_of: Callable[[PartitionLog], int | None]) -> None:
-        """Write a checkpoint file with one offset per log. Logs for which `offset_of` returns None are omitted."""
+        """Write a checkpoint file with one offset per open log, unless it would be the same as at the last write. Logs
+        for which `offset_of` returns None are omitted. Raises OSError."""
         offsets = {name: offset for name, log in self.logs.items() if (offset := offset_of(log)) is not None}
         if self._written.get(checkpoint) != offsets:  # an idle broker does not write
             checkpoints.write_offset_checkpoint(self.files, self.path_of(checkpoint), offsets)
             self._written[checkpoint] = offsets
 
     def checkpoint_recovery_points(self) -> None:
-        """Write recovery-point-offset-checkpoint."""
+        """Write recovery-point-offset-checkpoint, if an offset has changed. Raises OSError."""
         self.checkpoint(filenames.RECOVERY_POINT_CHECKPOINT, lambda log: log.recovery_point)
 
     def checkpoint_high_watermarks(self) -> None:
-        """Write replication-offset-checkpoint."""
+        """Write replication-offset-checkpoint, if an offset has changed. Raises OSError."""
         self.checkpoint(filenames.REPLICATION_OFFSET_CHECKPOINT, lambda log: log.high_watermark)
 
     def checkpoint_start_offsets(self) -> None:
-        """Write log-start-offset-checkpoint, for logs whose start offset is inside their first segment."""
+        """Write log-start-offset-checkpoint, if an offset has changed, for logs whose start offset is above the base
+        offset of their first segment. Raises OSError."""
         self.checkpoint(
             filenames.LOG_START_OFFSET_CHECKPOINT,
             lambda log: log.log_start_offset if log.log_start_offset > log.segments.first.base_offset else None,
@@ -280,8 +292,9 @@ class LogDirectory:
         checkpoints.write_clean_shutdown(self.files, self.path_of(filenames.CLEAN_SHUTDOWN), broker_epoch)
 
     def abandon(self, *, is_clean: bool = True) -> None:
-        """Close during start, before all logs are open. Files stay as they are, and the clean shutdown marker is
-        restored if no log was opened."""
+        """Close the logs opened so far, during a start that failed. Nothing is flushed and no checkpoint written. If no
+        log was opened, the clean shutdown marker found at start is written again, unless `is_clean` is False. Raises
+        KafkaStorageError, OSError."""
         was_opened = bool(self.logs)
         for log in self.logs.values():
             log.close()
@@ -301,7 +314,8 @@ class LogDirectory:
 
 
 class _DirectoryTasks(DelayedTasks):
-    """A task queue for the logs of one directory, which runs nothing once the directory is offline."""
+    """The task queue for the logs of one directory. It passes tasks to the broker's queue; once the directory is
+    offline they do nothing when due."""
 
     def __init__(self, tasks: DelayedTasks, run: Callable[[Callable[[], None]], None]) -> None:
         super().__init__()

@@ -70,20 +70,22 @@ class LogManager:
         return next((directory for directory in self.directories if os.path.abspath(directory.path) == absolute), None)
 
     def directory_of(self, log: PartitionLog) -> LogDirectory:
-        """Return the log directory that holds a log."""
+        """Return the log directory that holds a log, the first directory when none does."""
         name = log.topic_partition
         owners = (directory for directory in self.directories if directory.logs.get(name) is log)
         return next(owners, self.directories[0])
 
     def note_failure(self, directory: LogDirectory, error: Exception) -> None:
-        """Record a disk error in `failing`, for the owner to take the directory offline. Until then its logs refuse
-        appends and reads, because the sequences of batches in flight must not be checked."""
+        """Record the first disk error of a directory in `failing`, for the owner to take it offline. Until then its
+        logs refuse appends and reads, because the sequences of batches in flight must not be checked. Does nothing for
+        an offline directory."""
         if directory.failure is None:
             self.failing.setdefault(directory, error)
             directory.refuse(error)
 
     def take_offline(self, directory: LogDirectory) -> list[TopicPartition]:
-        """Take a directory offline (LogManager.handleLogDirFailure). Return the partitions whose logs were in it."""
+        """Take a directory offline and remove its logs from `logs` and `future_logs` (LogManager.handleLogDirFailure).
+        Return the partitions whose current log was in it."""
         error = self.failing.pop(directory, None) or KafkaStorageError("its disk failed")
         directory.go_offline(error)
         lost = [name for name, log in self.logs.items() if directory.logs.get(name) is log]
@@ -100,7 +102,8 @@ class LogManager:
         return lost
 
     def _each(self, work: Callable[[LogDirectory], object]) -> None:
-        """Call `work` for every live directory. With several directories an error fails only its own directory."""
+        """Call `work` for every live directory. An OSError or KafkaStorageError is raised if there is one directory;
+        with several it is recorded in `failing`."""
         for directory in self.live:
             try:
                 work(directory)
@@ -112,8 +115,9 @@ class LogManager:
     # start
 
     def start(self) -> None:
-        """Read the markers and checkpoints of all directories. A directory that cannot be read goes offline. Raises
-        KafkaStorageError when none is left."""
+        """Read the markers and checkpoints of all directories. With several, one that cannot be read goes offline, and
+        a partition in two directories is renamed to `-stray` in one of them. Raises KafkaStorageError when no directory
+        is left, OSError of a broker's only directory."""
         self._give_up_failing()
         self._each(LogDirectory.start)
         self._give_up_failing()
@@ -132,8 +136,8 @@ class LogManager:
 
     def _put_duplicates_aside(self, directory: LogDirectory) -> None:
         """Keep one copy of a partition that is in two directories, and rename the other one to `-stray`. This happens
-        when a crash came between the two renames of a move, or when a failed directory is back. The copy with the later
-        segment stays."""
+        when a crash came between the two renames of a move, or when a failed directory is back. The copy whose last
+        segment begins later stays, or is larger if both begin at the same offset."""
         for other in self.live[self.live.index(directory) + 1 :]:
             for name in sorted(directory.residents & other.residents):
                 keeps = max((directory, other), key=lambda candidate: self._reach(candidate, name))
@@ -143,7 +147,7 @@ class LogManager:
                 self._report(f"WARN {name} is in both {keeps.path} and {loses.path}; the latter is renamed to -stray")
 
     def _reach(self, directory: LogDirectory, name: TopicPartition) -> tuple[int, int]:
-        """Return the base offset and the size in bytes of a partition's last segment."""
+        """Return the base offset and the size in bytes of a partition's last segment, (-1, 0) without a segment."""
         path = directory.path_of(filenames.partition_directory_name(*name))
         segments = [
             (filenames.offset_from_name(entry.name) or 0, entry.size_bytes)
@@ -153,7 +157,8 @@ class LogManager:
         return max(segments, default=(-1, 0))
 
     def partition_paths(self) -> Iterator[tuple[TopicPartition, str]]:
-        """Yield each partition with a directory here and the directory's path, except `__cluster_metadata`."""
+        """Yield each partition with a directory in a live log directory, and that directory's path. Leaves out
+        `__cluster_metadata`, future replicas, and `-delete` and `-stray` directories. Raises OSError."""
         for directory in self.live:
             for name in directory.partitions():
                 yield name, directory.path_of(filenames.partition_directory_name(*name))
@@ -171,8 +176,12 @@ class LogManager:
         directory_id: uuid.UUID | None = UNASSIGNED,
     ) -> PartitionLog:
         """Return the log of a partition: open, loaded from disk, or new (durable after `sync_names`). `directory_id` is
-        the directory in the metadata. Raises KafkaStorageError when the log cannot be created or may be in an offline
-        directory."""
+        the directory in the metadata.
+
+        Raises KafkaStorageError when the log cannot be created or may be in an offline directory. An error is raised as
+        it is (OSError too) from the only directory, or from the one that has the partition. Another directory's error
+        is recorded in `failing`, and the next one is tried.
+        """
         log = self.logs.get(name)
         if log is not None:
             return log
@@ -193,7 +202,8 @@ class LogManager:
         raise KafkaStorageError(f"No log directories available. Tried {paths}")
 
     def _candidates(self, name: TopicPartition, directory_id: uuid.UUID | None) -> list[LogDirectory]:
-        """Return the directory that has a partition, or the directories to try for a new one, best first."""
+        """Return the directory that has a partition, or the directories to try for a new one, best first. Raises
+        KafkaStorageError when the partition may be in an offline directory."""
         usable = [directory for directory in self.live if directory not in self.failing]
         for directory in self.live:
             if name in directory.residents:
@@ -209,21 +219,26 @@ class LogManager:
 
     @staticmethod
     def _next_directories(usable: list[LogDirectory]) -> list[LogDirectory]:
-        """Return the directories for a new partition, the one with the fewest logs first (LogManager.nextLogDirs)."""
+        """Return the directories for a new partition, the one with the fewest logs first (LogManager.nextLogDirs).
+        Cordoned ones are left out, unless all are."""
         free = [directory for directory in usable if not directory.is_cordoned] or usable
         return sorted(free, key=lambda directory: len(directory.logs))
 
     def prefer(self, name: TopicPartition, directory: LogDirectory) -> None:
-        """Choose the directory in which a partition will be created (LogManager.maybeUpdatePreferredLogDir)."""
+        """Choose the directory in which a partition will be created, unless its log is open there
+        (LogManager.maybeUpdatePreferredLogDir)."""
         if name not in directory.logs:
             self._preferred[name] = directory
 
     def sync_names(self) -> None:
-        """Make new partition directories durable, one fsync per log directory. Raises KafkaStorageError."""
+        """Make new partition directories durable, one fsync per log directory. Raises KafkaStorageError with one
+        directory; with several, an error is recorded in `failing`."""
         self._each(LogDirectory.sync_names)
 
     def delete(self, name: TopicPartition, wall_ms: int) -> None:
-        """Delete a partition's log and its future replica. The files are removed after file.delete.delay.ms."""
+        """Delete a partition's log and its future replica, if they are open. The files are removed after
+        file.delete.delay.ms. Raises OSError and KafkaStorageError of the future replica, or with one directory; else
+        the error is recorded in `failing`."""
         self.cancel_future(name, wall_ms)
         log = self.logs.pop(name, None)
         if log is not None:
@@ -233,7 +248,9 @@ class LogManager:
     # future replicas
 
     def begin_future(self, name: TopicPartition, directory: LogDirectory, wall_ms: int) -> PartitionLog:
-        """Open or create a future replica's log, which moves a partition to a directory. Raises KafkaStorageError."""
+        """Open or create the log of a future replica, into which an open partition will be copied to move it to
+        `directory`. Aborts a cleaning of the current log. Raises KafkaStorageError, with the disk error recorded in
+        `failing`."""
         current = self.logs[name]
         assert current.topic_id is not None, "an open log has the id of its topic"
         try:
@@ -248,7 +265,8 @@ class LogManager:
         return future
 
     def cancel_future(self, name: TopicPartition, wall_ms: int) -> None:
-        """Cancel a partition's move to another directory, and delete its future replica."""
+        """Cancel a partition's move to another directory and delete its future replica, if there is one. Raises
+        OSError, KafkaStorageError."""
         future = self.future_logs.pop(name, None)
         if future is not None:
             self.directory_of(future).delete(name, wall_ms)
@@ -264,8 +282,11 @@ class LogManager:
 
     def promote_future(self, name: TopicPartition, wall_ms: int) -> PartitionLog:
         """Replace a partition's current replica with its complete and durable future replica
-        (replaceCurrentWithFutureLog). Return the new current log. Raises KafkaStorageError, with the move undone or
-        half done; the next start keeps one of the two."""
+        (replaceCurrentWithFutureLog). Return the new current log.
+
+        Raises KafkaStorageError if the future replica's directory cannot be renamed durably; after a rename, the next
+        start keeps one of the two. A disk error after that is only recorded in `failing`, for the old directory.
+        """
         current, future = self.logs[name], self.future_logs[name]
         source, target = self.directory_of(current), self.directory_of(future)
         try:
@@ -292,13 +313,13 @@ class LogManager:
     # periodic work
 
     def cleanup(self, wall_ms: int) -> int:
-        """Apply retention to all logs not being cleaned (LogManager.cleanupLogs). Return the deleted segments'
-        number."""
+        """Apply retention to all logs that are neither failed nor being cleaned (LogManager.cleanupLogs). Return the
+        number of deleted segments. Raises KafkaStorageError."""
         idle = (log for log in self.logs.values() if log.failure is None and log.cleaning is None)
         return sum(log.delete_retention_segments(wall_ms) for log in idle)
 
     def cleanable_logs(self) -> Iterator[PartitionLog]:
-        """Return the logs that may be compacted: all without a future replica."""
+        """Iterate over the open logs without a future replica, whatever their cleanup.policy."""
         return (log for name, log in self.logs.items() if name not in self.future_logs)
 
     def cleaner_checkpoint(self, log: PartitionLog) -> tuple[str, dict[TopicPartition, int]]:
@@ -307,35 +328,42 @@ class LogManager:
         return directory.path_of(filenames.CLEANER_OFFSET_CHECKPOINT), directory.first_dirty_offsets()
 
     def flush_due(self, wall_ms: int) -> None:
-        """Flush the logs whose last flush is flush.ms ago or more (LogManager.flushDirtyLogs)."""
+        """Flush the logs whose last flush is flush.ms ago or more (LogManager.flushDirtyLogs). Raises
+        KafkaStorageError."""
         for log in self.logs.values():
             if wall_ms - log.last_flush_ms >= log.config.flush_ms:
                 log.flush(wall_ms)
 
     def remove_expired_producers(self, wall_ms: int) -> None:
-        """Forget producers that wrote nothing for producer.id.expiration.ms, in all logs."""
+        """Forget producers without an open transaction that wrote nothing for producer.id.expiration.ms, in all
+        logs."""
         for log in self.logs.values():
             log.producer_state.remove_expired_producers(wall_ms)
 
     def checkpoint_recovery_points(self) -> None:
-        """Write recovery-point-offset-checkpoint in every live directory."""
+        """Write recovery-point-offset-checkpoint in every live directory where an offset has changed. Raises OSError
+        with one directory; with several, an error is recorded in `failing`."""
         self._each(LogDirectory.checkpoint_recovery_points)
 
     def checkpoint_high_watermarks(self) -> None:
-        """Write replication-offset-checkpoint in every live directory."""
+        """Write replication-offset-checkpoint in every live directory where an offset has changed. Raises OSError with
+        one directory; with several, an error is recorded in `failing`."""
         self._each(LogDirectory.checkpoint_high_watermarks)
 
     def checkpoint_start_offsets(self) -> None:
-        """Write log-start-offset-checkpoint in every live directory."""
+        """Write log-start-offset-checkpoint in every live directory where an offset has changed. Raises OSError with
+        one directory; with several, an error is recorded in `failing`."""
         self._each(LogDirectory.checkpoint_start_offsets)
 
     def abandon(self, *, is_clean: bool = True) -> None:
-        """Stop during start, before the logs are in use. Nothing is flushed, and the checkpoints stay as they are."""
+        """Close the logs opened so far, during a start that failed. Nothing is flushed, and no checkpoint is written. A
+        directory without an opened log gets its clean shutdown marker back, unless `is_clean` is False."""
         self._each(lambda directory: directory.abandon(is_clean=is_clean))
 
     def close(self, broker_epoch: int, *, is_clean: bool = True) -> None:
-        """Close all directories. Clean shutdown markers are written if `is_clean`, except in a directory that fails.
-        Raises the first OSError or KafkaStorageError after all directories were tried."""
+        """Flush and close the logs of all live directories, and write their checkpoints. Clean shutdown markers are
+        written if `is_clean`, except in a directory with an error. Raises the first OSError or KafkaStorageError after
+        all directories were tried."""
         failures: list[Exception] = []
         for directory in self.live:
             try:

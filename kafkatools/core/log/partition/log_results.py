@@ -24,8 +24,8 @@ class CheckedBatch(NamedTuple):
 
 
 class LogAppendInfo(NamedTuple):
-    """The result of an append. `log_append_time` is -1 for CreateTime; `batch_max_timestamp` is that of the newest
-    batch."""
+    """The result of an append. `log_append_time` in ms is -1 for CreateTime, and the batch's timestamp for a duplicate.
+    `batch_max_timestamp` is that of the last batch, on a follower the newest of all batches."""
 
     first_offset: int
     last_offset: int
@@ -41,8 +41,9 @@ class LogAppendInfo(NamedTuple):
 
 
 class LogSlice(NamedTuple):
-    """A byte range of a segment file that a read returns, to be sent without a copy. `first_entry_incomplete`, as in
-    FetchDataInfo: the size limit cuts the first batch."""
+    """A byte range of a segment file that a read returns, to be sent without a copy. `base_offset` is that of the first
+    batch, or the requested offset if the range is empty. `first_entry_incomplete`, as in FetchDataInfo: the size limit
+    cuts the first batch."""
 
     file: LogFile
     position: int
@@ -56,5 +57,6 @@ class LogSlice(NamedTuple):
         return self.file.read_at(self.position, self.size_bytes) if self.size_bytes else b""
 
     def fileno(self) -> int:
-        """Return the segment file's descriptor, for sendfile. It is valid until the next use of the log."""
+        """Return the segment file's descriptor, for sendfile. It is valid until the next use of the log. Raises
+        OSError."""
         return self.file.fileno()

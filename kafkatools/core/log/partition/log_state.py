@@ -1,7 +1,7 @@
 """The state of one partition's log, and the operations that change it: roll, flush, delete segments, storage errors.
 
-PartitionLog adds the public operations. Reads, replicated appends, retention, truncation and loading are in modules of
-their own, which take this class.
+PartitionLog adds the public operations. Reads, replicated appends, retention, truncation and loading are functions on a
+LogState, in modules of their own.
 """
 
 import os
@@ -84,7 +84,8 @@ class LogState:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """The first offset of the oldest undecided transaction, None when there is none."""
+        """The first offset of the oldest transaction that is open, or whose marker is not below the high watermark. At
+        least the log start offset; None when there is no such transaction."""
         offset = self.producer_state.first_unstable_offset
         return None if offset is None else max(offset, self.log_start_offset)
 
@@ -95,27 +96,29 @@ class LogState:
         return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
 
     def load_topic_id(self) -> None:
-        """Read the topic id from `partition.metadata`, if the file exists. Raises KafkaStorageError."""
+        """Read the topic id from `partition.metadata`, if the file exists. Raises KafkaStorageError for a malformed
+        file, OSError."""
         path = os.path.join(self.directory, PARTITION_METADATA)
         if self.files.exists(path):
             self.topic_id = read_partition_metadata(self.files, path).topic_id
 
     def storage(self, what: str, operation: Callable[[], _Result]) -> _Result:
-        """Return the result of a disk operation. Raises KafkaStorageError, with `what` in its message, instead of an
-        OSError."""
+        """Run a disk operation and return its result. An OSError is reported to `on_storage_error` and raised as
+        KafkaStorageError, with `what` in its message."""
         try:
             return operation()
         except OSError as error:
             raise self.storage_error(f"while {what} for {self.topic_partition} in {self.directory}", error) from error
 
     def storage_error(self, when: str, error: Exception) -> KafkaStorageError:
-        """Report a disk error to `on_storage_error`, and return the KafkaStorageError for it."""
+        """Report a disk error to `on_storage_error`, if there is one, and return a KafkaStorageError for it."""
         if self.on_storage_error is not None:
             self.on_storage_error(error)
         return KafkaStorageError(f"Error {when}: {error}")
 
     def settle_end(self, now_ms: int) -> None:
-        """Finish an append: update the producer state's end offset, and flush if flush.messages is reached."""
+        """Finish an append: update the producer state's end offset, and flush if flush.messages is reached. Raises
+        KafkaStorageError."""
         self.producer_state.map_end_offset = self.log_end_offset
         if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
             self.flush(now_ms)
@@ -131,7 +134,9 @@ class LogState:
     def settle_producers(
         self, segment: LogSegment, updates: Iterable[ProducerAppendInfo], completed: Iterable[CompletedTransaction]
     ) -> None:
-        """Apply the producer updates and ended transactions of an append, after its write. Raises KafkaStorageError."""
+        """Apply the producer updates and ended transactions of an append, after its write. Aborted transactions are
+        added to the segment's transaction index; if that fails, the log goes offline and KafkaStorageError is
+        raised."""
         for update in updates:
             self.producer_state.update(update)
         for transaction in completed:
@@ -143,8 +148,9 @@ class LogState:
             self.producer_state.complete_transaction(transaction)
 
     def roll(self, now_ms: int) -> LogSegment:
-        """Create and return a new active segment at the log end offset; an empty active segment there is kept. Raises
-        KafkaStorageError if the active segment at that offset has records, OSError."""
+        """Create and return a new active segment at the log end offset. Writes a producer snapshot and schedules a
+        flush of the older segments. An empty active segment at that offset is returned as it is; one with records
+        raises KafkaStorageError. Raises OSError."""
         active = self.segments.active
         base_offset = self.log_end_offset
         if active.base_offset == base_offset:
@@ -169,7 +175,7 @@ class LogState:
 
     def delete_segments(self, doomed: Iterable[LogSegment], now_ms: int) -> int:
         """Remove segments from the log. Return their number. Their files are renamed to `.deleted` and removed after
-        file.delete.delay.ms, so that reads in progress can finish."""
+        file.delete.delay.ms, so that reads in progress can finish. Aborts a cleaning. Raises OSError."""
         doomed = list(doomed)
         if doomed:
             self.abort_cleaning()
@@ -181,8 +187,8 @@ class LogState:
         return len(doomed)
 
     def remove_later(self, segment: LogSegment, snapshot: str | None, now_ms: int) -> None:
-        """Remove the files of a deleted segment after file.delete.delay.ms. Closes them at once, because the log may be
-        closed before."""
+        """Remove the files of a deleted segment and its producer snapshot (a path or None) after file.delete.delay.ms.
+        Closes them at once, because the log may be closed before."""
         segment.release()
 
         def remove() -> None:
@@ -193,7 +199,8 @@ class LogState:
         self.tasks.schedule(now_ms + self.config.file_delete_delay_ms, remove)
 
     def flush(self, now_ms: int = 0, up_to: int | None = None) -> None:
-        """Make the log durable below an offset (default: its end); move the recovery point. Raises
+        """Make the log durable below an offset (default: its end), and move the recovery point there. Does nothing in a
+        closed log, or if the recovery point is there already. `now_ms` is kept as the time of the flush. Raises
         KafkaStorageError."""
         offset = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
         if offset <= self.recovery_point or self.is_closed:
@@ -212,7 +219,8 @@ class LogState:
             self._are_names_durable = True
 
     def refuse(self, error: Exception) -> KafkaStorageError:
-        """Refuse all appends and reads after a disk error. Return the KafkaStorageError that callers get."""
+        """Refuse all appends and reads from now on, because of a disk error. Return the KafkaStorageError that callers
+        get, which names the first error."""
         if self.failure is None:
             self.failure = KafkaStorageError(
                 f"The log of {self.topic_partition} in {self.directory} is offline: {error}"
@@ -230,7 +238,7 @@ class LogState:
         return failure
 
     def release(self) -> None:
-        """Close all files without writing, because the disk may have failed."""
+        """Close all files without writing, because the disk may have failed. Aborts a cleaning."""
         self.abort_cleaning()
         for segment in self.segments:
             segment.release()
@@ -242,13 +250,14 @@ class LogState:
         return self.config.is_compacted or self.first_dirty_offset is not None
 
     def abort_cleaning(self) -> None:
-        """Void the cleaner's current plan, because the segments of the log change."""
+        """Abort the cleaner's current plan, if there is one, because the segments of the log change."""
         if self.cleaning is not None:
             self.cleaning.abort()
 
     def increment_log_start_offset(self, offset: int) -> bool:
-        """Raise the log start offset (DeleteRecords). Return whether it changed. Segments below it are deleted by the
-        next retention run. Raises OffsetOutOfRange above the high watermark, KafkaStorageError."""
+        """Raise the log start offset (DeleteRecords). Return False, without a change, if the offset is not above it.
+        Segments below it are deleted by the next retention run. Raises OffsetOutOfRange above the high watermark,
+        KafkaStorageError."""
         if offset > self.high_watermark:
             raise OffsetOutOfRange(
                 f"Cannot increment the log start offset to {offset} of partition {self.topic_partition} since it is "

@@ -1,9 +1,9 @@
 """The log of one partition: append, read, roll, truncate, flush (Kafka's UnifiedLog and LocalLog).
 
-Only one thread at a time may use a log. An append does all validation, producer checks and rolling before it writes,
-and changes its state only after the write succeeded. So an error leaves the log as it was. On the hot path, one plain
-batch of magic 2, it reads the header and the checksum, patches offset and leader epoch in the caller's buffer, and
-makes one write. A disk error becomes KafkaStorageError. Nothing here waits or reads a clock.
+Only one thread at a time may use a log. An append does all validation, producer checks and rolling before it writes.
+Offsets and producer state change only after the write succeeded, so an error leaves them as they were. On the hot path,
+one plain batch of magic 2, it reads the header and the checksum, patches offset and leader epoch in the caller's
+buffer, and makes one write. A disk error becomes KafkaStorageError. Nothing here waits or reads a clock.
 """
 
 import os
@@ -86,33 +86,39 @@ class PartitionLog(LogState):
         return self.high_watermark
 
     def maybe_increment_high_watermark(self, offset: int) -> bool:
-        """Raise the high watermark to an offset. Return False, without a change, when the offset is not above it."""
+        """Raise the high watermark to an offset, at most to the log end offset. Return False, without a change, when
+        the offset is not above the high watermark."""
         if offset <= self.high_watermark:
             return False
         self.update_high_watermark(offset)
         return True
 
     def update_config(self, config: LogConfig) -> None:
-        """Apply changed topic settings, from the next append on."""
+        """Apply changed topic settings, from the next append on. The expiration of producers and the size of existing
+        index files stay as they were."""
         self.config = config
         self.rules = AppendRules(config, self.topic_partition)
         for segment in self.segments:
             segment.index_interval_bytes = config.index_interval_bytes
 
     def assign_topic_id(self, topic_id: str) -> None:
-        """Write the topic id to `partition.metadata`, unless it is there already. Raises KafkaStorageError."""
+        """Set the topic id and write it to `partition.metadata`, unless the log has this id already. Raises
+        KafkaStorageError."""
         if self.topic_id != topic_id:
             path = os.path.join(self.directory, PARTITION_METADATA)
             self.storage("writing metadata", lambda: write_partition_metadata(self.files, path, topic_id))
             self.topic_id = topic_id
 
     def assign_epoch_start_offset(self, epoch: int, start_offset: int | None = None) -> None:
-        """Record the start offset of a leader epoch (default: the log end offset), when a replica becomes leader."""
+        """Record the start offset of a leader epoch (default: the log end offset), when a replica becomes leader.
+        Changes nothing if the epoch has begun at or below that offset. Raises KafkaStorageError, ValueError for a
+        negative epoch."""
         start = self.log_end_offset if start_offset is None else start_offset
         self.storage("writing epochs", lambda: self.epochs.assign(epoch, start))
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return (epoch, end offset) for an OffsetForLeaderEpoch request, (-1, -1) for an unknown epoch."""
+        """Return (epoch, end offset) of the largest epoch in the log that is at most `epoch`, for an
+        OffsetForLeaderEpoch request. See `LeaderEpochCache.end_offset_for` for an epoch outside the log's range."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
     def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
@@ -134,10 +140,11 @@ class PartitionLog(LogState):
         """Assign the next offsets to whole batches of magic 2 and append them; from a client exactly one batch.
 
         `records` must be writable and is patched in place. `is_verified` False means that the transaction coordinator
-        does not know of this partition: the write is refused unless the transaction is open already (KIP-890). A
-        duplicate is no error: the result has the offsets of the first append. Raises CorruptRecord, InvalidRecord,
-        MessageTooLarge, RecordListTooLarge, InvalidTimestamp, UnsupportedCompressionType, OutOfOrderSequenceNumber,
-        InvalidProducerEpoch, InvalidTxnState, TransactionCoordinatorFenced, KafkaStorageError.
+        does not know of this partition. Then a transactional batch is refused unless its transaction is open already or
+        transaction.partition.verification.enable is false (KIP-890). A duplicate is no error: the result has the
+        offsets of the first append. Raises CorruptRecord, InvalidRecord, MessageTooLarge, RecordListTooLarge,
+        InvalidTimestamp, UnsupportedCompressionType, OutOfOrderSequenceNumber, InvalidProducerEpoch, InvalidTxnState,
+        TransactionCoordinatorFenced, KafkaStorageError.
         """
         if self.failure is not None:
             raise self.failure
@@ -176,7 +183,8 @@ class PartitionLog(LogState):
     def _append_checked(
         self, batch: CheckedBatch, origin: AppendOrigin, transaction_version: int, is_verified: bool
     ) -> LogAppendInfo:
-        """Append a batch that needs the full checks on its producer's state."""
+        """Append a batch that needs the full checks on its producer's state. A duplicate is not written: the result has
+        the offsets of the first append."""
         header = batch.header
         duplicate = self.producer_state.find_duplicate(header) if origin is AppendOrigin.CLIENT else None
         if duplicate is not None:
@@ -210,7 +218,8 @@ class PartitionLog(LogState):
         return records, split_batches(records, self.topic_partition)[0], self.rules.append_time(now_ms)
 
     def _write(self, batch: CheckedBatch) -> LogSegment:
-        """Stamp the offsets and the leader epoch on a batch and append it, rolling the active segment if needed."""
+        """Stamp the offsets and the leader epoch on a batch and append it, rolling the active segment if needed. A disk
+        error is reported, the batch is added to `failed_appends`, and KafkaStorageError is raised."""
         records, header, leader_epoch, now_ms, append_time = batch
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
@@ -238,7 +247,9 @@ class PartitionLog(LogState):
     def _append_several(
         self, records: memoryview, leader_epoch: int, now_ms: int, origin: AppendOrigin, transaction_version: int
     ) -> LogAppendInfo:
-        """Append several batches from a coordinator or the controller. Raises InvalidRecord for a client."""
+        """Append several batches from a coordinator or the controller. All are checked before the first is appended,
+        except their producers' state: after such an error the batches before it stay. Raises InvalidRecord for a
+        client."""
         headers = split_batches(records, self.topic_partition)
         if origin is AppendOrigin.CLIENT:
             raise InvalidRecord(
@@ -260,15 +271,21 @@ class PartitionLog(LogState):
         return infos[-1]._replace(first_offset=infos[0].first_offset)
 
     def append_as_follower(self, records: memoryview, now_ms: int) -> LogAppendInfo:
-        """Append batches from the leader, with their offsets and epochs. Raises UnexpectedAppendOffset for an offset
-        below the log end, CorruptRecord for a wrong checksum (nothing is appended), KafkaStorageError."""
+        """Append batches from the leader, with their offsets and epochs; a gap after the log end is allowed. All are
+        checked before the first is written.
+
+        Raises UnexpectedAppendOffset for an offset below the log end, CorruptRecord for a wrong checksum, InvalidRecord
+        for bytes that are not whole batches of magic 2, RecordListTooLarge above segment.bytes,
+        UnsupportedCompressionType, KafkaStorageError.
+        """
         return append_replicated(self, records, now_ms)
 
     # flush and close
 
     @property
     def needs_full_flush(self) -> bool:
-        """Whether more than the active segment's file has to be synced: older segments or leader epochs."""
+        """Whether more than an fsync of the active segment's file is needed: for older segments, for the name of a new
+        segment, or for leader epochs."""
         return self.recovery_point <= self.active_segment.base_offset or self.epochs.needs_sync
 
     def note_flushed(self, offset: int, now_ms: int) -> None:
@@ -279,8 +296,8 @@ class PartitionLog(LogState):
             self.last_flush_ms = now_ms
 
     def close(self) -> None:
-        """Write producer snapshot and pending index entries, and close all files; no fsync. Raises
-        KafkaStorageError."""
+        """Write producer snapshot and pending index entries, and close all files. The segments are not fsynced. Does
+        nothing in a closed log. Raises KafkaStorageError."""
         self.abort_cleaning()
         if not self.is_closed:
             self.storage("closing", self._close)
@@ -305,9 +322,12 @@ class PartitionLog(LogState):
     def read(
         self, offset: int, max_bytes: int, *, min_one_message: bool = True, max_offset: int | None = None
     ) -> LogSlice:
-        """Return the batches from the one with `offset` on, below `max_offset` (default: log end) and up to
-        `max_bytes`. With `min_one_message` the first batch is whole even if it is larger. Raises OffsetOutOfRange
-        outside [log start, log end], KafkaStorageError."""
+        """Return the batches from the one with `offset` on, below `max_offset` (default: log end), from one segment.
+        The slice may end within a batch, and is empty if nothing is below `max_offset`.
+
+        `max_bytes` limits its size; with `min_one_message` the first batch is whole even if it is larger. Raises
+        OffsetOutOfRange outside [log start, log end], CorruptRecord at an impossible batch size, KafkaStorageError.
+        """
         end = self.log_end_offset
         if offset > end or offset < self.log_start_offset:
             raise OffsetOutOfRange(
@@ -326,22 +346,26 @@ class PartitionLog(LogState):
             raise self.storage_error(f"while reading {self.topic_partition}", error) from error
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
-        """Return the first record at or after a timestamp (ms), None when there is none (ListOffsets)."""
+        """Return the first record at or after a timestamp (ms), None when there is none (ListOffsets). Raises
+        CorruptRecord, InvalidRecord, KafkaStorageError."""
         return self.storage("searching by timestamp", lambda: segment_reads.search(self, timestamp))
 
     def max_timestamp(self) -> TimestampAndOffset | None:
-        """Return the first record with the newest timestamp, None in a log without timestamps (ListOffsets with -3)."""
+        """Return the first record with the newest timestamp, None in a log without timestamps (ListOffsets with -3).
+        Raises CorruptRecord, InvalidRecord, KafkaStorageError."""
         return self.storage("searching by timestamp", lambda: segment_reads.newest_record(self))
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Return the aborted transactions with records in the offsets [start_offset, end_offset)."""
+        """Return the aborted transactions that overlap the offsets [start_offset, end_offset). Raises OSError,
+        KafkaError for a damaged transaction index."""
         return segment_reads.aborted_transactions(self, start_offset, end_offset)
 
     # truncation and retention
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
-        """Remove all records at or above an offset. Return whether there were any. Raises ValueError for a negative
-        offset, KafkaStorageError."""
+        """Remove all records at or above an offset, and the rest of a batch that the offset is in. Return False if the
+        log ends at or below the offset; leader epochs that begin there are removed all the same. Raises ValueError for
+        a negative offset, KafkaStorageError."""
         if offset < 0:
             raise ValueError(f"Cannot truncate partition {self.topic_partition} to a negative offset ({offset}).")
         if offset >= self.log_end_offset:
@@ -357,7 +381,8 @@ class PartitionLog(LogState):
         self.storage("truncating", lambda: truncate_fully(self, offset, now_ms))
 
     def delete_retention_segments(self, now_ms: int) -> int:
-        """Delete segments by retention and log start offset. Return their number. Raises KafkaStorageError."""
+        """Delete segments by retention.ms, retention.bytes and log start offset. Return their number. Raises
+        KafkaStorageError."""
         return self.storage("deleting segments", lambda: delete_old_segments(self, now_ms))
 
     def move_to(self, directory: str) -> None:

@@ -2,9 +2,10 @@
 
 A batch is ordinary if all of these conditions hold. They are checked before anything changes.
 
-- It is a client's only batch for the partition, with a valid header, checksum and records.
+- It is a client's only batch for the partition, with a valid header and checksum; uncompressed records are valid too.
 - The topic has no settings that rewrite or restrict records.
 - It has no producer id, or continues the sequence of its producer without opening or leaving a transaction.
+- It begins no new leader epoch and no new segment.
 
 Any other batch goes to `PartitionLog.append_as_leader`, which validates in full and raises the exact error.
 """
@@ -30,7 +31,7 @@ _CODEC_COUNT = 5
 
 def append_plain(log: PartitionLog, records: memoryview, leader_epoch: int, now_ms: int) -> LogAppendInfo | None:
     """Append an ordinary client batch on the fast path. Return None, without any change, if it needs
-    `append_as_leader`. Raises KafkaStorageError."""
+    `append_as_leader`. After a disk error the batch is added to `failed_appends`, and KafkaStorageError is raised."""
     size = len(records)
     if size < HEADER_SIZE or log.failure is not None:
         return None
@@ -66,7 +67,8 @@ def append_plain(log: PartitionLog, records: memoryview, leader_epoch: int, now_
 
 
 def _is_sound(records: memoryview, header: tuple[int, ...], entry: ProducerEntry | None) -> bool:
-    """Return whether a batch's checksum and records are valid and its header is one that a client may send."""
+    """Return whether a batch's checksum is right, its header is one that a client may send, and its records, unless
+    compressed, match the header."""
     base_offset, _, _, _, crc, attributes, delta, base_timestamp, newest, _, _, _, count = header
     codec = attributes
     if entry is not None and entry.current_txn_first_offset >= 0:
@@ -83,7 +85,8 @@ def _is_sound(records: memoryview, header: tuple[int, ...], entry: ProducerEntry
 def _write(
     log: PartitionLog, records: memoryview, stamp: tuple[int, int, int], last_offset: int, newest: int, now_ms: int
 ) -> bool:
-    """Stamp the offset and leader epoch on a batch and write it. Return False if it begins an epoch or a segment."""
+    """Stamp the offset and leader epoch on a batch and write it. Return False, without a change, if the batch begins an
+    epoch or a segment. Raises KafkaStorageError."""
     epochs = log.epochs.entries
     segment = log.segments.active
     if not epochs or epochs[-1].epoch != stamp[2] or epochs[-1].start_offset > stamp[0]:

@@ -29,8 +29,9 @@ class ReplicaMove:
         return max(0, self.current.log_end_offset - self.future.log_end_offset)
 
     def step(self, now_ms: int, max_bytes: int = SLICE_BYTES) -> int:
-        """Copy up to `max_bytes`, at least one batch. Return the bytes copied (1 after a truncation), 0 when the copy
-        is complete. Raises KafkaStorageError, and CorruptRecord for a damaged batch."""
+        """Copy up to `max_bytes`, at least one batch. Return the bytes copied, or 0 when the copy is complete. Return 1
+        if the copy was only truncated, because its leader epochs diverge from the log's. Raises KafkaStorageError, and
+        CorruptRecord for a damaged batch."""
         current, future = self.current, self.future
         if future.log_end_offset < current.log_start_offset:
             future.truncate_fully_and_start_at(current.log_start_offset, now_ms)
@@ -60,7 +61,8 @@ class ReplicaMove:
             future.config = config
 
     def _cut_back(self, now_ms: int) -> bool:
-        """Truncate what the current replica does not have any more. Return whether there was anything."""
+        """Truncate the future replica to where its leader epochs agree with the current one's. Return whether anything
+        was removed."""
         current, future = self.current, self.future
         epoch = future.latest_epoch
         if epoch is None:

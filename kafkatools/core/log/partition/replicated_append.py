@@ -13,7 +13,8 @@ _ANY_SIZE = 2**31
 
 
 def append_replicated(log: LogState, records: memoryview, now_ms: int) -> LogAppendInfo:
-    """Append batches from the leader; see `PartitionLog.append_as_follower`."""
+    """Check batches from the leader, append them with their own offsets and leader epochs, and update the producers'
+    state. Raises what `PartitionLog.append_as_follower` raises."""
     if log.failure is not None:
         raise log.failure
     headers = split_batches(records, log.topic_partition)
@@ -35,7 +36,8 @@ def append_replicated(log: LogState, records: memoryview, now_ms: int) -> LogApp
 def _check(
     log: LogState, records: memoryview, headers: list[BatchHeader], updates: dict[int, ProducerAppendInfo]
 ) -> list[CompletedTransaction]:
-    """Check every batch before the first write. Fill `updates` by producer id, and return the transactions that end."""
+    """Check every batch before the first write. Fill `updates` by producer id, and return the transactions that end.
+    Raises UnexpectedAppendOffset for an offset below the log end, CorruptRecord, UnsupportedCompressionType."""
     next_offset = log.log_end_offset
     completed = []
     position = 0

@@ -1,7 +1,7 @@
 """Delete old segments by retention.ms, retention.bytes and log start offset (UnifiedLog.deleteOldSegments).
 
 Whole segments are deleted, oldest first, and none with records at or above the high watermark. The active segment is
-deleted only if it is not empty and all of it has expired; a new segment is rolled first.
+deleted only if it is not empty and exceeds retention by time or size; a new segment is rolled first.
 """
 
 from collections.abc import Callable
@@ -11,8 +11,9 @@ from kafkatools.core.log.partition.segment import LogSegment
 
 
 def delete_old_segments(log: LogState, now_ms: int) -> int:
-    """Delete the segments that have expired. Return their number. A topic with only the compact policy loses no more
-    than the segments below its log start offset."""
+    """Delete the segments that retention allows, and raise the log start offset to the first one left. Return their
+    number. A topic with only the compact policy loses just the segments below its log start offset. Raises OSError,
+    KafkaStorageError."""
     deleted = _delete_while(log, now_ms, _is_below_log_start(log))
     if log.config.is_deleted:
         deleted += _delete_while(log, now_ms, _is_beyond_size(log))

@@ -1,7 +1,7 @@
 """One segment of a partition's log: the `.log` file and its three indexes (Kafka's LogSegment).
 
-An index entry is checked against the batch that it points to before it is used. A wrong entry costs a scan from the
-start of the segment, but never gives a wrong record. The position of the last batch is kept in memory, so that reads at
+An offset index entry is checked against the batch that it points to before it is used. A wrong entry costs a scan from
+the start of the segment, but gives no wrong record. The position of the last batch is kept in memory, so that reads at
 the end of the log need no index.
 """
 
@@ -79,7 +79,8 @@ class LogSegment:
     def create(
         cls, files: FileSystem, directory: str, base_offset: int, config: LogConfig, now_ms: int, *, suffix: str = ""
     ) -> "LogSegment":
-        """Create the files of a segment, or open existing ones."""
+        """Create the files of a segment, or open existing ones. With `preallocate` an empty `.log` file is extended to
+        segment.bytes. Raises OSError."""
         files.open(os.path.join(directory, offset_name(base_offset)) + LOG_SUFFIX + suffix, create=True)
         segment = cls(files, directory, base_offset, config, now_ms, suffix=suffix)
         if config.preallocate and segment.log.size_bytes == 0:
@@ -102,7 +103,8 @@ class LogSegment:
 
     @property
     def max_timestamp_so_far(self) -> TimestampOffset:
-        """The newest timestamp and its offset. For a segment of an earlier run they come from the time index."""
+        """The newest timestamp (ms) and the last offset of its batch, (-1, base offset) without timestamps. For a
+        segment of an earlier run they come from the time index."""
         if self._max_timestamp is None:
             self._max_timestamp = self.time_index.last_entry
         return self._max_timestamp
@@ -127,14 +129,16 @@ class LogSegment:
         return self._first_batch_timestamp
 
     def time_waited_for_roll(self, now_ms: int, max_timestamp: int) -> int:
-        """Return the segment's age in ms, for segment.ms: by record timestamps, or by the clock without them."""
+        """Return the segment's age in ms, for segment.ms: from its first batch's timestamp to `max_timestamp`, that of
+        the next batch. Without a first timestamp the age is the time since the segment was created or opened."""
         first = self._first_timestamp()
         return max_timestamp - first if first is not None and first >= 0 else now_ms - self.created_ms
 
     # appends
 
     def should_roll(self, config: LogConfig, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-        """Return whether an append of `size` bytes needs a new segment: by size, age, full index or offsets."""
+        """Return whether an append of `size` bytes needs a new segment: by size, age, a full index, or an offset too
+        far from the base offset. An empty segment does not roll by age."""
         current = self.log.size_bytes
         if current > config.segment_bytes - size or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return True
@@ -192,7 +196,8 @@ class LogSegment:
     # reads
 
     def translate_offset(self, offset: int, start_position: int = 0) -> Position | None:
-        """Return the first batch whose last offset is at or above `offset`, None when the segment ends before it."""
+        """Return the first batch whose last offset is at or above `offset`, None when the segment ends before it. The
+        search skips the batches before `start_position`. Raises CorruptRecord, OSError."""
         if offset >= self._tail_offset:
             position = self._tail_position
         else:
@@ -203,12 +208,14 @@ class LogSegment:
         return None
 
     def fetch_upper_bound_offset(self, position: int) -> int | None:
-        """Return an offset above all records before a file position, None when the offset index has none."""
+        """Return an offset above all records before a file position, by the offset index. None when the index has no
+        entry there, or a wrong one."""
         entry = self.offset_index.fetch_upper_bound(position)
         return entry.offset if entry is not None and self._is_believed(entry) else None
 
     def _indexed_position(self, offset: int) -> int:
-        """Return the file position where a search for an offset may start, by the offset index."""
+        """Return the file position where a search for an offset may start, by the offset index; 0 without an entry or
+        for a wrong one."""
         entry = self.offset_index.lookup(offset)
         return entry.position if entry.position and self._is_believed(entry) else 0
 
@@ -221,7 +228,8 @@ class LogSegment:
         return found is not None and found[1].last_offset == entry.offset
 
     def read_next_offset(self) -> int:
-        """Return the offset after the last record. Walks from the last index entry. Raises CorruptRecord at damage."""
+        """Return the offset after the last whole batch, the base offset in an empty segment. Walks from the last index
+        entry. Raises CorruptRecord at damage."""
         position = self._indexed_position(self.offset_index.last_offset)
         next_offset = self.base_offset
         for _, header in walk_headers(self.log, position):
@@ -229,7 +237,8 @@ class LogSegment:
         return next_offset
 
     def ends_whole(self) -> bool:
-        """Return whether the file ends with a whole batch and the last index entry is right. Raises CorruptRecord."""
+        """Return whether the file ends with a whole batch (or is empty) and the last offset index entry is right.
+        Raises CorruptRecord."""
         entry = self.offset_index.lookup(self.offset_index.last_offset)
         position = self._indexed_position(self.offset_index.last_offset)
         if position != entry.position:
@@ -267,13 +276,13 @@ class LogSegment:
     def recover(
         self, producer_state: ProducerStateManager, epochs: LeaderEpochCache, *, may_have_holes: bool = True
     ) -> int:
-        """Rebuild the indexes from the `.log` file, and truncate it after its last valid batch. Return the bytes cut
-        off.
+        """Rebuild the indexes from the `.log` file, and truncate it after its last valid batch. Leader epochs and
+        producer state are updated with each valid batch. Return the number of bytes cut off.
 
         A batch is valid if its size is possible, its checksum is right, and its offsets, which the checksum does not
         cover, follow those before it. Only a compacted log may have holes. Kafka accepts any rising offset, and drops a
         whole segment for an offset that goes back; here the batches before it are kept. Raises LogOffsetOverflow for a
-        valid batch whose offset does not fit the indexes.
+        valid batch whose offset does not fit the indexes, OSError.
         """
         self.offset_index.reset()
         self.time_index.reset()
@@ -327,7 +336,8 @@ class LogSegment:
         return truncated
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
-        """Remove all records and index entries at or above an offset. Return the bytes cut off the `.log` file."""
+        """Remove all batches with a record at or above an offset, and their index entries. Return the number of bytes
+        cut off the `.log` file. Raises CorruptRecord, OSError."""
         self._tail_offset = NO_TAIL
         found = self.translate_offset(offset)
         self.offset_index.truncate_to(offset)
@@ -376,7 +386,8 @@ class LogSegment:
             self.txn_index.flush()
 
     def close(self) -> None:
-        """Add the newest timestamp to the time index, trim preallocated space, and close the files."""
+        """Add the newest timestamp to the time index, write pending index entries, trim preallocated space, and close
+        the files. No fsync. Raises OSError."""
         if self._max_timestamp is not None:
             newest = self._max_timestamp
             self.time_index.maybe_append(newest.timestamp, newest.offset, skip_full_check=True)
@@ -394,7 +405,8 @@ class LogSegment:
         self.log.close()
 
     def change_suffix(self, suffix: str) -> None:
-        """Rename the four files to another suffix: `.swap`, `.deleted` or none."""
+        """Rename the `.log` file and those indexes that exist to another suffix: `.swap`, `.deleted` or none. Raises
+        OSError."""
         self._files.rename(self.log.path, self._stem + LOG_SUFFIX + suffix)
         self.log.path = self._stem + LOG_SUFFIX + suffix
         self.offset_index.rename(self._stem + INDEX_SUFFIX + suffix)
@@ -411,7 +423,7 @@ class LogSegment:
         self.txn_index.follow(self._stem + TXN_INDEX_SUFFIX + self._suffix)
 
     def delete_files(self) -> None:
-        """Close and remove the segment's files."""
+        """Close the segment's files, and remove those that exist. Raises OSError."""
         self.release()
         for path in self.paths:
             self._files.remove(path)

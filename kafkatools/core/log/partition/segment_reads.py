@@ -15,8 +15,9 @@ from kafkatools.core.records.layout import LOG_OVERHEAD
 def read_segments(
     log: LogState, segment: LogSegment, offset: int, max_bytes: int, min_one_message: bool, limit: int
 ) -> LogSlice:
-    """Return the batches from the one with `offset` on, below offset `limit`. If compaction has emptied `segment`
-    there, later segments are searched."""
+    """Return the batches from the one with `offset` on, below offset `limit`, from one segment. If compaction has
+    emptied `segment` there, later segments are searched. Return an empty slice when no batch is left. Raises
+    CorruptRecord, OSError."""
     current: LogSegment | None = segment
     while current is not None:
         found = current.translate_offset(offset)
@@ -41,7 +42,8 @@ def _slice(
 
 
 def aborted_transactions(log: LogState, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-    """Return the aborted transactions with records in the offsets [start_offset, end_offset)."""
+    """Return the aborted transactions that overlap the offsets [start_offset, end_offset), by the transaction
+    indexes."""
     found: list[AbortedTransaction] = []
     segment = log.segments.floor(start_offset)
     while segment is not None:
@@ -62,7 +64,8 @@ def search(log: LogState, timestamp: int) -> TimestampAndOffset | None:
 
 
 def newest_record(log: LogState) -> TimestampAndOffset | None:
-    """Return the first record with the log's newest timestamp, None in a log without timestamps."""
+    """Return the first record with the log's newest timestamp, None in a log without timestamps. In the segment that
+    has this timestamp, records below the log start offset are skipped."""
     segments = [segment for segment in log.segments if segment.max_timestamp_so_far.timestamp >= 0]
     if not segments:
         return None

@@ -3,7 +3,7 @@ LogSegment.splitOverflowedSegment, LogSegments.replaceSegments).
 
 Old cleaners could merge segments of a compacted log into such a segment. The parts are written as `.cleaned`, renamed
 to `.swap` from the last to the first, and then replace the old segment. A crash in between leaves the old segment, or
-swaps that the next start completes. The parts have no indexes until they are loaded.
+swaps that the next start completes. The parts of `split_overflowed` have no indexes until they are loaded.
 """
 
 from kafkatools.core.errors import CorruptRecord
@@ -46,8 +46,8 @@ def split_overflowed(
 def copy_parts(
     files: FileSystem, directory: str, segment: LogSegment, config: LogConfig, now_ms: int
 ) -> list[LogSegment]:
-    """Copy a segment into `.cleaned` segments whose offsets fit their indexes. Damage, and what follows it, is copied
-    to the last one."""
+    """Copy a segment into `.cleaned` segments whose offsets fit their indexes, and return these. Damage, and what
+    follows it, is copied to the last one. Nothing is fsynced or indexed. Raises OSError."""
     parts: list[LogSegment] = []
     base_offset, copied = segment.base_offset, 0
     last_offset = -1

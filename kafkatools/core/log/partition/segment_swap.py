@@ -35,8 +35,9 @@ def swap_in(log: "PartitionLog", plan: LogToClean, cleaned: CleanedSegment, now_
 
 
 def replace_segments(log: "PartitionLog", new: Sequence[LogSegment], old: Sequence[LogSegment], now_ms: int) -> None:
-    """Replace `old` segments with `new` ones, in the directory and in the log. After a disk error the log goes offline,
-    and the next start finishes or undoes the replacement. Raises KafkaStorageError."""
+    """Replace `old` segments with `new` ones, in the directory and in the log. The old files become `.deleted` and are
+    removed after file.delete.delay.ms. After a disk error the log goes offline, and the next start finishes or undoes
+    the replacement. Raises KafkaStorageError."""
     try:
         for segment in reversed(new):
             segment.change_suffix(SWAP_SUFFIX)

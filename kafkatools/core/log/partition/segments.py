@@ -53,7 +53,7 @@ class LogSegments:
         self._segments.insert(index, segment)
 
     def remove(self, base_offset: int) -> None:
-        """Remove the segment with this base offset from the list. Its files stay."""
+        """Remove the segment with this base offset, which must exist, from the list. Its files stay."""
         index = bisect_left(self._base_offsets, base_offset)
         del self._base_offsets[index]
         del self._segments[index]
@@ -81,7 +81,8 @@ class LogSegments:
 
 
 def tail_headers(segments: LogSegments, end: int) -> list[BatchHeader]:
-    """Return the batch headers of the last two segments that end below an offset, oldest first."""
+    """Return the headers of those batches in the last two segments that end below an offset, oldest first. Raises
+    CorruptRecord, OSError."""
     headers = []
     for segment in list(segments)[-_TAIL_SEGMENTS:]:
         headers += [header for _, header in walk_headers(segment.log) if header.last_offset < end]

@@ -6,7 +6,8 @@ from kafkatools.core.log.recovery import loading as recovery
 
 
 def truncate(log: LogState, offset: int, now_ms: int) -> None:
-    """Remove all records at or above an offset that is below the log end offset. Raises OSError."""
+    """Remove all batches with a record at or above an offset, which becomes the log end offset. Rebuilds the producer
+    state. An offset below the first segment removes all records. Raises OSError, CorruptRecord."""
     log.abort_cleaning()
     if log.segments.first.base_offset > offset:
         truncate_fully(log, offset, now_ms)
@@ -27,7 +28,7 @@ def truncate(log: LogState, offset: int, now_ms: int) -> None:
 
 
 def truncate_fully(log: LogState, offset: int, now_ms: int) -> None:
-    """Remove all records and continue the log at an offset. Raises OSError."""
+    """Remove all records, leader epochs and producer state, and continue the log at an offset. Raises OSError."""
     log.abort_cleaning()
     log.delete_segments(log.segments, now_ms)
     log.segments.add(LogSegment.create(log.files, log.directory, offset, log.config, now_ms))
