@@ -73,8 +73,9 @@ class BatchFilter:
     stats: FilterStats = field(default_factory=FilterStats, init=False)
 
     def apply(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
-        """Return the bytes that replace a batch in the cleaned segment, None to drop the batch. Raises CorruptRecord
-        for damage, RecordTooLarge for records above `max_decompressed_bytes`."""
+        """Return the bytes that replace a batch in the cleaned segment, None to drop the batch. Counts its records in
+        `stats`. Raises CorruptRecord for damage, RecordTooLarge for records above `max_decompressed_bytes`,
+        UnsupportedCompressionType."""
         ensure_valid(batch, header)
         return self._apply_v2(header, batch) if header.magic >= 2 else self._apply_legacy(header, batch)
 
@@ -173,7 +174,8 @@ class BatchFilter:
         return target
 
     def _apply_legacy(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
-        """Filter one message set entry of magic 0 or 1. Its tombstones are dropped by the age of the segment."""
+        """Filter one message set entry of magic 0 or 1. Return it unchanged, rewritten, or None without a surviving
+        record. Tombstones are dropped if the segment is old (`retains_legacy_tombstones` is False)."""
         from kafkatools.core.records.legacy import LegacyBatch, write_message_set
 
         entry = batch_at(batch, 0)

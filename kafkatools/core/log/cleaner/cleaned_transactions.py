@@ -43,8 +43,9 @@ class CleanedTransactions:
         return False
 
     def on_control_batch(self, header: BatchHeader, batch: memoryview) -> bool:
-        """Record a control batch. Return whether it is a marker whose transaction has no batches left, so that it may
-        be dropped. The index entry of an abort marker that stays is appended to `cleaned_index`."""
+        """Record a control batch. Return whether it may be dropped: a marker whose transaction has no batches left, or
+        a batch without a record. Other control records give False. The index entry of an abort marker that stays is
+        appended to `cleaned_index`."""
         self._advance_to(header.last_offset)
         try:
             marker = read_end_marker(batch)

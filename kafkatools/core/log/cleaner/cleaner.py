@@ -94,7 +94,8 @@ class Cleaner:
     # first pass: the offset map
 
     def build_offset_map(self, plan: LogToClean, offset_map: OffsetMap) -> None:
-        """Store the newest offset of each key from the first dirty offset on. Stops when the map is full."""
+        """Store the newest offset of each key from the first dirty offset on; records of aborted transactions do not
+        count. Stops when the map is full. Raises CorruptRecord, RecordTooLarge, CleaningAborted, OSError."""
         start = plan.measure.first_dirty_offset
         offset_map.begin_at(start)
         overlapping = [entry for entry in plan.aborted_transactions if entry.last_offset >= start]
@@ -213,7 +214,8 @@ def remove_cleaned(files: FileSystem, directory: str, base_offset: int) -> None:
 def _map_batch(
     header: BatchHeader, batch: memoryview, offset_map: OffsetMap, start: int, max_decompressed_bytes: int
 ) -> bool:
-    """Put a batch's keys into the offset map. Return False when the map is full. Raises CorruptRecord at damage."""
+    """Put the keys of a batch's records from offset `start` on into the offset map. Return False when the map is full.
+    Raises CorruptRecord at damage, RecordTooLarge."""
     if header.magic < 2:
         records = batch_at(batch, 0).columns(max_decompressed_bytes).records()
         return all(
@@ -233,7 +235,8 @@ def _map_batch(
 def group_by_size(
     segments: Sequence[SegmentToClean], max_bytes: int, max_index_bytes: int
 ) -> list[list[SegmentToClean]]:
-    """Group neighbouring segments whose bytes, indexes and offsets fit one segment (Cleaner.groupSegmentsBySize)."""
+    """Group neighbouring segments that fit one segment: `max_bytes` of records, `max_index_bytes` in each index, and
+    offsets within 2^31 - 1 (Cleaner.groupSegmentsBySize). A segment that fits no group is one of its own."""
     groups: list[list[SegmentToClean]] = []
     for segment in segments:
         if groups and _fits(groups[-1], segment, max_bytes, max_index_bytes):

@@ -28,7 +28,9 @@ class LogCleanerManager:
         self._retry_at_ms: dict[TopicPartition, int] = {}
 
     def grab_filthiest_log(self, logs: Iterable[PartitionLog], now_ms: int) -> tuple[PartitionLog, LogToClean] | None:
-        """Return the dirtiest log that is due for cleaning, and its plan; None without one. Marks the log as busy."""
+        """Return the log with the highest dirty ratio of those due for cleaning, and its plan; None without one. The
+        plan becomes the log's `cleaning`, so that it is not chosen twice. A log with damage is marked uncleanable; one
+        with a disk error is tried again after five minutes."""
         best: tuple[float, PartitionLog, LogToClean] | None = None
         self.dirtiest_ratio = 0.0
         for log in logs:
@@ -73,9 +75,9 @@ class LogCleanerManager:
     def done_cleaning(
         self, log: PartitionLog, log_to_clean: LogToClean, outcome: CleanerStats | Exception, now_ms: int
     ) -> bool:
-        """Record the outcome of a cleaning round. Return whether the log was cleaned, or its overflowed segment was
-        split. On success `first_dirty_offset` moves on. After a disk error the log waits for RETRY_MS; any other error
-        makes it uncleanable."""
+        """Record the outcome of a cleaning round. Return True if the log was cleaned (`first_dirty_offset` moves on),
+        or if its overflowed segment was split. Return False for an aborted round, which changes nothing, and for an
+        error. After an OSError the log waits for RETRY_MS; any other error makes it uncleanable."""
         if log.cleaning is log_to_clean:
             log.cleaning = None
         if isinstance(outcome, CleanerStats):

@@ -22,8 +22,8 @@ class OffsetMap:
     def __init__(
         self, memory_bytes: int, load_factor: float = DEFAULT_LOAD_FACTOR, secret: bytes | None = None
     ) -> None:
-        """Allocate `memory_bytes` for the slots. `secret` (16 bytes, default random) seeds the hash. Raises ValueError
-        when the memory cannot hold a single key."""
+        """Allocate `memory_bytes` (at most 2 GiB) for the slots. `secret` (16 bytes, default random) seeds the hash.
+        Raises ValueError when the memory cannot hold a single key."""
         self.slots = _prime_at_most(min(memory_bytes, MAX_MEMORY_BYTES) // BYTES_PER_ENTRY)
         self.max_entries = int(self.slots * load_factor)
         if self.max_entries < 1:

@@ -9,9 +9,9 @@ from kafkatools.core.log.partition.segment_reads import aborted_transactions
 
 
 def measure(log: LogState, now_ms: int) -> Measure:
-    """Determine the clean, the cleanable and the uncleanable part of a log (LogCleanerManager.cleanableOffsets).
-    Uncleanable are the active segment, everything from the last stable offset on, and segments younger than
-    min.compaction.lag.ms."""
+    """Determine the clean, the cleanable and the uncleanable part of a log, in whole segments
+    (LogCleanerManager.cleanableOffsets). Uncleanable are the active segment, everything from the last stable offset on,
+    and everything from the first segment younger than min.compaction.lag.ms on. Raises CorruptRecord, OSError."""
     first_dirty = log.log_start_offset if log.first_dirty_offset is None else log.first_dirty_offset
     if not log.log_start_offset <= first_dirty <= log.log_end_offset:
         first_dirty = log.log_start_offset
@@ -39,12 +39,14 @@ def measure(log: LogState, now_ms: int) -> Measure:
 
 
 def _between(log: LogState, start: int, end: int) -> list[LogSegment]:
-    """Return the segments from the one that holds `start` to the one that holds `end - 1`."""
+    """Return the segments from the one that holds `start` to the one that holds `end - 1`, none if `start` is not below
+    `end`."""
     return log.segments.range(start, end) if start < end else []
 
 
 def _is_overdue(log: LogState, closed: Sequence[LogSegment], now_ms: int) -> bool:
-    """Return whether a dirty segment is older than max.compaction.lag.ms (LogCleanerManager.maxCompactionDelay)."""
+    """Return whether the first batch of a dirty segment is older than max.compaction.lag.ms
+    (LogCleanerManager.maxCompactionDelay)."""
     clean_until_ms = now_ms - log.config.max_compaction_lag_ms
     if clean_until_ms <= 0:
         return False
@@ -52,7 +54,8 @@ def _is_overdue(log: LogState, closed: Sequence[LogSegment], now_ms: int) -> boo
 
 
 def plan(log: LogState, measured: Measure) -> LogToClean:
-    """Make the plan for cleaning a log up to `measured.first_uncleanable_offset`."""
+    """Make the plan for cleaning a log up to `measured.first_uncleanable_offset`, from its first segment on. Raises
+    CorruptRecord, KafkaError for a damaged transaction index, OSError."""
     cleanable = _between(log, 0, measured.first_uncleanable_offset)
     closed = [segment for segment in cleanable if segment is not log.active_segment]
     ends = [segment.base_offset for segment in closed[1:]] + [measured.first_uncleanable_offset]

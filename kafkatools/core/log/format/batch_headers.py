@@ -12,7 +12,8 @@ READ_CHUNK_BYTES = 1024 * 1024
 
 def walk_headers(file: LogFile, start: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
     """Yield the position and header of each batch between the byte positions `start` and `end` (default: the file's
-    end). Stops at a partial batch, which is the end of the log. Raises CorruptRecord at an impossible batch size."""
+    end). Checksums are not verified. Stops at a partial batch, which is the end of the log. Raises CorruptRecord at an
+    impossible batch size, OSError."""
     return _Walker(file, end, WALK_CHUNK_BYTES).headers(start)
 
 
@@ -20,7 +21,7 @@ def walk_batches(
     file: LogFile, start: int = 0, end: int | None = None
 ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """Yield the position, header and bytes of each batch between two byte positions. Checksums are not verified. Stops
-    at a partial batch. Raises CorruptRecord at an impossible batch size."""
+    at a partial batch. Raises CorruptRecord at an impossible batch size, OSError."""
     walker = _Walker(file, end, READ_CHUNK_BYTES)
     for position, header in walker.headers(start):
         yield position, header, walker.window(position, header.size_bytes)

@@ -2,7 +2,7 @@
 and the clean shutdown marker.
 
 A checkpoint has a version (0), a count and one line per entry. Every write replaces the file atomically. A malformed
-file is an error that names the file, and is never taken for an empty one.
+file is an error that names the file, and is not taken for an empty one; a malformed clean shutdown marker still counts.
 """
 
 import json
@@ -26,8 +26,8 @@ def _text(files: FileSystem, path: str) -> str:
 
 
 def read_checkpoint(files: FileSystem, path: str, columns: int) -> list[tuple[str, ...]]:
-    """Return the entries of a checkpoint file as tuples of strings, each with `columns` fields. Raises
-    KafkaStorageError for a malformed file."""
+    """Return the entries of a checkpoint file as tuples of strings, each with `columns` fields, of which the last two
+    are integers. Empty lines are skipped. Raises KafkaStorageError for a malformed file, OSError for a missing one."""
     lines = _text(files, path).split("\n")
     try:
         version, expected = int(lines[0]), int(lines[1])
@@ -70,7 +70,7 @@ def read_offset_checkpoint(files: FileSystem, path: str) -> dict[TopicPartition,
 
 
 def write_offset_checkpoint(files: FileSystem, path: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Replace a checkpoint of one offset per partition, sorted by partition, atomically and durably."""
+    """Replace a checkpoint of one offset per partition, sorted by partition, atomically and durably. Raises OSError."""
     rows = ((tp.topic, str(tp.partition), str(offset)) for tp, offset in sorted(offsets.items()))
     write_atomically(files, path, format_checkpoint(rows))
 
@@ -83,7 +83,8 @@ class PartitionMetadata(NamedTuple):
 
 
 def read_partition_metadata(files: FileSystem, path: str) -> PartitionMetadata:
-    """Read `partition.metadata`. Raises KafkaStorageError when the file is malformed."""
+    """Read `partition.metadata`. Raises KafkaStorageError when the file is malformed or of another version than 0,
+    OSError when it is missing."""
     values = dict(_split_pair(line, path) for line in _text(files, path).splitlines() if line.strip())
     try:
         metadata = PartitionMetadata(int(values["version"]), values["topic_id"])
@@ -121,7 +122,8 @@ def read_meta_properties(files: FileSystem, path: str) -> dict[str, str]:
 
 
 def write_meta_properties(files: FileSystem, path: str, values: Mapping[str, str], now_ms: int) -> None:
-    """Write `meta.properties` in the form of Java's Properties.store, with `now_ms` in its date comment."""
+    """Replace `meta.properties` in the form of Java's Properties.store, with `now_ms` in its date comment. The names
+    that Kafka writes come first, any others sorted. Raises OSError."""
     first = [name for name in _META_PROPERTIES_ORDER if name in values]
     names = first + sorted(set(values) - set(first))
     lines = ["#", "#" + java_date(now_ms), *(f"{name}={values[name]}" for name in names)]
@@ -143,8 +145,8 @@ class CleanShutdown(NamedTuple):
 
 
 def read_clean_shutdown(files: FileSystem, path: str) -> CleanShutdown | None:
-    """Read the clean shutdown marker; None when it is missing. An empty marker (Kafka before 3.7) or an unreadable one
-    still counts, with broker epoch -1."""
+    """Read the clean shutdown marker; None when it is missing. An empty marker (Kafka before 3.7) or a malformed one
+    still counts, with broker epoch -1. Raises OSError."""
     if not files.exists(path):
         return None
     try:

@@ -40,7 +40,8 @@ def offset_name(offset: int) -> str:
 
 
 def offset_from_name(name: str) -> int | None:
-    """Return the offset that begins a file name, None for a name without one."""
+    """Return the number before the first dot of a file name, such as a segment's base offset; None for a name without
+    one."""
     digits, dot, _ = name.partition(".")
     return int(digits) if dot and digits.isascii() and digits.isdigit() else None
 

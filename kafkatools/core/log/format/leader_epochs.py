@@ -1,9 +1,9 @@
 """The start offset of each leader epoch, kept in `leader-epoch-checkpoint` (LeaderEpochFileCache, KIP-101, KIP-279).
 
-Entries rise in both epoch and offset, and every change rewrites the file. The common case, another batch of the current
-leader, changes nothing and costs two comparisons. The entry of a new epoch is written at once, but synced only with the
-log, before the recovery point passes it. Until then the batches carry the epoch too. So a broker that becomes the
-leader of a thousand partitions does not wait for the disk.
+Entries rise in both epoch and offset, and a change rewrites the file (except `forget_from`). The common case, another
+batch of the current leader, changes nothing and costs two comparisons. The entry of a new epoch is written at once, but
+synced only with the log, before the recovery point passes it. Until then the batches carry the epoch too. So a broker
+that becomes the leader of a thousand partitions does not wait for the disk.
 """
 
 from typing import NamedTuple
@@ -33,7 +33,8 @@ class LeaderEpochCache:
         self._is_file_synced = True
 
     def load(self) -> None:
-        """Read the leader epoch checkpoint, which may be missing. Raises KafkaStorageError when it is malformed."""
+        """Read the leader epoch checkpoint. A missing file changes nothing. Raises KafkaStorageError when it is
+        malformed, OSError."""
         if self._files.exists(self.path):
             rows = read_checkpoint(self._files, self.path, columns=2)
             self.entries = [EpochEntry(int(epoch), int(offset)) for epoch, offset in rows]
@@ -56,7 +57,8 @@ class LeaderEpochCache:
         return not self._is_file_synced or self.entries != self._in_file
 
     def flush(self) -> bool:
-        """Make the epoch entries durable. Return True when the caller has to fsync the directory as well."""
+        """Make the epoch entries durable. Return True when the caller has to fsync the directory as well, because the
+        file was replaced. Raises OSError."""
         if self.entries != self._in_file:
             self._replace(self.entries, sync=False)
         if self._is_file_synced:
@@ -73,8 +75,9 @@ class LeaderEpochCache:
         return self.entries[-1].epoch if self.entries else None
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Add the start offset of a leader epoch (LeaderEpochFileCache.assign). Entries of a later epoch, or that start
-        at or above this offset, are dropped. Raises ValueError for a negative epoch or offset."""
+        """Add the start offset of a leader epoch, without an fsync (LeaderEpochFileCache.assign). Entries of a later
+        epoch, or that start at or above this offset, are dropped. The newest epoch keeps its start offset if that is
+        not higher. Raises ValueError for a negative epoch or offset, OSError."""
         if epoch < 0 or start_offset < 0:
             raise ValueError(f"Received invalid partition leader epoch entry ({epoch}, {start_offset})")
         entries = self.entries
@@ -101,8 +104,9 @@ class LeaderEpochCache:
             self._replace(updated, sync=False)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Return the largest epoch that is at most `epoch` and its end offset (OffsetForLeaderEpoch). Returns (-1, -1)
-        for an unknown epoch."""
+        """Return the largest epoch that is at most `epoch`, and its end offset (OffsetForLeaderEpoch). The newest epoch
+        ends at the log end offset. An epoch below the first one is returned itself, with the first start offset. For
+        -1, an epoch above the newest, or an empty cache, return (-1, -1)."""
         if epoch == UNDEFINED_EPOCH or not self.entries:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
         if epoch == self.entries[-1].epoch:
@@ -114,7 +118,7 @@ class LeaderEpochCache:
         return (epoch if floor is None else floor.epoch), higher.start_offset
 
     def epoch_for_offset(self, offset: int) -> int | None:
-        """Return the leader epoch that wrote an offset, None when the offset is below the first epoch."""
+        """Return the last leader epoch that starts at or below an offset, None when there is none."""
         return next((e.epoch for e in reversed(self.entries) if e.start_offset <= offset), None)
 
     def truncate_from_end(self, end_offset: int) -> None:
@@ -127,7 +131,8 @@ class LeaderEpochCache:
         self.entries = [entry for entry in self.entries if entry.start_offset < end_offset]
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Drop the epochs that end below an offset, durably. The epoch of that offset starts there from now on."""
+        """Drop the epochs that end at or below an offset, durably. The epoch of that offset starts there from now on.
+        Changes nothing if the first epoch starts above the offset. Raises OSError."""
         earlier = [entry for entry in self.entries if entry.start_offset <= start_offset]
         if start_offset < 0 or not earlier:
             return

@@ -67,8 +67,8 @@ class OffsetIndex(SparseIndex):
             yield self.entry_at(number)
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry. Raises InvalidIndexOffset if the offset is not above the last, does not fit, or the index is
-        full."""
+        """Add an entry. Raises InvalidIndexOffset if the offset is not above the last one, is too far from the base
+        offset, or the index is full."""
         if not self.is_loaded:
             self._load()
         if self._entry_count and offset <= self._last_offset:

@@ -147,12 +147,13 @@ class SparseIndex(IndexFile):
                 self.write_pending()
 
     def create(self) -> None:
-        """Create the index file unless it exists."""
+        """Open the index file, and create it if it is missing. Raises OSError."""
         if self._file is None:
             self._file = self._files.open(self.path, create=True)
 
     def write_pending(self) -> None:
-        """Write the entries that wait in memory to the file, without fsync."""
+        """Write the entries that are still in memory to the file, without fsync. The first write preallocates the file
+        to `max_index_bytes`. Raises OSError."""
         if not self._pending:
             return
         self.create()
@@ -172,7 +173,8 @@ class SparseIndex(IndexFile):
             self._file.flush()
 
     def trim_to_valid_size(self) -> None:
-        """Write the pending entries and cut off the preallocated space after them."""
+        """Write the pending entries and cut off the preallocated space after them. An index whose entry count was never
+        read is left as it is. Raises OSError."""
         if self._entry_count == UNLOADED:
             return
         self.write_pending()
@@ -199,7 +201,7 @@ class SparseIndex(IndexFile):
         self._load_last()
 
     def reset(self) -> None:
-        """Drop all entries, before the index is rebuilt."""
+        """Drop all entries, before the index is rebuilt. Creates a missing file. Raises OSError."""
         self.create()
         self._entry_count = 0
         self._truncate_to_entries(0)

@@ -65,9 +65,12 @@ class TimeIndex(SparseIndex):
             yield self.entry_at(number)
 
     def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
-        """Add an entry if the timestamp is above that of the last entry. Raises InvalidIndexOffset for a lower offset,
-        IllegalState for a lower timestamp or a full index. `skip_full_check` uses the slot kept for the closing
-        entry."""
+        """Add an entry if the timestamp is above that of the last entry; the same timestamp changes nothing.
+        `skip_full_check` allows the slot kept for the closing entry.
+
+        Raises IllegalState for a lower timestamp or a full index. Raises InvalidIndexOffset for a lower offset, one too
+        far from the base offset, or when even that slot is in use.
+        """
         last = self.last_entry
         if not skip_full_check and self.is_full:
             raise IllegalState(f"Attempt to append to a full time index (size = {self._entry_count}).")

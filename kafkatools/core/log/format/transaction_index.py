@@ -53,7 +53,8 @@ class TransactionIndex(IndexFile):
         self._entries: list[AbortedTransaction] | None = None
 
     def entries(self) -> Iterator[AbortedTransaction]:
-        """Yield the whole entries in the file. Raises KafkaError for an entry of unknown version."""
+        """Yield the whole entries in the file, none if it is missing. Raises KafkaError for an entry of unknown
+        version, OSError."""
         try:
             data = self._files.read_bytes(self.path)
         except FileNotFoundError:
@@ -72,7 +73,8 @@ class TransactionIndex(IndexFile):
         return self._entries
 
     def append(self, aborted: AbortedTransaction) -> None:
-        """Add an aborted transaction. Raises IllegalState unless its last offset is above that of the last entry."""
+        """Add an aborted transaction; the first one creates the file. Raises IllegalState unless its last offset is
+        above that of the last entry, OSError."""
         entries = self._loaded()
         if entries and entries[-1].last_offset >= aborted.last_offset:
             raise IllegalState(
@@ -85,8 +87,8 @@ class TransactionIndex(IndexFile):
         entries.append(aborted)
 
     def collect_aborted(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTransaction], bool]:
-        """Return the aborted transactions that overlap the offsets [fetch_offset, upper_bound_offset), and True when no
-        later segment can have another one."""
+        """Return the aborted transactions that overlap the offsets [fetch_offset, upper_bound_offset), and whether it
+        is certain that no later segment has another one. Raises OSError, KafkaError."""
         found = []
         entries = self._loaded()
         for entry in islice(entries, bisect_left(entries, fetch_offset, key=_LAST_OFFSET), None):
@@ -117,7 +119,8 @@ class TransactionIndex(IndexFile):
             self._file.truncate(count * ENTRY_SIZE)
 
     def sanity_check(self) -> None:
-        """Raise CorruptIndex for a last offset below the segment's base offset (TransactionIndex.sanityCheck)."""
+        """Raise CorruptIndex for a last offset below the segment's base offset (TransactionIndex.sanityCheck),
+        KafkaError for an entry of unknown version."""
         for entry in self.entries():
             if entry.last_offset < self.base_offset:
                 raise CorruptIndex(

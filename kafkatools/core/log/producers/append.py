@@ -105,7 +105,8 @@ class ProducerEntry:
         self.last_timestamp = timestamp
 
     def continues(self, producer_epoch: int, first_sequence: int) -> bool:
-        """Return whether a batch has the producer's current epoch and its next sequence."""
+        """Return whether a batch has the producer's current epoch and its next sequence. False without an earlier
+        batch, and when sequences wrap to 0: then the full checks decide."""
         return (
             self.producer_epoch == producer_epoch
             and bool(self.batches)
@@ -152,8 +153,9 @@ class ProducerAppendInfo:
         return self._current.producer_id
 
     def append_data(self, header: BatchHeader, base_offset: int, max_timestamp: int) -> None:
-        """Check and add a data batch that is about to be appended at `base_offset`. Raises InvalidProducerEpoch,
-        OutOfOrderSequenceNumber, and InvalidTxnState for a non-transactional batch inside a transaction."""
+        """Check and add a data batch that is about to be appended at `base_offset`. Raises InvalidProducerEpoch for an
+        older epoch (not on a follower), and OutOfOrderSequenceNumber for a client's batch. Raises InvalidTxnState for a
+        non-transactional batch inside a transaction."""
         epoch = header.producer_epoch
         self._check_epoch(epoch, base_offset, NO_TRANSACTION_VERSION)
         if self._origin is AppendOrigin.CLIENT:
@@ -185,8 +187,12 @@ class ProducerAppendInfo:
         timestamp: int,
         transaction_version: int = NO_TRANSACTION_VERSION,
     ) -> CompletedTransaction | None:
-        """Check and add a transaction marker. Return the ended transaction, None when no transaction was open. Raises
-        InvalidProducerEpoch, TransactionCoordinatorFenced."""
+        """Check and add a transaction marker. Return the ended transaction, None when no transaction was open.
+
+        Raises InvalidProducerEpoch for an older epoch; from transaction version 2 on also for the current epoch, if a
+        transaction is open. Raises TransactionCoordinatorFenced for an older coordinator epoch. A follower accepts any
+        epoch.
+        """
         epoch = header.producer_epoch
         self._check_epoch(epoch, offset, transaction_version)
         self._check_coordinator_epoch(coordinator_epoch, offset)

@@ -54,7 +54,8 @@ class ProducerStateManager:
     # snapshot files
 
     def load_snapshots(self, entries: Iterable[DirectoryEntry] | None = None) -> None:
-        """List the offsets of the snapshot files in the directory, or among its `entries`."""
+        """List the offsets of the snapshot files in the directory, or among its `entries`, in `snapshot_offsets`. The
+        files are not read. Raises OSError."""
         if entries is None:
             entries = self.files.list_directory(self.directory)
         offsets = (offset_from_name(entry.name) for entry in entries if entry.name.endswith(SNAPSHOT_SUFFIX))
@@ -91,8 +92,8 @@ class ProducerStateManager:
         return path + DELETED_SUFFIX
 
     def take_snapshot(self, *, sync: bool = False) -> None:
-        """Write a snapshot file at `map_end_offset`, unless there is one. Without `sync` it may be lost: then its
-        checksum is wrong, and the state is rebuilt from the log."""
+        """Write a snapshot file at `map_end_offset`, unless the last snapshot is at this offset or later. Without
+        `sync` it may be lost: then its checksum is wrong, and the state is rebuilt from the log. Raises OSError."""
         if self.map_end_offset <= self._last_snapshot_offset:
             return
         entries = [self._snapshot_entry(self.producers[i]) for i in hash_order(self.producers, long_hash)]
@@ -170,7 +171,8 @@ class ProducerStateManager:
 
     def continued_entry(self, header: BatchHeader) -> ProducerEntry | None:
         """Return the producer's entry if a data batch has the same epoch, the next sequence and the same transaction
-        state. Such a batch needs no further check. None means that the full checks are needed."""
+        state. Such a batch needs no further check. None means that the full checks are needed, as for an unknown
+        producer or a wrapped sequence."""
         entry = self.producers.get(header.producer_id)
         if entry is None or header.attributes & CONTROL_BIT:
             return None
@@ -180,7 +182,8 @@ class ProducerStateManager:
         return entry if is_in_transaction == (header.attributes & TRANSACTIONAL_BIT != 0) else None
 
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
-        """Return the appended batch that `header` repeats, None when there is none."""
+        """Return the one of the producer's last five batches that `header` repeats, None when there is none. After a
+        restart this may read the end of the log. Raises OSError, CorruptRecord."""
         entry = self.producers.get(header.producer_id)
         if entry is None:
             return None
@@ -192,8 +195,8 @@ class ProducerStateManager:
         return duplicate
 
     def set_tail(self, tail: Callable[[], Iterable[BatchHeader]]) -> None:
-        """Set the source of the batches that snapshots omit: batch headers of the log's end, oldest first. Called at
-        most once, when a sequence is repeated that is not the last one."""
+        """Set the source of the batches that snapshots omit: batch headers of the log's end, oldest first. It is called
+        at most once per loaded snapshot, for a batch that neither continues a sequence nor repeats the last batch."""
         self._tail = tail
 
     def _remember_earlier_batches(self) -> None:
@@ -218,7 +221,8 @@ class ProducerStateManager:
             entry.batches.extendleft(reversed(earlier[-room:] if room else []))
 
     def prepare_update(self, producer_id: int, origin: AppendOrigin) -> ProducerAppendInfo:
-        """Return the checks and changes for an append by one producer, based on its current state."""
+        """Return an object that checks and collects the changes of an append by one producer, known or new. It changes
+        nothing until `update`."""
         entry = self.producers.get(producer_id)
         return ProducerAppendInfo(ProducerEntry(producer_id) if entry is None else entry, origin, self.label)
 
@@ -260,7 +264,8 @@ class ProducerStateManager:
             self._unreplicated = {f: last for f, last in self._unreplicated.items() if last >= high_watermark}
 
     def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
-        """Forget transactions that ended below the new log start offset."""
+        """Forget transactions that ended below the new log start offset, and raise `map_end_offset` to it if it is
+        lower. Open transactions and producers stay."""
         self.on_high_watermark_updated(log_start_offset)
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
         self._last_snapshot_offset = self.snapshot_offsets[-1] if self.snapshot_offsets else log_start_offset
@@ -282,7 +287,9 @@ class ProducerStateManager:
         self._earlier_batches_loaded = True
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
-        """Reload the newest snapshot in (log start, log end], and remove the snapshots outside that range."""
+        """Remove the snapshots outside (log start, log end], and reload the state from the newest readable one. Without
+        one the state is empty at the log start offset; unreadable ones are removed. A state that is at the log end
+        already is kept. Raises OSError."""
         for offset in list(self.snapshot_offsets):
             if offset > log_end_offset or offset <= log_start_offset:
                 self._delete_snapshot(offset)

@@ -23,7 +23,8 @@ class Attempt:
 
 
 class Attempts:
-    """The producers of one partition that have not appended the first batch of a transaction that they began."""
+    """The producers of one partition that have not appended the first batch of a transaction that they began. Beyond
+    10,000 producers the oldest entry is dropped."""
 
     def __init__(self) -> None:
         self._attempts: dict[int, Attempt] = {}
@@ -32,7 +33,8 @@ class Attempts:
         return bool(self._attempts)
 
     def note(self, producer_id: int, producer_epoch: int, sequence: int, *, bumps_epoch: bool) -> None:
-        """Record a batch whose transaction is about to be verified with the coordinator."""
+        """Record a batch whose transaction is about to be verified with the coordinator. The lowest sequence of the
+        producer's newest epoch counts; a batch of an older epoch is ignored."""
         attempt = self._attempts.get(producer_id)
         if attempt is None or attempt.producer_epoch < producer_epoch:
             if len(self._attempts) >= MAX_ATTEMPTS:
@@ -42,7 +44,7 @@ class Attempts:
             attempt.lowest_sequence = min(attempt.lowest_sequence, sequence)
 
     def forget(self, producer_id: int) -> None:
-        """Forget a producer's attempt, because its transaction has begun."""
+        """Forget a producer's attempt, if there is one, because its transaction has begun."""
         self._attempts.pop(producer_id, None)
 
     def check(
@@ -71,9 +73,12 @@ class Attempts:
 def ensure_verified(
     header: BatchHeader, origin: AppendOrigin, state: ProducerStateManager, *, is_required: bool
 ) -> None:
-    """Refuse an unverified transactional batch, unless its transaction is open already
-    (UnifiedLog.analyzeAndValidateProducerState). Raises InvalidProducerEpoch, and InvalidTxnState if `is_required`
-    (transaction.partition.verification.enable)."""
+    """Refuse a transactional data batch of a client or coordinator that was not verified, unless its transaction is
+    open already (UnifiedLog.analyzeAndValidateProducerState).
+
+    Raises InvalidProducerEpoch for an epoch below the producer's. Raises InvalidTxnState if `is_required`
+    (transaction.partition.verification.enable); else the batch is accepted.
+    """
     if not header.is_transactional or header.is_control:
         return
     if origin not in (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR):

@@ -1,4 +1,5 @@
-"""Update a partition's producer state with batches of the log, after a crash or on a follower."""
+"""Check batches against a partition's producer state before an append, and replay batches of the log into that
+state."""
 
 from typing import NamedTuple
 
@@ -42,8 +43,9 @@ def append_batch(
     max_timestamp: int,
     transaction_version: int = NO_TRANSACTION_VERSION,
 ) -> CompletedTransaction | None:
-    """Check a data batch or a transaction marker against a producer's state. Return the transaction that a marker ends,
-    else None. Raises as ProducerAppendInfo does, and CorruptRecord."""
+    """Check a data batch or a transaction marker against a producer's state, and add it to `info`. Return the
+    transaction that a marker ends, else None. Raises as ProducerAppendInfo does, and CorruptRecord for a control batch
+    that is no marker."""
     if not header.is_control:
         info.append_data(header, base_offset, max_timestamp)
         return None
@@ -63,8 +65,9 @@ def append_batch(
 def replay_batch(
     state: ProducerStateManager, header: BatchHeader, batch: memoryview, txn_index: TransactionIndex | None
 ) -> None:
-    """Apply a batch of the log to the producer state (UnifiedLog.loadProducersFromRecords,
-    LogSegment.updateProducerState). An aborted transaction is added to `txn_index`, unless None."""
+    """Apply a batch of the log to the producer state, up to the offset after it (UnifiedLog.loadProducersFromRecords,
+    LogSegment.updateProducerState). An aborted transaction is added to `txn_index`, unless None. Raises CorruptRecord,
+    InvalidTxnState, OSError."""
     if header.producer_id != NO_PRODUCER_ID:
         info = state.prepare_update(header.producer_id, AppendOrigin.REPLICATION)
         completed = append_batch(info, header, batch, header.base_offset, header.max_timestamp)

@@ -2,7 +2,8 @@
 
 The steps: finish interrupted swaps and deletions, open the segments, recover from the recovery point on, rebuild the
 producer state. Recovery runs only after a crash, or where the files contradict each other. Damaged data is cut off
-together with everything after it, so the loaded log is a prefix of the written one.
+together with everything after it. Segments that came back after their deletion are removed, and so is everything in a
+log that ends below its checkpointed start.
 """
 
 import os
@@ -153,7 +154,8 @@ class _Loader:
                 self._segments.clear()
 
     def _finish_interrupted_work(self, entries: list[DirectoryEntry]) -> None:
-        """Remove `.deleted` and `.cleaned` files. Complete `.swap` files, unless an unfinished split wrote them."""
+        """Remove `.deleted` and `.cleaned` files, and `.swap` files at or above the lowest `.cleaned` one, which an
+        unfinished split wrote. Complete the other `.swap` files."""
         names = [entry.name for entry in entries]
         cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
         doomed = [
@@ -237,7 +239,8 @@ class _Loader:
     # recovery
 
     def _recover(self) -> int:
-        """Recover segments that may not be on disk, and ensure an active segment. Return the log end offset."""
+        """After a crash, recover the segments from the recovery point on. A log without segments, or one that ends
+        below its checkpointed start, continues empty at that start. Return the log end offset."""
         if not self._had_clean_shutdown:
             self._recover_from(self._recovery_point)
         next_offset = self._next_offset()
@@ -278,7 +281,8 @@ class _Loader:
         return segment.base_offset <= self._first_epoch_start < END_OF_TIME
 
     def _next_offset(self) -> int | None:
-        """Return the log end offset, None without segments. Recovers a last segment with a damaged end."""
+        """Return the log end offset, None without segments. After a clean shutdown, a last segment with a damaged end
+        is recovered, and the shutdown counts as unclean from then on."""
         if not len(self._segments):
             return None
         active = self._segments.active
@@ -311,8 +315,11 @@ def rebuild_producer_state(
     had_clean_shutdown: bool,
 ) -> None:
     """Bring the producer state to `last_offset`: load the newest snapshot and replay the batches after it. Takes
-    snapshots at the last two segments and at the end (UnifiedLog.rebuildProducerState). Raises CorruptRecord for a
-    batch that cannot be read."""
+    snapshots at the last two segments and at the end (UnifiedLog.rebuildProducerState).
+
+    After a clean shutdown without any snapshot, nothing is replayed: the snapshots hold the state as it is. Raises
+    CorruptRecord for a batch that cannot be read, OSError.
+    """
     offsets_to_snapshot = [*segments.base_offsets[-2:], last_offset]
     if not state.snapshot_offsets and had_clean_shutdown:
         for offset in offsets_to_snapshot:
