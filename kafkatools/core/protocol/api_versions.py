@@ -152,13 +152,13 @@ def is_flexible(api_key: int, version: int) -> bool:
 
 
 def request_header_version(api_key: int, version: int) -> int:
-    """Return the request header version: 2 for a flexible request, else 1."""
+    """Return the request header version: 2 for a flexible request, else 1. Raises ValueError for an unknown key."""
     return 2 if is_flexible(api_key, version) else 1
 
 
 def response_header_version(api_key: int, version: int) -> int:
     """Return the response header version: 1 for a flexible response, else 0. Always 0 for ApiVersions, whose reader may
-    not know the version (KIP-511)."""
+    not know the version (KIP-511). Raises ValueError for an unknown key."""
     return 1 if api_key != ApiKey.API_VERSIONS and is_flexible(api_key, version) else 0
 
 
@@ -170,7 +170,8 @@ class VersionRange(NamedTuple):
 
 
 class BrokerVersions(NamedTuple):
-    """A broker's response to ApiVersions (Kafka's NodeApiVersions)."""
+    """The content of a broker's ApiVersions response (Kafka's NodeApiVersions). `ranges` is by API key; the epoch is -1
+    when the broker does not send one."""
 
     error_code: int
     ranges: dict[int, VersionRange]
@@ -185,7 +186,8 @@ class BrokerVersions(NamedTuple):
         return found is not None and found.min_version <= version <= found.max_version
 
     def choose_version(self, api_key: int, oldest: int = 0, newest: int = NEVER) -> int:
-        """Return the newest version from `oldest` to `newest` that both sides support. Raises UnsupportedVersion."""
+        """Return the newest version from `oldest` to `newest` that both sides support. Raises UnsupportedVersion
+        (OnlyByBrokers if the node is a controller), ValueError for an unknown key."""
         return choose_version(api_key, self.ranges, oldest, newest)
 
 
@@ -194,8 +196,9 @@ class OnlyByBrokers(UnsupportedVersion):
 
 
 def choose_version(api_key: int, broker: dict[int, VersionRange], oldest: int = 0, newest: int = NEVER) -> int:
-    """Return the newest version of an API that both sides support (NodeApiVersions.latestUsableVersion). Raises
-    UnsupportedVersion, and OnlyByBrokers if the node is a controller."""
+    """Return the newest version of an API from `oldest` to `newest` that both sides support
+    (NodeApiVersions.latestUsableVersion). Raises UnsupportedVersion, its subclass OnlyByBrokers if a controller lacks
+    the API, and ValueError for an unknown key."""
     ours = versions_of(api_key)
     theirs = broker.get(api_key)
     if theirs is None:

@@ -65,7 +65,8 @@ class DescribeConfigsResponse(NamedTuple):
 
 
 def decode_response(version: int, body: bytes | bytearray | memoryview) -> DescribeConfigsResponse:
-    """Decode the body of a DescribeConfigs response. Raises DecodeError."""
+    """Decode the body of a DescribeConfigs response of version 1 to 4. Bytes after it are ignored. Raises
+    DecodeError."""
     try:
         return _Reader(body, version).response()
     except (struct.error, IndexError, UnicodeDecodeError) as error:

@@ -95,7 +95,7 @@ def camel_case(name: str) -> str:
 
 
 def version_range(text: str) -> range:
-    """Parse a range of versions: `0-4`, `2+`, `3`, or `none`, which is empty."""
+    """Parse a range of versions: `0-4`, `2+`, `3`, or `none`, which is empty. Raises ValueError for other text."""
     if text == "none":
         return range(0)
     if text.endswith("+"):

@@ -21,8 +21,8 @@ Fields = dict[str, Any]
 
 
 class Entity(tuple[Any, ...]):
-    """The base class of all entities. A subclass is one structure of a message in one version. Raises TypeError for a
-    field that the version lacks."""
+    """The base class of all entities. A subclass is one structure of a message in one version. The constructor raises
+    TypeError for a field that the version lacks, but ignores such fields in nested mappings."""
 
     __slots__ = ()
     __layout__: ClassVar[Layout]

@@ -42,7 +42,8 @@ class RequestHeader(NamedTuple):
 
 
 def check_size(prefix: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -> int:
-    """Return the size in a frame's first four bytes. Raises NotKafka when they are TLS, HTTP or an impossible size."""
+    """Return the size in a frame's first four bytes. Raises NotKafka when they are TLS, HTTP, a negative size or one
+    above `max_bytes`."""
     head = bytes(prefix[:SIZE_BYTES])
     if head[0] in (_TLS_ALERT, _TLS_HANDSHAKE) and head[1] == 3:
         raise NotKafka("it speaks TLS; set security.protocol to SSL or SASL_SSL, or use its plaintext port")
@@ -134,15 +135,16 @@ def frame_request(
 def encode_request(
     api_key: int, version: int, correlation_id: int, client_id: str | None, entity: Entity
 ) -> list[Buffer]:
-    """Encode a request and return its buffers: size prefix and header, then the body."""
+    """Encode a request and return its buffers: size prefix and header, then the body. Raises ValueError for a value
+    that its field cannot hold."""
     from kafkatools.core.protocol.messages import encode
 
     return frame_request(api_key, version, correlation_id, client_id, [encode(entity)])
 
 
 def decode_request_header(frame: Buffer) -> RequestHeader:
-    """Decode the header of a request frame. For an unknown API the body offset is that of a header version 1. Raises
-    DecodeError."""
+    """Decode the header of a request frame; a negative length gives a client id of None. For an unknown API the body
+    offset is that of a header version 1. Raises DecodeError."""
     if len(frame) < _REQUEST_HEAD.size + 2:
         raise DecodeError(f"a request of {len(frame)} bytes is shorter than its header")
     api_key, version, correlation_id = _REQUEST_HEAD.unpack_from(frame, 0)
@@ -176,7 +178,8 @@ def frame_response(api_key: int, version: int, correlation_id: int, body: list[B
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, entity: Entity) -> list[Buffer]:
-    """Encode a response and return its buffers: size prefix and header, then the body."""
+    """Encode a response and return its buffers: size prefix and header, then the body. Raises ValueError for a value
+    that its field cannot hold."""
     from kafkatools.core.protocol.messages import encode
 
     return frame_response(api_key, version, correlation_id, [encode(entity)])

@@ -81,13 +81,15 @@ def count_elements(message_type: type[Entity], buffer: Buffer, offset: int, most
 
 def build(message_type: type[Entity], fields: Mapping[str, object]) -> Entity:
     """Build an entity from plain fields: nested mappings become entities, sequences tuples, missing fields defaults.
-    Raises UnsupportedVersion for a field that this version lacks, unless it holds its default (see check_fields)."""
+    Raises UnsupportedVersion for a field that this version lacks, unless its value is empty or the default (see
+    check_fields)."""
     check_fields(message_type, fields)
     return entity_of(message_type.__layout__, fields)
 
 
 def check_fields(message_type: type[Entity], fields: Mapping[str, Any]) -> None:
-    """Raise UnsupportedVersion for a field that the version lacks, unless empty, null, 0, -1 or its default."""
+    """Raise UnsupportedVersion for a field that the version lacks, at any depth. Allowed are empty values, None, 0, -1
+    and the field's default."""
     layout = message_type.__layout__
     for name, value in fields.items():
         if name not in layout.names:

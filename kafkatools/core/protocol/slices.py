@@ -36,7 +36,8 @@ _state = _State()
 
 
 def paced(items: Iterable[Item]) -> Iterable[Item]:
-    """Iterate over the items and call the current thread's pause callback, if it has one, every few items."""
+    """Return the items as an iterator that calls the current thread's pause callback every 16 items. Without a callback
+    return `items` itself."""
     pause = _state.pause
     return items if pause is None else _with_pauses(items, pause)
 
@@ -49,7 +50,8 @@ def _with_pauses(items: Iterable[Item], pause: Callable[[], None]) -> Iterator[I
 
 
 def paced_sorted(items: Sequence[Sortable]) -> Iterable[Sortable]:
-    """Sort the items like `sorted`, calling the current thread's pause callback, if it has one, during the work."""
+    """Return the items in sorted order, as a list or an iterator. If the current thread has a pause callback, it is
+    called during the work."""
     if _state.pause is None:
         return sorted(items)
     parts = [
@@ -66,7 +68,8 @@ def current_pause() -> Callable[[], None] | None:
 
 @contextmanager
 def pausing(pause: Callable[[], None] | None) -> Iterator[None]:
-    """Set the thread's pause callback inside a `with` block. None turns pauses off, even in another block."""
+    """Set the thread's pause callback inside a `with` block, and restore the one before at its end. None turns pauses
+    off, even in another block."""
     before, _state.pause = _state.pause, pause
     try:
         yield

@@ -47,7 +47,7 @@ def read_unsigned_varint(buffer: bytes | bytearray | memoryview, position: int) 
 
 
 def skip_tagged_fields(buffer: bytes | bytearray | memoryview, position: int) -> int:
-    """Return the position after a section of tagged fields. Raises DecodeError."""
+    """Return the position after a section of tagged fields. Raises DecodeError, also for more than 1000 fields."""
     count, position = read_unsigned_varint(buffer, position)
     if count > _MOST_TAGGED_FIELDS:
         raise DecodeError(f"{count} tagged fields at byte {position}")

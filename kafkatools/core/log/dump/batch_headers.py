@@ -31,8 +31,9 @@ _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 class V2Header(BatchHeader):
-    """The header of a version 2 batch at `position` in its file, possibly damaged. `view` holds the whole batch. The
-    batch may claim to be shorter than its header, and its last offset overflows as in Java."""
+    """The header of a version 2 batch at `position` in its file, possibly damaged. `view` holds the whole batch, or the
+    first 64 MiB of a larger one with a wrong checksum. The batch may claim to be shorter than its header, and its last
+    offset overflows as in Java."""
 
     crc_position: ClassVar[int] = layout.CRC_OFFSET
     least_bytes: ClassVar[int] = layout.HEADER_SIZE
@@ -42,7 +43,8 @@ class V2Header(BatchHeader):
 
     @classmethod
     def read(cls, view: memoryview, position: int, size_bytes: int, crc: int | None = None) -> V2Header:
-        """Read the batch header at the start of a view. `crc` is the computed checksum, if it is known."""
+        """Read the header of a batch of `size_bytes` at the start of a view, and compare its checksum (`is_valid`).
+        `crc` is the computed checksum, if it is known."""
         header = cls._make(layout.V2_HEADER.unpack_from(view))
         header.view = view[:size_bytes]
         header.position = position
@@ -118,8 +120,9 @@ def codec_name(codec: int) -> str:
 
 
 def next_batch(file: SegmentFile, position: int, end: int, shown_name: str) -> Header | None:
-    """Return the header of the batch at a position, None at Kafka's end of the log. `shown_name` is the file name in
-    messages. Raises Damage for an impossible batch size."""
+    """Return the header of the batch at a position, None at Kafka's end of the log. A wrong checksum makes the header
+    not `is_valid`. Raises Damage for an impossible batch size or a header that is cut off, OSError. `shown_name` is the
+    file name in messages."""
     if position >= end - layout.HEADER_SIZE_UP_TO_MAGIC:
         return None
     prefix = file.view(position, layout.HEADER_SIZE_UP_TO_MAGIC)

@@ -18,7 +18,8 @@ _LABELS = {
 
 
 def control_text(record: DumpedRecord) -> str:
-    """Return the text that DumpLogSegments prints after a control record's metadata. Raises Damage."""
+    """Return the text that DumpLogSegments prints after a control record's metadata; an unknown type gives
+    `controlType: UNKNOWN(...)`. Raises Damage for a key or value that is too short or malformed."""
     key = record.key if record.key is not None else b""
     if len(key) < 4:
         raise Damage(

@@ -47,7 +47,8 @@ def value_decoder(class_name: str) -> Callable[[bytes | memoryview], str] | None
 def plain_decoder(
     key_decoder: Callable[[bytes | memoryview], str], decode_value: Callable[[bytes | memoryview], str]
 ) -> Decoder:
-    """Return a record decoder that applies one function to the key and another one to the value."""
+    """Return a record decoder that applies one function to the key and another one to the value; a null key or value
+    gives None. It raises Damage for a key or value that is cut off."""
 
     def decode(record: DumpedRecord) -> Decoded:
         for data, size in ((record.key, record.key_size), (record.value, record.value_size)):
@@ -62,7 +63,8 @@ def plain_decoder(
 def coordinator_decoder(
     records: CoordinatorRecords, value_as_json: Callable[[Entity], dict[str, object]] = to_json
 ) -> Decoder:
-    """Return a decoder for the records of a coordinator's topic, as JSON text."""
+    """Return a decoder for the records of a coordinator's topic, as JSON text. A tombstone's value is `<DELETE>`. An
+    unknown or malformed record gives Kafka's message as the key; a record without a key raises Damage."""
 
     def decode(record: DumpedRecord) -> Decoded:
         if record.key is None:
@@ -131,7 +133,8 @@ def share_group_state_decoder() -> Decoder:
 
 
 def cluster_metadata_decoder() -> Decoder:
-    """Return the decoder for `__cluster_metadata` and KRaft snapshots."""
+    """Return the decoder for `__cluster_metadata` and KRaft snapshots: no key, the value as JSON text. A malformed
+    record gives Kafka's message as the value."""
     from kafkatools.core.protocol.schemas import metadata
 
     def decode(record: DumpedRecord) -> Decoded:

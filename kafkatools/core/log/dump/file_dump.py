@@ -59,7 +59,8 @@ class Lines(Protocol):
         returns the position after them. None if batches must be written one by one."""
 
     def batch(self, header: Header, decoder: Decoder | None, gaps: GapFinder) -> None:
-        """Write a batch and, with the deep option, its records. Raises Damage, after a complete line."""
+        """Write a batch and, with the deep option, its records, whose offsets are added to `gaps`. Raises Damage, after
+        a complete line."""
 
     def trailing(self, path: str, count: int) -> None:
         """Write that the last `count` bytes of a log are not a batch."""
@@ -157,7 +158,8 @@ class FileDump:
                 self._compare_end(path, file, walk, limits)
 
     def _end(self, file: SegmentFile, path: str) -> int:
-        """Return the byte position where the dump of a log ends. Kafka refuses a segment above LARGEST_FILE."""
+        """Return the byte position where the dump of a log ends, by `max_bytes`. A segment above LARGEST_FILE, which
+        Kafka refuses, is reported. Raises Damage for a negative `max_bytes`, StoppedAtDamage."""
         if file.size <= LARGEST_FILE:
             return slice_end(file, 0, self._options.max_bytes, path)
         problem = f"The size of segment {path} ({file.size}) is larger than the maximum allowed segment size of"
@@ -216,7 +218,8 @@ class FileDump:
                     self._lines.offset_entry(path, entry)
 
     def _index(self, kind: type[_Index], path: str, base_offset: int, log: SegmentFile) -> _Index | None:
-        """Read an index file. Report it and return None if it cannot belong to its log."""
+        """Read an index file. If it cannot belong to its log, report it and return None, or raise StoppedAtDamage.
+        Raises OSError."""
         try:
             return kind.read(path, base_offset, log.size)
         except Damage as damage:

@@ -48,7 +48,8 @@ def snapshot_id_of(path: str) -> tuple[int, int] | None:
 
 
 def files_in(directory: str) -> list[str]:
-    """List the files under a directory that can be dumped, sorted by name; subdirectories come after their parent."""
+    """List the files under a directory that can be dumped, sorted by name; subdirectories come after their parent.
+    `.checkpoint` files that are no KRaft snapshots are left out. A missing or unreadable directory gives no files."""
     found = []
     for root, directories, names in os.walk(directory):
         directories.sort()

@@ -6,20 +6,21 @@ from array import array
 
 
 class GapFinder:
-    """Collects gaps between consecutive records in the caller's dict: offset before the gap -> offset after it."""
+    """Collects gaps between consecutive records in the caller's dict: offset before the gap -> offset after it. A log
+    that does not begin at offset 0 has a gap after -1."""
 
     def __init__(self, gaps: dict[int, int]) -> None:
         self._gaps = gaps
         self.last = -1
 
     def see(self, offset: int) -> None:
-        """Add the offset of the next record."""
+        """Take the offset of the next record, and store a gap unless it follows the previous one."""
         if offset != self.last + 1:
             self._gaps[self.last] = offset
         self.last = offset
 
     def see_column(self, offsets: array[int]) -> None:
-        """Add the offsets of a batch, in one step if they continue without a gap."""
+        """Take the offsets of a batch, in one step if they continue without a gap."""
         first = self.last + 1
         if offsets == array("q", range(first, first + len(offsets))):
             self.last += len(offsets)

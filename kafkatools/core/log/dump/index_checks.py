@@ -1,7 +1,7 @@
 """Compare indexes with their log, entry by entry, as DumpLogSegments does.
 
-Each check yields one `CheckedEntry` per index entry; `problem` is set where Kafka's tool would end. Each batch header
-is read once, however many entries there are.
+Each check yields one `CheckedEntry` per index entry; `problem` is set where Kafka's tool would end. The check of a time
+index walks over each batch header of the log once, however many entries there are.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def slice_end(file: SegmentFile, position: int, size: int, log_path: str) -> int
 def check_offset_index(
     index: OffsetIndexFile, log: SegmentFile, log_path: str, max_message_size: int
 ) -> Iterator[CheckedEntry]:
-    """Yield every entry before the first zero entry, with the last offset of the batch at its position."""
+    """Yield every entry before the first zero entry, with the last offset of the batch at its position. `problem` is
+    set where no batch can be read. At most `max_message_size` bytes are read at a position."""
     for number, (offset, position) in enumerate(index.entries):
         if offset == index.base_offset and number > 0:
             return
@@ -67,7 +68,7 @@ def check_offset_index(
 
 
 class BatchChain:
-    """The batches of a log from any position on; each header is read once."""
+    """The batches of a log from any position on; each header is read once and then remembered."""
 
     def __init__(self, log: SegmentFile, log_path: str) -> None:
         self._log = log
@@ -116,8 +117,9 @@ class BatchChain:
 def check_time_index(
     times: TimeIndexFile, offsets: OffsetIndexFile, log: SegmentFile, log_path: str
 ) -> Iterator[CheckedEntry]:
-    """Yield every entry before the first zero entry, with the last offset and largest timestamp of the batch that holds
-    its offset."""
+    """Yield every entry before the first zero entry. `found` is the last offset of the first batch that reaches the
+    entry's offset, -1 without one. If it is the entry's offset, `largest_timestamp` is that of the batch. `problem` is
+    set where the log cannot be read."""
     chain = BatchChain(log, log_path)
     for number, (timestamp, offset) in enumerate(times.entries):
         if offset == times.base_offset and number > 0:
@@ -138,7 +140,7 @@ def check_time_index(
 
 def _largest_timestamp(log: SegmentFile, position: int, log_path: str) -> tuple[int, bool]:
     """Return the largest record timestamp of a batch in ms, and True if a difference is harmless. It is for batches
-    emptied by compaction, and for messages of magic 0, which have no timestamp."""
+    emptied by compaction, and for messages of magic 0, which have no timestamp. Raises Damage."""
     batch = next_batch(log, position, log.size, log_path)
     largest = -1
     count = 0

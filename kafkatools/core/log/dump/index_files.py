@@ -26,7 +26,8 @@ SLACK_ENTRIES = 1024
 
 
 def _hiding_zero(relative_offsets: Iterable[int]) -> int:
-    """Return the number of the first zero entry with others after it, where readers stop; -1 when there is none."""
+    """Return the number of the first zero entry (not the index's first entry) with others after it, where readers stop;
+    -1 when there is none."""
     offsets = enumerate(relative_offsets)
     first = next((number for number, offset in offsets if number and not offset), -1)
     return first if first > 0 and any(offset for _, offset in offsets) else -1

@@ -48,9 +48,12 @@ class LogWalk:
         self.trailing_bytes = 0
 
     def batches(self, forward: Callable[[int, array[int]], int] | None = None) -> Iterator[Header]:
-        """Yield batch headers in file order, until Kafka's end of the log. `forward(position, state)`, if given, is a
-        fast path: it shows valid batches from a position on, updates `state` (HeaderChecks.state), and returns the
-        position after them."""
+        """Yield batch headers in file order, until Kafka's end of the log. Damage is reported; the walk continues at
+        the next valid batch, or ends with `stop_at_damage`.
+
+        `forward(position, state)`, if given, is a fast path: it shows valid batches from a position on, updates `state`
+        (HeaderChecks.state), and returns the position after them. Batches that it shows are not yielded.
+        """
         while not (self.has_stopped and self._stop_at_damage):
             if forward is not None:
                 self._position = forward(self._position, self._checks.state)
@@ -97,7 +100,8 @@ class LogWalk:
             position = self._next_valid(header.position + header.size_bytes)
 
     def _look_inside(self, header: Header) -> None:
-        """Report a valid batch that begins inside a batch with a wrong checksum. Voids the outer batch's view."""
+        """Report a valid batch that begins inside a batch with a wrong checksum; with `salvage` the walk continues
+        there. Voids the outer batch's view."""
         start, end = header.position + 1, header.position + header.size_bytes
         found = next_valid_batch(self._file, start, self._end, legacy=self._is_legacy, before=end)
         if found < 0:
@@ -151,7 +155,7 @@ class HeaderChecks:
         self.state[1] = UNKNOWN
 
     def check(self, header: Header) -> None:
-        """Report the problems of a batch header."""
+        """Report the problems of a batch header, and keep its offset and leader epoch for the next batch."""
         if not header.is_valid:
             self._found(header, "the checksum is wrong", f"batch of {header.size_bytes} bytes may be damaged")
         if not isinstance(header, V2Header):

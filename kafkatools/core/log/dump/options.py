@@ -15,6 +15,7 @@ DEFAULT_MESSAGE_SIZE = 5 * 1024 * 1024
 class DumpOptions:
     """The options of DumpLogSegments, and a few of kafkatools' own.
 
+    - `max_bytes` of each log are dumped; `max_message_size` limits the bytes read to check an offset index entry.
     - `decoder` creates the decoder of keys and values when the first log is dumped. It raises Damage for an unknown
       name.
     - `is_plain_text`: the decoder shows keys and values as text.

@@ -39,7 +39,8 @@ LARGEST_INNER_MESSAGE = 1 << 28
 
 @dataclass(slots=True)
 class DumpedRecord:
-    """A record of any message format in the dump. `crc` and `is_valid` are set for magic 0 and 1 only."""
+    """A record of any message format in the dump. `timestamp` is in ms; `sequence` is -1 without one. `key_size` and
+    `value_size` are -1 for null. `crc` and `is_valid` are set for magic 0 and 1 only."""
 
     offset: int
     timestamp: int
@@ -68,7 +69,8 @@ def records_of(header: Header) -> Iterator[DumpedRecord]:
 
 
 def _sound_records(header: V2Header) -> Iterator[DumpedRecord] | None:
-    """Read a valid batch by the record kernel. Return None for a damaged batch or one with headers."""
+    """Read a valid batch by the record kernel. Return None for damaged records or records with headers, which are read
+    one by one."""
     from kafkatools.core.records.batch import RecordBatch
 
     try:

@@ -24,7 +24,8 @@ _MAGIC_POSITION = 16
 def next_valid_batch(
     file: SegmentFile, position: int, end: int, *, legacy: bool = False, before: int | None = None
 ) -> int:
-    """Return the position of the first valid batch from `position` on and before `before`, -1 without one."""
+    """Return the position of the first valid batch from `position` on that ends by `end` and begins before `before`; -1
+    without one. With `legacy` batches of magic 0 and 1 are searched instead of magic 2. Raises OSError."""
     stop = end - LEGACY_HEADER_V0 if before is None else min(before, end - LEGACY_HEADER_V0)
     while position < stop:
         position = max(position, file.next_data(position) - HEADER_SIZE)

@@ -48,7 +48,8 @@ class SegmentFile(Closing):
         return self._start
 
     def view(self, position: int, size: int) -> memoryview:
-        """Return the bytes [position, position + size), fewer at the end of the file. Raises OSError."""
+        """Return the bytes [position, position + size), fewer at the end of the file. They are valid until the second
+        call after this one. Raises OSError."""
         offset = position - self._start
         if offset >= 0 and offset + size <= len(self._window):
             return self._window[offset : offset + size]
@@ -64,7 +65,8 @@ class SegmentFile(Closing):
         return self._window[position - self._start :]
 
     def checksum(self, position: int, size: int, function: Callable[[memoryview, int], int]) -> int:
-        """Return the checksum of a byte range, computed window by window with `function(data, checksum so far)`."""
+        """Return the checksum of a byte range, computed window by window with `function(data, checksum so far)`. A
+        range beyond the end of the file is cut. Raises OSError."""
         value = 0
         stop = min(position + size, self.size)
         while position < stop:
@@ -76,14 +78,16 @@ class SegmentFile(Closing):
         return value
 
     def next_data(self, position: int) -> int:
-        """Return the first position from `position` on outside a hole of a sparse file; else the file's size."""
+        """Return the first position from `position` on outside a hole of a sparse file, the file's size if there is
+        none. Where the file system does not know its holes, return `position`."""
         try:
             return os.lseek(self._descriptor, position, os.SEEK_DATA)
         except OSError as problem:
             return self.size if problem.errno == errno.ENXIO else position
 
     def read_ahead_from(self, position: int) -> None:
-        """Start to read the window at `position` on a thread."""
+        """Start to read the window at `position` on a thread. Does nothing at the end of the file, or while a window
+        read ahead is unused."""
         if self._ahead is not None or position >= self.size:
             return
         if len(self._spare) < self._window_bytes:

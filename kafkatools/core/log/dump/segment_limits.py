@@ -75,7 +75,8 @@ class SegmentLimits:
         return bisect_right(self.epochs, (offset, LARGEST_RELATIVE_OFFSET + 1)) - 1
 
     def epoch_problem(self, offset: int, epoch: int) -> str | None:
-        """Return the problem with the leader epoch of a batch that begins at `offset`, None when it is possible."""
+        """Return, as text, the problem with the leader epoch of a batch that begins at `offset`. None when the epoch is
+        possible, or without limits."""
         if not self.epochs or epoch == NO_EPOCH:
             return None
         entry = self._entry(offset)
@@ -87,8 +88,8 @@ class SegmentLimits:
         return f"leader epoch {epoch} where {LEADER_EPOCH_CHECKPOINT} has {due}" if is_wrong else None
 
     def offset_problem(self, previous_end: int, offset: int, last_offset: int) -> str | None:
-        """Return the problem with the offsets of a batch, None when they are possible. `previous_end`: the offset after
-        the previous batch."""
+        """Return, as text, the problem with the offsets of a batch, None when they are possible. `previous_end`: the
+        offset after the previous batch."""
         if self.largest_offset is not None and last_offset > self.largest_offset:
             what = "the next segment begins after" if self.next_path is not None else "a segment can hold up to"
             return f"last offset {last_offset}, but {what} offset {self.largest_offset}"
@@ -102,7 +103,8 @@ UNLIMITED = SegmentLimits()
 
 
 def read_limits(path: str, base_offset: int, report: Callable[[Finding], None]) -> SegmentLimits:
-    """Read the limits for a segment from its directory. An unreadable leader epoch checkpoint is reported."""
+    """Read the limits for a segment from its directory. An unreadable leader epoch checkpoint is reported and gives no
+    limit. Raises OSError for an unreadable directory."""
     directory = os.path.dirname(os.path.abspath(path))
     own_name = os.path.basename(path)
     segments: dict[int, str] = {}
@@ -139,7 +141,8 @@ def _read_epochs(path: str, report: Callable[[Finding], None]) -> tuple[tuple[in
 
 
 def later_epoch_problem(next_path: str | None, epoch: int) -> Damage | None:
-    """Return the damage of a log whose leader epoch is lower in its next segment, else None."""
+    """Return the damage of a log whose last leader epoch `epoch` is above that of the first batch in the next segment.
+    None otherwise, and when there is no next segment or it cannot be read."""
     if next_path is None or epoch == NO_EPOCH:
         return None
     try:
@@ -153,8 +156,9 @@ def later_epoch_problem(next_path: str | None, epoch: int) -> Damage | None:
 
 
 def wrongly_indexed_batch(log: SegmentFile, log_path: str, base_offset: int) -> Damage | None:
-    """Return the damage of a batch whose last offset is above that of the last index entry, which points to it; else
-    None. An index entry above the batch's last offset is valid: older brokers indexed several batches as one."""
+    """Return the damage of a batch whose last offset is above that of the last index entry, which points to it. None
+    otherwise, and without a readable index. An index entry above the batch's last offset is valid: older brokers
+    indexed several batches as one."""
     path = log_path.removesuffix(file_kinds.LOG) + file_kinds.OFFSET_INDEX
     try:
         entries = OffsetIndexFile.read(path, base_offset, log.size).entries

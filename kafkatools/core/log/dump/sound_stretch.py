@@ -150,7 +150,8 @@ class RecordLines:
         )
 
     def prepare(self, window: memoryview, header: array[int]) -> int:
-        """Format a batch's records into `target`. Return the number of bytes, -1 for a batch that is not ordinary."""
+        """Format a batch's records into `target`, and collect their offset gaps. Return the number of bytes, a negative
+        number for a batch that is not ordinary."""
         attributes, count = header[dump_kernel.ATTRIBUTES], header[dump_kernel.COUNT]
         if count <= 0 or attributes & _CONTROL:
             return count if count <= 0 and not attributes & _CONTROL else -1

@@ -41,7 +41,8 @@ class FramedRecords:
         self.schemas = {schema.api_key: schema for schema in schemas}
 
     def decode(self, frame: bytes | memoryview) -> Entity:
-        """Decode a record value. Raises RecordFormatError and UnknownRecordType with Kafka's message."""
+        """Decode a record value. Raises RecordFormatError, also for bytes after it, and UnknownRecordType, with Kafka's
+        message."""
         frame_version, position = _read_short(frame, 0, "frame version")
         if frame_version != FRAME_VERSION:
             raise RecordFormatError(_frame_version_message(frame_version))
@@ -94,14 +95,15 @@ class CoordinatorRecords:
         self.values = {schema.api_key: schema for schema in values}
 
     def decode_key(self, key: bytes | memoryview) -> Entity:
-        """Decode a record key. Raises UnknownRecordType, RecordFormatError."""
+        """Decode a record key; bytes after it are ignored. Raises UnknownRecordType, RecordFormatError."""
         type_id = _read_version(key, "key")
         if type_id not in self.keys:
             raise UnknownRecordType(type_id)
         return _read(self.keys[type_id], 0, key, f"version {type_id} from key")
 
     def decode(self, key: bytes | memoryview, value: bytes | memoryview | None) -> tuple[Entity, Entity | None]:
-        """Decode key and value; the value is None for a tombstone. Raises UnknownRecordType, RecordFormatError."""
+        """Decode key and value; the value is None for a tombstone. Bytes after them are ignored. Raises
+        UnknownRecordType, RecordFormatError."""
         key_entity = self.decode_key(key)
         if value is None:
             return key_entity, None

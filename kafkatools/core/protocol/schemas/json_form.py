@@ -53,7 +53,8 @@ def _element(field: Field, value: Any) -> object:
 
 
 def json_text(value: object) -> str:
-    r"""Format a JSON value like Jackson: no spaces, `\u001B` in upper case, characters above 0x1f unescaped."""
+    r"""Format a JSON value like Jackson: no spaces, control characters escaped (`\u001B` in upper case), other
+    characters than `"` and `\` unescaped."""
     if isinstance(value, str):
         return '"' + value.translate(_ESCAPES) + '"'
     if isinstance(value, bool):

@@ -69,7 +69,7 @@ class Schema:
 
 
 def write_entity(entity: Entity) -> bytes:
-    """Encode the body of an entity, without any framing."""
+    """Encode the body of an entity, without any framing. Raises ValueError for a value that its field cannot hold."""
     writer = Writer(None)
     writer.structure(entity.__layout__, entity)
     return writer.result()

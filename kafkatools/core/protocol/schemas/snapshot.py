@@ -28,7 +28,8 @@ CONTROL_RECORDS: dict[int, Schema] = {
 
 
 def decode_record(type_id: int, value: bytes | memoryview) -> Entity:
-    """Decode a control record's value; `type_id` comes from the key. Raises RecordFormatError, UnknownRecordType."""
+    """Decode a control record's value; `type_id` comes from the key. A version above the newest is read as the newest
+    one. Raises RecordFormatError, UnknownRecordType."""
     if type_id not in CONTROL_RECORDS:
         raise UnknownRecordType(type_id)
     schema = CONTROL_RECORDS[type_id]
@@ -37,6 +38,6 @@ def decode_record(type_id: int, value: bytes | memoryview) -> Entity:
 
 
 def encode_record(entity: Entity) -> tuple[bytes, bytes]:
-    """Return key and value of the control record for an entity."""
+    """Return key and value of the control record for an entity of one of the CONTROL_RECORDS."""
     type_id = next(number for number, schema in CONTROL_RECORDS.items() if schema.name == entity.__schema__.name)
     return bytes((0, 0, 0, type_id)), write_entity(entity)
