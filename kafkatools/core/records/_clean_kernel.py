@@ -181,7 +181,8 @@ def _find(slots: memoryview, count: int, low: int, high: int) -> int:
 def _put_key(
     slots: memoryview, count: int, state: array[int], data: Buffer, start: int, size: int, offset: int
 ) -> bool:
-    """Store the offset of a key. Return False when the map is full."""
+    """Store the offset of a key, in place of an earlier one. Return False when the map is full, even if it has the
+    key."""
     if state[0] >= state[1]:
         return False
     low, high = _sip_hash(data, start, size, _unsigned(state[5]), _unsigned(state[6]))
@@ -248,8 +249,9 @@ def _put_keys(
 
 
 def put_keys(data: Buffer, position: int, count: int, base_offset: int, table: memoryview, state: array[int]) -> int:
-    """Put the keys of up to `count` v2 records into the map. Return how many records were read. Fewer than `count`
-    means that the map is full (state[MAP_IS_FULL] is 1) or that the next record is damaged."""
+    """Put the keys of up to `count` v2 records into the map; later records replace earlier ones. Records without a key
+    or below state[MAP_START] are read but not put. Return how many records were read. Fewer than `count` means that the
+    map is full (state[MAP_IS_FULL] is 1) or that the next record is damaged."""
     source = _items(data)
     end = len(data)
     numbers = _long_items(state)
@@ -264,7 +266,8 @@ def put_keys(data: Buffer, position: int, count: int, base_offset: int, table: m
 
 
 def put_key(key: Buffer, offset: int, table: memoryview, state: array[int]) -> bool:
-    """Store the newest offset of one key. Return False when the map is full."""
+    """Store the offset of one key, in place of an earlier one. Return False when the map is full, even if it has the
+    key."""
     slot_count = len(table) // 3
     numbers = _long_items(state)
     if len(state) < 7 or slot_count < 2:
@@ -358,7 +361,8 @@ def mark_retained(  # noqa: PLR0913
     found: array[int],
 ) -> int:
     """Decide which of `len(keep)` v2 records compaction keeps (Cleaner.shouldRetainRecord). keep[row] becomes 1 or 0,
-    and `found` the counts. Return how many records were valid."""
+    and `found` the counts. found[RETAIN_TOMBSTONES], set by the caller, says whether tombstones stay. Return how many
+    records were read; fewer than all means that the next one is damaged."""
     count = len(keep)
     if count == 0 or len(found) < 7 or len(state) < 7 or len(table) < 6 or position < 0:
         return 0
@@ -408,8 +412,8 @@ def _copy_retained(
 
 
 def copy_retained(data: Buffer, position: int, keep: bytearray, shift: int, target: bytearray | memoryview) -> int:
-    """Copy the records with keep[row] = 1 to the target, and add `shift` ms to their timestamp deltas. Return the bytes
-    written, -1 for a damaged record or a target that is too small."""
+    """Copy the records with keep[row] = 1 to the target, and add `shift` ms to their timestamp deltas. Return the
+    number of bytes written, -1 for a damaged record, a target that is too small, or an empty `keep`."""
     count = len(keep)
     if count == 0 or len(target) == 0 or position < 0:
         return -1

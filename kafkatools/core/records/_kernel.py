@@ -68,14 +68,14 @@ _INTS = array("i")
 
 
 def new_longs(count: int) -> array[int]:
-    """Return an uninitialized array of `count` 64-bit integers, to be filled by the caller."""
+    """Return an array of `count` 64-bit integers to be filled by the caller; uninitialized when compiled."""
     if cython.compiled:
         return clone(_LONGS, max(count, 0), False)  # type: ignore[return-value]
     return array("q", bytes(8 * max(count, 0)))
 
 
 def new_ints(count: int) -> array[int]:
-    """Return an uninitialized array of `count` 32-bit integers, to be filled by the caller."""
+    """Return an array of `count` 32-bit integers to be filled by the caller; uninitialized when compiled."""
     if cython.compiled:
         return clone(_INTS, max(count, 0), False)  # type: ignore[return-value]
     return array("i", bytes(4 * max(count, 0)))
@@ -165,7 +165,8 @@ def _long_varint(data: Buffer, position: int, end: int) -> tuple[int, int]:
 
 
 def _varint(data: Buffer, position: int, end: int) -> tuple[int, int]:
-    """Read a zig-zag 32-bit varint. Return it and the position after it, -1 if cut off or longer than 5 bytes."""
+    """Read a zig-zag 32-bit varint. Return it and the position after it, (0, -1) if it is cut off or longer than 5
+    bytes."""
     if position < 0 or position >= end:
         return 0, -1
     byte = data[position]
@@ -192,7 +193,8 @@ def _long_varlong(data: Buffer, position: int, end: int) -> tuple[int, int]:
 
 
 def _varlong(data: Buffer, position: int, end: int) -> tuple[int, int]:
-    """Read a zig-zag 64-bit varint. Return it and the position after it, -1 if cut off or longer than 10 bytes."""
+    """Read a zig-zag 64-bit varint. Return it and the position after it, (0, -1) if it is cut off or longer than 10
+    bytes."""
     if position < 0 or position >= end:
         return 0, -1
     byte = data[position]
@@ -233,12 +235,12 @@ def _put(target: Writable, position: int, value: int) -> int:
 
 
 def read_varint(data: Buffer, position: int) -> tuple[int, int]:
-    """Read a zig-zag 32-bit varint. Return it and the position after it, -1 when it is malformed or cut off."""
+    """Read a zig-zag 32-bit varint. Return it and the position after it, (0, -1) when it is malformed or cut off."""
     return _varint(_items(data), position, len(data))
 
 
 def read_varlong(data: Buffer, position: int) -> tuple[int, int]:
-    """Read a zig-zag 64-bit varint. Return it and the position after it, -1 when it is malformed or cut off."""
+    """Read a zig-zag 64-bit varint. Return it and the position after it, (0, -1) when it is malformed or cut off."""
     return _varlong(_items(data), position, len(data))
 
 

@@ -90,10 +90,12 @@ def _find(source: Searchable, byte: int, start: int, end: int) -> int:
 def find_lines(
     data: Buffer, start: int, is_end: bool, positions: array[int], lengths: array[int], status: array[int]
 ) -> int:
-    r"""Split data into lines at \n, \r and \r\n (java.io.BufferedReader.readLine). Return how many lines were found, at
-    most the length of `positions`. With `is_end` the text after the last separator is a line too, unless empty; else it
-    is left for the next call. status[0] becomes the position of the first line that was not taken. Raises ValueError
-    above 2 GiB of data."""
+    r"""Split data into lines at \n, \r and \r\n (java.io.BufferedReader.readLine), from position `start` on. Fill
+    `positions` and `lengths`; return the number of lines, at most the arrays' length.
+
+    With `is_end` the text after the last separator is a line too, unless empty; else it is left for the next call.
+    status[0] becomes the position after the last line. Raises ValueError above 2 GiB of data.
+    """
     if len(data) > 2147483647:
         raise ValueError("more than positions of 32 bits can tell")
     source, end = _searchable(data), len(data)

@@ -65,8 +65,8 @@ def scan_batches(data: Buffer, start: int, end: int, table: array[int], status: 
 
     status[STATUS_REASON] says why it stopped: SCAN_END at the end of the data, SCAN_PARTIAL at a partial batch,
     SCAN_TOO_SMALL at a size below the smallest overhead of any version, SCAN_FULL when the table is full.
-    status[STATUS_POSITION] is where it stopped. Messages of magic 0 and 1 have only position, base offset, size and
-    magic; their other columns are 0.
+    status[STATUS_POSITION] is where it stopped. Messages of magic 0 and 1, and batches smaller than a v2 header, have
+    only position, base offset, size and magic; their other columns are 0.
     """
     source = _items(data)
     end = min(end, len(data))

@@ -156,7 +156,8 @@ class RecordBatch:
         return crc
 
     def is_valid(self) -> bool:
-        """Return whether the size is at least a header and the CRC is right (DefaultRecordBatch.isValid)."""
+        """Return whether the size is at least a header and the CRC is right (DefaultRecordBatch.isValid). Raises
+        CorruptRecord when the buffer is shorter than a header."""
         return self.size_bytes >= HEADER_SIZE and self.crc == self.computed_crc()
 
     def ensure_valid(self) -> None:
@@ -175,8 +176,9 @@ class RecordBatch:
         return memoryview(self.buffer)[self.position + HEADER_SIZE : self.position + max(self.size_bytes, HEADER_SIZE)]
 
     def columns(self, max_output_bytes: int = MAX_DECOMPRESSED_BYTES) -> RecordColumns:
-        """Return the decompressed records as columns, without a check of the CRC. Raises CorruptRecord for damage,
-        RecordTooLarge for more than `max_output_bytes`, UnsupportedCompressionType."""
+        """Return the decompressed records as columns, without a check of the CRC. With LogAppendTime every timestamp is
+        the batch's max timestamp. Raises CorruptRecord for damage, RecordTooLarge for more than `max_output_bytes`,
+        UnsupportedCompressionType."""
         columns, error = self.try_columns(max_output_bytes)
         if error is not None:
             raise error
@@ -185,8 +187,8 @@ class RecordBatch:
     def try_columns(
         self, max_output_bytes: int = MAX_DECOMPRESSED_BYTES
     ) -> tuple[RecordColumns, InvalidBatchContents | None]:
-        """Return the records before the first damaged one and the error for that one, None if all are valid. Raises as
-        `columns` does when no record can be read: a negative count, failed decompression."""
+        """Return the records before the first damaged one and the error for that one, None if all are valid. Raises
+        what `columns` raises if no record can be read: for a negative count, an unknown codec, failed decompression."""
         count = self.record_count
         if count < 0:
             raise InvalidBatchContents(f"Found invalid record count {count} in magic v{self.magic} batch")
@@ -229,7 +231,8 @@ class RecordBatch:
 
 
 def batch_at(buffer: Buffer, position: int) -> RecordBatch | LegacyBatch:
-    """Return a view on the batch of any version at a position, chosen by its magic byte."""
+    """Return a view on the batch at a position: a LegacyBatch for magic byte 0 or 1, else a RecordBatch. Nothing is
+    checked."""
     if buffer[position + MAGIC_OFFSET] in (0, 1):
         from kafkatools.core.records.legacy import LegacyBatch
 

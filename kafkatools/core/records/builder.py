@@ -142,11 +142,13 @@ class BatchBuilder:
 
     @property
     def is_full(self) -> bool:
-        """Whether no further byte fits. An empty batch is never full."""
+        """Whether no further byte fits; True also once the batch is closed. An open batch without records is not
+        full."""
         return self.is_closed or (self.record_count > 0 and self.capacity_bytes <= self.estimated_size_bytes)
 
     def has_room_for(self, size: int) -> bool:
-        """Return whether a record of `size` bytes (see `record_size`) fits. The first record always does."""
+        """Return whether a record of `size` bytes (see `record_size`) fits into the open batch. The first record does,
+        whatever its size. False when closed."""
         if self.is_closed:
             return False
         return self.record_count == 0 or self.capacity_bytes >= self.estimated_size_bytes + size
@@ -193,8 +195,8 @@ class BatchBuilder:
         value: Buffer | None,
         headers: Sequence[tuple[str | bytes, bytes | None]] = (),
     ) -> int:
-        """Add a record with an absolute offset, which leaves a gap. Return its offset delta. Raises ValueError unless
-        the offset is above those before, or when closed."""
+        """Add a record with an absolute offset, which may leave a gap before it. Return its offset delta. Raises
+        ValueError unless the offset is above those before, or when closed."""
         delta = offset - self.base_offset
         if not self._state[kernel.STATE_NEXT_DELTA] <= delta <= MAX_OFFSET_DELTA:
             raise ValueError(f"offset {offset} is not above the other offsets of the batch at {self.base_offset}")
@@ -206,8 +208,9 @@ class BatchBuilder:
         self._last_offset_delta = last_offset - self.base_offset
 
     def append_columns(self, columns: RowColumns, start: int, stop: int, now_ms: int) -> int:
-        """Add rows from `start` on while there is room, at least one to an empty batch. Return how many. Rows without
-        timestamps get `now_ms`. Raises ValueError for a cell outside the columns' buffer."""
+        """Add rows `start` to before `stop` while there is room, at least one to an empty batch. Return how many were
+        added, 0 when closed. Rows without timestamps get `now_ms`. Raises ValueError for a cell outside the columns'
+        buffer."""
         if self._closed is not None:
             return 0
         self._state[kernel.STATE_DEFAULT_TIMESTAMP] = now_ms
@@ -254,7 +257,8 @@ class BatchBuilder:
         self.set_producer_state(producer_id, producer_epoch, base_sequence, is_transactional)
 
     def close(self) -> memoryview | bytes:
-        """Compress the records, write the header and return the batch, empty without records. May be called again."""
+        """Compress the records, write the header and return the batch, empty bytes without records. A second call
+        returns the same batch. Raises ValueError for a level that the codec lacks."""
         if self._closed is None:
             self._closed = self._finish()
         return self._closed

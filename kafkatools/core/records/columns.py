@@ -182,7 +182,8 @@ class RowColumns:
 
     @classmethod
     def of_values(cls, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None) -> RowColumns:
-        """Build rows from byte strings, which are copied into one buffer."""
+        """Build rows from byte strings, which are copied into one buffer. Without `keys` all keys are null. Raises
+        ValueError for another number of keys than values."""
         data = bytearray()
         value_positions, value_lengths = _gather(data, values)
         if keys is None:

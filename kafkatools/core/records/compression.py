@@ -96,7 +96,8 @@ LEVELS = {
 
 
 def check_level(codec: CompressionType, level: int) -> int:
-    """Return the level if the codec has it. Raises ValueError."""
+    """Return the level if it is in the codec's range or its default. Raises ValueError, also for a codec without
+    levels."""
     levels = LEVELS.get(codec)
     if levels is None:
         raise ValueError(f"{codec.label} has no compression levels")
@@ -106,8 +107,9 @@ def check_level(codec: CompressionType, level: int) -> int:
 
 
 def compress(codec: int, data: Buffer, level: int | None = None, *, magic: int = 2) -> bytes:
-    """Compress data as the Java client does. With `magic` 0 the lz4 header checksum is wrong, as in that version
-    (KAFKA-3160). Raises UnsupportedCompressionType, ValueError for an impossible level."""
+    """Compress data as the Java client does; NONE copies the data. `level` None is the codec's default; NONE and snappy
+    ignore it. With `magic` 0 the lz4 header checksum is wrong, as in that version (KAFKA-3160). Raises
+    UnsupportedCompressionType, ValueError for an impossible level."""
     codec = CompressionType.for_id(codec)
     if codec is CompressionType.NONE:
         return bytes(data)
@@ -122,8 +124,9 @@ def compress(codec: int, data: Buffer, level: int | None = None, *, magic: int =
 
 
 def decompress(codec: int, data: Buffer, *, magic: int = 2, max_output_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """Return the decompressed data. With `magic` 0 the lz4 header checksum is ignored. Raises CorruptRecord for damaged
-    or truncated data, UnsupportedCompressionType for an unknown codec, RecordTooLarge above `max_output_bytes`."""
+    """Return the decompressed data; NONE copies the data, whatever its size. With `magic` 0 the lz4 header checksum is
+    ignored. Raises CorruptRecord for damaged or truncated data, UnsupportedCompressionType for an unknown codec,
+    RecordTooLarge above `max_output_bytes`."""
     codec = CompressionType.for_id(codec)
     if codec is CompressionType.NONE:
         return bytes(data)

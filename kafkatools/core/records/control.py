@@ -49,7 +49,7 @@ class ControlRecordType(IntEnum):
 
 def parse_control_type(key: bytes | None) -> ControlRecordType:
     """Return the type in a control record's key, UNKNOWN for an unknown number (ControlRecordType.parse). Raises
-    InvalidBatchContents."""
+    InvalidBatchContents for a null or short key, or a negative version."""
     if key is None:
         raise InvalidBatchContents("Control record without a key")
     if len(key) < _KEY.size:
@@ -89,7 +89,8 @@ class EndTransactionMarker(NamedTuple):
 
     @classmethod
     def of_batch(cls, batch: RecordBatch) -> EndTransactionMarker:
-        """Parse the transaction marker in a control batch. Raises CorruptRecord for any other batch."""
+        """Parse the transaction marker in a control batch. Raises CorruptRecord for another or a damaged record,
+        IndexError for a batch without records."""
         record = batch.columns().record(0)
         return cls.parse(record.key, record.value)
 

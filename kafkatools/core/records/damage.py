@@ -54,7 +54,8 @@ class RecordReader:
         return self.data[self.position - 1]
 
     def varint(self, bits: int = 32) -> int:
-        """Read a zig-zag varint. Raises DamagedRecord for one that is too long (ByteUtils.readVarint)."""
+        """Read a zig-zag varint of at most 32 or 64 bits. Raises DamagedRecord for one that is too long
+        (ByteUtils.readVarint), _Truncated at the end of the data."""
         raw = shift = 0
         limit = 28 if bits == 32 else 63
         while (byte := self.byte()) & 0x80:

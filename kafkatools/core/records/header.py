@@ -81,7 +81,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of the last record, -1 without a producer id."""
+        """The sequence of the last record, -1 without a base sequence."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return increment_sequence(self.base_sequence, self.last_offset_delta)
@@ -119,8 +119,8 @@ def increment_sequence(sequence: int, increment: int) -> int:
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Read the batch header at a position. Raises CorruptRecord when the batch is smaller than its header. A message
-    set (magic below 2) has only offset, size, CRC, attributes and, with magic 1, a timestamp."""
+    """Read the batch header at a position. Raises CorruptRecord when the batch or the buffer is smaller than its
+    header. A message set (magic below 2) has only offset, size, CRC, attributes and, with magic 1, a timestamp."""
     if len(buffer) - position >= HEADER_SIZE and buffer[position + MAGIC_OFFSET] in (2, 3):
         header = BatchHeader._make(V2_HEADER.unpack_from(buffer, position))
         if header.length < HEADER_SIZE - LOG_OVERHEAD:
@@ -170,7 +170,8 @@ def file_batch_size(buffer: Buffer, at: int, left: int, file_name: str | None = 
 
 
 def whole_batches(records: Buffer) -> Iterator[tuple[int, int]]:
-    """Yield position and size of each complete batch. A fetch may have cut off the last batch at its size limit."""
+    """Yield position and size of each complete batch. Stops at a batch that is cut off, as by the size limit of a
+    fetch, or has an impossible size."""
     position, end = 0, len(records)
     while end - position >= LOG_OVERHEAD:
         length = _OVERHEAD.unpack_from(records, position)[1]
@@ -182,7 +183,7 @@ def whole_batches(records: Buffer) -> Iterator[tuple[int, int]]:
 
 
 def whole_batches_bytes(records: Buffer) -> int:
-    """Return the size in bytes of the complete batches at the start of the data."""
+    """Return the size in bytes of the complete batches at the start of the data, 0 without one."""
     return max((position + size for position, size in whole_batches(records)), default=0)
 
 

@@ -65,7 +65,8 @@ def _singly(found: Sequence[bytes | memoryview], lengths: Sequence[int]) -> list
 
 
 def header_lists(columns: RecordColumns) -> list[str] | None:
-    """Return the headers of each record as a JSON list of [name, value], None when a name is not UTF-8."""
+    """Return the headers of each record as a JSON list of [name, value]. None when a name is not UTF-8 or contains
+    U+FFFD."""
     if not any(columns.header_counts):
         return ["[]"] * columns.count
     shown = []
@@ -81,7 +82,8 @@ def header_lists(columns: RecordColumns) -> list[str] | None:
 
 
 def fetched_lines(topic: str, partition: int, columns: RecordColumns) -> str | None:
-    """Return records as console-consumer's JSON lines (docs/json/records.md), None if a header name is not UTF-8."""
+    """Return records as console-consumer's JSON lines (docs/json/records.md). None if a header name is not UTF-8 or
+    contains U+FFFD."""
     headers = header_lists(columns)
     if headers is None:
         return None

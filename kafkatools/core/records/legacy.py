@@ -93,7 +93,7 @@ class LegacyBatch:
 
     @property
     def base_offset(self) -> int:
-        """The offset of the first message. Decompresses a wrapper."""
+        """The offset of the first message. A wrapper is decompressed for it: raises as `columns` does."""
         if self._base_offset is None:
             self._base_offset = self.columns().offsets[0]
         return self._base_offset
@@ -118,7 +118,7 @@ class LegacyBatch:
 
     @property
     def record_count(self) -> int:
-        """The number of messages. Decompresses a wrapper."""
+        """The number of messages. A wrapper is decompressed for it: raises as `columns` does."""
         return self.columns().count if self.attributes & CODEC_MASK else 1
 
     @property
@@ -295,8 +295,12 @@ def write_message_set(
     level: int | None = None,
 ) -> bytes:
     """Write records as messages of magic 0 or 1, compressed in one wrapper if there is a codec (MemoryRecordsBuilder).
-    Headers are not written. Offsets are the records' own, in rising order. With LogAppendTime all messages get the last
-    record's timestamp. Raises UnsupportedCompressionType for zstd."""
+    Return the bytes, none without records.
+
+    Headers are not written. Offsets are the records' own, which must rise. With LogAppendTime (magic 1) all messages
+    get the last record's timestamp. Raises UnsupportedCompressionType for zstd, ValueError for a level that the codec
+    lacks.
+    """
     codec = CompressionType.for_id(codec)
     if codec is CompressionType.ZSTD:
         raise UnsupportedCompressionType("ZStandard needs batches of magic 2")

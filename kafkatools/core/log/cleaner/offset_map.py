@@ -56,7 +56,8 @@ class OffsetMap:
         self.state[kernel.MAP_START] = offset
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Store the newest offset of a key. Return False when the map is full."""
+        """Store a key's offset, in place of an earlier one. Return False when the map is full, even if it has the
+        key."""
         return kernel.put_key(key, offset, self.table, self.state)
 
     def get(self, key: bytes) -> int:

@@ -53,8 +53,8 @@ def _element(field: Field, value: Any) -> object:
 
 
 def json_text(value: object) -> str:
-    r"""Format a JSON value like Jackson: no spaces, control characters escaped (`\u001B` in upper case), other
-    characters than `"` and `\` unescaped."""
+    r"""Format a JSON value like Jackson: no spaces; quotes, backslashes and control characters escaped (`\u001B` in
+    upper case), all others as they are."""
     if isinstance(value, str):
         return '"' + value.translate(_ESCAPES) + '"'
     if isinstance(value, bool):
