@@ -274,7 +274,7 @@ class RealFileSystem:
             os.close(descriptor)
 
     def close(self) -> None:
-        """Close all file descriptors. A file that is used later opens its own again."""
+        """Close all file descriptors. Files stay usable: the next use opens a descriptor again."""
         for file in list(self._open.values()):
             file.close()
 

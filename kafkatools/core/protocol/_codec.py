@@ -95,8 +95,8 @@ class MalformedMessage(DecodeError):
 
 
 class Shared(list[object]):
-    """An array that occurs many times in a response: it is encoded once per layout, and the bytes are reused. It must
-    not change after the first encoding."""
+    """An array that occurs many times in a response. Its elements are encoded once per layout and the bytes reused, so
+    it must not change after the first encoding."""
 
     def __init__(self, elements: Iterable[object]) -> None:
         super().__init__(elements)
@@ -237,7 +237,8 @@ class Reader:
     # -- values --
 
     def entity(self, layout: Layout) -> Any:
-        """Decode the structure at the current position. Raises MalformedMessage."""
+        """Decode the structure at the current position. Raises MalformedMessage, and TooManyElements above the reader's
+        limit."""
         values: list[object] = []
         index = 0
         while index < layout.plain:
@@ -550,8 +551,8 @@ def _uuid_of(data: bytes) -> uuid.UUID | None:
 
 
 class Writer:
-    """Encodes one message from an entity, a mapping of field names to values, or a mix of both. A missing field is
-    written with its default. A key that is no field of this version is ignored."""
+    """Encodes one message from an entity, a mapping of field names to values, another object with such attributes, or a
+    mix. A missing field is written with its default. A name that is no field of this version is ignored."""
 
     def __init__(self, pause: Pause | None) -> None:
         self.out = bytearray(512)
@@ -565,7 +566,8 @@ class Writer:
         return bytes(memoryview(self.out)[: self.size])
 
     def structure(self, layout: Layout, value: Any) -> None:
-        """Write a structure. Raises ValueError for a value that its field cannot hold."""
+        """Write a structure. An `error_message` above 32767 bytes is cut. Raises ValueError for a value that its field
+        cannot hold, such as another string of that length or a null."""
         index = 0
         if isinstance(value, layout.type):
             while index < layout.plain:
@@ -751,7 +753,8 @@ class Writer:
         self._bytes(data)
 
     def _tags(self, layout: Layout, values: Iterable[object]) -> None:
-        """Write the section of tagged fields: their number, then tag, size and value of each. Defaults are omitted."""
+        """Write the section of tagged fields: their number, then tag, size and value of each. Omitted are fields with
+        their default value, and None where the field is not nullable."""
         if layout.tag_defaults is None:
             layout.tag_defaults = [
                 _tagged_bytes(layout, layout.plain + place, layout.defaults[layout.plain + place], None)

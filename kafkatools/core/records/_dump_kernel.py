@@ -168,9 +168,9 @@ def _has_only_sequences(data: Buffer, at: int, stop: int) -> bool:
 
 
 def first_irregular(table: array[int], first: int, stop: int, valid: bytearray, state: array[int]) -> int:
-    """Return the first table row that needs more than a batch line: damaged, legacy, or with offset or epoch out of
-    order. `valid` has a byte per row, 1 where the checksum is right. `state` holds the next offset and the leader
-    epoch."""
+    """Return the first table row that needs more than a batch line, `stop` when none does. Such a row is damaged,
+    legacy, of an unknown codec, or has its offset or epoch out of order. `valid` has a byte per row, 1 where the
+    checksum is right. `state` holds the next offset and the leader epoch, and is moved to the returned row."""
     items = _long_items(table)
     flags = _source(valid)
     due = _long_items(state)
@@ -190,8 +190,8 @@ def first_irregular(table: array[int], first: int, stop: int, valid: bytearray, 
 
 
 def format_batches(target: bytearray, table: array[int], first: int, stop: int, file_position: int) -> int:
-    """Write the lines of valid version 2 batches. Return the bytes written, -1 when the target may be too short.
-    `file_position` is added to the positions in the table."""
+    """Write the lines of valid version 2 batches. Return the number of bytes written, -1 when the target may be too
+    short. `file_position` is added to the positions in the table."""
     items = _long_items(table)
     width, room = WIDTH, BATCH_LINE_BYTES
     stop = min(stop, len(table) // width)
@@ -276,9 +276,12 @@ def format_records(
     numbers: array[int],
     gaps: array[int],
 ) -> int:
-    """Write the lines of the records that decode_records read from `data`. Return the bytes written, -1 when refused.
+    """Write the lines of the records that decode_records read from `data`. Return the number of bytes written. Return
+    -1 for text that is not UTF-8, too many gaps, or a target that may be too short.
+
     Keys and values are shown as text. `numbers` holds what to show and the last offset. Where an offset does not follow
-    the previous one, both are added to `gaps`. The header counts that were read are reset to zero."""
+    the previous one, both are added to `gaps`. The header counts that were read are reset to zero.
+    """
     keeper = _long_items(numbers)
     rows = keeper[0]
     if not _has_room(rows, (*longs, *ints), len(data), len(target)):

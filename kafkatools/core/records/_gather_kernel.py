@@ -156,8 +156,8 @@ def _decode_batch(
 def decode_batches(
     data: Buffer, batches: array[int], stop: int, places: array[int], counts: array[int], run: array[int]
 ) -> int:
-    """Write the positions of the records in the batches run[RUN_ROW]..stop, one row of `places` per record. Return the
-    rows.
+    """Write the positions of the records in the batches run[RUN_ROW] to before `stop`, one row of `places` per record.
+    Return the number of rows written; run[RUN_REASON] says why it stopped.
 
     `batches` is a table of `scan_batches` over the same data, with uncompressed batches of magic 2 only. For a
     compressed batch the caller decompresses the records, and sets the table's position to that of the records minus the
@@ -209,9 +209,10 @@ def gather_cells(
     validity: bytearray,
     state: array[int],
 ) -> int:
-    """Append the cells of the rows state[COLUMN_NEXT]..stop to a column of variable length. Return the next row.
-    `column` is PLACE_KEY or PLACE_VALUE. `offsets` has one item more than there are rows, the first is 0. A bit of
-    `validity`, all ones before, is cleared for a null. Stops early when `offsets`, `target` or `validity` is full."""
+    """Append the cells of the rows state[COLUMN_NEXT] to before `stop` to a column of variable length. Return the next
+    row. `column` is PLACE_KEY or PLACE_VALUE. `offsets` has one item more than there are rows, the first is 0. A bit of
+    `validity`, all ones before, is cleared for a null. Stops early when `offsets`, `target` or `validity` is full, or
+    at a cell outside the data."""
     source, end = _items(data), len(data)
     cells, ends = _long_items(places), _int_items(offsets)
     out, bits = _slots(target), _slots(validity)
@@ -269,10 +270,12 @@ def list_headers(
     headers: array[int],
     state: array[int],
 ) -> int:
-    """Write the positions of the record headers of the rows state[COLUMN_NEXT]..stop to `headers`. Return how many
-    headers. Names are in the columns of PLACE_KEY, values in those of PLACE_VALUE. `ends` has one item more than there
-    are rows: the number of headers up to a row, with those of earlier calls. A record without headers is a null. Stops
-    early when an array is full."""
+    """Write the positions of the record headers of the rows state[COLUMN_NEXT] to before `stop` to `headers`. Return
+    how many headers. Names are in the columns of PLACE_KEY, values in those of PLACE_VALUE.
+
+    `ends` has one item more than there are rows: the number of headers up to a row, with those of earlier calls. A
+    record without headers is a null. Stops early when an array is full or a record's headers cannot be read.
+    """
     source, end = _items(data), len(data)
     cells, sums, listed = _long_items(places), _int_items(ends), _long_items(headers)
     bits = _slots(validity)

@@ -67,10 +67,13 @@ class Cleaner:
     turn: Turn = never_wait
 
     def clean(self, plan: LogToClean, now_ms: int, swap: Swap) -> CleanerStats:
-        """Run one cleaning round over one log. Return the end of the clean part and the record counts. Raises
-        CorruptRecord for a damaged batch, RecordTooLarge for a batch above max.decompressed.message.bytes,
-        SegmentOverflowed for a segment that must be split first, CleaningAborted, and OSError. After an error no
-        `.cleaned` file remains, and the segments swapped in before are valid."""
+        """Run one cleaning round over one log. Return the end of the clean part and the record counts.
+
+        Raises CorruptRecord for a damaged batch, RecordTooLarge for a batch above max.decompressed.message.bytes,
+        SegmentOverflowed for a segment that must be split first, CleaningAborted, OSError, what `swap` and `turn`
+        raise, and ValueError for too small a buffer. After an error in the cleaner's own work no `.cleaned` file
+        remains, and the segments swapped in before are valid.
+        """
         offset_map = OffsetMap(self.dedupe_buffer_bytes, self.load_factor)
         self.build_offset_map(plan, offset_map)
         end_offset = offset_map.latest_offset + 1

@@ -1,7 +1,8 @@
 """Dump log files of every kind: read them in the order of Kafka's tool, and pass the parts to a `Lines` object.
 
-`Lines` formats the output as text or JSON. Where Kafka's tool ends with an exception, a finding is reported, and the
-dump continues with what is still readable. `summary` collects what Kafka's tool prints on stderr at the end.
+`Lines` formats the output as text or JSON. Where Kafka's tool ends with an exception, a finding is reported. The dump
+continues with what is still readable, unless the option `stop_at_damage` is set. `summary` collects what Kafka's tool
+prints on stderr at the end.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ def finding_row(finding: Finding) -> Row:
 
 
 class JsonLines:
-    """The JSON output of dump-log (see file_dump.Lines). `write` takes one row, `write_lines` the finished lines of a
-    batch's records."""
+    """The JSON output of dump-log (see file_dump.Lines). `write` takes one row. `write_lines` takes the finished lines
+    of a batch's records; without it each record is passed to `write`."""
 
     def __init__(
         self,
@@ -188,8 +188,9 @@ def _parsed(shown: str | None) -> JsonValue:
 
 
 def _record_lines(path: str, header: V2Header, options: DumpOptions, gaps: GapFinder) -> str | None:
-    """Return the JSON lines of a batch's records, without the last newline. None for a batch that must be shown record
-    by record: damaged, empty, of control records, or with a decoder."""
+    """Return the JSON lines of a batch's records, without the last newline, and add their offsets to `gaps`. None for a
+    batch that must be shown record by record: damaged, empty, of control records, with a decoder, or with header names
+    that are not UTF-8."""
     is_decoded = options.print_contents and not options.is_plain_text
     if is_decoded or header.is_control or not header.is_valid or header.record_count <= 0:
         return None

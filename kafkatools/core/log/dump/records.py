@@ -55,7 +55,8 @@ class DumpedRecord:
 
 
 def records_of(header: Header) -> Iterator[DumpedRecord]:
-    """Return an iterator over the records of a batch of any format. Raises Damage, at once or during the iteration."""
+    """Return an iterator over the records of a batch of any format. With a damaged uncompressed batch the records
+    before the damage are returned first. Raises Damage, at once or during the iteration."""
     if not isinstance(header, V2Header):
         return _wrapped(header) if header.codec else iter((_message(header, header.offset),))
     if header.record_count == 0:

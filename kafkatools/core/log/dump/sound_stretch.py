@@ -52,7 +52,8 @@ class SoundStretch:
         self._records = RecordLines(options, gaps) if options.deep else None
 
     def forward(self, position: int, state: array[int]) -> int:
-        """Write the lines of batches until one is not ordinary or the log ends. Return the position after them."""
+        """Write the lines of batches from a position on, until one is not ordinary or the log ends. Return the position
+        after them. `state` (next offset, leader epoch) is moved to that batch."""
         while True:
             window = self._window(position)
             rows = kernel.scan_batches(window, 0, len(window), self._table, self._status)

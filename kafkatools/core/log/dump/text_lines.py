@@ -176,7 +176,8 @@ def _batch_end(header: Header) -> str:
 
 
 def _record_metadata(header: Header, record: DumpedRecord) -> str:
-    """Return a record's line up to its key and value."""
+    """Return a record's line up to its key and value: offset, timestamp, sizes; then sequence and header names, or
+    validity and CRC for magic 0 and 1."""
     shown = (
         f"| offset: {record.offset} {header.timestamp_type}: {record.timestamp} "
         f"keySize: {record.key_size} valueSize: {record.value_size}"

@@ -60,10 +60,13 @@ class PartitionLog(LogState):
         return log
 
     def load(self, log_start_offset: int, recovery_point: int, now_ms: int, *, had_clean_shutdown: bool) -> None:
-        """Load the log from its directory. The two offsets come from the log directory's checkpoints. Without a clean
-        shutdown everything from the recovery point on is checked, and cut off at damage. Raises KafkaStorageError,
-        CorruptRecord. Set `first_dirty_offset` before: a log that was cleaned may have holes, whatever its policy is
-        now."""
+        """Load the log from its directory; an empty or missing directory gives an empty log. The two offsets come from
+        the log directory's checkpoints. Without a clean shutdown everything from the recovery point on is checked, and
+        cut off at damage.
+
+        Set `first_dirty_offset` before: a log that was cleaned may have holes, whatever its policy is now. Raises
+        KafkaStorageError, CorruptRecord.
+        """
         self.storage(
             "loading", lambda: recovery.load(self, log_start_offset, recovery_point, had_clean_shutdown, now_ms)
         )
