@@ -63,8 +63,8 @@ def convert(
     batches: Iterable[AnyBatch], magic: int, *, codec: int | None = None, level: int | None = None
 ) -> Conversion:
     """Convert batches to magic 0, 1 or 2, with their own codec or `codec`. Raises UnsupportedForMessageFormat for
-    another magic, UnsupportedCompressionType for zstd below magic 2. Raises CorruptRecord for damage, RecordTooLarge,
-    ValueError for a level that the codec lacks."""
+    another magic, UnsupportedCompressionType for zstd below magic 2, CorruptRecord for damage, RecordTooLarge. A
+    `level` that the codec lacks raises ValueError, with magic 2 CorruptRecord."""
     if not 0 <= magic <= CURRENT_MAGIC:
         raise UnsupportedForMessageFormat(f"There is no message format {magic}.")
     loss = Loss()
@@ -106,7 +106,8 @@ def _count_loss(batch: AnyBatch, rows: list[Record], magic: int, loss: Loss) -> 
 
 def _write_batch(batch: AnyBatch, rows: list[Record], codec: CompressionType, level: int | None) -> bytes:
     """Write a batch of magic 2 with the same offsets, producer, flags and delete horizon. A batch without records is
-    copied. Raises CorruptRecord for offsets that do not rise, or a batch shorter than its header."""
+    copied. Raises CorruptRecord for offsets that do not rise, an impossible level, or a batch shorter than its
+    header."""
     timestamp_type = batch.timestamp_type
     if timestamp_type is TimestampType.NO_TIMESTAMP_TYPE:
         timestamp_type = TimestampType.CREATE_TIME

@@ -70,8 +70,8 @@ class Cleaner:
         """Run one cleaning round over one log. Return the end of the clean part and the record counts.
 
         Raises CorruptRecord for a damaged batch, RecordTooLarge for a batch above max.decompressed.message.bytes,
-        SegmentOverflowed for a segment that must be split first, CleaningAborted, OSError, what `swap` and `turn`
-        raise, and ValueError for too small a buffer. After an error in the cleaner's own work no `.cleaned` file
+        SegmentOverflowed for a segment that must be split first. Raises CleaningAborted, OSError, what `swap` and
+        `turn` raise, and ValueError for too small a buffer. After an error in the cleaner's own work no `.cleaned` file
         remains, and the segments swapped in before are valid.
         """
         offset_map = OffsetMap(self.dedupe_buffer_bytes, self.load_factor)

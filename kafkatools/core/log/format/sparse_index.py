@@ -152,8 +152,8 @@ class SparseIndex(IndexFile):
             self._file = self._files.open(self.path, create=True)
 
     def write_pending(self) -> None:
-        """Write the entries that are still in memory to the file, without fsync. The first write preallocates the file
-        to `max_index_bytes`. Raises OSError."""
+        """Write the entries that are still in memory to the file, without fsync. In an index with a size limit, the
+        first write preallocates the file to that size. Raises OSError."""
         if not self._pending:
             return
         self.create()

@@ -129,7 +129,7 @@ def check_batch(
 ) -> None:
     """Check a batch of magic 2, in Kafka's order. Raises MessageTooLarge above `max_message_bytes`, CorruptRecord for a
     wrong checksum, UnsupportedCompressionType for an unknown codec. A batch from a client also gets InvalidRecord for a
-    base offset above 0, a control batch, or inconsistent offsets, record count or sequence."""
+    base offset other than 0, a control batch, or inconsistent offsets, record count or sequence."""
     if is_client and header.base_offset != 0:
         raise InvalidRecord(
             f"The baseOffset of the record batch in the append to {label} should be 0, but it is {header.base_offset}"

@@ -3,8 +3,8 @@
 The marker `.kafka_cleanshutdown` is removed before any log is opened and written last, so a crash in between never
 counts as a clean shutdown. A damaged checkpoint counts as missing: recovery then starts at the beginning. The directory
 of a deleted partition is renamed at once. It is removed after file.delete.delay.ms or at the next start. A partition
-directory with another topic id belongs to a deleted topic: it is renamed to `-stray` and stays there unused, but a
-future replica of a deleted topic is removed. A log directory that is offline (`failure`) is not touched any more.
+directory with another topic id belongs to a deleted topic: it is renamed to `-stray` and stays there unused. A future
+replica of a deleted topic is removed. A log directory that is offline (`failure`) is not touched any more.
 """
 
 import os

@@ -54,7 +54,7 @@ class LogManager:
 
     @property
     def is_clean_start(self) -> bool:
-        """Whether every live log directory had a clean shutdown marker."""
+        """Whether every live log directory had a clean shutdown marker at start; True also when none is live."""
         return all(directory.is_clean_start for directory in self.live)
 
     @property
@@ -178,9 +178,9 @@ class LogManager:
         """Return the log of a partition: open, loaded from disk, or new (durable after `sync_names`). `directory_id` is
         the directory in the metadata.
 
-        Raises KafkaStorageError when the log cannot be created or may be in an offline directory. An error is raised as
-        it is (OSError too) from the only directory, or from the one that has the partition. Another directory's error
-        is recorded in `failing`, and the next one is tried.
+        Raises KafkaStorageError when the log cannot be created or may be in an offline directory, CorruptRecord for a
+        log that cannot be loaded. A disk error (OSError too) is raised as it is from the only directory, or from the
+        one that has the partition. Another directory's error is recorded in `failing`, and the next one is tried.
         """
         log = self.logs.get(name)
         if log is not None:

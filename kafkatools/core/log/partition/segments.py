@@ -11,7 +11,7 @@ _TAIL_SEGMENTS = 2
 
 
 class LogSegments:
-    """A list of segments sorted by base offset. Only the last one, the active segment, is appended to."""
+    """A list of segments sorted by base offset. The last one is the active segment, which appends go to."""
 
     def __init__(self) -> None:
         self._base_offsets: list[int] = []

@@ -1,8 +1,8 @@
 """The log's state of one producer, and the checks on its next batch (ProducerStateEntry, ProducerAppendInfo).
 
-A `ProducerAppendInfo` checks batches one by one and raises at the first wrong one. It changes nothing until the state
-manager applies it, after the write. Each producer keeps its last five batches. A retry of one of them is a duplicate,
-and is answered with the offsets of the first append.
+A `ProducerAppendInfo` checks batches one by one and raises at the first wrong one. The producer's state changes when
+the state manager applies it, after the write. Each producer keeps its last five batches. A retry of one of them is a
+duplicate, and is answered with the offsets of the first append.
 """
 
 from collections import deque
@@ -89,7 +89,7 @@ class ProducerEntry:
         return self.batches[-1].offset_delta if self.batches else 0
 
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
-        """Return the appended batch with the epoch and sequences of `header`, None when there is none."""
+        """Return the one of the last five batches with the epoch and sequences of `header`, None when there is none."""
         if header.producer_epoch != self.producer_epoch:
             return None
         first, last = header.base_sequence, header.last_sequence
@@ -114,7 +114,7 @@ class ProducerEntry:
         )
 
     def set_epoch(self, producer_epoch: int) -> None:
-        """Set the producer's epoch. A different epoch starts without batches."""
+        """Set the producer's epoch. If it differs from the current one, the batches are forgotten."""
         if producer_epoch != self.producer_epoch:
             self.batches.clear()
             self.producer_epoch = producer_epoch

@@ -81,7 +81,8 @@ class ProducerStateManager:
             self.files.remove(self.snapshot_path(offset))
 
     def mark_snapshot_for_deletion(self, offset: int) -> str | None:
-        """Rename the snapshot file at an offset to `.deleted`. Return the new path, None when there is no such file."""
+        """Forget the snapshot at an offset and rename its file to `.deleted`. Return the new path, None when there is
+        no such file. Raises OSError."""
         if offset not in self.snapshot_offsets:
             return None
         self.snapshot_offsets.remove(offset)
@@ -250,7 +251,8 @@ class ProducerStateManager:
         )
 
     def complete_transaction(self, completed: CompletedTransaction) -> None:
-        """End a transaction; it is unstable until the high watermark passes its marker. Raises IllegalState."""
+        """End a transaction. It counts as unstable until the high watermark passes its marker. Raises IllegalState for
+        a transaction that is not open."""
         if self._ongoing.pop(completed.first_offset, None) is None:
             raise IllegalState(
                 f"Attempted to complete transaction {completed} on partition {self.label} which was not started"

@@ -50,9 +50,9 @@ class Attempts:
     def check(
         self, header: BatchHeader, entry: ProducerEntry | None, end_offset: int, topic_partition: TopicPartition
     ) -> None:
-        """Raise OutOfOrderSequenceNumber when an earlier batch of the transaction is missing
-        (ProducerAppendInfo.checkSequence). `entry`: the producer's state in this partition; `end_offset`: the log end
-        offset, for the message."""
+        """Raise OutOfOrderSequenceNumber when an earlier batch of the producer's noted attempt is missing
+        (ProducerAppendInfo.checkSequence). Other batches, and producers without an attempt, pass. `entry`: the
+        producer's state in this partition; `end_offset`: the log end offset, for the message."""
         attempt = self._attempts.get(header.producer_id)
         if attempt is None or not header.is_transactional:
             return

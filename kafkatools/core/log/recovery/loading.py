@@ -100,7 +100,8 @@ class _Loader:
         )
 
     def _load_epochs(self) -> bool:
-        """Load the leader epochs. Return False when a power loss has damaged the file, which is synced late."""
+        """Load the leader epochs; a missing file gives none. Return False when a power loss has damaged the file, which
+        is synced late."""
         try:
             self._log.epochs.load()
         except KafkaStorageError:
@@ -110,9 +111,9 @@ class _Loader:
         return True
 
     def _lacks_epochs(self) -> bool:
-        """Return whether the log begins below its first leader epoch. The epochs are truncated durably before segments
-        are deleted and before the log start offset is checkpointed. So a power loss may bring records back without
-        their epochs."""
+        """Return whether records at or above the log start offset lie before the first leader epoch, although their
+        batches have an epoch. The epochs are truncated durably before segments are deleted and before the log start
+        offset is checkpointed. So a power loss may bring records back without their epochs."""
         start, entries = self._log.log_start_offset, self._log.epochs.entries
         first_epoch_start = entries[0].start_offset if entries else END_OF_TIME
         if first_epoch_start <= start:
