@@ -238,7 +238,8 @@ class LogState:
         return failure
 
     def release(self) -> None:
-        """Close all files without writing, because the disk may have failed. Aborts a cleaning."""
+        """Close all files without writing, because the disk may have failed, and mark the log as closed. Aborts a
+        cleaning."""
         self.abort_cleaning()
         for segment in self.segments:
             segment.release()

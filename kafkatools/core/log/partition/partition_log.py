@@ -114,8 +114,8 @@ class PartitionLog(LogState):
 
     def assign_epoch_start_offset(self, epoch: int, start_offset: int | None = None) -> None:
         """Record the start offset of a leader epoch (default: the log end offset), when a replica becomes leader.
-        Changes nothing if the epoch has begun at or below that offset. Raises KafkaStorageError, ValueError for a
-        negative epoch."""
+        Changes nothing if it is the newest epoch already and starts at or below that offset; later epochs are dropped.
+        Raises KafkaStorageError, ValueError for a negative epoch."""
         start = self.log_end_offset if start_offset is None else start_offset
         self.storage("writing epochs", lambda: self.epochs.assign(epoch, start))
 
@@ -366,9 +366,9 @@ class PartitionLog(LogState):
     # truncation and retention
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
-        """Remove all records at or above an offset, and the rest of a batch that the offset is in. Return False if the
+        """Remove all batches with a record at or above an offset, which becomes the log end offset. Return False if the
         log ends at or below the offset; leader epochs that begin there are removed all the same. Raises ValueError for
-        a negative offset, KafkaStorageError."""
+        a negative offset, KafkaStorageError, CorruptRecord."""
         if offset < 0:
             raise ValueError(f"Cannot truncate partition {self.topic_partition} to a negative offset ({offset}).")
         if offset >= self.log_end_offset:
@@ -379,7 +379,8 @@ class PartitionLog(LogState):
         return True
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
-        """Remove all records and continue the log at an offset. Raises KafkaStorageError."""
+        """Remove all records, leader epochs and producer state, and continue the log at an offset. Raises
+        KafkaStorageError."""
         self.truncations += 1
         self.storage("truncating", lambda: truncate_fully(self, offset, now_ms))
 

@@ -250,8 +250,9 @@ class LogSegment:
     def find_offset_by_timestamp(
         self, timestamp: int, starting_offset: int, max_decompressed_bytes: int = LEAST_DECOMPRESSED_BYTES
     ) -> TimestampAndOffset | None:
-        """Return the first record at or after a timestamp (ms) and an offset, None when there is none. Raises
-        InvalidRecord for a batch that decompresses to more than `max_decompressed_bytes`, CorruptRecord."""
+        """Return the first record at or after a timestamp (ms) and at or above `starting_offset`, None when there is
+        none. Raises InvalidRecord for a batch that decompresses to more than `max_decompressed_bytes`, CorruptRecord,
+        OSError."""
         from kafkatools.core.records.batch import batch_at
 
         entry = self.time_index.lookup(timestamp)
@@ -367,7 +368,8 @@ class LogSegment:
     # flush, close, rename
 
     def become_inactive(self) -> None:
-        """Close the segment for appends: add the newest timestamp to the time index, and trim preallocated space."""
+        """Close the segment for appends: add the newest timestamp to the time index, write pending index entries, and
+        trim preallocated space. The files stay open. Raises OSError."""
         newest = self.max_timestamp_so_far
         self.time_index.maybe_append(newest.timestamp, newest.offset, skip_full_check=True)
         self.offset_index.trim_to_valid_size()

@@ -54,7 +54,8 @@ def aborted_transactions(log: LogState, start_offset: int, end_offset: int) -> l
 
 
 def search(log: LogState, timestamp: int) -> TimestampAndOffset | None:
-    """Return the first record of a log at or after a timestamp (ms), None when there is none (ListOffsets)."""
+    """Return the first record of a log at or after a timestamp (ms), None when there is none (ListOffsets). Records
+    below the log start offset do not count. Raises CorruptRecord, InvalidRecord, OSError."""
     for segment in log.segments:
         if segment.largest_timestamp >= timestamp:
             found = segment.find_offset_by_timestamp(timestamp, log.log_start_offset, log.config.max_decompressed_bytes)
@@ -65,7 +66,7 @@ def search(log: LogState, timestamp: int) -> TimestampAndOffset | None:
 
 def newest_record(log: LogState) -> TimestampAndOffset | None:
     """Return the first record with the log's newest timestamp, None in a log without timestamps. In the segment that
-    has this timestamp, records below the log start offset are skipped."""
+    has this timestamp, records below the log start offset are skipped. Raises CorruptRecord, InvalidRecord, OSError."""
     segments = [segment for segment in log.segments if segment.max_timestamp_so_far.timestamp >= 0]
     if not segments:
         return None
