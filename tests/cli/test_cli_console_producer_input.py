@@ -75,6 +75,9 @@ def test_what_the_consumer_writes_the_producer_reads_back(bootstrap: str) -> Non
         ('{"val": "x"}', "Line 2 has an unknown key: val"),
         ('{"value": 5}', 'Line 2: a key, value or header must be a string, null or {"b64": "..."}'),
         ('{"value": {"b64": "%%"}}', "Line 2: "),
+        ('{"key": "x"}', 'Line 2 has no "value"; write null for a tombstone'),
+        ('{"value": "x", "headers": 5}', "Line 2: headers must be a list of [name, value]"),
+        ('{"value": "x", "headers": {"a": "b"}}', "Line 2: headers must be a list of [name, value]"),
         ('{"value": "x", "timestamp": "soon"}', "Line 2: timestamp: 'soon' is not a whole number"),
     ],
 )

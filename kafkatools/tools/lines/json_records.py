@@ -1,7 +1,7 @@
 """Parse records from JSON lines, the format of `kt console-consumer --json`.
 
-One object per line: {"partition", "timestamp", "key", "value", "headers": [[name, value], ...]}. All keys are optional;
-a missing key or value is null. "topic", "offset" and "timestamp_type" are ignored. Bytes are a UTF-8 string or {"b64":
+One object per line: {"partition", "timestamp", "key", "value", "headers": [[name, value], ...]}. Only "value" is
+required; null makes a tombstone. "topic", "offset" and "timestamp_type" are ignored. Bytes are a UTF-8 string or {"b64":
 "..."}; null is null.
 """
 
@@ -28,14 +28,16 @@ def read_json_record(topic: str, line: bytes, number: int) -> ProducerRecord:
     unknown = row.keys() - _KEYS
     if unknown:
         raise MalformedLine(f"Line {number} has an unknown key: {_printable(sorted(unknown)[0])}")
+    if "value" not in row:
+        raise MalformedLine(f'Line {number} has no "value"; write null for a tombstone')
     try:
         return ProducerRecord(
             topic,
-            bytes_of_json(row.get("value")),
+            bytes_of_json(row["value"]),
             bytes_of_json(row.get("key")),
             _integer("partition", row.get("partition")),
             _integer("timestamp", row.get("timestamp")),
-            tuple(_header(pair) for pair in row.get("headers") or ()),
+            _headers(row.get("headers")),
         )
     except ValueError as error:
         raise MalformedLine(f"Line {number}: {error}") from None
@@ -66,6 +68,14 @@ def _integer(name: str, value: JsonValue) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     raise ValueError(f"{name}: {value!r} is not a whole number")
+
+
+def _headers(value: JsonValue) -> tuple[tuple[Any, bytes | None], ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise ValueError("headers must be a list of [name, value]")
+    return tuple(_header(pair) for pair in value)
 
 
 def _header(pair: JsonValue) -> tuple[Any, bytes | None]:
