@@ -82,16 +82,15 @@ class Consumer(RecordLoops):
 
     `poll` and iteration apply `interceptors` and deserializers. A deserializer is a function of the bytes, an object
     with `deserialize(topic, data, headers)`, or the class name of one of Kafka's. Without one, keys and values are
-    bytes; a null is None with or without one. `poison` says what happens to records that cannot be deserialized:
-    `fail`, `skip` or `raw` (poison.py). `poll_columns` applies neither.
+    bytes. `poison` says what happens to records that cannot be deserialized: `fail`, `skip` or `raw` (poison.py).
+    `poll_columns` applies neither.
 
-    `skip_corrupt` is called with the CorruptBatch of each damaged batch, the rest of which is then skipped. Without it,
-    the sound records before the damage are returned, then polls raise the error and the position stays.
+    `skip_corrupt` is called with the CorruptBatch of each damaged batch, which is then skipped. Without it, a damaged
+    batch raises the error and the position stays before the batch.
 
-    Not thread-safe: most calls raise IllegalState during another thread's call, and after close. `wakeup` may be called
-    from any thread. Times are int milliseconds; partitions are pairs (topic, number). Kafka's errors are KafkaError
-    (kafkatools.errors). Creating a consumer opens no connection. Raises ConfigError for an unknown, invalid or
-    contradictory setting.
+    Not thread-safe: a call during another thread's call raises IllegalState, except `wakeup`. Times are int
+    milliseconds; partitions are pairs (topic, number). Kafka's errors are KafkaError (kafkatools.errors). Creating a
+    consumer opens no connection. Raises ConfigError for an unknown, invalid or contradictory setting.
     """
 
     def __init__(
@@ -152,8 +151,7 @@ class Consumer(RecordLoops):
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """Close the consumer. After KeyboardInterrupt, SystemExit or the like, leaving the group takes at most 3
-        seconds instead of 30."""
+        """Close the consumer; after KeyboardInterrupt, SystemExit or the like within 3 seconds instead of 30."""
         is_interrupted = error is not None and not isinstance(error, Exception)
         self.close(_INTERRUPTED_CLOSE_MS if is_interrupted else None)
 
@@ -185,8 +183,7 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def unsubscribe(self) -> None:
-        """Leave the group without committing, and drop all partitions, manually assigned ones too. Raises KafkaError
-        caused by a rebalance listener."""
+        """Leave the group and drop all partitions, manually assigned ones too."""
         self.give_back()
         if self._group is not None:
             self._group.unsubscribe()
@@ -194,8 +191,7 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def subscription(self) -> set[str]:
-        """Return the subscribed topics; for a client-side pattern those that match so far. Empty without a
-        subscription, and for a SubscriptionPattern."""
+        """Return the subscribed topics; for a client-side pattern those that match so far. Else empty."""
         return set() if self._group is None else set(self._group.subscription.topics)
 
     @one_at_a_time
@@ -206,8 +202,7 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return this member's identity for Producer.send_offsets_to_transaction. Raises InvalidGroupId without
-        group.id."""
+        """Return this member's identity for Producer.send_offsets_to_transaction. Raises InvalidGroupId."""
         return self._grouped().group_metadata()
 
     def _grouped(self) -> GroupConsumer:
@@ -224,14 +219,13 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def pause(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Return no records of these partitions until `resume`; buffered records are kept. Raises ValueError for an
-        unassigned partition."""
+        """Return no records of these partitions until `resume`; buffered records are kept."""
         for part in partitions:
             self._subscriptions.pause(TopicPartition(*part))
 
     @one_at_a_time
     def resume(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Return records of these paused partitions again. Raises ValueError for an unassigned partition."""
+        """Return records of these paused partitions again."""
         for part in partitions:
             self._subscriptions.resume(TopicPartition(*part))
 
@@ -244,8 +238,8 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def seek(self, partition: tuple[str, int], offset: int, leader_epoch: int = -1) -> None:
-        """Make the next poll read from `offset`. Raises ValueError for a negative offset or an unassigned partition.
-        With `leader_epoch`, the epoch of the record before that offset, a truncated log is detected."""
+        """Make the next poll read from `offset`. Raises ValueError for a negative offset. With `leader_epoch`, the
+        epoch of the record before that offset, a truncated log is detected."""
         if offset < 0:
             raise ValueError("seek offset must not be a negative number")
         self.give_back()
@@ -257,21 +251,18 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def seek_to_beginning(self, partitions: Iterable[tuple[str, int]] = ()) -> None:
-        """Move partitions (default: all assigned) to their log start offsets, looked up by the next poll. Raises
-        ValueError for an unassigned partition."""
+        """Move partitions (default: all assigned) to their log start offsets, looked up by the next poll."""
         self._request_reset(partitions, ResetKind.EARLIEST)
 
     @one_at_a_time
     def seek_to_end(self, partitions: Iterable[tuple[str, int]] = ()) -> None:
-        """Move partitions (default: all assigned) to their end, looked up by the next poll: the high watermark, or the
-        last stable offset under read_committed. Raises ValueError for an unassigned partition."""
+        """Move partitions (default: all assigned) to their end, the last stable offset under read_committed."""
         self._request_reset(partitions, ResetKind.LATEST)
 
     @one_at_a_time
     def seek_to_time(self, timestamp_ms: int, partitions: Iterable[tuple[str, int]] = ()) -> None:
         """Move to the first record at or after `timestamp_ms` (ms since 1970), or to the end where there is none.
-        Without partitions, moves all assigned ones. Waits for the lookup. Raises RequestTimedOut after
-        default.api.timeout.ms, and ValueError for an unassigned partition."""
+        Without partitions, moves all assigned ones. Raises RequestTimedOut after default.api.timeout.ms."""
         chosen = [TopicPartition(*part) for part in partitions] or self.assignment()
         found = self.offsets_for_times(dict.fromkeys(chosen, timestamp_ms))
         self.give_back()
@@ -289,8 +280,7 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def position(self, partition: tuple[str, int], timeout_ms: int | None = None) -> int:
-        """Return the offset of the next record to be returned, waiting for its lookup if unknown. Raises ValueError for
-        an unassigned partition, RequestTimedOut after `timeout_ms` (default: default.api.timeout.ms), and
+        """Return the offset of the next record to be returned, waiting for its lookup if unknown. Raises
         NoOffsetForPartition when auto.offset.reset=none and no offset is committed."""
         part = TopicPartition(*partition)
         if self._pending and part in (pending := self._pending.offsets()):
@@ -306,8 +296,7 @@ class Consumer(RecordLoops):
             self._wait(deadline, f"Timeout expired before the position for partition {part} could be determined")
 
     def known_position(self, partition: tuple[str, int]) -> int | None:
-        """Return the fetch position, None while it is unknown; never waits. Counts records that an iterator has polled
-        but not yielded as read. Raises ValueError for an unassigned partition."""
+        """Return the position, None while it is unknown; never waits."""
         position = self._subscriptions.position(TopicPartition(*partition))
         return None if position is None else position.offset
 
@@ -326,8 +315,7 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def current_lag(self, partition: tuple[str, int]) -> int | None:
-        """Return the offsets between the position and the end of the log (the last stable offset under read_committed),
-        as of the last fetch. None while either is unknown. Raises ValueError for an unassigned partition."""
+        """Return the records between the position and the end of the log, as of the last fetch; None while unknown."""
         state = self._subscriptions.state(TopicPartition(*partition))
         end = state.last_stable_offset if self._is_committed_only else state.high_watermark
         return None if end is None or state.position is None else max(0, end - state.position.offset)
@@ -340,8 +328,7 @@ class Consumer(RecordLoops):
     ) -> None:
         """Commit offsets and wait for the response. Each is the next offset to read; default: the positions, without
         records that an iterator has not yielded. Raises CommitFailed when the partitions were reassigned,
-        RebalanceInProgress, Timeout after `timeout_ms` (default: default.api.timeout.ms), InvalidGroupId, and
-        ValueError for a negative offset."""
+        RebalanceInProgress, InvalidGroupId, and ValueError for a negative offset."""
         self._grouped().commit_sync(
             self._committable(offsets), self._api_timeout_ms if timeout_ms is None else timeout_ms
         )
@@ -350,14 +337,11 @@ class Consumer(RecordLoops):
     def commit_async(
         self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None, callback: CommitCallback | None = None
     ) -> None:
-        """Commit offsets, by default as in `commit_sync`, without waiting or retrying. `callback(offsets, error)` runs
-        in a later poll, `commit_sync` or close, in the order of completion; `error` is None for success. Without a
-        callback errors are logged. Raises InvalidGroupId, and ValueError for a negative offset."""
+        """Commit without waiting or retrying; `callback(offsets, error)` runs in a later call, in commit order."""
         self._grouped().commit_async(self._committable(offsets), callback)
 
     def _committable(self, offsets: Mapping[Place, OffsetAndMetadata | int] | None) -> Any:
-        """Return the given offsets, or the positions excluding records that an iterator has not yielded yet. None,
-        which means all positions, when there are no such records."""
+        """Return the given offsets, or the positions excluding records that an iterator has not yielded yet."""
         if offsets is not None or not self._pending:
             return offsets
         assigned = set(self.assignment())
@@ -368,8 +352,7 @@ class Consumer(RecordLoops):
     def committed(
         self, partitions: Iterable[tuple[str, int]], timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the group's committed offsets, None for a partition without one. Raises InvalidGroupId, Timeout after
-        `timeout_ms` (default: default.api.timeout.ms), and the broker's errors."""
+        """Return the group's committed offsets, None for a partition without one. Raises Timeout."""
         return self._grouped().committed(partitions, self._api_timeout_ms if timeout_ms is None else timeout_ms)
 
     # --- records
@@ -407,8 +390,7 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def poll_columns(self, timeout_ms: int) -> list[FetchedColumns]:
-        """Return all buffered records of partitions that are not paused as columns; wait up to `timeout_ms` for the
-        first. Ignores max.poll.records, deserializers and interceptors. Raises the errors of `poll`."""
+        """Return all buffered records as columns; wait up to `timeout_ms` for the first. Ignores max.poll.records."""
         self.give_back()
         return self._poll(whole_ms(timeout_ms), partial(self._fetcher.collect, _ALL_BUFFERED))
 
@@ -484,15 +466,13 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-        """Return the log start offset of each partition; a partition for which the broker reports none is left out.
-        Raises RequestTimedOut after default.api.timeout.ms, and TopicAuthorizationFailed."""
+        """Return the log start offset of each partition; a partition for which the broker reports none is left out."""
         return self._known_offsets(partitions, EARLIEST_TIMESTAMP)
 
     @one_at_a_time
     def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
         """Return the high watermark of each partition (the last stable offset under read_committed); a partition for
-        which the broker reports none is left out. Raises RequestTimedOut after default.api.timeout.ms, and
-        TopicAuthorizationFailed."""
+        which the broker reports none is left out."""
         return self._known_offsets(partitions, LATEST_TIMESTAMP)
 
     @one_at_a_time
@@ -511,9 +491,7 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def partitions_for(self, topic: str, timeout_ms: int | None = None) -> list[int]:
-        """Fetch fresh metadata and return a topic's partition numbers; empty if it is missing. Waits while the topic is
-        being created, up to `timeout_ms` (default: default.api.timeout.ms). Raises InvalidTopic,
-        TopicAuthorizationFailed, and RequestTimedOut without a response."""
+        """Return a topic's partition numbers, empty if it is missing. Raises InvalidTopic, TopicAuthorizationFailed."""
         deadline = self._deadline(timeout_ms)
         self._client.set_topics({topic})
         self._client.refresh_metadata(deadline)
@@ -527,7 +505,7 @@ class Consumer(RecordLoops):
     @one_at_a_time
     def list_topics(self, timeout_ms: int | None = None) -> dict[str, list[int]]:
         """Fetch metadata and return the partition numbers of all topics. From then on the consumer's metadata covers
-        all topics. Raises RequestTimedOut after `timeout_ms` (default: default.api.timeout.ms)."""
+        all topics."""
         self._client.replace_topics(None)
         self._client.refresh_metadata(self._deadline(timeout_ms))
         return self._client.topics()
@@ -611,8 +589,7 @@ class Consumer(RecordLoops):
             self._call_lock.release()
 
     def _begin_close(self) -> bool:
-        """Acquire the call lock for good; return False when a listener called `close` within `close`. Raises
-        IllegalState during another thread's call."""
+        """Acquire the call lock for good; return False when a listener called `close` within `close`."""
         if not self._call_lock.acquire(blocking=False):
             raise IllegalState(TWO_THREADS)
         if self._is_closing:

@@ -67,17 +67,13 @@ _OBJECTS = ("key.serializer", "value.serializer", "partitioner.class")
 
 
 class Producer:
-    """Sends records to topics. Thread-safe. As a context manager it closes at the end, which waits for unacknowledged
-    records.
+    """Sends records to topics. Thread-safe. As a context manager it closes at the end, after sending all records.
 
     `config`: settings by Kafka's names, `{"bootstrap.servers": "localhost:9092", "acks": "all"}`, or a Config.
     `settings`: the same as keyword arguments, `bootstrap_servers="localhost:9092", linger_ms=5` (all of them:
     docs/config/producer.md). A serializer is a function of the value, an object with `serialize(topic, value)`, or the
-    name of a Kafka class; without one, keys and values are bytes. `interceptors` and `partitioner` are Python objects;
-    `partitioner` may also be the name of a Kafka class. Tests replace `clock`, `parts` and `start_thread`.
-
-    The constructor starts the sender's thread and makes no connection. Raises ConfigError for an unknown or invalid
-    setting.
+    name of a Kafka class; without one, keys and values are bytes. `interceptors` and `partitioner` are Python objects.
+    The constructor makes no connection. Raises ConfigError for an unknown or invalid setting.
 
     Times are integers in milliseconds. Kafka's errors are raised as KafkaError (kafkatools.errors).
     """
@@ -161,10 +157,9 @@ class Producer:
         """Queue a record and return its future: `send(ProducerRecord(...), callback)` or `send("topic", value, key,
         partition=..., timestamp=..., headers=...)`.
 
-        Blocks only for metadata and then memory, together up to max.block.ms. `timestamp` is in ms since 1970, by
-        default the time of the call. `future.result()` waits for the RecordMetadata (topic, partition, offset,
-        timestamp) or raises the record's error. The sender's thread calls `callback(metadata, error)` when the record
-        is acknowledged or failed; this call does if the record fails at once.
+        Blocks only for metadata or memory, up to max.block.ms. `timestamp` is in ms since 1970, by default the time of
+        the call. `future.result()` waits for the RecordMetadata (topic, partition, offset, timestamp) or raises the
+        record's error. The sender's thread calls `callback(metadata, error)` when the record is acknowledged or failed.
 
         Raises SerializationError, TypeError or ValueError for an invalid record, IllegalState after close and outside a
         transaction of a transactional producer, and the error of a transaction that must be aborted. All other errors
@@ -223,8 +218,7 @@ class Producer:
         return acknowledged
 
     def _choose_partition(self, topic: str, key: bytes | None, value: bytes | None, cluster: ClusterView) -> int:
-        """The partition of a record; -1 lets the sticky partitioner choose one at the append. Raises ValueError when
-        partitioner.class returns a negative number."""
+        """The partition of a record; -1 lets the sticky partitioner choose one at the append."""
         if self._partitioner is not None:
             chosen = self._partitioner.partition(topic, key, value, cluster)
             if chosen < 0:
@@ -264,9 +258,8 @@ class Producer:
         """Queue many records at once, several times faster than `send` for each: values and as many keys, or none.
 
         Serializers apply; headers are not possible; the timestamp is the time of the call. `future.result()` waits
-        until each is acknowledged or failed. It raises the error if all failed with the same one, PartialFailure if
-        some failed. `partition` and `callback` as in `send_columns`. Raises as `send`, and ValueError when the numbers
-        of keys and values differ.
+        until all are acknowledged. It raises the error if none was acknowledged, PartialFailure if some were not.
+        Raises as `send`, and ValueError when the numbers of keys and values differ.
         """
         if keys is not None and len(keys) != len(values):
             raise ValueError(f"{len(values)} values with {len(keys)} keys: pass as many keys as values, or none")
@@ -286,12 +279,8 @@ class Producer:
         """Queue rows that lie in one buffer, the fastest way to send; keys and values are bytes, serializers do not
         apply.
 
-        `partition` None lets the partitioner choose for each row. `callback(run)` is called for each run of rows that
-        is acknowledged or failed; each row is in one run. The sender's thread calls it, or this call for rows that fail
-        at once. With interceptors the rows are sent one by one. The buffer of `rows` may be reused when this returns.
-
-        Raises IllegalState after close and outside a transaction of a transactional producer, the error of a
-        transaction that must be aborted, and ValueError for a key outside the buffer. Other errors are in the future.
+        `callback(run)` is called once for each run of rows that is acknowledged or failed; each row is in exactly one
+        run. With interceptors the rows are sent one by one. The buffer of `rows` may be reused when this returns.
         """
         self._ensure_ready_to_send()
         future = ColumnsFuture(rows.count)
@@ -311,9 +300,8 @@ class Producer:
     def _spread(
         self, topic: str, rows: RowColumns, partition: int | None, cluster: ClusterView
     ) -> list[tuple[int, RowColumns, Sequence[int]]]:
-        """Group rows by partition: (partition, rows, row numbers). Partition -1 lets the sticky partitioner choose at
-        the append, for rows without keys or with partitioner.ignore.keys. Null keys among other keys get the current
-        sticky partition."""
+        """Group rows by partition: (partition, rows, row numbers). Rows without keys go to partition -1, the sticky
+        one."""
         if partition is not None:
             return [(partition, rows, range(rows.count))]
         if self._partitioner is not None:
@@ -353,9 +341,7 @@ class Producer:
                 self.sender.wakeup()
 
     def _oversized_rows(self, rows: RowColumns) -> list[int]:
-        """The rows above max.request.size at which a span of rows must stop, so that no batch includes one. Returns an
-        empty list without a search when a batch cannot exceed max.request.size or no value is longer than about half of
-        it."""
+        """The rows above max.request.size. Returns at once when no row can be, which is the usual case."""
         limit = self._max_request_bytes - 200
         largest_batch = self.config.batch_size if self.config.compression_type == "none" else len(rows.buffer)
         if largest_batch <= self._max_request_bytes or max(rows.value_lengths, default=0) <= limit // 2:
@@ -395,8 +381,7 @@ class Producer:
 
     def _wait_on_metadata(self, topic: str, partition: int | None, max_wait_ms: int) -> tuple[ClusterView, int]:
         """Wait until the cluster metadata has the topic (and the partition); return it with the rest of the time in ms.
-        Raises Timeout, TopicAuthorizationFailed, InvalidTopic, the connection error of `await_update`, and IllegalState
-        when the producer closes meanwhile."""
+        Raises Timeout, TopicAuthorizationFailed, InvalidTopic, and the connection error of `await_update`."""
         cluster = self._metadata.cluster
         count = cluster.partition_count(topic)
         if count is not None and (partition is None or partition < count) and self._metadata.contains(topic):
@@ -420,16 +405,14 @@ class Producer:
             self._ensure_open()
 
     def partitions_for(self, topic: str) -> list[int]:
-        """The partition numbers of a topic. Waits for metadata up to max.block.ms. Raises KafkaError; Timeout when the
-        metadata does not contain the topic in time."""
+        """The partition numbers of a topic. Waits for metadata up to max.block.ms. Raises KafkaError."""
         cluster, _ = self._wait_on_metadata(topic, None, self._max_block_ms)
         return list(range(cluster.partition_count(topic) or 0))
 
     # -- flush, close, metrics --
 
     def flush(self) -> None:
-        """Send all queued records without waiting for linger.ms; return when each is acknowledged or failed. Errors are
-        not raised here: they are in the futures."""
+        """Send all queued records without waiting for linger.ms; return when each is acknowledged or failed."""
         self._accumulator.begin_flush()
         try:
             self.sender.wakeup()
@@ -474,21 +457,19 @@ class Producer:
     # -- transactions --
 
     def init_transactions(self, timeout_ms: int | None = None) -> None:
-        """Get the producer id and fence earlier producers with this transactional.id; call it once, before the first
-        transaction. Transactions that such a producer left open are aborted. Waits at most `timeout_ms` (None:
-        max.block.ms); after a Timeout the call may be repeated and continues. Raises KafkaError; IllegalState without a
-        transactional.id or when called twice."""
+        """Get the producer id and fence earlier producers with this transactional.id; call it once, before any other
+        call. Transactions that such a producer left open are aborted. Waits at most `timeout_ms` (None: max.block.ms);
+        after a Timeout the call may be repeated and continues. Raises KafkaError."""
         self._await(self._transactional().initialize_transactions(), timeout_ms)
         self._is_initialized = True
 
     @contextmanager
     def transaction(self) -> Iterator[Producer]:
-        """Run a block in a transaction: commit at its end, or abort if it raises, and let the error propagate. An abort
-        that fails is only logged.
+        """Run a block in a transaction: commit at its end, or abort if it raises, and let the error propagate.
 
         The first transaction calls `init_transactions` unless that was done. Raises what `commit_transaction` raises,
-        after an abort unless the error is fatal. After a Timeout of the commit nothing is aborted, because the outcome
-        is open: call `commit_transaction` again, or close the producer.
+        after an abort. After a Timeout of the commit nothing is aborted, because the outcome is open: call
+        `commit_transaction` again, or close the producer.
         """
         if not self._is_initialized:
             self.init_transactions()
@@ -522,13 +503,9 @@ class Producer:
     def send_offsets_to_transaction(
         self, offsets: Mapping[Place, OffsetAndMetadata | int], group: ConsumerGroupMetadata
     ) -> None:
-        """Commit a consumer group's offsets as part of the transaction (KIP-447), waiting up to max.block.ms.
-        `offsets`: the next offset to read of each partition (`records.next_offsets()`); nothing is sent for none.
-        `group`: `consumer.group_metadata()`.
-
-        Raises KafkaError; CommitFailed when the group has rebalanced since, IllegalState without a transaction or for
-        group metadata with a generation but no member id.
-        """
+        """Commit a consumer group's offsets as part of the transaction (KIP-447). `offsets`: the next offset to read of
+        each partition (`records.next_offsets()`). `group`: `consumer.group_metadata()`. Raises KafkaError; CommitFailed
+        when the group has rebalanced since, IllegalState without a transaction."""
         manager = self._transactional()
         if group.generation_id > 0 and not group.member_id:
             raise IllegalState(f"Passed in group metadata {group} has generationId > 0 but the member.id is unknown")
@@ -587,8 +564,7 @@ class Producer:
     # -- the thread --
 
     def _run(self) -> None:
-        """The sender's thread: run the sender until the producer closes, then until no work is left or `close` is out
-        of time. Then fail the remaining batches and close the connections."""
+        """The sender's thread: run the sender until the producer closes, then until all is sent or time is up."""
         sender = self.sender
         while not self._closed:
             self._turn(sender.run_once)
@@ -597,9 +573,8 @@ class Producer:
         self._shut_down()
 
     def _has_work(self) -> bool:
-        """Abort the open transaction of a closing producer; return whether batches are unacknowledged or the
-        transaction has not ended. The end of a transaction is awaited for max.block.ms; Kafka's producer waits for it
-        without a limit."""
+        """Whether a closing producer has unacknowledged batches or a transaction to abort or complete. The end of a
+        transaction is awaited for max.block.ms; Kafka's producer waits for it without a limit."""
         manager = self._transactions
         if manager is not None and manager.has_ongoing_transaction and not manager.is_completing:
             _log.info("Aborting incomplete transaction due to shutdown")

@@ -1,7 +1,7 @@
 """Parse records from JSON lines, the format of `kt console-consumer --json`.
 
-One object per line: {"partition", "timestamp", "key", "value", "headers": [[name, value], ...]}. Only "value" is
-required; null makes a tombstone. "topic", "offset" and "timestamp_type" are ignored. Bytes are a UTF-8 string or {"b64":
+One object per line: {"partition", "timestamp", "key", "value", "headers": [[name, value], ...]}. Only "value" must be
+there; null makes a tombstone. "topic", "offset" and "timestamp_type" are ignored. Bytes are a UTF-8 string or {"b64":
 "..."}; null is null.
 """
 

@@ -220,25 +220,22 @@ class Raft:
 
     # -- requests of other members -------------------------------------------------------------------------------------
     def handle_vote(self, entity: Entity, now_ms: int) -> wire.Fields:
-        """Handle a Vote request and return the response's fields. Raises `failure` if the disk fails or has failed."""
+        """Handle a Vote request and return the response's fields. Raises `failure`."""
         return self._handle(raft_requests.vote, entity, now_ms)
 
     def handle_begin_quorum_epoch(self, entity: Entity, now_ms: int) -> wire.Fields:
-        """Handle a BeginQuorumEpoch request and return the response's fields. Raises `failure` if the disk fails or has
-        failed; a member whose disk had failed before still notes the new leader."""
+        """Handle a BeginQuorumEpoch request and return the response's fields. Raises `failure`."""
         if self.failure is not None and (following := failed_member.elected(self, entity)) is not None:
             self._enter(following)
             self._tell()
         return self._handle(raft_requests.begin_quorum_epoch, entity, now_ms)
 
     def handle_end_quorum_epoch(self, entity: Entity, now_ms: int) -> wire.Fields:
-        """Handle an EndQuorumEpoch request and return the response's fields. Raises `failure` if the disk fails or has
-        failed."""
+        """Handle an EndQuorumEpoch request and return the response's fields. Raises `failure`."""
         return self._handle(raft_requests.end_quorum_epoch, entity, now_ms)
 
     def handle_fetch_snapshot(self, entity: Entity, now_ms: int) -> wire.Fields:
-        """Handle a FetchSnapshot request and return the response's fields. Raises `failure` if the disk fails or has
-        failed."""
+        """Handle a FetchSnapshot request and return the response's fields. Raises `failure`."""
         return self._handle(raft_requests.fetch_snapshot, entity, now_ms)
 
     def handle_fetch(self, entity: Entity, now_ms: int, answer: Callable[[wire.Fields], None]) -> None:
@@ -247,8 +244,7 @@ class Raft:
         self._handle(lambda raft, request: raft_requests.fetch(raft, request, answer), entity, now_ms)
 
     def _handle(self, handler: Callable[[Member, Any], _Result], entity: Entity, now_ms: int) -> _Result:
-        """Run the handler of a request and return its result. Raises `failure`, which a disk error in the handler
-        sets."""
+        """Run the handler of a request and return its result. Raises `failure`, which a disk error sets."""
         if self.failure is not None:
             raise self.failure
         self.now_ms = max(self.now_ms, now_ms)
@@ -471,8 +467,7 @@ class Raft:
             self._send(node_id, wire.FETCH, self._fetch_request)
 
     def _fetch_from_anyone(self) -> None:
-        """Send a Fetch to a random voter, whose response names the leader. Does nothing while any request is under way
-        or every voter is in a back-off."""
+        """Send a Fetch to any voter, whose response names the leader."""
         if self._requests.is_asking or not self.other_voters:
             return
         requests = self._requests
