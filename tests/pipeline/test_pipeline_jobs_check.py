@@ -54,3 +54,14 @@ def test_nothing_to_check_is_said(tmp_path: pathlib.Path) -> None:
         files_to_check([str(tmp_path)])
     with pytest.raises(PipelineError, match="no such file or directory"):
         files_to_check([str(tmp_path / "gone")])
+
+
+def test_a_path_may_be_named_twice_and_an_index_is_no_file_to_check(tmp_path: pathlib.Path) -> None:
+    segment = tmp_path / "t-0" / f"{0:020d}.log"
+    segment.parent.mkdir()
+    for path in (segment, segment.with_suffix(".index")):
+        path.write_bytes(b"")
+    files = files_to_check([str(tmp_path), str(tmp_path), str(segment.parent)])
+    assert [file.path for file in files] == [str(segment.with_suffix(".index")), str(segment)]
+    with pytest.raises(PipelineError, match="is an index; name its segment"):
+        files_to_check([str(segment.with_suffix(".index"))])

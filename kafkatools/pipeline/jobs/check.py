@@ -25,9 +25,11 @@ from kafkatools.core.log.format.checkpoints import read_offset_checkpoint
 from kafkatools.core.log.format.filenames import (
     CLEANER_OFFSET_CHECKPOINT,
     DELETE_DIRECTORY_SUFFIX,
+    INDEX_SUFFIX,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
+    TIME_INDEX_SUFFIX,
     offset_from_name,
 )
 from kafkatools.pipeline.errors import PipelineError
@@ -62,16 +64,17 @@ class CheckedFile(NamedTuple):
 def files_to_check(paths: Iterable[str]) -> list[CheckedFile]:
     """Return the segments, indexes, snapshots and checkpoints below the paths, without partitions that are being
     deleted. A path that names a file is returned whatever its name is. Raises PipelineError for a path that does not
-    exist, or that adds no file to those of the paths before it."""
+    exist, names an index, or contains none of these files."""
     files: dict[str, CheckedFile] = {}
     for path in paths:
         if not os.path.exists(path):
             raise PipelineError(f"{path}: there is no such file or directory")
-        before = len(files)
-        for file in _files_below(path):
-            files[file.path] = file
-        if len(files) == before:
+        if path.endswith((INDEX_SUFFIX, TIME_INDEX_SUFFIX)) and os.path.isfile(path):
+            raise PipelineError(f"{path} is an index; name its segment, with which it is checked")
+        found = {file.path: file for file in _files_below(path)}
+        if not found:
             raise PipelineError(f"{path} contains no files of a log")
+        files |= found
     return list(files.values())
 
 
