@@ -102,7 +102,7 @@ _COMMON = (
     BOOTSTRAP_CONTROLLER._replace(aliases=("-C",)),
     BOOTSTRAP_SERVER._replace(aliases=("-b",)),
     command_config()._replace(aliases=("-c",)),
-    Option("--config", "Properties file with settings of the client.", value="FILE", replacement="--command-config"),
+    Option("--config", "Older name of --command-config.", value="FILE", replacement="--command-config"),
 )
 
 _ID = Option("--id", "Id of the broker to unregister.", value="ID", type=java_int, required=True, aliases=("-i",))

@@ -55,7 +55,7 @@ OPTIONS = (
     ),
     Option(
         "--max-message-size",
-        "Maximum distance in bytes to search for a batch from an index entry.",
+        "Largest batch in bytes that is read to check an offset index entry; a larger one is reported as a problem.",
         value="BYTES",
         type=java_int,
         default=5242880,

@@ -111,7 +111,9 @@ class EmbeddedBroker:
                 process.wait()
                 if isinstance(error, TimeoutExpired):
                     self._remove()
-                    raise SandboxError(f"The embedded broker did not stop within {_STOP_TIMEOUT_S:.0f} s") from None
+                    raise SandboxError(
+                        f"The embedded broker did not stop within {_STOP_TIMEOUT_S:.0f} s and was killed"
+                    ) from None
                 raise
         self._process = None
         self._remove()

@@ -99,11 +99,9 @@ class Child:
             stdin.write(json.dumps(request).encode())
 
     def answer(self, clock: Clock | None = None, timeout_ms: int | None = None) -> RunInfo | None:
-        """The next line that the process reports, as JSON. None if none comes within `timeout_ms`; without a clock or
-        time-out it waits until there is one.
-
-        Raises SandboxError when the process has ended or did not report JSON, with the reason it gave.
-        """
+        """Return the next line that the process reports, parsed as JSON. None if none comes within `timeout_ms`;
+        without a clock or time-out, wait for one. Raises SandboxError with the process's own reason if it reports an
+        error, else with the path of its log if it ended or the line is not JSON."""
         deadline = None if clock is None or timeout_ms is None else clock.now_ms() + timeout_ms
         while b"\n" not in self._heard:
             if clock is not None and deadline is not None and not self._has_more(deadline - clock.now_ms()):

@@ -81,8 +81,8 @@ OPTIONS = (
     Option("--skip-message-on-error", "Skip records that cannot be printed; the exit status is then 1."),
     Option("--skip-corrupt", "Skip corrupt batches and report their offsets; the exit status is then 1.", ours=True),
     Option("--enable-systest-events", "Print a shutdown_complete event at the end."),
-    setting_option("--property", "Setting of the formatter.", replacement="formatter-property"),
-    setting_option("--consumer-property", "Setting of the consumer.", replacement="command-property"),
+    setting_option("--property", "Older name of --formatter-property.", replacement="formatter-property"),
+    setting_option("--consumer-property", "Older name of --command-property.", replacement="command-property"),
     Option("--consumer.config", "Older name of --command-config.", value="FILE", replacement="command-config"),
 )
 

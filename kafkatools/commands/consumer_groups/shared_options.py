@@ -23,7 +23,9 @@ FROM_FILE = Option(
 DRY_RUN = Option("--dry-run", "Print what --reset-offsets, --delete or --delete-offsets would do, and change nothing.")
 EXECUTE = Option("--execute", "Carry out --reset-offsets.")
 EXPORT = Option("--export", "With --reset-offsets: print the new offsets as CSV, which --from-file reads.")
-TIMEOUT = Option("--timeout", "Time limit of each request in ms.", value="MS", type=java_long, default=30000)
+TIMEOUT = Option(
+    "--timeout", "Time limit of each request with its retries, in ms.", value="MS", type=java_long, default=30000
+)
 
 
 def state_option(states: tuple[str, ...]) -> Option:

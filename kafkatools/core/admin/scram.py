@@ -57,8 +57,8 @@ def _credentials(result: Entity) -> ScramCredentials:
 def alter_user_scram_credentials(
     admin: AdminClient, user: str, upsertions: Sequence[ScramUpsertion] = (), deletions: Sequence[str] = ()
 ) -> None:
-    """Delete, then set credentials of one user, one request each as the protocol requires. Raises KafkaError; earlier
-    requests stay done."""
+    """Delete, then set credentials of one user. Each credential takes a request of its own, because Kafka refuses a
+    request that names a user twice. Raises KafkaError; credentials already changed stay so."""
     for mechanism in deletions:
         _alter(admin, {"deletions": [{"name": user, "mechanism": MECHANISMS[mechanism][0]}], "upsertions": ()})
     for upsertion in upsertions:

@@ -372,7 +372,7 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def poll_further(self, timeout_ms: int) -> ConsumerRecords:
-        """Poll for a record iterator, without moving the position back to its pending records."""
+        """Poll, leaving the position after records that an iterator holds, which `poll` would return again."""
         return self._poll_records(timeout_ms)
 
     def _poll_records(self, timeout_ms: int) -> ConsumerRecords:

@@ -2,8 +2,7 @@
 
 `view(position, size)` returns bytes of the current window. Windows are read with pread into one of two buffers. A
 thread reads the next one ahead while the caller uses the current one (reads release the interpreter's lock). A view is
-valid until the second `view` call after it. The file is never mapped, so its truncation by another process cannot end
-this one.
+valid until the next call. The file is never mapped, so its truncation by another process cannot end this one.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ class SegmentFile(Closing):
         return self._start
 
     def view(self, position: int, size: int) -> memoryview:
-        """Return the bytes [position, position + size), fewer at the end of the file. They are valid until the second
-        call after this one. Raises OSError."""
+        """Return the bytes [position, position + size), fewer at the end of the file. Copy them to keep them: the next
+        call or `read_ahead_from` may overwrite them. Raises OSError."""
         offset = position - self._start
         if offset >= 0 and offset + size <= len(self._window):
             return self._window[offset : offset + size]

@@ -174,7 +174,7 @@ class Authenticator:
             raise kind(redacted(body.error_message) if body.error_message else None)
         answer = mechanism.respond(body.auth_bytes)
         if answer is None and not mechanism.is_complete:
-            raise SaslAuthenticationFailed("the server ended the exchange too early")
+            raise SaslAuthenticationFailed("the server refused the credentials without a reason")
         return answer
 
     def _refusal(self, node: int, error: KafkaError) -> KafkaError:

@@ -43,7 +43,9 @@ def token_of(value: object, now_ms: int, lifetime_s: object = None) -> Token:
     """Make a Token from its text; the expiry is `lifetime_s` from now, else the token's own `exp` claim. Raises
     AuthenticationFailed when the text is not a token."""
     if not isinstance(value, str) or not _TOKEN.fullmatch(value):
-        raise AuthenticationFailed("the text is not a token")
+        raise AuthenticationFailed(
+            "an OAuth bearer token has at least one character, and only letters, digits and -_.~+/="
+        )
     remember(value)
     if isinstance(lifetime_s, (int, float)) and not isinstance(lifetime_s, bool):
         return Token(value, now_ms + int(lifetime_s * 1000))
