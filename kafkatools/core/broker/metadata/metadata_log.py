@@ -132,9 +132,7 @@ class MetadataLog:
         again."""
         start, ids = self.log.log_start_offset, self.snapshots.ids()
         if ids and ids[-1].offset >= start:
-            for snapshot_id in ids:
-                if snapshot_id.offset < start:
-                    self.snapshots.delete(snapshot_id)
+            self.snapshots.delete_before(SnapshotId(start, 0))
 
     def sync_every_append(self) -> None:
         """Sync every append to disk from now on, as Kafka does."""

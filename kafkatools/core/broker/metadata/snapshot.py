@@ -214,6 +214,12 @@ class SnapshotStore:
         self._forget()
         self._files.remove(self._path(snapshot_id))
 
+    def delete_before(self, snapshot_id: SnapshotId) -> None:
+        """Delete all snapshots before this one, which need not exist."""
+        for each in self.ids():
+            if each < snapshot_id:
+                self.delete(each)
+
     def remove_leftovers(self) -> None:
         """Delete the files of unfinished writes and deletions."""
         self._forget()

@@ -204,9 +204,7 @@ class RaftLog:
         self.log.truncate_fully_and_start_at(snapshot_id.offset, wall_ms)
         self.log.assign_epoch_start_offset(snapshot_id.epoch)
         self.log.update_high_watermark(snapshot_id.offset)
-        for each in self.snapshots.ids():
-            if each < snapshot_id:
-                self.snapshots.delete(each)
+        self.snapshots.delete_before(snapshot_id)
 
 
 def whole_batches_until(data: bytes | memoryview, epoch: int) -> memoryview:
