@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import pathlib
-import pty
 import signal
 import subprocess
 from collections.abc import Iterator
 
 import pytest
-from support.kt_process import KT, BrokerProcess, environment, error_lines, kt_process, start_kt
+from support.kt_process import KT, BrokerProcess, Terminal, environment, error_lines, kt_process, start_kt
 
 every_signal = pytest.mark.parametrize(
     "signal_number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name
@@ -195,42 +194,6 @@ def test_a_closed_stdout_is_a_failure(tmp_path: pathlib.Path) -> None:
         check=False,
     )
     error_lines(ran.stderr)
-
-
-class Terminal:
-    """A command on a terminal of its own: one stream for what it writes, as a person sees it."""
-
-    def __init__(self, home: pathlib.Path, *arguments: str) -> None:
-        self._master, slave = pty.openpty()
-        self.child = start_kt(home, *arguments, stdin=slave, stdout=slave, stderr=slave)
-        os.close(slave)
-        self.seen = b""
-
-    def type(self, data: bytes) -> None:
-        os.write(self._master, data)
-
-    def wait_for(self, text: bytes) -> None:
-        """Reads until the text was written."""
-        while text not in self.seen:
-            try:
-                data = os.read(self._master, 65536)
-            except OSError:
-                data = b""
-            assert data, self.seen
-            self.seen += data
-
-    def end(self) -> int:
-        """The rest of what is written, and the exit status."""
-        while True:
-            try:
-                data = os.read(self._master, 65536)
-            except OSError:
-                break
-            if not data:
-                break
-            self.seen += data
-        os.close(self._master)
-        return self.child.wait(30)
 
 
 def test_a_producer_on_a_terminal_prompts(tmp_path: pathlib.Path, server: BrokerProcess) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import pty
 import signal
 import socket
 import subprocess
@@ -127,3 +128,39 @@ class BrokerProcess:
         )
         assert ran.returncode == 0, ran.stderr.decode()
         return ran.stdout.splitlines()
+
+
+class Terminal:
+    """A command on a terminal of its own: one stream for what it writes, as a person sees it."""
+
+    def __init__(self, home: pathlib.Path, *arguments: str) -> None:
+        self._master, slave = pty.openpty()
+        self.child = start_kt(home, *arguments, stdin=slave, stdout=slave, stderr=slave)
+        os.close(slave)
+        self.seen = b""
+
+    def type(self, data: bytes) -> None:
+        os.write(self._master, data)
+
+    def wait_for(self, text: bytes) -> None:
+        """Reads until the text was written."""
+        while text not in self.seen:
+            try:
+                data = os.read(self._master, 65536)
+            except OSError:
+                data = b""
+            assert data, self.seen
+            self.seen += data
+
+    def end(self) -> int:
+        """The rest of what is written, and the exit status."""
+        while True:
+            try:
+                data = os.read(self._master, 65536)
+            except OSError:
+                break
+            if not data:
+                break
+            self.seen += data
+        os.close(self._master)
+        return self.child.wait(30)
