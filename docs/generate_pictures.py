@@ -79,7 +79,7 @@ def sandbox() -> Iterator[pathlib.Path]:
 
 
 def on_terminal(line: str, directory: pathlib.Path, columns: int) -> str:
-    """What a shell line prints on a terminal of so many columns, with its escape sequences."""
+    """Return the output of a shell line on a terminal of `columns` columns, with its escape sequences."""
     main, terminal = pty.openpty()
     shell = f"stty cols {columns} rows 40; {line}"
     child = subprocess.Popen(["/bin/sh", "-c", shell], cwd=directory, stdin=terminal, stdout=terminal, stderr=terminal)

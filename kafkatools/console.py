@@ -77,22 +77,22 @@ class Console:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether stdout is a terminal."""
+        """Return whether stdout is a terminal."""
         return self.stdout.isatty()
 
     @property
     def is_error_terminal(self) -> bool:
-        """Whether stderr is a terminal. Progress bars are drawn there."""
+        """Return whether stderr is a terminal. Progress bars are drawn there."""
         return self.stderr.isatty()
 
     @property
     def is_input_terminal(self) -> bool:
-        """Whether stdin is a terminal, so that a prompt can be answered."""
+        """Return whether stdin is a terminal, so that a prompt can be answered."""
         return self.stdin.isatty()
 
     @property
     def is_input_file(self) -> bool:
-        """Whether stdin is a regular file, which can be read twice."""
+        """Return whether stdin is a regular file, which can be read twice."""
         return _bytes_left(self.stdin) is not None
 
     def enlarge_input_pipe(self, size_bytes: int) -> None:
@@ -106,7 +106,8 @@ class Console:
             return
 
     def has_more_input(self) -> bool:
-        """Whether stdin is not at its end; True for an open pipe or terminal without data. May consume one byte."""
+        """Return whether stdin is not at its end; True for an open pipe or terminal without data. May consume one
+        byte."""
         import select
 
         try:
@@ -118,12 +119,12 @@ class Console:
 
     @property
     def has_colour(self) -> bool:
-        """Whether stdout may be coloured: it is a terminal and NO_COLOR is not set (https://no-color.org)."""
+        """Return whether stdout may be coloured: it is a terminal and NO_COLOR is not set (https://no-color.org)."""
         return self.is_terminal and not self.environ.get("NO_COLOR")
 
     @property
     def is_debug(self) -> bool:
-        """Whether KT_DEBUG is set, so that errors come with a stack trace."""
+        """Return whether KT_DEBUG is set, so that errors come with a stack trace."""
         return self.environ.get("KT_DEBUG", "") not in ("", "0")
 
     @property

@@ -25,7 +25,7 @@ _BAR_WIDTH = 24
 
 
 class Progress:
-    """How many units of a piece of work are done, of `total` (None: unknown). This base class draws nothing."""
+    """The number of finished units of a piece of work, of `total` (None: unknown). This base class draws nothing."""
 
     def __init__(self, label: str, total: int | None = None) -> None:
         self.label = label

@@ -76,7 +76,7 @@ class DrawnText(io.TextIOBase):
         return len(text)
 
     def isatty(self) -> bool:
-        """Whether the stream is a terminal."""
+        """Return whether the stream is a terminal."""
         return self._stream.isatty()
 
     def writable(self) -> bool:

@@ -59,8 +59,8 @@ def json_safe(line: str) -> str:
 
 
 def may_need_escapes(utf8: bytes) -> bool:
-    """Whether UTF-8 text may contain characters above DEL that `json_safe` escapes; False is certain, True is not. A
-    fast check for whole columns: the search of `json_safe` would cost twice as much as the encoder."""
+    """Return whether UTF-8 text may contain characters above DEL that `json_safe` escapes; False is certain, True is
+    not. A fast check for whole columns: the search of `json_safe` would cost twice as much as the encoder."""
     return any(map(utf8.__contains__, _FIRST_BYTES))
 
 

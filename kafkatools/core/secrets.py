@@ -39,13 +39,13 @@ _NAMES = re.compile(r"password|passwd|secret|token|credential|access[._-]?key|ap
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a setting with this name may hold a secret; for settings that no table defines."""
+    """Return whether a setting with this name may hold a secret; for settings that no table defines."""
     return _NAMES.search(name) is not None
 
 
 def holds_secret(name: str, value: str) -> bool:
-    """Whether the value of a client or broker setting is a secret, by its name or because it is a URL with a user or
-    password. False for an empty value."""
+    """Return whether the value of a client or broker setting is a secret, by its name or because it is a URL with a
+    user or password. False for an empty value."""
     has_userinfo = "://" in value and without_userinfo(value) != value
     return bool(value) and (has_userinfo or _SETTINGS.search(name) is not None)
 

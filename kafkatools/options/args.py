@@ -36,7 +36,7 @@ class Args:
 
     @property
     def has_room_for_operand(self) -> bool:
-        """Whether the command takes one more operand than the command line has so far."""
+        """Return whether the command takes one more operand than the command line has so far."""
         placeholders = self.command.operand
         return len(self.operands) < len(placeholders.split()) or placeholders.endswith("...")
 

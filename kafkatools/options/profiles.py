@@ -48,11 +48,11 @@ class _Asking(Protocol):
 
     @property
     def is_input_terminal(self) -> bool:
-        """Whether stdin is a terminal."""
+        """Return whether stdin is a terminal."""
 
     @property
     def is_error_terminal(self) -> bool:
-        """Whether stderr is a terminal."""
+        """Return whether stderr is a terminal."""
 
     def note(self, line: str) -> None:
         """Write a line to stderr."""

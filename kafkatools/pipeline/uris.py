@@ -52,12 +52,12 @@ class Uri(NamedTuple):
 
     @property
     def is_kafka(self) -> bool:
-        """Whether the rows are Kafka records: the kind is `topic` or `log`."""
+        """Return whether the rows are Kafka records: the kind is `topic` or `log`."""
         return self.kind in (TOPIC, LOG)
 
     @property
     def is_file(self) -> bool:
-        """Whether the place is a directory of files in one of Spark's built-in formats."""
+        """Return whether the place is a directory of files in one of Spark's built-in formats."""
         return self.kind in FILE_FORMATS
 
 

@@ -38,8 +38,8 @@ _MOST_PORT_TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """How to start a sandbox of several nodes. Port 0: free ports; None: the default ports, or free ones if one is in
-    use. Without `directory` the data is below the home.
+    """The options of starting a sandbox of several nodes. Port 0: free ports; None: the default ports, or free ones if
+    one is in use. Without `directory` the data is below the home.
 
     `racks` are assigned to the nodes in turn. The nodes end after `idle_ms` without clients (0: never), and with the
     process `parent`; with `remove_home` the last one removes the home.
@@ -95,7 +95,7 @@ class SandboxCluster:
 
     @property
     def is_running(self) -> bool:
-        """Whether at least one node is running or paused."""
+        """Return whether at least one node is running or paused."""
         return any(node.state != DEAD for node in self.nodes)
 
     @property
@@ -333,7 +333,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def _is_stopped(pid: int) -> bool:
-    """Whether a process is stopped by a signal (SIGSTOP)."""
+    """Return whether a process is stopped by a signal (SIGSTOP)."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t")

@@ -63,7 +63,7 @@ class EmbeddedBroker:
 
     @property
     def is_running(self) -> bool:
-        """Whether the broker's process is running."""
+        """Return whether the broker's process is running."""
         return self._process is not None and self._process.poll() is None
 
     @property

@@ -271,7 +271,7 @@ def _properties(directory: str) -> Mapping[str, str] | None:
 
 
 def is_formatted(place: NodePlace) -> bool:
-    """Whether a node's data directory is formatted (has meta.properties)."""
+    """Return whether a node's data directory is formatted (has meta.properties)."""
     return os.path.exists(os.path.join(place.directory, META_PROPERTIES))
 
 

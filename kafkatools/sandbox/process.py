@@ -144,8 +144,8 @@ class Watch:
             node.request_stop()
 
     def _is_all_idle(self) -> bool:
-        """Whether the other nodes are idle too: no node has touched the common file within the idle time. True without
-        other nodes or without the file."""
+        """Return whether the other nodes are idle too: no node has touched the common file within the idle time. True
+        without other nodes or without the file."""
         if self._used_file is None:
             return True
         try:
@@ -196,7 +196,7 @@ def serve(node: Node, watch: Watch, wait_for: list[int] | None = None) -> None:
 
 
 def _are_there(node: Node, broker_ids: list[int]) -> bool:
-    """Whether this broker serves clients and all these brokers are registered and unfenced."""
+    """Return whether this broker serves clients and all these brokers are registered and unfenced."""
     brokers = [node.image.brokers.get(broker_id) for broker_id in broker_ids]
     return node.is_ready and all(broker is not None and not broker.is_fenced for broker in brokers)
 

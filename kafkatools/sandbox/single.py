@@ -43,8 +43,8 @@ class SandboxInfo:
 
 @dataclass(frozen=True, slots=True)
 class SandboxOptions:
-    """How to start a sandbox of one. Port 0 means a free port; None the default port, or a free one if that is in use.
-    Without `directory` the data is below the home.
+    """The options of starting a sandbox of one node. Port 0 means a free port; None the default port, or a free one if
+    that is in use. Without `directory` the data is below the home.
 
     The sandbox ends after `idle_ms` without clients (0: never) and with the process `parent`, and removes the directory
     `remove` at its end.

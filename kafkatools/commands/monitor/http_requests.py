@@ -124,7 +124,7 @@ def _check_headers(parser: _Parser, address_host: str, is_head: bool) -> None:
 
 
 def is_expected_host(host: str, address_host: str) -> bool:
-    """Whether a Host header names this server: this machine, or the host of --web or --prometheus.
+    """Return whether a Host header names this server: this machine, or the host of --web or --prometheus.
 
     Otherwise a web page could let its own host name resolve to this server and read the answers (DNS rebinding). A
     server on a network address also accepts IP addresses; one on all addresses accepts any name.
@@ -138,7 +138,7 @@ def is_expected_host(host: str, address_host: str) -> bool:
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether the Host of a request is a loopback name or empty."""
+    """Return whether the Host of a request is a loopback name or empty."""
     name = _name(host)
     return not name or is_loopback(name)
 

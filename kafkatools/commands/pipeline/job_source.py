@@ -64,7 +64,7 @@ class GivenSource(NamedTuple):
 
     @property
     def is_log(self) -> bool:
-        """Whether the source is log files rather than a topic."""
+        """Return whether the source is log files rather than a topic."""
         return self.uri.kind == "log"
 
 

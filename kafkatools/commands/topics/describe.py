@@ -151,7 +151,7 @@ class View:
 
     @property
     def needs_min_in_sync(self) -> bool:
-        """Whether a report option compares partitions with min.insync.replicas."""
+        """Return whether a report option compares partitions with min.insync.replicas."""
         return any("min-isr" in report for report in self._reports)
 
     def show(self, console: Console, topic: TopicDescription, settings: Settings) -> None:

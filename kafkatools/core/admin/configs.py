@@ -87,7 +87,7 @@ class ConfigEntry(NamedTuple):
 
     @property
     def is_default(self) -> bool:
-        """Whether the value is a default, comes from a broker's settings, or has an unknown source."""
+        """Return whether the value is a default, comes from a broker's settings, or has an unknown source."""
         return self.source in (DEFAULT_CONFIG, UNKNOWN_SOURCE) or self.source in _BROKER_SOURCES
 
     @property

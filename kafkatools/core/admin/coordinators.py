@@ -41,9 +41,9 @@ class Coordinator(NamedTuple):
 
 
 class CoordinatorRequest(NamedTuple, Generic[Result]):
-    """How to build a request for some keys of one coordinator and how to read its answer. `build(keys, version)`
-    returns the fields, `read(answer, keys)` a result or error for each key. Versions below `first_batched` take one key
-    per request. With `decode` False, `answer.entity` is the undecoded body."""
+    """Builder of a request for some keys of one coordinator, and reader of its answer. `build(keys, version)` returns
+    the fields, `read(answer, keys)` a result or error for each key. Versions below `first_batched` take one key per
+    request. With `decode` False, `answer.entity` is the undecoded body."""
 
     api_key: int
     build: Callable[[list[str], int], Fields]

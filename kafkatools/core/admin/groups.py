@@ -94,7 +94,7 @@ class GroupDescription(NamedTuple):
 
     @property
     def is_simple(self) -> bool:
-        """Whether the group is classic, Empty and without an assignor, as when consumers with manually assigned
+        """Return whether the group is classic, Empty and without an assignor, as when consumers with manually assigned
         partitions committed its offsets."""
         return self.type == CLASSIC and not self.assignor and self.state == EMPTY
 

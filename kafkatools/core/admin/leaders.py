@@ -19,7 +19,7 @@ Result = TypeVar("Result", covariant=True)
 
 
 class LeaderRequest(NamedTuple, Generic[Result]):
-    """How to build the request for some partitions of one leader, and how to read each partition's result or error."""
+    """Builder of the request for some partitions of one leader, and reader of each partition's result or error."""
 
     api_key: int
     build: Callable[[list[TopicPartition], int], Fields]

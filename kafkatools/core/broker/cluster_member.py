@@ -265,7 +265,8 @@ class ClusterMember:
 
     @property
     def is_ready(self) -> bool:
-        """Whether this broker is unfenced and serves clients; on a controller only, whether there is a leader."""
+        """Return whether this broker is unfenced and serves clients; on a controller only, whether there is a
+        leader."""
         if self.lifecycle is None:
             return self.raft.leader_id is not None
         return self._serves_clients and self.lifecycle.state is State.RUNNING
@@ -281,7 +282,7 @@ class ClusterMember:
         return [voter for voter in others if self._quorum_channel.connection_error(voter, LOST_MS)]
 
     def has_no_majority(self) -> bool:
-        """Whether too many voters are unreachable for the quorum to have a majority."""
+        """Return whether too many voters are unreachable for the quorum to have a majority."""
         count = len(self.cluster.voters)
         return 2 * (count - len(self._lost_voters())) <= count
 
@@ -373,8 +374,8 @@ class ClusterMember:
 
     @property
     def has_left(self) -> bool:
-        """Whether the node may stop; the node reads it between turns until it is True. Reading it also drives the
-        shutdown.
+        """Return whether the node may stop; the node reads it between turns until it is True. Reading it also drives
+        the shutdown.
 
         When the broker's leaderships are moved, it makes raft resign, for at most RESIGN_MS. After a disk failure it
         disconnects the clients and asks to be fenced. After any other failure it is True at once.
@@ -439,7 +440,8 @@ class _Farewell:
 
     @property
     def is_over(self) -> bool:
-        """Whether the broker is fenced and has resigned as leader, the majority is lost, or FAREWELL_MS have passed."""
+        """Return whether the broker is fenced and has resigned as leader, the majority is lost, or FAREWELL_MS have
+        passed."""
         node = self._node
         if node.clock.now_ms() >= self._ends_ms or node.has_no_majority():
             return True

@@ -296,11 +296,11 @@ class Node(Authorizing):
 
     @property
     def is_alone(self) -> bool:
-        """Whether the cluster has this node only."""
+        """Return whether the cluster has this node only."""
         return self.cluster.is_alone
 
     def creates_partitions(self, api_key: int) -> bool:
-        """Whether requests of an API may create many partitions on this node before they are answered.
+        """Return whether requests of an API may create many partitions on this node before they are answered.
 
         FindCoordinator does until all topics of coordinators exist. A node of a cluster creates partitions later,
         between its turns (`MetadataFollower`).
@@ -334,8 +334,8 @@ class Node(Authorizing):
 
     @property
     def is_ready(self) -> bool:
-        """Whether this broker is unfenced and serves clients; on a controller only, whether the quorum has a leader. A
-        started node alone is always ready."""
+        """Return whether this broker is unfenced and serves clients; on a controller only, whether the quorum has a
+        leader. A started node alone is always ready."""
         return self.member.is_ready
 
     @property
@@ -355,7 +355,7 @@ class Node(Authorizing):
         return self.quorum.voters
 
     def is_controller_listener(self, name: str) -> bool:
-        """Whether a listener is for requests to the quorum and the controller."""
+        """Return whether a listener is for requests to the quorum and the controller."""
         return self.cluster.is_controller_listener(name)
 
     def why_no_controller(self) -> str:
@@ -483,7 +483,7 @@ class Node(Authorizing):
 
     @property
     def has_left(self) -> bool:
-        """Whether the node may stop; to be read between turns until it is True, since reading it also drives the
+        """Return whether the node may stop; to be read between turns until it is True, since reading it also drives the
         shutdown."""
         return self.member.has_left
 
@@ -502,19 +502,19 @@ class Node(Authorizing):
             self._reports.tell(str(error))
 
     def has_many_entries(self, count: int) -> bool:
-        """Whether partitions and groups together are more than `count`, so that listing them takes long."""
+        """Return whether partitions and groups together are more than `count`, so that listing them takes long."""
         if self._counted_offset != self.metadata_offset:
             self._counted_offset = self.metadata_offset
             self._partitions = sum(len(topic.partitions) for topic in self.image.topics.values())
         return self._partitions + len(self.groups.groups) > count
 
     def has_many_offsets(self, count: int) -> bool:
-        """Whether all groups together have more than `count` committed offsets, so that reading them takes long."""
+        """Return whether all groups together have more than `count` committed offsets, which take long to read."""
         return self.groups.offsets.has_more_than(count)
 
     def fetches_many(self, request: Request) -> bool:
-        """Whether a Fetch request belongs to a session, of a consumer or a follower, with more partitions than are read
-        at once."""
+        """Return whether a Fetch request belongs to a session, of a consumer or a follower, with more partitions than
+        are read at once."""
         sessions, replication = self.fetch_sessions, self.replicas.replication
         if not sessions.sessions and replication is None:
             return False

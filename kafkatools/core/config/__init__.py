@@ -56,7 +56,8 @@ class Table:
         return ConfigError(f"Unknown {self.label} config name: {name}{'.' + hint if hint else ''}")
 
     def is_prefixed(self, name: str) -> bool:
-        """Whether a name starts with a prefix whose settings are accepted unchecked, such as `listener.name.`."""
+        """Return whether a name starts with a prefix whose settings are accepted unchecked, such as
+        `listener.name.`."""
         return name.startswith(self.prefixes)
 
 
@@ -111,7 +112,7 @@ class Config:
         return self[name]
 
     def is_given(self, name: str) -> bool:
-        """Whether the setting has an explicit value, not a default."""
+        """Return whether the setting has an explicit value, not a default."""
         return name in self._given
 
     def given(self) -> dict[str, Value]:

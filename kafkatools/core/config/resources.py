@@ -58,8 +58,8 @@ def check_group_config(broker: Config, config: Config) -> None:
 
 
 def matches_clients(pattern: str) -> bool:
-    """Whether a `match` entry of a client metrics subscription is valid: `key=regex` with a known key and a valid
-    regex."""
+    """Return whether a `match` entry of a client metrics subscription is valid: `key=regex` with a known key and a
+    valid regex."""
     key, equals, expression = pattern.partition("=")
     if not equals or key.strip() not in MATCH_KEYS:
         return False

@@ -115,7 +115,7 @@ class ClassicRebalance(MemberHeartbeats):
 
     @property
     def is_done(self) -> bool:
-        """Whether no rebalance is needed or in progress."""
+        """Return whether no rebalance is needed or in progress."""
         return not self.membership.rejoin_needed_or_pending
 
     def leave(self, reason: str, *, even_static: bool = False) -> None:

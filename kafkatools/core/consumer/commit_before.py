@@ -22,7 +22,7 @@ class CommitBeforeRebalance:
 
     @property
     def is_begun(self) -> bool:
-        """Whether `is_settled` has found offsets to commit since the last `forget`."""
+        """Return whether `is_settled` has found offsets to commit since the last `forget`."""
         return self._deadline_ms is not None
 
     def is_settled(self, now_ms: int) -> bool:

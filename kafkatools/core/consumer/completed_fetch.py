@@ -52,9 +52,9 @@ SkipCorrupt = Callable[[CorruptBatch], None]
 
 
 class FetchOptions(NamedTuple):
-    """How fetched batches are decoded: isolation level, CRC checks, and the decompressed size limit in bytes (None: the
-    decoder's default). `skip_corrupt` is called with each CorruptBatch, which is then skipped; None raises the
-    CorruptBatch instead."""
+    """The options of decoding fetched batches: isolation level, CRC checks, and the decompressed size limit in bytes
+    (None: the decoder's default). `skip_corrupt` is called with each CorruptBatch, which is then skipped; None raises
+    the CorruptBatch instead."""
 
     isolation_level: int = READ_UNCOMMITTED
     check_crcs: bool = True

@@ -155,7 +155,7 @@ class FetchRequest(NamedTuple):
 
     @property
     def can_use_topic_ids(self) -> bool:
-        """Whether every topic has an id, as Fetch version 13 and later require."""
+        """Return whether every topic has an id, as Fetch version 13 and later require."""
         ids = [item.topic_id for item in self.partitions] + [item.topic_id for item in self.forgotten]
         return ZERO_UUID not in ids
 

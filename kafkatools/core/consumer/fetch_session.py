@@ -35,7 +35,8 @@ class FetchMetadata(NamedTuple):
 
     @property
     def is_full(self) -> bool:
-        """Whether the next request is full: it names every partition, or with the final epoch closes the session."""
+        """Return whether the next request is full: it names every partition, or with the final epoch closes the
+        session."""
         return self.epoch in (INITIAL_EPOCH, FINAL_EPOCH)
 
     def next_incremental(self) -> FetchMetadata:

@@ -71,12 +71,12 @@ class GroupSubscription:
 
     @property
     def is_automatic(self) -> bool:
-        """Whether the group, not the application, assigns the partitions."""
+        """Return whether the group, not the application, assigns the partitions."""
         return self.type not in (SubscriptionType.NONE, SubscriptionType.USER_ASSIGNED)
 
     @property
     def needs_all_topics(self) -> bool:
-        """Whether metadata must cover every topic, as both kinds of pattern require."""
+        """Return whether metadata must cover every topic, as both kinds of pattern require."""
         return self.type in (SubscriptionType.AUTO_PATTERN, SubscriptionType.AUTO_PATTERN_RE2J)
 
     def become(self, kind: SubscriptionType) -> None:

@@ -394,7 +394,7 @@ class ConsumerNetworkClient:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether requests are queued for a connection."""
+        """Return whether requests are queued for a connection."""
         return bool(self._unsent)
 
     def in_flight_count(self, node: int) -> int:

@@ -102,7 +102,7 @@ class TopicPartitionState:
 
     @property
     def is_fetchable(self) -> bool:
-        """Whether the partition may be fetched: FETCHING, not paused and not being revoked."""
+        """Return whether the partition may be fetched: FETCHING, not paused and not being revoked."""
         return self.state is FetchState.FETCHING and not self.paused and not self.pending_revocation
 
     def has_valid_position(self) -> bool:

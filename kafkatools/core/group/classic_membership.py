@@ -128,17 +128,17 @@ class ClassicMembership:
 
     @property
     def has_generation(self) -> bool:
-        """Whether the member has a generation id and member id from the coordinator."""
+        """Return whether the member has a generation id and member id from the coordinator."""
         return self.generation.generation_id != NO_GENERATION and bool(self.generation.member_id)
 
     @property
     def is_rebalancing(self) -> bool:
-        """Whether JoinGroup or SyncGroup is in progress."""
+        """Return whether JoinGroup or SyncGroup is in progress."""
         return self.state in (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
 
     @property
     def rejoin_needed_or_pending(self) -> bool:
-        """Whether a rebalance is needed or in progress, or its assignment is not yet applied."""
+        """Return whether a rebalance is needed or in progress, or its assignment is not yet applied."""
         return self._needs_rejoin or self._is_waiting or self.joined is not None or self.assignment is not None
 
     def generation_if_stable(self) -> Generation | None:
@@ -412,7 +412,7 @@ class ClassicMembership:
 
     @property
     def is_in_group(self) -> bool:
-        """Whether the member sends heartbeats: state COMPLETING_REBALANCE or STABLE."""
+        """Return whether the member sends heartbeats: state COMPLETING_REBALANCE or STABLE."""
         return self.state in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)
 
     # --- LeaveGroup

@@ -103,17 +103,17 @@ class ConsumerMembership:
 
     @property
     def is_in_group(self) -> bool:
-        """Whether the member sends heartbeats: state JOINING, RECONCILING, ACKNOWLEDGING or STABLE."""
+        """Return whether the member sends heartbeats: state JOINING, RECONCILING, ACKNOWLEDGING or STABLE."""
         return self.state in _IN_GROUP
 
     @property
     def has_epoch(self) -> bool:
-        """Whether the member has joined and has an epoch above 0."""
+        """Return whether the member has joined and has an epoch above 0."""
         return self.is_in_group and self.member_epoch > JOIN_EPOCH
 
     @property
     def is_reconciled(self) -> bool:
-        """Whether the current assignment equals the target assignment; also true when the member has neither."""
+        """Return whether the current assignment equals the target assignment; also true when the member has neither."""
         return self.target == self.current
 
     def group_metadata(self) -> ConsumerGroupMetadata:

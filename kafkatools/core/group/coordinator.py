@@ -61,7 +61,7 @@ class CoordinatorLookup:
 
     @property
     def is_known(self) -> bool:
-        """Whether the coordinator is known."""
+        """Return whether the coordinator is known."""
         return self.endpoint is not None
 
     def should_ask(self, now_ms: int) -> bool:

@@ -63,7 +63,7 @@ class Heartbeat:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the last answered heartbeat failed, so that the next one backs off."""
+        """Return whether the last answered heartbeat failed, so that the next one backs off."""
         return self._failures > 0
 
     def change_interval(self, interval_ms: int, now_ms: int) -> None:

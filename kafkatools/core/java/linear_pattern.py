@@ -85,7 +85,7 @@ class LinearPattern:
         return targets
 
     def fullmatch(self, name: Iterable[str]) -> bool:
-        """Whether the pattern matches the whole name, which is a text or an iterable of its characters."""
+        """Return whether the pattern matches the whole name, which is a text or an iterable of its characters."""
         states, previous, steps, bounds = self._first, "", self._steps, self._bounds
         for character in name:
             kind = bisect_right(bounds, ord(character))

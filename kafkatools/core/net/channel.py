@@ -37,7 +37,7 @@ class Channel:
 
     @property
     def is_receiving(self) -> bool:
-        """Whether a part of a frame has arrived and the rest has not."""
+        """Return whether a part of a frame has arrived and the rest has not."""
         return self._reader.is_inside_a_frame
 
     def send(self, buffers: list[Buffer]) -> None:

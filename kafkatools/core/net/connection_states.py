@@ -107,7 +107,7 @@ class ConnectionStates:
         return "" if peer is None else str(HostPort(peer.host, peer.port))
 
     def has_been_tried(self, node: int) -> bool:
-        """Whether a connection to the node was ever attempted."""
+        """Return whether a connection to the node was ever attempted."""
         return node in self._nodes
 
     def last_attempt_ms(self, node: int) -> int:
@@ -115,17 +115,17 @@ class ConnectionStates:
         return self._nodes.get(node, _UNTRIED).last_attempt_ms
 
     def can_connect(self, node: int, now_ms: int) -> bool:
-        """Whether a new connection attempt is due: the node was not tried, or it is disconnected and its back-off is
-        over."""
+        """Return whether a new connection attempt is due: the node was not tried, or it is disconnected and its
+        back-off is over."""
         peer = self._nodes.get(node, _UNTRIED)
         return _is_down(peer) and now_ms - peer.last_attempt_ms >= peer.backoff_ms
 
     def is_blacked_out(self, node: int, now_ms: int) -> bool:
-        """Whether the node is disconnected and its reconnect back-off is not over."""
+        """Return whether the node is disconnected and its reconnect back-off is not over."""
         return _is_down(self._nodes.get(node, _UNTRIED)) and not self.can_connect(node, now_ms)
 
     def is_setting_up(self, node: int) -> bool:
-        """Whether the connection is connecting, checking API versions or authenticating."""
+        """Return whether the connection is connecting, checking API versions or authenticating."""
         return self.state(node) in (*_SETTING_UP, ConnectionState.AUTHENTICATING)
 
     def connection_delay_ms(self, node: int, now_ms: int) -> int:
@@ -224,12 +224,12 @@ class ConnectionStates:
         return max(0, self._nodes.get(node, _UNTRIED).throttled_until_ms - now_ms)
 
     def is_ready(self, node: int, now_ms: int) -> bool:
-        """Whether the connection is ready, not throttled, and its session has not expired."""
+        """Return whether the connection is ready, not throttled, and its session has not expired."""
         peer = self._nodes.get(node, _UNTRIED)
         return peer.state is ConnectionState.READY and peer.throttled_until_ms <= now_ms < peer.session_ends_ms
 
     def has_ready_nodes(self, now_ms: int) -> bool:
-        """Whether the connection to any node is ready, as `is_ready` says."""
+        """Return whether the connection to any node is ready, as `is_ready` says."""
         return any(self.is_ready(node, now_ms) for node in self._nodes)
 
     def timed_out_connections(self, now_ms: int) -> list[int]:

@@ -67,7 +67,7 @@ class InFlightRequests:
         return self._requests[node].pop()
 
     def can_send_more(self, node: int) -> bool:
-        """Whether nothing is in flight to the node, or the last request is sent and fewer than
+        """Return whether nothing is in flight to the node, or the last request is sent and fewer than
         max.in.flight.requests.per.connection are in flight."""
         queue = self._requests.get(node)
         return not queue or (queue[-1].is_sent and len(queue) < self._max_per_node)

@@ -245,7 +245,7 @@ class Metadata:
 
     @property
     def update_requested(self) -> bool:
-        """Whether an update is requested, regardless of the metadata's age."""
+        """Return whether an update is requested, regardless of the metadata's age."""
         with self._lock:
             return self._needs_full_update or self._needs_partial_update
 
@@ -287,7 +287,7 @@ class Metadata:
             self._equivalent_answers = 0
 
     def needs_rebootstrap(self, now_ms: int) -> bool:
-        """Whether no update succeeded for metadata.recovery.rebootstrap.trigger.ms (KIP-1102)."""
+        """Return whether no update succeeded for metadata.recovery.rebootstrap.trigger.ms (KIP-1102)."""
         with self._lock:
             since = self._awaiting_since_ms
             return since is not None and now_ms - since > self._rebootstrap_trigger_ms

@@ -52,7 +52,7 @@ class MetadataUpdater:
         self._in_progress: tuple[int, int, bool] | None = None  # node, request version, is partial
 
     def is_update_due(self, now_ms: int) -> bool:
-        """Whether a Metadata request should be sent now; False while one is in flight."""
+        """Return whether a Metadata request should be sent now; False while one is in flight."""
         return self._in_progress is None and self._metadata.time_to_next_update_ms(now_ms) == 0
 
     def maybe_update(self, now_ms: int) -> int:

@@ -106,7 +106,7 @@ class NetworkClient:
         return self._extra_nodes.get(node) or self.metadata.cluster.node(node)
 
     def ready(self, node: int, now_ms: int) -> bool:
-        """Whether a request may be sent to the node now; if not, start to connect when an attempt is due, which
+        """Return whether a request may be sent to the node now; if not, start to connect when an attempt is due, which
         resolves its name."""
         if self.is_ready(node, now_ms):
             return True
@@ -115,16 +115,17 @@ class NetworkClient:
         return False
 
     def is_ready(self, node: int, now_ms: int) -> bool:
-        """Whether a request may be sent to the node now; False while a metadata update is due, which is sent first."""
+        """Return whether a request may be sent to the node now; False while a metadata update is due, which is sent
+        first."""
         return not self._updater.is_update_due(now_ms) and self.can_send(node, now_ms)
 
     def can_send(self, node: int, now_ms: int) -> bool:
-        """Whether the node's connection is ready, not throttled, and below its limit of requests in flight."""
+        """Return whether the node's connection is ready, not throttled, and below its limit of requests in flight."""
         return self.connection_states.is_ready(node, now_ms) and self._in_flight.can_send_more(node)
 
     def connection_failed(self, node: int) -> bool:
-        """Whether the last connection to the node ended or the last attempt failed, and no new attempt has begun. False
-        for a node that was not tried."""
+        """Return whether the last connection to the node ended or the last attempt failed, and no new attempt has
+        begun. False for a node that was not tried."""
         state = self.connection_states.state(node)
         return state is ConnectionState.AUTHENTICATION_FAILED or (
             state is ConnectionState.DISCONNECTED and self.connection_states.has_been_tried(node)
@@ -158,7 +159,7 @@ class NetworkClient:
 
     @property
     def is_receiving(self) -> bool:
-        """Whether a part of a response has been read on any connection and the rest has not arrived."""
+        """Return whether a part of a response has been read on any connection and the rest has not arrived."""
         return any(channel.is_receiving for channel in self._channels.values())
 
     def throttle(self, node: int, duration_ms: int, now_ms: int) -> None:

@@ -41,8 +41,8 @@ def acks_of(config: Config) -> int:
 
 
 def is_idempotent(config: Config) -> bool:
-    """Whether enable.idempotence is true and retries, acks and max.in.flight.requests.per.connection allow it. If they
-    do not, logs that and returns False. Raises ConfigError when enable.idempotence was set explicitly."""
+    """Return whether enable.idempotence is true and retries, acks and max.in.flight.requests.per.connection allow it.
+    If they do not, logs that and returns False. Raises ConfigError when enable.idempotence was set explicitly."""
     if not config.enable_idempotence:
         return False
     problems: dict[str, str] = {}

@@ -143,7 +143,7 @@ class RecordFuture:
         return self._next
 
     def done(self) -> bool:
-        """Whether the record was acknowledged or failed."""
+        """Return whether the record was acknowledged or failed."""
         return self._result.is_done if self._next is None else self._next.done()
 
     def get(self, timeout_ms: int | None = None) -> RecordMetadata:
@@ -214,7 +214,7 @@ class ColumnsFuture:
             self._event.set()
 
     def done(self) -> bool:
-        """Whether every row was acknowledged or failed."""
+        """Return whether every row was acknowledged or failed."""
         return self._event.is_set()
 
     def get(self, timeout_ms: int | None = None) -> list[RowsRun]:

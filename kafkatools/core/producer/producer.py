@@ -538,7 +538,7 @@ class Producer:
 
     @property
     def has_fatal_error(self) -> bool:
-        """Whether the producer can only be closed, for example because another producer fenced it."""
+        """Return whether the producer can only be closed, for example because another producer fenced it."""
         return self.sender.transactions is not None and self.sender.transactions.has_fatal_error
 
     def _transactional(self) -> TransactionalManager:
@@ -573,8 +573,8 @@ class Producer:
         self._shut_down()
 
     def _has_work(self) -> bool:
-        """Whether a closing producer has unacknowledged batches or a transaction to abort or complete. The end of a
-        transaction is awaited for max.block.ms; Kafka's producer waits for it without a limit."""
+        """Return whether a closing producer has unacknowledged batches or a transaction to abort or complete. The end
+        of a transaction is awaited for max.block.ms; Kafka's producer waits for it without a limit."""
         manager = self._transactions
         if manager is not None and manager.has_ongoing_transaction and not manager.is_completing:
             _log.info("Aborting incomplete transaction due to shutdown")

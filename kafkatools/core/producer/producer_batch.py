@@ -301,7 +301,7 @@ class ProducerBatch:
 
     @property
     def has_leader_changed(self) -> bool:
-        """Whether the leader has changed since the last attempt of a batch in retry."""
+        """Return whether the leader has changed since the last attempt of a batch in retry."""
         return self.attempts >= 1 and self.attempts == self._attempts_when_leader_changed
 
     # -- the end --

@@ -50,7 +50,7 @@ class ProducerMetadata(Metadata):
                 self._expiry_ms[topic] = now_ms + self._max_idle_ms
 
     def contains(self, topic: str) -> bool:
-        """Whether a send to the topic was registered and the topic was not dropped since."""
+        """Return whether a send to the topic was registered and the topic was not dropped since."""
         return topic in self._expiry_ms
 
     def touch(self, topic: str) -> None:
@@ -100,8 +100,8 @@ class ProducerMetadata(Metadata):
         return sorted(self._new_topics)
 
     def retain_topic(self, topic: str, is_internal: bool, now_ms: int) -> bool:
-        """Whether to keep a topic of a Metadata response: records were sent to it within metadata.max.idle.ms, or it is
-        new. Drops an expired one (ProducerMetadata.retainTopic)."""
+        """Return whether to keep a topic of a Metadata response: records were sent to it within metadata.max.idle.ms,
+        or it is new. Drops an expired one (ProducerMetadata.retainTopic)."""
         if topic not in self._expiry_ms:
             return False
         expiry_ms = self._expiry_ms[topic]

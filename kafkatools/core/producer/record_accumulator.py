@@ -500,7 +500,7 @@ class RecordAccumulator:
 
     @property
     def has_incomplete(self) -> bool:
-        """Whether any batch is queued or in flight."""
+        """Return whether any batch is queued or in flight."""
         return bool(self._incomplete)
 
     def abort_incomplete(self, error: Exception) -> None:

@@ -129,13 +129,13 @@ class Sender:
 
     @property
     def _is_waiting(self) -> bool:
-        """Whether batches, transactional requests or threads wait for a broker."""
+        """Return whether batches, transactional requests or threads wait for a broker."""
         has_requests = self._transactional is not None and self._transactional.has_pending_requests
         return has_requests or self.accumulator.has_incomplete or self.metadata.waiting > 0
 
     @property
     def is_idle(self) -> bool:
-        """Whether no batch is queued or in flight."""
+        """Return whether no batch is queued or in flight."""
         return not self.accumulator.has_incomplete and not self._inflight
 
     def wakeup(self) -> None:

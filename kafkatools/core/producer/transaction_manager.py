@@ -100,7 +100,7 @@ def identity_from_broker(producer_id: int, epoch: int) -> ProducerIdAndEpoch:
 
 
 def sequence_before(left: int, right: int) -> bool:
-    """Whether a sequence number comes before another one; 0 follows 2147483647."""
+    """Return whether a sequence number comes before another one; 0 follows 2147483647."""
     return left != right and ((right - left) & 0x7FFFFFFF) < 0x40000000
 
 
@@ -133,7 +133,7 @@ class TxnPartitionEntry:
 
     @property
     def awaits_its_first(self) -> bool:
-        """Whether batches are in flight and none of this epoch was acknowledged.
+        """Return whether batches are in flight and none of this epoch was acknowledged.
 
         A broker accepts any first sequence from a producer it does not know (ProducerAppendInfo.checkSequence). Of
         several batches in flight to a new leader, a later one could be accepted and all earlier ones refused. So the
@@ -142,7 +142,7 @@ class TxnPartitionEntry:
         return self.last_acked_sequence == NO_LAST_ACKED_SEQUENCE and bool(self.inflight)
 
     def was_overtaken(self, batch: ProducerBatch) -> bool:
-        """Whether a later batch of the same epoch was acknowledged before this one."""
+        """Return whether a later batch of the same epoch was acknowledged before this one."""
         if (
             self.last_acked_sequence == NO_LAST_ACKED_SEQUENCE
             or (batch.producer_id, batch.producer_epoch) != self.identity
@@ -212,7 +212,7 @@ class TransactionManager:
 
     @property
     def has_fatal_error(self) -> bool:
-        """Whether the producer can only be closed."""
+        """Return whether the producer can only be closed."""
         return self.state is State.FATAL_ERROR
 
     @property
@@ -302,9 +302,10 @@ class TransactionManager:
             self._entry(batch.topic_partition).remove(batch)
 
     def should_stop_drain(self, first: ProducerBatch) -> bool:
-        """Whether the first batch of a partition must wait (RecordAccumulator.shouldStopDrainBatchesForPartition):
-        without a producer id or after a fatal error. A new batch also waits for in-flight batches of an older epoch and
-        unresolved sequences, a retry for earlier in-flight batches."""
+        """Return whether the first batch of a partition must wait
+        (RecordAccumulator.shouldStopDrainBatchesForPartition): without a producer id or after a fatal error. A new
+        batch also waits for in-flight batches of an older epoch and unresolved sequences, a retry for earlier in-flight
+        batches."""
         partition = first.topic_partition
         if not self.has_producer_id or self.has_fatal_error:
             return True
@@ -318,7 +319,7 @@ class TransactionManager:
         return bool(entry.inflight) and entry.inflight[0].base_sequence != first.base_sequence
 
     def awaits_first_answer(self, batch: ProducerBatch) -> bool:
-        """Whether a new batch must wait for the first acknowledgement of its partition in this epoch."""
+        """Return whether a new batch must wait for the first acknowledgement of its partition in this epoch."""
         return not batch.has_sequence and self._entry(batch.topic_partition).awaits_its_first
 
     def _is_next_sequence(self, partition: TopicPartition, sequence: int) -> bool:
@@ -392,8 +393,8 @@ class TransactionManager:
         self.request_epoch_bump_for(partition)
 
     def can_retry(self, outcome: ProduceOutcome, batch: ProducerBatch) -> bool:
-        """Whether a failed batch may be retried (TransactionManager.canRetry). May request an epoch bump or restart
-        sequences, so that the retry can succeed."""
+        """Return whether a failed batch may be retried (TransactionManager.canRetry). May request an epoch bump or
+        restart sequences, so that the retry can succeed."""
         error = outcome.error
         if error is UnknownProducerId:
             return self._retry_unknown_producer_id(outcome, batch)

@@ -289,7 +289,7 @@ class TransactionalManager(TransactionManager):
 
     @property
     def is_completing(self) -> bool:
-        """Whether a commit or abort of the transaction is in progress."""
+        """Return whether a commit or abort of the transaction is in progress."""
         return self.state in _COMPLETING
 
     @property
@@ -302,12 +302,13 @@ class TransactionalManager(TransactionManager):
 
     @property
     def has_error(self) -> bool:
-        """Whether the producer is in the state ABORTABLE_ERROR or FATAL_ERROR."""
+        """Return whether the producer is in the state ABORTABLE_ERROR or FATAL_ERROR."""
         return self.state in _ERRORS
 
     @property
     def has_ongoing_transaction(self) -> bool:
-        """Whether a transaction has begun and neither ended, failed fatally, nor was prepared for another process."""
+        """Return whether a transaction has begun and neither ended, failed fatally, nor was prepared for another
+        process."""
         return self.state is State.IN_TRANSACTION or self.is_completing or self.has_abortable_error
 
     def _move(self, target: State) -> None:
@@ -423,7 +424,8 @@ class TransactionalManager(TransactionManager):
 
     @property
     def _must_bump(self) -> bool:
-        """Whether the producer itself must request an epoch bump after an error (transaction version 1, KIP-360)."""
+        """Return whether the producer itself must request an epoch bump after an error (transaction version 1,
+        KIP-360)."""
         return self.coordinator_bumps_epochs and not self.is_v2
 
     def note_coordinator(self, bumps_epochs: bool, features_epoch: int, transaction_version: int) -> None:
@@ -489,7 +491,7 @@ class TransactionalManager(TransactionManager):
 
     @property
     def has_pending_requests(self) -> bool:
-        """Whether transactional requests are queued; one in flight does not count."""
+        """Return whether transactional requests are queued; one in flight does not count."""
         return bool(self._queue)
 
     def next_request(self, is_flushed: Callable[[], bool]) -> TxnRequest | None:
@@ -543,7 +545,8 @@ class TransactionalManager(TransactionManager):
     # -- batches --
 
     def should_stop_drain(self, first: ProducerBatch) -> bool:
-        """Whether the first batch of a partition must wait, also because the partition is not in the transaction."""
+        """Return whether the first batch of a partition must wait, also because the partition is not in the
+        transaction."""
         if first.topic_partition not in self.partitions_in_transaction:
             return True
         return super().should_stop_drain(first)
@@ -571,7 +574,7 @@ class TransactionalManager(TransactionManager):
         )
 
     def _retry_unknown_producer_id(self, outcome: ProduceOutcome, batch: ProducerBatch) -> bool:
-        """Whether to retry a batch after UNKNOWN_PRODUCER_ID. If retention deleted the producer's records, the
+        """Return whether to retry a batch after UNKNOWN_PRODUCER_ID. If retention deleted the producer's records, the
         sequences restart at 0 and the batch is retried; if the broker lost them otherwise, it fails.
 
         It is also retried when the response has no log start offset, or the batch has a new sequence already.
@@ -585,8 +588,8 @@ class TransactionalManager(TransactionManager):
         return False
 
     def _retry_out_of_order(self, batch: ProducerBatch) -> bool:
-        """Whether to retry a batch after OUT_OF_ORDER_SEQUENCE_NUMBER: its sequence was reset, or an earlier batch is
-        not acknowledged yet. False while the partition has unresolved sequences."""
+        """Return whether to retry a batch after OUT_OF_ORDER_SEQUENCE_NUMBER: its sequence was reset, or an earlier
+        batch is not acknowledged yet. False while the partition has unresolved sequences."""
         partition = batch.topic_partition
         if partition in self._unresolved:
             return False

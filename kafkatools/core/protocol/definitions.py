@@ -54,7 +54,7 @@ class Field(NamedTuple):
 
     @property
     def is_structure(self) -> bool:
-        """Whether the field, or each element of an array field, is a structure."""
+        """Return whether the field, or each element of an array field, is a structure."""
         return self.type not in _ZEROES and self.type not in _NUMBERS
 
     def is_tagged(self, version: int) -> bool:

@@ -71,7 +71,7 @@ class FrameReader:
 
     @property
     def is_inside_a_frame(self) -> bool:
-        """Whether a part of a frame has arrived."""
+        """Return whether a part of a frame has arrived."""
         return self._frame is not None or self._filled > 0
 
     def buffer(self) -> memoryview:

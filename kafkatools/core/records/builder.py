@@ -142,7 +142,7 @@ class BatchBuilder:
 
     @property
     def is_full(self) -> bool:
-        """Whether no further byte fits; True also once the batch is closed. An open batch without records is not
+        """Return whether no further byte fits; True also once the batch is closed. An open batch without records is not
         full."""
         return self.is_closed or (self.record_count > 0 and self.capacity_bytes <= self.estimated_size_bytes)
 

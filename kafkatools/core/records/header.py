@@ -93,12 +93,12 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the batch is part of a transaction."""
+        """Return whether the batch is part of a transaction."""
         return self.attributes & TRANSACTIONAL_BIT != 0
 
     @property
     def is_control(self) -> bool:
-        """Whether the batch holds control records."""
+        """Return whether the batch holds control records."""
         return self.attributes & CONTROL_BIT != 0
 
     @property

@@ -47,8 +47,8 @@ class Decoder(Protocol):
 
 
 class Plan(NamedTuple):
-    """How to decode the column `part` ("key" or "value") of a table. `decoder` is set for Avro and Protobuf; otherwise
-    Spark decodes JSON as `type`, or a string if `type` is None."""
+    """The decoding of the column `part` ("key" or "value") of a table. `decoder` is set for Avro and Protobuf;
+    otherwise Spark decodes JSON as `type`, or a string if `type` is None."""
 
     part: str
     format: str

@@ -63,7 +63,7 @@ class Problem:
 
 @dataclass
 class SegmentFacts:
-    """What a segment contributes to the check of its partition. Offsets are -1 without batches.
+    """The contribution of a segment to the check of its partition. Offsets are -1 without batches.
 
     `epochs` lists leader epochs with the first offset of each, in log order. `transactions` lists (kind, producer ID,
     offset) of markers and of each producer's first data batch after a marker. `holes` lists (last offset before, first

@@ -47,7 +47,7 @@ class CleanableRange:
 
     @property
     def is_due(self) -> bool:
-        """Whether the cleaner would clean the log now."""
+        """Return whether the cleaner would clean the log now."""
         return self.dirty_ratio > self.settings.min_cleanable_dirty_ratio or (
             self.is_overdue and self.cleanable_bytes > 0
         )

@@ -39,7 +39,7 @@ _CHOOSING_OPTIONS = (
 
 @dataclass(frozen=True)
 class Export:
-    """What to export and how. `partition_by` lists date (UTC date of the timestamp) and topic in directory order.
+    """The options of an export. `partition_by` lists date (UTC date of the timestamp) and topic in directory order.
     `where` is an SQL filter. `round_offsets` is the approximate number of offsets in a round. `is_text`, always on in
     CSV, writes keys and values as text, or as base64 in a separate column if not UTF-8."""
 

@@ -51,8 +51,8 @@ _NOT_WRITTEN = {*RECORD_COLUMNS, *METADATA_COLUMNS} - {*_RECORD_COLUMNS, "partit
 
 @dataclass
 class SourceResult:
-    """What a run read from one source. `partitions` and `damages` are manifest entries of Kafka sources. `records`,
-    `bad_keys` and `bad_values` are None if not counted."""
+    """The counts of what a run read from one source. `partitions` and `damages` are manifest entries of Kafka sources.
+    `records`, `bad_keys` and `bad_values` are None if not counted."""
 
     name: str
     uri: str
@@ -65,8 +65,9 @@ class SourceResult:
 
 @dataclass
 class RunResult:
-    """What a run read and wrote. `rows` is None if not counted; `files` is None if the sink has no files or they cannot
-    be listed. `is_skipped`: a resumed run found nothing new, or the mode is ignore and the sink has content."""
+    """The counts of what a run read and wrote. `rows` is None if not counted; `files` is None if the sink has no files
+    or they cannot be listed. `is_skipped`: a resumed run found nothing new, or the mode is ignore and the sink has
+    content."""
 
     sources: list[SourceResult]
     sink: str
@@ -145,8 +146,9 @@ def _prepared(spark: SparkSession, pipeline: Pipeline, reports: str) -> tuple[di
 
 
 def _is_filtered_by_source(pipeline: Pipeline) -> bool:
-    """Whether the query's filters may be evaluated by the source. False with a manifest or a decoding, since they count
-    rows before the filter. Spark's own filter pushdown is unreliable here (see `log.source.FilteredLogReader`)."""
+    """Return whether the query's filters may be evaluated by the source. False with a manifest or a decoding, since
+    they count rows before the filter. Spark's own filter pushdown is unreliable here (see
+    `log.source.FilteredLogReader`)."""
     return pipeline.manifest is None and not any(source.key or source.value for source in pipeline.sources)
 
 
@@ -219,8 +221,8 @@ def reports_directory(pipeline: Pipeline) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Opening:
-    """How to open sources: the required Kafka columns (None: all), and whether to count rows and undecodable keys and
-    values. `plans` caches the decoding plan of each source and part ("key" or "value")."""
+    """The options of opening sources: the required Kafka columns (None: all), and whether to count rows and undecodable
+    keys and values. `plans` caches the decoding plan of each source and part ("key" or "value")."""
 
     spark: SparkSession
     pipeline: Pipeline

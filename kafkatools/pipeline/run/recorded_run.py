@@ -50,7 +50,7 @@ _WHOLE_LINES = ("json", "text")
 
 
 class Recording(NamedTuple):
-    """What a run's manifest needs besides the result. `before` is the manifest that the run resumes, or None."""
+    """The parts of a run's manifest besides the result. `before` is the manifest that the run resumes, or None."""
 
     path: str
     identity: PipelineIdentity

@@ -50,9 +50,9 @@ class Damage:
 
 @dataclass
 class SplitReport:
-    """What a task read from one split. `records` counts rows. `batches` and `checksum` cover the valid batches that may
-    hold records within the query's bounds, control and aborted batches included. `start_offset` is the first offset of
-    these batches, `end_offset` the one after their last; for a live topic, those of the split. Offsets of -1 mean
+    """The report of a task on one split. `records` counts rows. `batches` and `checksum` cover the valid batches that
+    may hold records within the query's bounds, control and aborted batches included. `start_offset` is the first offset
+    of these batches, `end_offset` the one after their last; for a live topic, those of the split. Offsets of -1 mean
     none."""
 
     topic: str

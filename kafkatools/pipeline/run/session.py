@@ -69,7 +69,7 @@ def find_java(environ: Mapping[str, str]) -> str:
 
 
 def is_running() -> bool:
-    """Whether this process already has a SparkContext. Does not import PySpark."""
+    """Return whether this process already has a SparkContext. Does not import PySpark."""
     pyspark = sys.modules.get("pyspark")
     return pyspark is not None and pyspark.SparkContext._active_spark_context is not None
 
@@ -158,7 +158,7 @@ def register(spark: SparkSession) -> None:
 
 
 def is_connected(spark: SparkSession) -> bool:
-    """Whether the session is a Spark Connect session, which has no JVM in this process."""
+    """Return whether the session is a Spark Connect session, which has no JVM in this process."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
@@ -380,12 +380,12 @@ def plain_error(exception: BaseException) -> str:
 
 
 def is_ours(exception: BaseException) -> bool:
-    """Whether the exception is a PipelineError of this package, raised in this process or in a worker."""
+    """Return whether the exception is a PipelineError of this package, raised in this process or in a worker."""
     return isinstance(exception, PipelineError) or _OURS.search(_message(exception)) is not None
 
 
 def was_interrupted(exception: BaseException) -> bool:
-    """Whether the exception, or one in its chain of causes and contexts, is a KeyboardInterrupt. When py4j is
+    """Return whether the exception, or one in its chain of causes and contexts, is a KeyboardInterrupt. When py4j is
     interrupted in a call, it may raise an error of its own about closing the connection."""
     cause: BaseException | None = exception
     while cause is not None and not isinstance(cause, KeyboardInterrupt):

@@ -49,9 +49,9 @@ _MESSAGES: dict[_Part, Literal["key-message", "value-message"]] = {"key": "key-m
 
 
 class Decoding(NamedTuple):
-    """How the bytes of keys or values become a column: `format` is one of FORMATS. `schema` is the path of a local
-    schema file, `message` a Protobuf message name, `registry` the URL of a schema registry, `credentials` its user and
-    password."""
+    """The decoding of the bytes of keys or values into a column: `format` is one of FORMATS. `schema` is the path of a
+    local schema file, `message` a Protobuf message name, `registry` the URL of a schema registry, `credentials` its
+    user and password."""
 
     format: str
     schema: str | None = None

@@ -179,7 +179,7 @@ def _timestamps(column: pa.Array, now_ms: int) -> array[int] | None:
 
 
 def has_headers(batch: pa.RecordBatch) -> bool:
-    """Whether at least one row of the batch has a record header."""
+    """Return whether at least one row of the batch has a record header."""
     names = batch.schema.names
     if "headers" not in names:
         return False

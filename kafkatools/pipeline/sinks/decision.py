@@ -36,7 +36,7 @@ class Decision(NamedTuple):
     transactions: tuple[PreparedTransaction, ...]
 
     def is_of(self, query_id: str, epoch: int) -> bool:
-        """Whether the decision is for this epoch of this query."""
+        """Return whether the decision is for this epoch of this query."""
         return self.query_id == query_id and self.epoch == epoch
 
 

@@ -53,7 +53,7 @@ class Directory:
 
     @property
     def is_visible(self) -> bool:
-        """Whether the content can be listed; False for a remote directory over Spark Connect."""
+        """Return whether the content can be listed; False for a remote directory over Spark Connect."""
         return self._system is not None or self._local is not None
 
     def files(self, below: str = "") -> list[SinkFile]:
@@ -78,8 +78,8 @@ class Directory:
         return []
 
     def exists(self) -> bool:
-        """Whether the path is a file, or a directory with at least one data file; False if the path is not visible.
-        Raises PipelineError if it cannot be listed."""
+        """Return whether the path is a file, or a directory with at least one data file; False if the path is not
+        visible. Raises PipelineError if it cannot be listed."""
         return bool(self.files()) or self._is_file()
 
     def _is_file(self) -> bool:
@@ -129,7 +129,7 @@ class Directory:
 
     @property
     def can_move(self) -> bool:
-        """Whether files can be moved and deleted; False over Spark Connect."""
+        """Return whether files can be moved and deleted; False over Spark Connect."""
         return self._system is not None
 
     def mark_success(self) -> None:

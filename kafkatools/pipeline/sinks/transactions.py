@@ -89,8 +89,8 @@ class SinkNames(NamedTuple):
         return f"kt-sink-{self.sink_id}-{run}-{partition}-{attempt}-{epoch % 2}"
 
     def is_task(self, transactional_id: str, run: str = "[0-9a-f]+", parity: str = "[01]") -> bool:
-        """Whether a transactional ID belongs to a task of this sink, of the run and epoch parity given as regular
-        expressions."""
+        """Return whether a transactional ID belongs to a task of this sink, of the run and epoch parity given as
+        regular expressions."""
         pattern = rf"kt-sink-{re.escape(self.sink_id)}-{run}-\d+-\d+-{parity}"
         return re.fullmatch(pattern, transactional_id) is not None
 
@@ -111,8 +111,8 @@ class SinkTransactions:
         return {"transaction.timeout.ms": str(TASK_TIMEOUT_MS), **self._settings, "transactional.id": name}
 
     def is_decided(self, place: TaskPlace) -> bool:
-        """Whether the task's epoch is already committed, so that the task need not write. May miss a decision that is
-        being written now; the driver checks again. Raises PipelineError."""
+        """Return whether the task's epoch is already committed, so that the task need not write. May miss a decision
+        that is being written now; the driver checks again. Raises PipelineError."""
         with self._admin() as admin:
             decision = self._decision(admin, require_stable=False)
         return decision is not None and decision.is_of(place.query_id, place.epoch)
@@ -355,6 +355,6 @@ class SinkTransactions:
 
 
 def _is_before(start_ms: int | None, decided_ms: int | None, is_always: bool) -> bool:
-    """Whether a transaction began no later than the driver's one; True if `is_always`, False if a time is unknown. Both
-    times come from brokers, in epoch ms."""
+    """Return whether a transaction began no later than the driver's one; True if `is_always`, False if a time is
+    unknown. Both times come from brokers, in epoch ms."""
     return is_always or (start_ms is not None and decided_ms is not None and start_ms <= decided_ms)

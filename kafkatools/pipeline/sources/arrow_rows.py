@@ -68,7 +68,8 @@ class ArrowRows:
 
     @property
     def is_full(self) -> bool:
-        """Whether the collected rows have reached the target number of rows or bytes; more may still be added."""
+        """Return whether the collected rows have reached the target number of rows or bytes; more may still be
+        added."""
         return self._rows >= self._target_rows or any(
             column.size_bytes >= self._target_bytes for column in self._columns
         )

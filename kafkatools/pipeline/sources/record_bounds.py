@@ -38,7 +38,7 @@ class RecordBounds:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no record can be within the bounds."""
+        """Return whether no record can be within the bounds."""
         return (
             self.topics == frozenset()
             or (self.partitions is not None and not self.partitions)
@@ -48,11 +48,11 @@ class RecordBounds:
 
     @property
     def has_timestamps(self) -> bool:
-        """Whether the timestamp range is restricted."""
+        """Return whether the timestamp range is restricted."""
         return self.start_timestamp_ms > MIN_LONG or self.end_timestamp_ms < MAX_LONG
 
     def takes(self, topic: str, partition: int) -> bool:
-        """Whether the bounds include this topic and partition."""
+        """Return whether the bounds include this topic and partition."""
         if self.topics is not None and topic not in self.topics:
             return False
         return self.partitions is None or partition in self.partitions

@@ -226,7 +226,8 @@ def _setting(entities: Entities, name: str, entry: ConfigEntry | None, source: i
 
 
 def _may_be_secret(name: str) -> bool:
-    """Whether a broker config without a reported value may be a password: any that is not known to be another type."""
+    """Return whether a broker config without a reported value may be a password: any that is not known to be another
+    type."""
     if name in (LEADER_RATE, FOLLOWER_RATE, LOG_DIR_RATE):
         return False
     return name not in BROKER or BROKER[name].type == PASSWORD

@@ -40,7 +40,7 @@ class GroupChange(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Whether every offset of the plan was changed."""
+        """Return whether every offset of the plan was changed."""
         return self.error is None and not self.errors
 
 

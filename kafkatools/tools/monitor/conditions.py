@@ -91,8 +91,8 @@ class Condition(NamedTuple):
             yield "", _of_cluster(self.measure, view)
 
     def _holds(self, found: Measured) -> bool | None:
-        """Whether the condition holds. If the value is unknown, its lower bound `found.least` may decide; None if it
-        does not, or if the value needs two snapshots."""
+        """Return whether the condition holds. If the value is unknown, its lower bound `found.least` may decide; None
+        if it does not, or if the value needs two snapshots."""
         compare = COMPARISONS[self.comparison]
         if found.value is not None:
             return compare(found.value, self.amount)

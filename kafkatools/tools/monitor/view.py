@@ -37,7 +37,7 @@ class BrokerView(NamedTuple):
 
     @property
     def is_alive(self) -> bool:
-        """Whether the broker is not fenced, so its heartbeats reach the controller."""
+        """Return whether the broker is not fenced, so its heartbeats reach the controller."""
         return not self.is_fenced
 
     @property
@@ -79,27 +79,28 @@ class PartitionView(NamedTuple):
 
     @property
     def is_preferred(self) -> bool:
-        """Whether the preferred leader leads the partition."""
+        """Return whether the preferred leader leads the partition."""
         return self.leader == self.preferred_leader
 
     @property
     def is_offline(self) -> bool:
-        """Whether the partition has no leader."""
+        """Return whether the partition has no leader."""
         return self.leader < 0
 
     @property
     def is_under_replicated(self) -> bool:
-        """Whether the ISR is smaller than the replicas, not counting those being added."""
+        """Return whether the ISR is smaller than the replicas, not counting those being added."""
         return len(self.isr) < len(self.replicas) - len(self.adding_replicas)
 
     @property
     def is_under_min_isr(self) -> bool:
-        """Whether the ISR is too small for acks=all; True without a leader, False if min.insync.replicas is unknown."""
+        """Return whether the ISR is too small for acks=all; True without a leader, False if min.insync.replicas is
+        unknown."""
         return self.is_offline or (self.min_isr is not None and len(self.isr) < min(self.min_isr, len(self.replicas)))
 
     @property
     def is_at_min_isr(self) -> bool:
-        """Whether the ISR is just large enough for acks=all; False without a leader or if min.insync.replicas is
+        """Return whether the ISR is just large enough for acks=all; False without a leader or if min.insync.replicas is
         unknown."""
         if self.is_offline or self.min_isr is None:
             return False
@@ -124,7 +125,7 @@ class TopicView(NamedTuple):
 
     @property
     def has_unknown_ends(self) -> bool:
-        """Whether the log end offset of a partition with a leader is unknown."""
+        """Return whether the log end offset of a partition with a leader is unknown."""
         return any(part.end_offset is None and not part.is_offline for part in self.partitions)
 
 
@@ -158,8 +159,8 @@ class GroupView(NamedTuple):
 
     @property
     def is_lag_known(self) -> bool:
-        """Whether the lag of every partition is known. False if the coordinator did not report offsets, True for a
-        group without any."""
+        """Return whether the lag of every partition is known. False if the coordinator did not report offsets, True for
+        a group without any."""
         return self.partitions is not None and all(part.lag is not None for part in self.partitions)
 
     @property

@@ -24,7 +24,7 @@ _MIB = 1024 * 1024
 
 
 class ConsumerLoad(NamedTuple):
-    """What the consumer performance test reads: `topics` are names, or a predicate made from `pattern`.
+    """The load of the consumer performance test: `topics` are names, or a predicate made from `pattern`.
     `reporting_interval_ms` is None without interval reports."""
 
     topics: list[str] | Callable[[str], bool]
@@ -137,7 +137,7 @@ class ConsumerRun:
 
     @property
     def has_unreported(self) -> bool:
-        """Whether records came since the last reporting interval, or no interval has ended yet."""
+        """Return whether records came since the last reporting interval, or no interval has ended yet."""
         return self._records > self._last.records or self._last is self._start
 
     def _now(self) -> Reading:

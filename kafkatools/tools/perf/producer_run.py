@@ -29,7 +29,7 @@ _HOPELESS = ("TIMEOUT", "INVALID_TOPIC_EXCEPTION", "TOPIC_AUTHORIZATION_FAILED",
 
 
 class ProducerLoad(NamedTuple):
-    """What the producer performance test sends. `warmup` is the number of records before the steady state.
+    """The load of the producer performance test. `warmup` is the number of records before the steady state.
     `records_per_second` is -1 without a limit. `transaction_ms` is the duration of a transaction, for a producer with a
     transactional id."""
 

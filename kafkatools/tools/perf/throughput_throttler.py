@@ -1,4 +1,4 @@
-"""How many records may be sent now so that the average rate stays at its limit (Kafka's ThroughputThrottler).
+"""The number of records that may be sent now so that the average rate stays at its limit (Kafka's ThroughputThrottler).
 
 Kafka checks after each record and sleeps if too many were sent. Here the check comes first, for as many records as may
 be sent at once. Record n is due (n - 1) / rate seconds after the start. A negative rate means no limit. With a rate of
@@ -20,7 +20,7 @@ class ThroughputThrottler:
         self._start_ms = start_ms
 
     def allowance(self, sent: int, now_ms: int) -> int:
-        """How many more records may be sent at this time."""
+        """Return the number of records that may still be sent at this time."""
         if self._target < 0:
             return UNLIMITED
         due = int(self._target * (now_ms - self._start_ms) / 1000) + 1

@@ -67,7 +67,7 @@ class AdaptiveThrottle:
 
     @property
     def is_at_maximum(self) -> bool:
-        """Whether the limit has reached its maximum."""
+        """Return whether the limit has reached its maximum."""
         return self.rate >= self.maximum
 
     def _judge(self, start: Sample, sample: Sample, elapsed_ms: int) -> tuple[int, str]:
@@ -82,6 +82,6 @@ class AdaptiveThrottle:
 
 
 def is_stalled(start: Sample, sample: Sample) -> bool:
-    """Whether the same partitions move as in the earlier sample and their remaining bytes did not decrease. False if
-    none moves."""
+    """Return whether the same partitions move as in the earlier sample and their remaining bytes did not decrease.
+    False if none moves."""
     return bool(sample.moving) and sample.moving == start.moving and sample.left_bytes >= start.left_bytes

@@ -31,12 +31,12 @@ class MoveState(NamedTuple):
 
     @property
     def is_done(self) -> bool:
-        """Whether the replica has a directory and no move is in progress (LogDirMoveState.done)."""
+        """Return whether the replica has a directory and no move is in progress (LogDirMoveState.done)."""
         return self.current is not None and self.future is None
 
     @property
     def is_there(self) -> bool:
-        """Whether the replica is in its target directory and no move is in progress."""
+        """Return whether the replica is in its target directory and no move is in progress."""
         return self.is_done and self.current == self.target
 
     @property

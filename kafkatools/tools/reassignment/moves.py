@@ -85,7 +85,7 @@ class Moves:
 
     @property
     def is_over(self) -> bool:
-        """Whether no partition is waiting or moving."""
+        """Return whether no partition is waiting or moving."""
         return not self.waiting and not self.moving
 
     def begin_more(self, admin: AdminClient) -> None:

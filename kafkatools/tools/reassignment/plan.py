@@ -63,7 +63,7 @@ class ClusterState(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """What a plan may change: the partitions of these topics (None: all). Without `rack_aware` racks are ignored."""
+    """The scope of a plan: the partitions of these topics (None: all). Without `rack_aware` racks are ignored."""
 
     topics: frozenset[str] | None = None
     rack_aware: bool = True
@@ -268,7 +268,7 @@ class _Layout:
         self._note(key, new)
 
     def cannot_be_copied(self, key: TopicPartition) -> bool:
-        """Whether no live replica of the partition is in sync. If so, adds the partition to `left_out`."""
+        """Return whether no live replica of the partition is in sync. If so, adds the partition to `left_out`."""
         if any(broker in self.live for broker in self.partitions[key].isr):
             return False
         self.left_out[key] = "no live replica is in sync, so there is nothing to copy from"
@@ -305,11 +305,11 @@ class _Layout:
         return sorted(brokers, key=lambda broker: (self.count[broker], self._all[broker], broker))
 
     def spreads_better(self, key: TopicPartition, source: int, target: int) -> bool:
-        """Whether a move improves the partition's spread over racks."""
+        """Return whether a move improves the partition's spread over racks."""
         return self._rack_change(key, source, target) < 0
 
     def _rack_change(self, key: TopicPartition, source: int, target: int) -> int:
-        """How much worse a move makes the partition's spread over racks; negative if it improves. The measure is half
+        """Return the loss of the partition's spread over racks by a move; negative if it improves. The measure is half
         the change of the sum of squared replica counts per rack."""
         if self._rack(source) == self._rack(target):
             return 0
@@ -377,7 +377,7 @@ def _replica_to_remove(layout: _Layout, key: TopicPartition) -> int:
 
 
 class _Edges(NamedTuple):
-    """Which moves are allowed: from brokers of `among` to brokers of `onto` with less than `share` replicas. With
+    """The allowed moves: from brokers of `among` to brokers of `onto` with less than `share` replicas. With
     `fresh_only` only replicas that this plan has placed move."""
 
     among: frozenset[int]
@@ -386,7 +386,7 @@ class _Edges(NamedTuple):
     share: int | None = None
 
     def may_take(self, count: int, source_count: int) -> bool:
-        """Whether a broker with `count` replicas should take one of a broker with `source_count`."""
+        """Return whether a broker with `count` replicas should take one of a broker with `source_count`."""
         return count <= source_count - 2 and (self.share is None or count < self.share)
 
 

@@ -246,8 +246,8 @@ class ReplicaVerifier:
         ]
 
     def is_done(self, key: TopicPartition) -> bool:
-        """Whether all replicas of the partition have been compared to its end. False without `ends`, and if a replica
-        was left out."""
+        """Return whether all replicas of the partition have been compared to its end. False without `ends`, and if a
+        replica was left out."""
         return self._ends is not None and self.offsets[key] >= self._ends[key] and key not in self.left_out
 
     def max_lag(self) -> Lag | None:

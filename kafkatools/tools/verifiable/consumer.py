@@ -30,8 +30,8 @@ _UNREACHABLE_MS = 5_000
 
 
 class TopicToRead(NamedTuple):
-    """What a verifiable consumer reads. `limit` is the number of records, -1 for no limit. `commits`: commit after each
-    poll. `is_verbose`: write an event for each record too."""
+    """The topic and limits of a verifiable consumer. `limit` is the number of records, -1 for no limit. `commits`:
+    commit after each poll. `is_verbose`: write an event for each record too."""
 
     topic: str
     limit: int

@@ -29,7 +29,7 @@ _CLOSE_MS = 5_000
 
 
 class NumbersToSend(NamedTuple):
-    """What a verifiable producer sends. `limit` and `records_per_second` are -1 without a limit. A `prefix` is put
+    """The records of a verifiable producer. `limit` and `records_per_second` are -1 without a limit. A `prefix` is put
     before each number. `keys` is the number of different keys, None without keys; with 0 each key is the record's
     number. `create_ms` is the timestamp of the first record, None for the producer's clock."""
 

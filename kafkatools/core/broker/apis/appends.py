@@ -97,7 +97,7 @@ NOTHING_REFUSED: Mapping[tuple[str, int], PartitionResult] = MappingProxyType({}
 
 
 def has_transactional_records(topics: list[TopicData]) -> bool:
-    """Whether any batch of a Produce request belongs to a transaction; reads one attribute byte per batch."""
+    """Return whether any batch of a Produce request belongs to a transaction; reads one attribute byte per batch."""
     for topic in topics:
         for _, records in topic.partitions:
             if records is not None and len(records) > ATTRIBUTES_LOW_BYTE and records[ATTRIBUTES_LOW_BYTE] & 0x10:

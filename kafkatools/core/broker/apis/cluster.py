@@ -92,7 +92,8 @@ def _respond_versions(request: Request, fields: Fields) -> Response:
 
 
 def _is_valid(text: str) -> bool:
-    """Whether a client's software name or version is letters, digits, dots and dashes (ApiVersionsRequest.isValid)."""
+    """Return whether a client's software name or version is letters, digits, dots and dashes
+    (ApiVersionsRequest.isValid)."""
     plain = text.replace(".", "").replace("-", "")
     return bool(text) and plain.isascii() and plain.isalnum() and text[0].isalnum() and text[-1].isalnum()
 

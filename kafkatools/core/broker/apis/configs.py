@@ -38,7 +38,7 @@ LISTED_KINDS = (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE, BROKER_LOGGER_RESOURCE,
 
 
 class _DescribeOptions(NamedTuple):
-    """What a DescribeConfigs request includes of each config, and a cache of the configs of topics."""
+    """The parts of each config that a DescribeConfigs request includes, and a cache of the configs of topics."""
 
     synonyms: bool
     documentation: bool

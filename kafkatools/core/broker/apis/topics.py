@@ -117,7 +117,7 @@ def handle_delete_topics(node: ChangeContext, request: Request) -> Response:
 
 
 def _is_named_too(node: ChangeContext, topic_id: uuid.UUID | None, counts: Mapping[NameAndId, int]) -> bool:
-    """Whether the topic with this id is in the request by name as well: one result then stands for both."""
+    """Return whether the topic with this id is in the request by name as well: one result then stands for both."""
     topic = None if topic_id is None else node.controller.image.topics_by_id.get(topic_id)
     return topic is not None and (topic.name, None) in counts
 

@@ -78,7 +78,7 @@ def handle(node: ProduceContext, request: Request, data: appends.ProduceData) ->
 
 
 def operation_of(version: int) -> Operation:
-    """How a version of Produce makes sure of a transaction: ADD adds the partitions (12 on), VERIFY and
+    """Return the check of a transaction by a version of Produce: ADD adds the partitions (12 on), VERIFY and
     VERIFY_OLD_CLIENT (before 11) only verify them (AddPartitionsToTxnManager)."""
     if version >= FIRST_VERSION_OF_ADDING:
         return Operation.ADD

@@ -74,7 +74,7 @@ class Coordination:
 
     @property
     def is_clustered(self) -> bool:
-        """Whether other brokers may be coordinators too. False on a broker that runs without a cluster."""
+        """Return whether other brokers may be coordinators too. False on a broker that runs without a cluster."""
         return self.host.is_clustered
 
     # -- groups ----------------------------------------------------------------------------------------------------

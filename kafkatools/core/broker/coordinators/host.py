@@ -43,7 +43,7 @@ class Host:
 
     @property
     def is_clustered(self) -> bool:
-        """Whether other brokers may lead partitions."""
+        """Return whether other brokers may lead partitions."""
         return self.channel is not None
 
     def when_durable(self, statuses: Sequence[ProduceStatus | None], done: Callable[[int], None]) -> None:

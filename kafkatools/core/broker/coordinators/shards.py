@@ -180,7 +180,7 @@ class Shards:
     # -- load state ------------------------------------------------------------------------------------------------
     @property
     def is_loading(self) -> bool:
-        """Whether a partition that this broker coordinates is still loading."""
+        """Return whether a partition that this broker coordinates is still loading."""
         return any(shard.state is ShardState.LOADING for shard in self._shards.values())
 
     def ensure_active(self, key: str) -> None:

@@ -46,17 +46,17 @@ class ClusterSettings:
 
     @property
     def is_alone(self) -> bool:
-        """Whether the cluster has only this node."""
+        """Return whether the cluster has only this node."""
         return not self.voters
 
     def is_controller_listener(self, name: str) -> bool:
-        """Whether the listener with this name is for the controller."""
+        """Return whether the listener with this name is for the controller."""
         return any(point.name == name for point in self.controller_listeners)
 
 
 def is_clustered(config: Config) -> bool:
-    """Whether a node with voters is not alone: more voters, only one role, or controller.quorum.bootstrap.servers.
-    False without voters. Raises ConfigError for malformed voters."""
+    """Return whether a node with voters is not alone: more voters, only one role, or
+    controller.quorum.bootstrap.servers. False without voters. Raises ConfigError for malformed voters."""
     voters = parse_voters(config.controller_quorum_voters)
     roles = set(config.process_roles) if config.is_given("process.roles") else {"broker", "controller"}
     is_alone = len(voters) == 1 and roles == {"broker", "controller"}

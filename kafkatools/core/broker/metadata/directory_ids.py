@@ -17,13 +17,13 @@ _FIRST_FREE = 100
 
 
 def is_reserved(directory: uuid.UUID | None) -> bool:
-    """Whether an id is reserved, so that no log directory may have it."""
+    """Return whether an id is reserved, so that no log directory may have it."""
     return directory is None or directory.int < _FIRST_FREE
 
 
 def is_online(directory: uuid.UUID | None, log_dirs: Collection[uuid.UUID]) -> bool:
-    """Whether a replica in `directory` is online on a broker with these log directories. An unknown directory and
-    unknown log directories count as online."""
+    """Return whether a replica in `directory` is online on a broker with these log directories. An unknown directory
+    and unknown log directories count as online."""
     if directory in (MIGRATING, UNASSIGNED):
         return True
     return directory != LOST and (not log_dirs or directory in log_dirs)

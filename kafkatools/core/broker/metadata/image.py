@@ -61,7 +61,7 @@ class PartitionState:
 
     @property
     def is_reassigning(self) -> bool:
-        """Whether a reassignment of the partition is under way."""
+        """Return whether a reassignment of the partition is under way."""
         return bool(self.adding_replicas or self.removing_replicas)
 
     def directory(self, broker_id: int) -> uuid.UUID | None:
@@ -81,7 +81,7 @@ class TopicState:
 
     @property
     def is_internal(self) -> bool:
-        """Whether the topic is one of Kafka's internal topics."""
+        """Return whether the topic is one of Kafka's internal topics."""
         return self.name in INTERNAL_TOPICS
 
 
@@ -101,7 +101,7 @@ class BrokerState:
 
     @property
     def is_active(self) -> bool:
-        """Whether the broker may lead partitions and be in an ISR: neither fenced nor in controlled shutdown."""
+        """Return whether the broker may lead partitions and be in an ISR: neither fenced nor in controlled shutdown."""
         return not (self.is_fenced or self.in_controlled_shutdown)
 
 
@@ -188,7 +188,7 @@ class MetadataImage:
 
     @property
     def is_in_transaction(self) -> bool:
-        """Whether a BeginTransaction record was replayed and its end was not."""
+        """Return whether a BeginTransaction record was replayed and its end was not."""
         return self.transactions.pending is not None
 
     def replay(self, record: Entity) -> None:

@@ -274,5 +274,5 @@ class BrokerLifecycle:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the shutdown is over, completed or given up, so that the broker may stop now."""
+        """Return whether the shutdown is over, completed or given up, so that the broker may stop now."""
         return self.state is State.SHUTTING_DOWN

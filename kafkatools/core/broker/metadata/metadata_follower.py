@@ -118,7 +118,7 @@ class MetadataFollower:
 
     @property
     def has_applied_all(self) -> bool:
-        """Whether the broker has applied every replayed record."""
+        """Return whether the broker has applied every replayed record."""
         return self._is_publishing and not self._has_news and self._slices is None
 
     @property

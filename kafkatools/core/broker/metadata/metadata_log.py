@@ -40,7 +40,7 @@ METADATA_LOG_CONFIG = LogConfig(retention_ms=-1, max_message_bytes=8 * 1024 * 10
 
 @dataclass(frozen=True)
 class SnapshotRules:
-    """When snapshots are written and deleted; the defaults are those of the metadata.* settings."""
+    """The conditions for writing and deleting snapshots; the defaults are those of the metadata.* settings."""
 
     max_record_bytes_between_snapshots: int = BROKER.default_number("metadata.log.max.record.bytes.between.snapshots")
     max_snapshot_interval_ms: int = BROKER.default_number("metadata.log.max.snapshot.interval.ms")

@@ -1,4 +1,4 @@
-"""What replication needs from its node and from other brokers, and the replica.* settings."""
+"""The parts of its node and of other brokers that replication needs, and the replica.* settings."""
 
 from __future__ import annotations
 

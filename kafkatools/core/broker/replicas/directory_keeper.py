@@ -48,7 +48,7 @@ class Membership(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the metadata image has been loaded."""
+        """Return whether the metadata image has been loaded."""
 
     def assign_directories(self, fields: Mapping[str, Any], on_answer: Callable[[Any | None], None]) -> None:
         """Send AssignReplicasToDirs; `on_answer` gets the response, None without one."""

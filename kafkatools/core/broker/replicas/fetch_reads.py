@@ -143,6 +143,7 @@ class FetchReads:
         )
 
     def _is_readable(self, requested: FetchPartition, may_read: Callable[[str], bool]) -> bool:
-        """Whether the client may read the topic; a topic id without a topic is allowed and fails later as unknown."""
+        """Return whether the client may read the topic; a topic id without a topic is allowed and fails later as
+        unknown."""
         name = requested.topic if requested.topic is not None else self.replicas.topic_name(requested.topic_id)
         return name is None or may_read(name)

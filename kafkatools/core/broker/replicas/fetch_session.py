@@ -53,8 +53,8 @@ class CachedPartition:
     log_start_offset: int = -1
 
     def has_news(self, result: FetchedPartition) -> bool:
-        """Whether an incremental response must include the partition: records, an error, a diverging epoch or changed
-        offsets. Also stores the offsets as sent (maybeUpdateResponseData)."""
+        """Return whether an incremental response must include the partition: records, an error, a diverging epoch or
+        changed offsets. Also stores the offsets as sent (maybeUpdateResponseData)."""
         has_news = result.size_bytes > 0 or result.error_code != NONE or result.diverging is not None
         if result.high_watermark != self.high_watermark:
             self.high_watermark, has_news = result.high_watermark, True
@@ -173,7 +173,7 @@ class FetchSessionCache:
         return FetchContext([each.wanted for each in cached], session, is_incremental=True)
 
     def has_many_partitions(self, session_id: int) -> bool:
-        """Whether the session exists and has more than MANY_PARTITIONS partitions."""
+        """Return whether the session exists and has more than MANY_PARTITIONS partitions."""
         session = self.sessions.get(session_id)
         return session is not None and len(session.partitions) > MANY_PARTITIONS
 

@@ -97,7 +97,7 @@ class FollowerSession:
 
     @property
     def is_kept(self) -> bool:
-        """Whether later requests may name the session; a sessionless fetch has the id 0."""
+        """Return whether later requests may name the session; a sessionless fetch has the id 0."""
         return self.session_id != 0
 
 
@@ -141,12 +141,13 @@ class FollowerSessions:
 
     @property
     def has_woken(self) -> bool:
-        """Whether a waiting fetch must be checked by `complete`."""
+        """Return whether a waiting fetch must be checked by `complete`."""
         return bool(self._woken)
 
     # -- requests ------------------------------------------------------------------------------------------------------
     def looks_at_many(self, session_id: int) -> bool:
-        """Whether the session's next request will check all of its partitions and has more than `MANY_PARTITIONS`."""
+        """Return whether the session's next request will check all of its partitions and has more than
+        `MANY_PARTITIONS`."""
         session = self._sessions.get(session_id)
         return (
             session is not None
@@ -311,8 +312,8 @@ class FollowerSessions:
 
     @staticmethod
     def _is_still_there(place: SessionPartition, now_ms: int) -> bool:
-        """Whether an in-sync follower still is at the log end, as in its last request. If so, this also records it as
-        caught up now."""
+        """Return whether an in-sync follower still is at the log end, as in its last request. If so, this also records
+        it as caught up now."""
         partition, session = place.partition, place.session
         if (
             partition is None

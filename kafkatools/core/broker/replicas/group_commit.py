@@ -67,7 +67,7 @@ class GroupCommit:
 
     @property
     def has_new(self) -> bool:
-        """Whether `turn` has work: a finished sync, or an appended partition without a running sync."""
+        """Return whether `turn` has work: a finished sync, or an appended partition without a running sync."""
         return bool(self._done) or any(key not in self._in_flight for key in self._dirty)
 
     def turn(self) -> None:

@@ -83,7 +83,7 @@ class LogCleaner:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a log is being cleaned."""
+        """Return whether a log is being cleaned."""
         return self._cleaning is not None
 
     def check(self) -> None:

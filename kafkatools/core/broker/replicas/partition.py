@@ -103,13 +103,13 @@ class Followers(Protocol):
         """The queue of ISR changes for the controller."""
 
     def is_alive(self, broker_id: int) -> bool:
-        """Whether a broker is registered and not fenced."""
+        """Return whether a broker is registered and not fenced."""
 
     def is_eligible(self, replica: Replica) -> bool:
-        """Whether the follower's broker may be in an ISR (KIP-903)."""
+        """Return whether the follower's broker may be in an ISR (KIP-903)."""
 
     def is_joining(self, partition: Partition, replica: Replica) -> bool:
-        """Whether a follower is caught up and may join the ISR, so that the high watermark waits for it."""
+        """Return whether a follower is caught up and may join the ISR, so that the high watermark waits for it."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -293,9 +293,9 @@ class Partition:
         return self.maybe_increment_high_watermark()
 
     def needs_verification(self, producer: tuple[int, int], sequence: int, *, bumps_epoch: bool) -> bool:
-        """Whether a transactional batch starts its transaction in this partition, so that the coordinator must confirm
-        it. If so, this also records the attempt in the log (UnifiedLog.maybeStartTransactionVerification). An ongoing
-        transaction needs no confirmation; nor does an older epoch, which the log itself rejects."""
+        """Return whether a transactional batch starts its transaction in this partition, so that the coordinator must
+        confirm it. If so, this also records the attempt in the log (UnifiedLog.maybeStartTransactionVerification). An
+        ongoing transaction needs no confirmation; nor does an older epoch, which the log itself rejects."""
         entry = self.log.producer_state.producers.get(producer[0])
         if entry is not None:
             is_ongoing = entry.current_txn_first_offset >= 0 and entry.producer_epoch == producer[1]
@@ -427,7 +427,7 @@ class Partition:
         self.waiting.complete(self.replication_outcome, now_ms)
 
     def is_replicated_to(self, required_offset: int) -> bool:
-        """Whether the high watermark has reached an offset."""
+        """Return whether the high watermark has reached an offset."""
         return self.log.high_watermark >= required_offset
 
     @property

@@ -44,5 +44,5 @@ class Replica:
         self.last_fetch_ms = now_ms
 
     def is_caught_up(self, leader_end: int, now_ms: int, max_lag_ms: int) -> bool:
-        """Whether the follower is at the leader's log end, or was within the last `max_lag_ms`."""
+        """Return whether the follower is at the leader's log end, or was within the last `max_lag_ms`."""
         return self.log_end_offset == leader_end or now_ms - self.last_caught_up_ms <= max_lag_ms

@@ -68,7 +68,7 @@ class Sessions(Protocol):
 
     @property
     def has_woken(self) -> bool:
-        """Whether a waiting fetch must be checked by `complete`."""
+        """Return whether a waiting fetch must be checked by `complete`."""
 
     def complete(self) -> None:
         """Answer the woken fetches that have something to send."""
@@ -77,7 +77,7 @@ class Sessions(Protocol):
         """Answer a follower's fetch. Returns the response, or DELAYED if the fetch waits for records."""
 
     def looks_at_many(self, session_id: int) -> bool:
-        """Whether the session's next request will check all of its partitions, and they are many."""
+        """Return whether the session's next request will check all of its partitions, and they are many."""
 
 
 class OtherBrokers(Followers, Protocol):
@@ -431,12 +431,12 @@ class ReplicaManager:
 
     @property
     def has_delayed(self) -> bool:
-        """Whether `complete_delayed` has partitions to check."""
+        """Return whether `complete_delayed` has partitions to check."""
         return bool(self._appended or self._advanced)
 
     @property
     def has_news(self) -> bool:
-        """Whether appends, replication or finished syncs have not been handled yet."""
+        """Return whether appends, replication or finished syncs have not been handled yet."""
         return self.has_delayed or (self.commits is not None and self.commits.has_new)
 
     def complete_delayed(self) -> None:

@@ -104,29 +104,29 @@ class Replication:
         return min(self._next_shrink_ms, self._next_expiry_ms, *(at_ms for at_ms in others if at_ms is not None))
 
     def is_alive(self, broker_id: int) -> bool:
-        """Whether a broker is registered and not fenced."""
+        """Return whether a broker is registered and not fenced."""
         broker = self._image.brokers.get(broker_id)
         return broker is not None and not broker.is_fenced
 
     def is_eligible(self, replica: Replica) -> bool:
-        """Whether a follower may be in an ISR: its broker is active, and it fetched with the broker's current epoch or,
-        in older versions, with none (KIP-903)."""
+        """Return whether a follower may be in an ISR: its broker is active, and it fetched with the broker's current
+        epoch or, in older versions, with none (KIP-903)."""
         broker = self._image.brokers.get(replica.broker_id)
         if broker is None or not broker.is_active or replica.broker_epoch == NO_BROKER_EPOCH:
             return False
         return replica.broker_epoch in (-1, broker.epoch)
 
     def is_joining(self, partition: Partition, replica: Replica) -> bool:
-        """Whether a follower is caught up, eligible for the ISR, and not in a failed log directory. The high watermark
-        then waits for it, even before it is in the ISR."""
+        """Return whether a follower is caught up, eligible for the ISR, and not in a failed log directory. The high
+        watermark then waits for it, even before it is in the ISR."""
         end = partition.log.log_end_offset
         is_caught_up = replica.is_caught_up(end, self._clock.now_ms(), self.max_lag_ms)
         return is_caught_up and self.is_eligible(replica) and self._has_directory(partition, replica.broker_id)
 
     def _has_directory(self, partition: Partition, broker_id: int) -> bool:
-        """Whether the follower's log directory is online, as far as the metadata knows; True for an unknown replica. A
-        replica in a failed directory fetches nothing more. If it counted, the high watermark would wait for it for
-        replica.lag.time.max.ms, as in Apache Kafka."""
+        """Return whether the follower's log directory is online, as far as the metadata knows; True for an unknown
+        replica. A replica in a failed directory fetches nothing more. If it counted, the high watermark would wait for
+        it for replica.lag.time.max.ms, as in Apache Kafka."""
         topic, broker = self._image.topics_by_id.get(partition.topic_id), self._image.brokers.get(broker_id)
         state = None if topic is None else topic.partitions.get(partition.index)
         if state is None or broker is None or broker_id not in state.replicas:

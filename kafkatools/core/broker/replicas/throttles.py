@@ -34,8 +34,8 @@ class ReplicationThrottles:
         self._received = Rate(*windows)
 
     def is_sending_throttled(self, partition: Partition, follower_id: int) -> bool:
-        """Whether the leader must send no records to this follower now: it is out of the ISR, the topic throttles this
-        replica, and the rate is above its limit (shouldLeaderThrottle)."""
+        """Return whether the leader must send no records to this follower now: it is out of the ISR, the topic
+        throttles this replica, and the rate is above its limit (shouldLeaderThrottle)."""
         names = partition.log.config.leader_replication_throttled_replicas
         if follower_id in partition.isr or not self._is_named(partition, names):
             return False
@@ -47,7 +47,7 @@ class ReplicationThrottles:
             self._sent.record(size_bytes, self._clock.now_ms())
 
     def is_receiving_throttled(self, partition: Partition) -> bool:
-        """Whether this follower must not fetch the partition now: it is out of the ISR, the topic throttles this
+        """Return whether this follower must not fetch the partition now: it is out of the ISR, the topic throttles this
         replica, and the rate is above its limit (shouldFollowerThrottle)."""
         names = partition.log.config.follower_replication_throttled_replicas
         if self._node_id in partition.isr or not self._is_named(partition, names):

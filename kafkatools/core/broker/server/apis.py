@@ -63,7 +63,7 @@ _ON_CONTROLLERS: Final = (AnsweredBy.EITHER, AnsweredBy.CONTROLLER, AnsweredBy.A
 
 
 class Work(Enum):
-    """Whether a handler may pause between two elements of a request or of a response."""
+    """Return whether a handler may pause between two elements of a request or of a response."""
 
     AT_ONCE = "at once"  # it may change the broker's state
     PAUSES = "in slices until it makes its change"  # it then repeats the checks that the change depends on
@@ -239,7 +239,7 @@ class Authorizes(Protocol):
 
 
 def is_permitted(node: Authorizes, request: Request) -> bool:
-    """Whether the client has the right on the cluster that the API's row requires."""
+    """Return whether the client has the right on the cluster that the API's row requires."""
     return node.authorize(request, _NEEDED[ApiKey(request.api_key)], CLUSTER, CLUSTER_NAME)
 
 

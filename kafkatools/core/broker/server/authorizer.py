@@ -81,8 +81,8 @@ class StandardAuthorizer:
         self.allow_if_no_acl = allow_if_no_acl
 
     def authorize(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> bool:
-        """Whether a principal may do an operation on a resource from a host. For a resource that no ACL covers: whether
-        allow.everyone.if.no.acl.found is set."""
+        """Return whether a principal may do an operation on a resource from a host. For a resource that no ACL covers:
+        whether allow.everyone.if.no.acl.found is set."""
         if principal in self.super_users:
             return True
         is_covered = is_allowed = False
@@ -100,7 +100,7 @@ class StandardAuthorizer:
         return is_allowed if is_covered else self.allow_if_no_acl
 
     def authorize_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
-        """Whether a principal may do an operation on at least one resource of a type
+        """Return whether a principal may do an operation on at least one resource of a type
         (Authorizer.authorizeByResourceType)."""
         if self.authorize(principal, host, operation, resource_type, "hardcode"):
             return True
@@ -120,7 +120,8 @@ def _is_about(acl: Acl, principal: str, host: str) -> bool:
 
 
 def _is_dominated(acl: Acl, denied: Iterable[Acl]) -> bool:
-    """Whether a DENY covers every resource of an ALLOW; False for an ALLOW of `*`, which the caller has checked."""
+    """Return whether a DENY covers every resource of an ALLOW; False for an ALLOW of `*`, which the caller has
+    checked."""
     if acl.pattern_type == LITERAL and acl.resource_name == WILDCARD:
         return False
     for other in denied:
@@ -153,7 +154,7 @@ class Authorizing:
     authorizer: StandardAuthorizer | None = None
 
     def authorize(self, request: Request, operation: int, resource_type: int, name: str) -> bool:
-        """Whether the client of a request may do an operation on a resource; the numbers are those of `acls`."""
+        """Return whether the client of a request may do an operation on a resource; the numbers are those of `acls`."""
         if self.authorizer is None:
             return True
         return self.authorizer.authorize(ANONYMOUS, request.connection.client_host, operation, resource_type, name)
@@ -164,7 +165,8 @@ class Authorizing:
             raise AUTHORIZATION_ERRORS[resource_type]()
 
     def authorize_any(self, request: Request, operation: int, resource_type: int) -> bool:
-        """Whether the client may do an operation on at least one resource of a type (authorizeByResourceType)."""
+        """Return whether the client may do an operation on at least one resource of a type
+        (authorizeByResourceType)."""
         if self.authorizer is None:
             return True
         return self.authorizer.authorize_any(ANONYMOUS, request.connection.client_host, operation, resource_type)

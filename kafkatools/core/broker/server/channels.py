@@ -94,7 +94,7 @@ class RecordWriter(Protocol):
 
     @property
     def commits_at_once(self) -> bool:
-        """Whether an append is committed as soon as it is written, as in a quorum of one node."""
+        """Return whether an append is committed as soon as it is written, as in a quorum of one node."""
         ...
 
     @property

@@ -111,8 +111,9 @@ class ConnectionLimits:
 
     # -- connections -----------------------------------------------------------------------------------------------
     def admit(self, connections: Collection[Connected], host: str, now_ms: int, *, is_protected: bool) -> bool:
-        """Whether to accept a new connection from `host`, which then counts until `forget`. A refused one is counted
-        for the next report. For a protected one the least recently used connection of a client may be closed."""
+        """Return whether to accept a new connection from `host`, which then counts until `forget`. A refused one is
+        counted for the next report. For a protected one the least recently used connection of a client may be
+        closed."""
         reason = self._excess(len(connections), host)
         if reason and is_protected and reason[0] != PER_IP and _make_room(connections):
             reason = None

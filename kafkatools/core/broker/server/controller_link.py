@@ -153,7 +153,8 @@ class ControllerLink:
             self.channel.send(leader, call.api_key, call.fields, answered, timeout_ms=timeout_ms)
 
     def _may_send(self, call: _Call, attempt: int) -> bool:
-        """Whether the call may be written now. If so it counts as sent: from then on the controller may execute it."""
+        """Return whether the call may be written now. If so it counts as sent: from then on the controller may execute
+        it."""
         if call not in self._calls or call.attempt != attempt or not call.is_wanted():
             return False
         call.is_sent = True

@@ -57,7 +57,8 @@ _GONE: Final[int] = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.PO
 
 
 def is_present(connection: Client) -> bool:
-    """Whether a client is still connected. Without POLLRDHUP only a reset of the connection counts as disconnected.
+    """Return whether a client is still connected. Without POLLRDHUP only a reset of the connection counts as
+    disconnected.
 
     The listener itself does not notice: it does not read from a muted connection, whose request has no response yet.
     """

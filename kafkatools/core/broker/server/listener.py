@@ -93,7 +93,7 @@ class Connection:
 
     @property
     def is_protected(self) -> bool:
-        """Whether the connection's listener is used by other nodes of the cluster only."""
+        """Return whether the connection's listener is used by other nodes of the cluster only."""
         return self.acceptor.is_protected
 
     # -- reading ---------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ class NodeSettings:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether the listener is reachable from this machine only."""
+        """Return whether the listener is reachable from this machine only."""
         return self.host in LOOPBACK_HOSTS or self.host.startswith("127.")
 
 

@@ -159,7 +159,7 @@ class Quotas:
 
     @property
     def is_active(self) -> bool:
-        """Whether any quota is set."""
+        """Return whether any quota is set."""
         return bool(self._by_entity)
 
     def begin(self, request: Request) -> None:

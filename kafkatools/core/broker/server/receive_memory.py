@@ -23,5 +23,5 @@ def allocated(capacity: int, most_bytes: int) -> Memory:
 
 
 def can_grow(memory: Memory, capacity: int) -> bool:
-    """Whether a buffer is mapped, and `capacity` is a size for mapped buffers that fits into it."""
+    """Return whether a buffer is mapped, and `capacity` is a size for mapped buffers that fits into it."""
     return isinstance(memory, mmap.mmap) and MIN_MAPPED_BYTES <= capacity <= len(memory)

@@ -25,7 +25,7 @@ MANY: Final = 2000
 
 
 class Load(Protocol):
-    """How much a node holds, and where it reports refused requests; `Node` documents the methods."""
+    """The load of a node, and its report of refused requests; `Node` documents the methods."""
 
     def has_many_entries(self, count: int) -> bool: ...
     def has_many_offsets(self, count: int) -> bool: ...
@@ -35,7 +35,7 @@ class Load(Protocol):
 
 
 def may_take_long(node: Load, api: Api, request: Request) -> bool:
-    """Whether a request goes to the slow lane: because of its size, its API, or how much the node holds."""
+    """Return whether a request goes to the slow lane: because of its size, its API, or how much the node holds."""
     if len(request.frame) > api.bytes_at_once or api.work is Work.LARGE:
         return True
     if (api.work is Work.APPLIED or api.key is ApiKey.FIND_COORDINATOR) and node.creates_partitions(api.key):

@@ -126,7 +126,7 @@ class SlowLane:
 
     @property
     def is_busy(self) -> bool:
-        """Whether `turn` has work to do."""
+        """Return whether `turn` has work to do."""
         return bool(self._active or self._waiting)
 
     def submit(self, request: Request, work: Callable[[], Response]) -> None:

@@ -48,7 +48,7 @@ class SegmentToClean(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """How much of a log is clean and how much can be cleaned (Kafka's LogToClean)."""
+    """The clean bytes of a log and those that can be cleaned (Kafka's LogToClean)."""
 
     first_dirty_offset: int
     first_uncleanable_offset: int

@@ -71,7 +71,7 @@ class OffsetMap:
 
     @property
     def is_full(self) -> bool:
-        """Whether the last `put_records` stopped because the map was full."""
+        """Return whether the last `put_records` stopped because the map was full."""
         return self.state[kernel.MAP_IS_FULL] == 1
 
 

@@ -27,7 +27,7 @@ class ProducerEntry(SnapshotEntry):
 
     @property
     def has_batch(self) -> bool:
-        """Whether the producer has appended a data batch."""
+        """Return whether the producer has appended a data batch."""
         return self.last_offset >= 0
 
     @property

@@ -24,8 +24,8 @@ class Summary:
 
     @property
     def has_damage(self) -> bool:
-        """Whether anything here is damage. Not damage are offset gaps, and differences that compaction and old brokers
-        cause."""
+        """Return whether anything here is damage. Not damage are offset gaps, and differences that compaction and old
+        brokers cause."""
         mismatches = chain(*self.mismatches.values(), *self.wrong_times.values())
         is_harmful = any(not entry.is_harmless for entry in mismatches)
         return is_harmful or bool(self.times_out_of_order) or bool(self.offsets_not_found)

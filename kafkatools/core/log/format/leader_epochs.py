@@ -53,7 +53,7 @@ class LeaderEpochCache:
 
     @property
     def needs_sync(self) -> bool:
-        """Whether some epoch entries are not durable yet."""
+        """Return whether some epoch entries are not durable yet."""
         return not self._is_file_synced or self.entries != self._in_file
 
     def flush(self) -> bool:

@@ -68,12 +68,12 @@ class SparseIndex(IndexFile):
 
     @property
     def is_full(self) -> bool:
-        """Whether the index takes no further entry, so that the segment has to roll."""
+        """Return whether the index takes no further entry, so that the segment has to roll."""
         return self.entry_count >= self._max_entries
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the entry count has been read from the file."""
+        """Return whether the entry count has been read from the file."""
         return self._entry_count != UNLOADED
 
     def _load(self) -> None:

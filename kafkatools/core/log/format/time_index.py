@@ -39,7 +39,8 @@ class TimeIndex(SparseIndex):
 
     @property
     def is_full(self) -> bool:
-        """Whether the index takes no further entry. One slot is kept free for the entry that closes the segment."""
+        """Return whether the index takes no further entry. One slot is kept free for the entry that closes the
+        segment."""
         return self.entry_count >= self._max_entries - 1
 
     @property

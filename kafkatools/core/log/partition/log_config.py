@@ -65,17 +65,17 @@ class LogConfig:
 
     @property
     def is_compacted(self) -> bool:
-        """Whether cleanup.policy contains compact."""
+        """Return whether cleanup.policy contains compact."""
         return "compact" in self.cleanup_policy
 
     @property
     def is_deleted(self) -> bool:
-        """Whether cleanup.policy contains delete."""
+        """Return whether cleanup.policy contains delete."""
         return "delete" in self.cleanup_policy
 
     @property
     def has_log_append_time(self) -> bool:
-        """Whether message.timestamp.type is LogAppendTime: the broker's time replaces the producer's."""
+        """Return whether message.timestamp.type is LogAppendTime: the broker's time replaces the producer's."""
         return self.message_timestamp_type == "LogAppendTime"
 
     @classmethod

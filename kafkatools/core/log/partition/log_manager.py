@@ -54,7 +54,7 @@ class LogManager:
 
     @property
     def is_clean_start(self) -> bool:
-        """Whether every live log directory had a clean shutdown marker at start; True also when none is live."""
+        """Return whether every live log directory had a clean shutdown marker at start; True also when none is live."""
         return all(directory.is_clean_start for directory in self.live)
 
     @property

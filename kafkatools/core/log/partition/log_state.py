@@ -247,7 +247,7 @@ class LogState:
 
     @property
     def may_have_holes(self) -> bool:
-        """Whether offsets may be missing, because the log is or was compacted."""
+        """Return whether offsets may be missing, because the log is or was compacted."""
         return self.config.is_compacted or self.first_dirty_offset is not None
 
     def abort_cleaning(self) -> None:

@@ -287,8 +287,8 @@ class PartitionLog(LogState):
 
     @property
     def needs_full_flush(self) -> bool:
-        """Whether more than an fsync of the active segment's file is needed: for older segments, for the name of a new
-        segment, or for leader epochs."""
+        """Return whether more than an fsync of the active segment's file is needed: for older segments, for the name of
+        a new segment, or for leader epochs."""
         return self.recovery_point <= self.active_segment.base_offset or self.epochs.needs_sync
 
     def note_flushed(self, offset: int, now_ms: int) -> None:

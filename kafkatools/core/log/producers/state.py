@@ -152,7 +152,7 @@ class ProducerStateManager:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no producer, and no transaction that waits for the high watermark."""
+        """Return whether there is no producer, and no transaction that waits for the high watermark."""
         return not self.producers and not self._unreplicated
 
     @property

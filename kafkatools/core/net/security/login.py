@@ -38,7 +38,8 @@ class Login(Protocol):
     mechanism: str
 
     def is_ready(self) -> bool:
-        """Whether credentials are available; if not, start to fetch them. Raises KafkaError when the fetch failed."""
+        """Return whether credentials are available; if not, start to fetch them. Raises KafkaError when the fetch
+        failed."""
 
     def start(self) -> Mechanism:
         """Make the SASL mechanism for a new exchange."""
@@ -78,8 +79,8 @@ class TokenLogin:
     _is_fetching: bool = field(default=False, init=False)
 
     def is_ready(self) -> bool:
-        """Whether a token is available that needs no renewal yet; if not, start to fetch one. Raises KafkaError when
-        the last fetch failed and no unexpired token is left."""
+        """Return whether a token is available that needs no renewal yet; if not, start to fetch one. Raises KafkaError
+        when the last fetch failed and no unexpired token is left."""
         now_ms = self.clock.wall_ms()
         with self._lock:
             if self._token is not None and now_ms < self._renew_at_ms:

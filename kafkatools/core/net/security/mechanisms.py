@@ -20,7 +20,7 @@ class Mechanism(Protocol):
 
     @property
     def is_complete(self) -> bool:
-        """Whether the exchange may end now: the server has proved what the mechanism requires."""
+        """Return whether the exchange may end now: the server has proved what the mechanism requires."""
 
     def initial(self) -> bytes:
         """The client's first SASL message."""

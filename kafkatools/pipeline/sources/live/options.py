@@ -76,7 +76,7 @@ class Subscription(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """Where reading starts or ends, as set by `option`; exactly one other field is set. `everywhere` is EARLIEST or
+    """The start or end of reading, as set by `option`; exactly one other field is set. `everywhere` is EARLIEST or
     LATEST; timestamps are epoch ms."""
 
     option: str
@@ -113,7 +113,7 @@ class SourceOptions:
 
     @property
     def is_committed_only(self) -> bool:
-        """Whether the isolation level is read_committed."""
+        """Return whether the isolation level is read_committed."""
         return self.settings.get("isolation.level") == "read_committed"
 
 
@@ -210,7 +210,7 @@ class OptionReader:
         self._options = {str(name).lower(): str(value) for name, value in options.items() if value is not None}
 
     def has(self, name: str) -> bool:
-        """Whether the option is set."""
+        """Return whether the option is set."""
         return name.lower() in self._options
 
     def text(self, name: str) -> str | None:

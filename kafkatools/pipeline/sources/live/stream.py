@@ -168,8 +168,8 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return latest if most is None else live_offsets.rate_limited(most, start, latest)
 
     def _waits_for_more(self, least: int, start: Offsets, latest: Offsets) -> bool:
-        """Whether fewer than `least` offsets are available and maxTriggerDelay has not passed since the last trigger.
-        If not, the current time becomes that of the last trigger."""
+        """Return whether fewer than `least` offsets are available and maxTriggerDelay has not passed since the last
+        trigger. If not, the current time becomes that of the last trigger."""
         now = self._clock.now_ms()
         last = self._last_trigger_ms
         is_due = last is None or now - last >= self._options.max_trigger_delay_ms

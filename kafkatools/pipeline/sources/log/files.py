@@ -88,7 +88,7 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which partitions to read: named topics, topics matching a pattern, or named partitions; at most one is set, and
+    """The partitions to read: named topics, topics matching a pattern, or named partitions; at most one is set, and
     none means all. A pattern may match anywhere in a name, as in Spark's SubscribePatternStrategy; `^orders$` is one
     topic."""
 
@@ -106,8 +106,8 @@ class Selection:
         return cls(frozenset(given.topics) or None, given.pattern or None, frozenset(given.partitions) or None)
 
     def takes(self, topic: str, partition: int, *, is_named: bool = False) -> bool:
-        """Whether a partition is selected. A pattern, or no selection, includes an internal topic only with `is_named`:
-        the path names the partition's directory."""
+        """Return whether a partition is selected. A pattern, or no selection, includes an internal topic only with
+        `is_named`: the path names the partition's directory."""
         if self.topics is not None:
             return topic in self.topics
         if self.partitions is not None:
@@ -188,7 +188,8 @@ def _expanded(path: str) -> list[str]:
 
 
 def _is_log(url: str) -> bool:
-    """Whether a path that matched a wildcard is read: a segment, or a directory that the broker has not set aside."""
+    """Return whether a path that matched a wildcard is read: a segment, or a directory that the broker has not set
+    aside."""
     name = storage.split(url)[1]
     if storage.kind_of(url) == storage.DIRECTORY:
         return _ASIDE.fullmatch(name) is None

@@ -121,7 +121,7 @@ class SectionWalk:
         return window[:left]
 
     def _is_true(self, size: int) -> bool:
-        """Whether a very large batch has a valid checksum; such a length is mostly damage."""
+        """Return whether a very large batch has a valid checksum; such a length is mostly damage."""
         crc = int.from_bytes(self._file.view(self._position, HEADER_SIZE)[17:21], "big")
         return self._file.checksum(self._position + 21, size - 21, crc32c) == crc
 

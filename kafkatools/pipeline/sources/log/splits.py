@@ -169,7 +169,7 @@ def _sound_start(file: LogFile, entry: npt.NDArray[np.int64]) -> int:
 
 
 def _begins_batch(segment: SegmentFile, position: int, offset: int | None) -> bool:
-    """Whether a valid batch begins at a position; with `offset`, one whose last offset is that."""
+    """Return whether a valid batch begins at a position; with `offset`, one whose last offset is that."""
     header = bytes(segment.view(position, min(HEADER_SIZE, segment.size - position)))
     if len(header) <= 16:
         return False

@@ -54,7 +54,7 @@ class BatchRows:
 
     @property
     def is_full(self) -> bool:
-        """Whether enough rows are collected for an Arrow batch."""
+        """Return whether enough rows are collected for an Arrow batch."""
         return self._count >= _ROWS_AT_ONCE
 
     def add(self, section: Section, kept: npt.NDArray[np.bool_], states: Sequence[str | None] | None) -> None:

@@ -221,7 +221,7 @@ def _marker(batch: memoryview, crc: int) -> bool | None:
 
 
 def is_sound(file: SegmentFile, position: int) -> bool:
-    """Whether the batch at a position has a valid checksum."""
+    """Return whether the batch at a position has a valid checksum."""
     header = file.view(position, layout.HEADER_SIZE_UP_TO_MAGIC + _CRC_BYTES)
     if len(header) < layout.HEADER_SIZE_UP_TO_MAGIC + _CRC_BYTES:
         return False

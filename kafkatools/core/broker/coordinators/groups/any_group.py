@@ -1,4 +1,4 @@
-"""What groups of all types have in common. One registry holds them all, so a group id names one group of one type."""
+"""Common parts of groups of all types. One registry holds them all, so a group id names one group of one type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafkatools.core.clock import Clock
 
 
 class AnyGroup(Protocol):
-    """What the coordinator calls on a classic, consumer or share group."""
+    """The methods that the coordinator calls on a classic, consumer or share group."""
 
     group_id: str
 
@@ -31,7 +31,7 @@ class AnyGroup(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the group has no members; for a classic group, whether its state is Empty."""
+        """Return whether the group has no members; for a classic group, whether its state is Empty."""
 
     def ensure_may_delete(self) -> None:
         """Check that the group may be deleted. Raises NonEmptyGroup or GroupIdNotFound."""
@@ -40,11 +40,11 @@ class AnyGroup(Protocol):
         """Check that committed offsets of the group may be deleted. Raises NonEmptyGroup or GroupIdNotFound."""
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member of the group is subscribed to the topic. True for a classic consumer group whose
+        """Return whether a member of the group is subscribed to the topic. True for a classic consumer group whose
         subscriptions cannot be decoded."""
 
     def expiration_base_ms(self, topic: str, commit_ms: int) -> int | None:
-        """When the retention of an offset committed at `commit_ms` starts, in ms since 1970. None: it does not
+        """Return the start of the retention of an offset committed at `commit_ms`, in ms since 1970. None: it does not
         expire."""
 
     def tombstones(self) -> list[Record]:

@@ -54,5 +54,5 @@ class KeyedTimer:
             task.cancel()
 
     def is_scheduled(self, key: Hashable) -> bool:
-        """Whether the key has work that has not run."""
+        """Return whether the key has work that has not run."""
         return key in self._tasks

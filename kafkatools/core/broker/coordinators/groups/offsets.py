@@ -50,7 +50,7 @@ class Offsets:
         return self._groups.get(group_id, {})
 
     def has_more_than(self, count: int) -> bool:
-        """Whether all groups together have more than `count` offsets."""
+        """Return whether all groups together have more than `count` offsets."""
         return any(found > count for found in accumulate(map(len, self._groups.values())))
 
     def committed_of_group(self, group_id: str) -> Mapping[Place, CommittedOffset]:

@@ -51,11 +51,11 @@ class PendingOffsets:
                 pending.committed = None
 
     def is_pending(self, group_id: str, place: Place) -> bool:
-        """Whether an open transaction has committed an offset of this partition."""
+        """Return whether an open transaction has committed an offset of this partition."""
         return any(place in groups.get(group_id, ()) for groups in self._producers.values())
 
     def has_group(self, group_id: str) -> bool:
-        """Whether an open transaction has committed an offset of this group."""
+        """Return whether an open transaction has committed an offset of this group."""
         return any(group_id in groups for groups in self._producers.values())
 
     def take(self, producer_id: int, is_taken: Callable[[str], bool]) -> Iterator[tuple[str, Place, _Pending]]:

@@ -157,7 +157,7 @@ def _results(response: Any) -> dict[str, dict[TopicPartition, int]]:
 
 
 class Operation(Enum):
-    """What to do with a partition that is not in the transaction (TransactionSupportedOperation). Clients of
+    """The operation on a partition that is not in the transaction (TransactionSupportedOperation). Clients of
     transaction version 2 have partitions added by their first write. For older clients a write only verifies that the
     client has added the partition."""
 
@@ -167,7 +167,7 @@ class Operation(Enum):
 
     @property
     def adds(self) -> bool:
-        """Whether to add missing partitions rather than verify them."""
+        """Return whether to add missing partitions rather than verify them."""
         return self is Operation.ADD
 
 

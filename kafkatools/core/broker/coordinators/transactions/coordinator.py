@@ -222,7 +222,7 @@ class TransactionCoordinator:
         return {place: NONE if place in value.partitions else errors.TransactionAbortable.code for place in requested}
 
     def is_ongoing(self, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition) -> bool:
-        """Whether a partition belongs to the open transaction of this producer id and epoch."""
+        """Return whether a partition belongs to the open transaction of this producer id and epoch."""
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
             return False
@@ -419,7 +419,7 @@ def _ensure_same(value: TransactionValue, producer: ProducerIdentity) -> None:
 
 
 def _may_go_on(value: TransactionValue, expected: ProducerIdentity) -> bool:
-    """Whether a recovering producer may continue: its producer id is the present one, or the previous one at an
+    """Return whether a recovering producer may continue: its producer id is the present one, or the previous one at an
     exhausted epoch. Also true if the transactional id has no epoch yet."""
     if value.producer_epoch == NO_PRODUCER_EPOCH or expected.producer_id == value.producer_id:
         return True

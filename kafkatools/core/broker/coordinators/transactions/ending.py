@@ -1,4 +1,4 @@
-"""Which end of a transaction EndTxn may prepare, without time or disk (TransactionCoordinator.endTransaction).
+"""The end of a transaction that EndTxn may prepare, without time or disk (TransactionCoordinator.endTransaction).
 
 With transaction version 2 a client's EndTxn raises the epoch or gives a new producer id at epoch 0. A retry is
 recognised by the epoch or producer id before. By state, with "invalid" for InvalidTxnState and "fenced" for

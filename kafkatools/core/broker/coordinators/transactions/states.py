@@ -24,16 +24,16 @@ class TransactionState(IntEnum):
 
     @property
     def is_prepared(self) -> bool:
-        """Whether the outcome is decided but not all markers are written (PrepareCommit, PrepareAbort)."""
+        """Return whether the outcome is decided but not all markers are written (PrepareCommit, PrepareAbort)."""
         return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether no transaction is open (Empty, CompleteCommit, CompleteAbort), so that the id may expire."""
+        """Return whether no transaction is open (Empty, CompleteCommit, CompleteAbort), so that the id may expire."""
         return self in AT_REST
 
     def may_follow(self, previous: TransactionState) -> bool:
-        """Whether the transition from `previous` to this state is valid."""
+        """Return whether the transition from `previous` to this state is valid."""
         return previous in PREVIOUS[self]
 
 

@@ -27,7 +27,8 @@ NOTHING: frozenset[TopicPartition] = frozenset()
 
 
 def is_epoch_exhausted(epoch: int) -> bool:
-    """Whether a producer cannot get a higher epoch: 32766 is the last for producers, 32767 is reserved for fencing."""
+    """Return whether a producer cannot get a higher epoch: 32766 is the last for producers, 32767 is reserved for
+    fencing."""
     return epoch >= LAST_USABLE_EPOCH
 
 
@@ -49,7 +50,7 @@ class TransactionValue:
 
     @property
     def bumps_epoch(self) -> bool:
-        """Whether each of the client's transactions has an epoch of its own (KIP-890)."""
+        """Return whether each of the client's transactions has an epoch of its own (KIP-890)."""
         return self.client_version >= EPOCH_BUMP_VERSION
 
 
@@ -92,17 +93,17 @@ class Transaction:
 
     @property
     def is_epoch_exhausted(self) -> bool:
-        """Whether the producer needs a new producer id because its epochs have run out."""
+        """Return whether the producer needs a new producer id because its epochs have run out."""
         return is_epoch_exhausted(self.value.producer_epoch)
 
     @property
     def has_timeout(self) -> bool:
-        """Whether the transaction can time out: the highest timeout marks transactions of an external coordinator
-        (KIP-939)."""
+        """Return whether the transaction can time out: the highest timeout marks transactions of an external
+        coordinator (KIP-939)."""
         return self.value.timeout_ms != 0x7FFFFFFF
 
     def is_timed_out(self, now_ms: int) -> bool:
-        """Whether the transaction is ongoing and older than its timeout. False while a change is pending."""
+        """Return whether the transaction is ongoing and older than its timeout. False while a change is pending."""
         value = self.value
         if self.pending is not None or value.state is not TransactionState.ONGOING or not self.has_timeout:
             return False

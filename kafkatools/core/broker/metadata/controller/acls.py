@@ -49,11 +49,11 @@ class AclFilter(NamedTuple):
 
     @property
     def has_unknown(self) -> bool:
-        """Whether a field is UNKNOWN, so that the request is invalid."""
+        """Return whether a field is UNKNOWN, so that the request is invalid."""
         return UNKNOWN in (self.resource_type, self.pattern_type, self.operation, self.permission_type)
 
     def fits(self, acl: Acl) -> bool:
-        """Whether the filter matches an ACL (AclBindingFilter.matches)."""
+        """Return whether the filter matches an ACL (AclBindingFilter.matches)."""
         return (
             self.resource_type in (ANY, acl.resource_type)
             and self._fits_pattern(acl)

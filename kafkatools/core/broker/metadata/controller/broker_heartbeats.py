@@ -32,7 +32,7 @@ class BrokerControlState(Enum):
 
     @property
     def is_fenced(self) -> bool:
-        """Whether a broker in this state is fenced: FENCED or SHUTDOWN_NOW."""
+        """Return whether a broker in this state is fenced: FENCED or SHUTDOWN_NOW."""
         return self in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW)
 
 
@@ -47,7 +47,7 @@ class BrokerHeartbeatState:
 
     @property
     def is_active(self) -> bool:
-        """Whether the broker is neither fenced nor in a controlled shutdown."""
+        """Return whether the broker is neither fenced nor in a controlled shutdown."""
         return not self.is_fenced and self.controlled_shutdown_offset < 0
 
     @property
@@ -93,7 +93,7 @@ class BrokerHeartbeats:
         self._contacts.move_to_end((broker_id, epoch))
 
     def has_valid_session(self, broker_id: int, epoch: int, now_ms: int) -> bool:
-        """Whether the broker with this epoch has sent a request within the session time-out."""
+        """Return whether the broker with this epoch has sent a request within the session time-out."""
         last = self._contacts.get((broker_id, epoch))
         return last is not None and now_ms - last < self.session_timeout_ms
 

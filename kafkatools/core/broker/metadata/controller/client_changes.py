@@ -73,7 +73,7 @@ class ClientChanges:
 
     @property
     def is_active(self) -> bool:
-        """Whether this node is the active controller."""
+        """Return whether this node is the active controller."""
         return self._writer is not None
 
     @property

@@ -142,7 +142,8 @@ def _keys_of(entity: Entity) -> Mapping[str, str]:
 
 
 def _is_address(text: str) -> bool:
-    """Whether a text is an IP address or `localhost`. Unlike Kafka, this resolves no host names, which may block."""
+    """Return whether a text is an IP address or `localhost`. Unlike Kafka, this resolves no host names, which may
+    block."""
     import ipaddress
 
     try:

@@ -144,7 +144,7 @@ def _check_broker_id(image: MetadataImage, node_id: int, broker_id: int) -> None
 
 
 def is_integer(text: str) -> bool:
-    """Whether Java parses a text as an integer."""
+    """Return whether Java parses a text as an integer."""
     digits = text[1:] if text[:1] in "+-" else text
     return digits.isascii() and digits.isdigit()
 

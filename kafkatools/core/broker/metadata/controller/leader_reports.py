@@ -117,7 +117,7 @@ def _is_valid_isr(partition: PartitionState, isr: Sequence[int], recovery_state:
 
 
 def _is_eligible(control: ReplicaControl, broker_id: int, epoch: int) -> bool:
-    """Whether the broker is active and has the epoch that the leader named, where -1 is any (KIP-903)."""
+    """Return whether the broker is active and has the epoch that the leader named, where -1 is any (KIP-903)."""
     broker = control.image.brokers.get(broker_id)
     return broker is not None and broker.is_active and epoch in (ANY_EPOCH, broker.epoch)
 

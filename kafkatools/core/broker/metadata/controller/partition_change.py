@@ -168,7 +168,7 @@ class PartitionChangeBuilder:
             self._changes["last_known_elr"] = ()
 
     def _may_lead(self, replica: int) -> bool:
-        """Whether a live replica is in the ISR, or, if that is empty, an eligible leader replica."""
+        """Return whether a live replica is in the ISR, or, if that is empty, an eligible leader replica."""
         is_candidate = replica in (self.target_isr or self._elr)
         return is_candidate and self.rules.is_acceptable_leader(replica)
 
@@ -192,7 +192,7 @@ class PartitionChangeBuilder:
         return NO_LEADER, False
 
     def _may_elect_last_known_leader(self) -> bool:
-        """Whether the last known leader may lead a partition with neither ISR nor eligible leader replicas."""
+        """Return whether the last known leader may lead a partition with neither ISR nor eligible leader replicas."""
         last_leaders = self.partition.last_known_elr or ()
         if not self.rules.elr_enabled or self._elr or self.target_isr or len(last_leaders) != 1:
             return False

@@ -36,11 +36,11 @@ class ReplicaControl:
 
     @property
     def elr_enabled(self) -> bool:
-        """Whether eligible leader replicas are enabled (KIP-966)."""
+        """Return whether eligible leader replicas are enabled (KIP-966)."""
         return self.image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0
 
     def is_active(self, broker_id: int) -> bool:
-        """Whether a broker may be in an ISR and lead."""
+        """Return whether a broker may be in an ISR and lead."""
         broker = self.image.brokers.get(broker_id)
         return broker is not None and broker.is_active
 
@@ -121,7 +121,7 @@ class ReplicaControl:
         return [each for each in self.partitions() if each[1].leader == NO_LEADER]
 
     def has_leaderships(self, broker_id: int) -> bool:
-        """Whether a broker leads any partition."""
+        """Return whether a broker leads any partition."""
         return any(partition.leader == broker_id for _, partition in self.partitions())
 
     def in_directory(self, broker_id: int, directory: uuid.UUID) -> list[tuple[TopicState, PartitionState]]:

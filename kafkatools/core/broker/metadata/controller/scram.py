@@ -56,7 +56,7 @@ class ScramCredentials:
             self.by_user.pop(record.name, None)
 
     def has(self, name: str, mechanism: int) -> bool:
-        """Whether a user has a credential of a mechanism."""
+        """Return whether a user has a credential of a mechanism."""
         return mechanism in self.by_user.get(name, {})
 
     def records(self) -> Iterator[Any]:

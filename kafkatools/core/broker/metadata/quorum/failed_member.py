@@ -33,8 +33,8 @@ def take_answers(raft: Member, requests: PeerRequests) -> None:
 
 
 def has_resigned(raft: Member) -> bool:
-    """Whether nothing is left to do: the member is not Resigned, such as after it learned of a new leader, or every
-    other voter has responded to EndQuorumEpoch."""
+    """Return whether nothing is left to do: the member is not Resigned, such as after it learned of a new leader, or
+    every other voter has responded to EndQuorumEpoch."""
     return not isinstance(raft.state, Resigned) or not raft.state.unacknowledged
 
 

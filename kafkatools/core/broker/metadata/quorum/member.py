@@ -106,7 +106,7 @@ class EpochPace:
         self._since_ms: int | None = None
 
     def allows(self, leap: int, now_ms: int) -> bool:
-        """Whether a request may raise the epoch by `leap`. If so, the leap is subtracted from the bound."""
+        """Return whether a request may raise the epoch by `leap`. If so, the leap is subtracted from the bound."""
         if self._since_ms is None:
             self._since_ms = now_ms
         earned = (now_ms - self._since_ms) // self._interval_ms

@@ -46,12 +46,12 @@ class PeerRequests:
 
     @property
     def has_answers(self) -> bool:
-        """Whether responses wait for `take_answers`."""
+        """Return whether responses wait for `take_answers`."""
         return bool(self._answers)
 
     @property
     def is_asking(self) -> bool:
-        """Whether any request is under way."""
+        """Return whether any request is under way."""
         return any(peer.pending is not None for peer in self._peers.values())
 
     def backoff_until_ms(self, node_id: int) -> int:

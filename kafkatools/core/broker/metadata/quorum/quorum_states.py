@@ -27,12 +27,12 @@ class Votes:
 
     @property
     def is_granted(self) -> bool:
-        """Whether the election is won."""
+        """Return whether the election is won."""
         return len(self.granted) >= self.majority
 
     @property
     def is_rejected(self) -> bool:
-        """Whether the election can no longer be won."""
+        """Return whether the election can no longer be won."""
         return len(self.voters) - len(self.rejected) < self.majority
 
     @property
@@ -189,7 +189,7 @@ State = Unattached | Prospective | Candidate | Follower | Leader | Resigned
 
 
 def may_grant(state: State, candidate_id: int, *, is_up_to_date: bool, is_pre_vote: bool) -> bool:
-    """Whether a voter in this state votes for a candidate of its epoch (EpochState.canGrantVote)."""
+    """Return whether a voter in this state votes for a candidate of its epoch (EpochState.canGrantVote)."""
     if isinstance(state, Leader):
         return False
     if is_pre_vote:  # a follower that reaches its leader grants none

@@ -99,12 +99,12 @@ class Raft:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this node leads the quorum."""
+        """Return whether this node leads the quorum."""
         return isinstance(self.state, Leader)
 
     @property
     def is_voter(self) -> bool:
-        """Whether this node is a voter; otherwise it is an observer."""
+        """Return whether this node is a voter; otherwise it is an observer."""
         return self.node_id in self.voters
 
     @property
@@ -124,8 +124,8 @@ class Raft:
 
     @property
     def is_shut_down(self) -> bool:
-        """Whether the owner may stop this member: its disk has failed, or after `shut_down` another voter leads. An
-        observer or the only voter has to wait for no one."""
+        """Return whether the owner may stop this member: its disk has failed, or after `shut_down` another voter leads.
+        An observer or the only voter has to wait for no one."""
         has_left = not self.is_voter or not self.other_voters or self.leader_id not in (None, self.node_id)
         return self.failure is not None or (self.is_shutting_down and has_left)
 
@@ -376,8 +376,8 @@ class Raft:
             self._fetch_from_anyone()
 
     def _is_due(self, deadline_ms: int) -> bool:
-        """Whether the deadline of the present state has passed; never during a shutdown. Also has `tick` run at this
-        deadline."""
+        """Return whether the deadline of the present state has passed; never during a shutdown. Also has `tick` run at
+        this deadline."""
         if self.is_shutting_down:
             return False
         self._wake_at(deadline_ms)

@@ -30,7 +30,8 @@ class Validity(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """Whether the follower can fetch from this offset: its log does not diverge, and it needs no snapshot."""
+        """Return whether the follower can fetch from this offset: its log does not diverge, and it needs no
+        snapshot."""
         return self.diverging is None and self.snapshot is None
 
 
@@ -175,7 +176,8 @@ class RaftLog:
 
     @property
     def has_open_transaction(self) -> bool:
-        """Whether the records read by `committed` end inside of a transaction, which a new controller must abort."""
+        """Return whether the records read by `committed` end inside of a transaction, which a new controller must
+        abort."""
         return self._transactions.pending is not None
 
     def maybe_snapshot(self, records: Callable[[], Iterable[Any]], now_ms: int) -> bool:

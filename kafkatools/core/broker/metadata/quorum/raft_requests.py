@@ -63,7 +63,7 @@ def _leader_error(raft: Member, epoch: int) -> int:
 
 
 def _is_for_another(raft: Member, entity: Entity, partition: Entity) -> bool:
-    """Whether a request names another voter, or this one with another directory id."""
+    """Return whether a request names another voter, or this one with another directory id."""
     voter_id = getattr(entity, "voter_id", -1)
     directory_id, own = getattr(partition, "voter_directory_id", None), raft.settings.directory_id
     is_other_directory = directory_id is not None and own is not None and directory_id != own
@@ -71,7 +71,8 @@ def _is_for_another(raft: Member, entity: Entity, partition: Entity) -> bool:
 
 
 def _leaps(raft: Member, sender_id: int, epoch: int) -> bool:
-    """Whether a request would raise the epoch further than elections can have raised it; reports such a request."""
+    """Return whether a request would raise the epoch further than elections can have raised it; reports such a
+    request."""
     leap = epoch - raft.epoch
     if leap <= 0 or raft.epoch_pace.allows(leap, raft.now_ms):
         return False

@@ -106,7 +106,7 @@ class SharePartition:
         return self.next_new_offset
 
     def has_room(self) -> bool:
-        """Whether an available offset, or a new one within the limit of records in flight, can be acquired."""
+        """Return whether an available offset, or a new one within the limit of records in flight, can be acquired."""
         return self.next_fetch_offset() < self.next_new_offset or self._room() > 0
 
     def _room(self) -> int:
@@ -186,7 +186,8 @@ class SharePartition:
         return result, end + 1
 
     def _is_failing(self, offset: int) -> bool:
-        """Whether an available record failed so often that it is delivered in ever smaller ranges, at last alone."""
+        """Return whether an available record failed so often that it is delivered in ever smaller ranges, at last
+        alone."""
         found = self._runs.overlapping(offset, offset)
         return bool(found) and found[0].state is RecordState.AVAILABLE and self._failures(found[0]) >= 0
 

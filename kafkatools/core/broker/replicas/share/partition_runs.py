@@ -25,7 +25,7 @@ class RecordState(IntEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the record is never delivered again."""
+        """Return whether the record is never delivered again."""
         return self >= RecordState.ACKNOWLEDGED
 
 

@@ -59,11 +59,11 @@ class Group:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the group is in state Empty."""
+        """Return whether the group is in state Empty."""
         return self.is_in(GroupState.EMPTY)
 
     def is_in(self, *states: GroupState) -> bool:
-        """Whether the group is in one of these states."""
+        """Return whether the group is in one of these states."""
         return self.state in states
 
     def transition_to(self, state: GroupState, wall_ms: int) -> None:
@@ -75,7 +75,7 @@ class Group:
 
     @property
     def can_rebalance(self) -> bool:
-        """Whether a rebalance can start: state Empty, CompletingRebalance or Stable."""
+        """Return whether a rebalance can start: state Empty, CompletingRebalance or Stable."""
         return may_follow(GroupState.PREPARING_REBALANCE, self.state)
 
     @property
@@ -152,7 +152,7 @@ class Group:
         return member
 
     def is_leader(self, member_id: str) -> bool:
-        """Whether the member is the group's leader, which computes the assignment."""
+        """Return whether the member is the group's leader, which computes the assignment."""
         return self.leader_id == member_id
 
     @property
@@ -162,7 +162,7 @@ class Group:
 
     @property
     def has_all_members_joined(self) -> bool:
-        """Whether every member has rejoined and no member id is pending."""
+        """Return whether every member has rejoined and no member id is pending."""
         return not self.pending_join and all(member.is_awaiting_join for member in self.members.values())
 
     def elect_joined_leader(self) -> bool:
@@ -179,8 +179,8 @@ class Group:
 
     # -- protocols -------------------------------------------------------------------------------------------------
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols can join: the type matches and all members support one of them. An
-        empty group accepts any type with at least one protocol."""
+        """Return whether a member with these protocols can join: the type matches and all members support one of them.
+        An empty group accepts any type with at least one protocol."""
         if self.is_in(GroupState.EMPTY):
             return bool(protocol_type and protocols)
         if self.protocol_type != protocol_type:
@@ -229,7 +229,7 @@ class Group:
         return frozenset(topics)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member is subscribed to the topic. True if a consumer group's subscriptions are unknown."""
+        """Return whether a member is subscribed to the topic. True if a consumer group's subscriptions are unknown."""
         if self.subscribed_topics is None:
             return self.protocol_type == CONSUMER_PROTOCOL_TYPE
         return topic in self.subscribed_topics
@@ -326,9 +326,9 @@ class Group:
             raise errors.NonEmptyGroup()
 
     def expiration_base_ms(self, topic: str, commit_ms: int) -> int | None:
-        """When an offset's retention starts, in ms since 1970 (offsetExpirationCondition). In an empty group this is
-        when it became empty. It is the commit time for a group that never had members, and in a stable consumer group
-        for topics without subscribers. Otherwise None: the offset does not expire."""
+        """Return the start of an offset's retention, in ms since 1970 (offsetExpirationCondition). In an empty group
+        this is when it became empty. It is the commit time for a group that never had members, and in a stable consumer
+        group for topics without subscribers. Otherwise None: the offset does not expire."""
         if self.protocol_type is None:
             return commit_ms
         if self.is_in(GroupState.EMPTY):

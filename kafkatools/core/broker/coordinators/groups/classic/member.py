@@ -46,18 +46,18 @@ class Member:
 
     @property
     def is_awaiting_join(self) -> bool:
-        """Whether a JoinGroup response is pending."""
+        """Return whether a JoinGroup response is pending."""
         return self.join_answer is not None
 
     @property
     def is_awaiting_sync(self) -> bool:
-        """Whether a SyncGroup response is pending."""
+        """Return whether a SyncGroup response is pending."""
         return self.sync_answer is not None
 
     @property
     def has_satisfied_heartbeat(self) -> bool:
-        """Whether an expired session is ignored: a member with a pending response sends no heartbeats. A new member
-        does expire, or its group could wait for it forever."""
+        """Return whether an expired session is ignored: a member with a pending response sends no heartbeats. A new
+        member does expire, or its group could wait for it forever."""
         return not self.is_new and (self.is_awaiting_join or self.is_awaiting_sync)
 
     def metadata(self, protocol: str) -> bytes:

@@ -25,5 +25,5 @@ PREVIOUS_STATES: dict[GroupState, frozenset[GroupState]] = {
 
 
 def may_follow(state: GroupState, previous: GroupState) -> bool:
-    """Whether the transition from `previous` to `state` is valid."""
+    """Return whether the transition from `previous` to `state` is valid."""
     return previous in PREVIOUS_STATES[state]

@@ -156,7 +156,7 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
         return epoch, target.get(updated.member_id, NOTHING)
 
     def _may_assign(self, group: ConsumerGroup) -> bool:
-        """Whether the assignment interval has passed since the last target assignment.
+        """Return whether the assignment interval has passed since the last target assignment.
 
         A timestamp in the future comes from a coordinator whose clock was ahead. It does not count: waiting for it
         would leave the group without a new assignment for as long as that clock was ahead.

@@ -161,12 +161,12 @@ class ConsumerGroup:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the group has no members."""
+        """Return whether the group has no members."""
         return not self.members
 
     def is_metadata_expired(self, now_ms: int) -> bool:
-        """Whether to check the topics' metadata again: it changed, was never checked, or the write after the last check
-        failed."""
+        """Return whether to check the topics' metadata again: it changed, was never checked, or the write after the
+        last check failed."""
         deadline_ms, epoch = self._refresh_deadline
         return now_ms >= deadline_ms or self.group_epoch < epoch
 
@@ -202,8 +202,8 @@ class ConsumerGroup:
         return self._partition_epochs.get(topic_id, {}).get(partition, NO_EPOCH)
 
     def waits_for_partition(self, member: ConsumerMember) -> bool:
-        """Whether other members still own a partition of this member's target assignment. False unless its state is
-        UNRELEASED_PARTITIONS."""
+        """Return whether other members still own a partition of this member's target assignment. False unless its state
+        is UNRELEASED_PARTITIONS."""
         if member.state is not MemberState.UNRELEASED_PARTITIONS:
             return False
         return any(
@@ -243,7 +243,7 @@ class ConsumerGroup:
         )
 
     def is_homogeneous(self, members: Collection[ConsumerMember]) -> bool:
-        """Whether all members have the same subscription: the same names, or one pattern and no names."""
+        """Return whether all members have the same subscription: the same names, or one pattern and no names."""
         patterns = Counter(member.subscribed_topic_regex for member in members if member.subscribed_topic_regex)
         names = Counter(name for member in members for name in member.subscribed_topic_names)
         if not patterns:
@@ -255,7 +255,7 @@ class ConsumerGroup:
         return Counter(member.subscribed_topic_regex for member in members if member.subscribed_topic_regex)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member is subscribed to the topic."""
+        """Return whether a member is subscribed to the topic."""
         return any(topic in self.topics_of_member(member) for member in self.members.values())
 
     def preferred_assignor(self, members: Iterable[ConsumerMember], default: str) -> str:
@@ -270,8 +270,8 @@ class ConsumerGroup:
         return [member for member in self.members.values() if member.uses_classic_protocol]
 
     def supports_classic(self, protocol_type: str, names: Collection[str]) -> bool:
-        """Whether a classic member with these protocol names can join: the type is `consumer`, and all classic members
-        support one of the names. Without classic members any name will do."""
+        """Return whether a classic member with these protocol names can join: the type is `consumer`, and all classic
+        members support one of the names. Without classic members any name will do."""
         if protocol_type != CONSUMER:
             return False
         if self.is_empty:
@@ -281,7 +281,7 @@ class ConsumerGroup:
         return any(counts[name] == len(classic) for name in names)
 
     def uses_classic_except(self, leaving: Collection[str]) -> bool:
-        """Whether all members except those leaving use the classic protocol. True if no member stays."""
+        """Return whether all members except those leaving use the classic protocol. True if no member stays."""
         return all(
             member.uses_classic_protocol for member_id, member in self.members.items() if member_id not in leaving
         )

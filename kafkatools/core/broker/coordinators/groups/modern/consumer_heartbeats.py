@@ -55,7 +55,8 @@ class HeartbeatRequest:
 
     @property
     def is_full(self) -> bool:
-        """Whether the request has all fields, as after a failure, so that the response must have the assignment."""
+        """Return whether the request has all fields, as after a failure, so that the response must have the
+        assignment."""
         has_subscription = self.subscribed_topic_names is not None or self.subscribed_topic_regex is not None
         return self.rebalance_timeout_ms != NOT_GIVEN and has_subscription and self.owned is not None
 

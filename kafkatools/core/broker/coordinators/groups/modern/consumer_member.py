@@ -61,11 +61,11 @@ class ConsumerMember:
 
     @property
     def uses_classic_protocol(self) -> bool:
-        """Whether the member joined with the classic protocol."""
+        """Return whether the member joined with the classic protocol."""
         return self.classic is not None
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Whether the member has its whole target assignment of this epoch."""
+        """Return whether the member has its whole target assignment of this epoch."""
         return self.state is MemberState.STABLE and self.member_epoch == epoch
 
     def assignment_epoch(self, topic_id: uuid.UUID, partition: int) -> int | None:

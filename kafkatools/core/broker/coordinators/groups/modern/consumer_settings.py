@@ -12,7 +12,7 @@ INT_MAX = 2**31 - 1
 
 
 class MigrationPolicy(Enum):
-    """Which conversions between classic and consumer groups are allowed (ConsumerGroupMigrationPolicy)."""
+    """The allowed conversions between classic and consumer groups (ConsumerGroupMigrationPolicy)."""
 
     DISABLED = "disabled"
     UPGRADE = "upgrade"
@@ -21,12 +21,12 @@ class MigrationPolicy(Enum):
 
     @property
     def allows_upgrade(self) -> bool:
-        """Whether classic groups may become consumer groups."""
+        """Return whether classic groups may become consumer groups."""
         return self in (MigrationPolicy.UPGRADE, MigrationPolicy.BIDIRECTIONAL)
 
     @property
     def allows_downgrade(self) -> bool:
-        """Whether consumer groups may become classic groups."""
+        """Return whether consumer groups may become classic groups."""
         return self in (MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL)
 
 

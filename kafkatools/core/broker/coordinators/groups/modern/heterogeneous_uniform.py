@@ -140,7 +140,7 @@ class _Balancer:
         self._next_most = len(self._sorted) - 1
 
     def has_converged(self) -> bool:
-        """Whether the loads at both ends of the walk differ by one at most."""
+        """Return whether the loads at both ends of the walk differ by one at most."""
         return self._most_count - self._least_count <= 1
 
     def next_least_loaded(self) -> int:

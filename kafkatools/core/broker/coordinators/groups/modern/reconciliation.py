@@ -103,7 +103,7 @@ class Reconciliation:
         return member.at_epoch(self.target_epoch, state, assigned, {})
 
     def _is_free(self, member: ConsumerMember, topic_id: uuid.UUID, partition: int) -> bool:
-        """Whether a partition has no owner, or only this member, which is revoking it."""
+        """Return whether a partition has no owner, or only this member, which is revoking it."""
         if self.partition_epoch(topic_id, partition) == NO_EPOCH:
             return True
         return partition in member.pending_revocation.get(topic_id, {})

@@ -84,7 +84,7 @@ class ShareGroup:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the group has no members."""
+        """Return whether the group has no members."""
         return not self.members
 
     def member(self, member_id: str) -> ShareMember:
@@ -108,7 +108,7 @@ class ShareGroup:
         return {name for member in members for name in member.subscribed_topic_names}
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member is subscribed to the topic."""
+        """Return whether a member is subscribed to the topic."""
         return any(topic in member.subscribed_topic_names for member in self.members.values())
 
     # -- as groups of all types ------------------------------------------------------------------------------------

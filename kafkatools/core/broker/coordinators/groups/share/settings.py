@@ -25,7 +25,7 @@ class ShareGroupSettings(MemberTimes):
     own: Callable[[str], Mapping[str, str]] = field(default=lambda group_id: NO_OWN)
 
     def lock_duration_ms(self, group_id: str) -> int:
-        """How long a record stays acquired, in ms."""
+        """The time that a record stays acquired, in ms."""
         return self.lock_duration.of(self.own(group_id))
 
     def delivery_count_limit(self, group_id: str) -> int:
@@ -37,13 +37,13 @@ class ShareGroupSettings(MemberTimes):
         return self.max_locks.of(self.own(group_id))
 
     def auto_offset_reset(self, group_id: str) -> str:
-        """Where a share group starts to read: earliest, latest or by_duration:<ISO duration>."""
+        """The start offset of a share group: earliest, latest or by_duration:<ISO duration>."""
         return self.own(group_id).get("share.auto.offset.reset", "latest")
 
     def reads_committed(self, group_id: str) -> bool:
-        """Whether records of open and aborted transactions are hidden from the group."""
+        """Return whether records of open and aborted transactions are hidden from the group."""
         return self.own(group_id).get("share.isolation.level", "").lower() == READ_COMMITTED
 
     def may_renew(self, group_id: str) -> bool:
-        """Whether members may renew the acquisition lock of a record."""
+        """Return whether members may renew the acquisition lock of a record."""
         return self.own(group_id).get("share.renew.acknowledge.enable", "true").lower() == "true"
