@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from support.scripted_broker import ScriptedBroker
+from support.scripted_broker import CLOSE, ScriptedBroker
 
 from kafkatools.core.protocol.api_versions import ApiKey
 
@@ -33,6 +33,8 @@ class ScriptedCluster:
         self.steps = 3
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         self.refused: dict[TopicPartition, tuple[int, str]] = {}
+        self.failed_alterations: list[int] = []  # error codes with which the next requests fail as a whole
+        self.hides_nodes = False  # requests for metadata close the connection
         self.alterations: list[dict[TopicPartition, list[int] | None]] = []
         self.rates: list[str] = []
         self.on_alteration: Callable[[], object] = lambda: None
@@ -100,6 +102,8 @@ class ScriptedCluster:
         ]
 
     def _metadata(self, header: Any, request: Any) -> Any:
+        if self.hides_nodes:
+            return CLOSE
         topics = [
             {"name": name, "topic_id": uuid.uuid5(uuid.NAMESPACE_DNS, name), "partitions": ()}
             for name in sorted({topic for topic, _ in self.replicas})
@@ -189,6 +193,8 @@ class ScriptedCluster:
     def _alter_reassignments(self, header: Any, request: Any) -> Any:
         self.alterations.append({})
         self.on_alteration()
+        if self.failed_alterations:
+            return {"error_code": self.failed_alterations.pop(0), "responses": ()}
         responses = []
         for topic in request.topics:
             rows = []

@@ -1,7 +1,9 @@
 """The partitions of a supervised reassignment: their states (waiting, moving, done, failed) and copied bytes.
 
 At most `at_once` partitions move at the same time. A partition is done when the controller no longer lists it and it
-has its target replicas. If it has other replicas then, another user cancelled or changed the reassignment.
+has its target replicas. If it has other replicas then, another user cancelled or changed the reassignment. A request
+that failed as a whole says nothing of its partitions: it is repeated, which the controller accepts also after it has
+begun the same moves.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from kafkatools.core.admin.reassignments import (
     replica_log_dirs,
 )
 from kafkatools.core.admin.topics import PartitionDescription, describe_topics
-from kafkatools.core.errors import NoReassignmentInProgress
+from kafkatools.core.errors import KafkaError, NoReassignmentInProgress, UnknownTopicOrPartition
 from kafkatools.tools.reassignment.adaptive_throttle import Sample
 from kafkatools.tools.reassignment.listings import ids
 
@@ -71,6 +73,7 @@ class Moves:
         self.moving: dict[TopicPartition, Job] = {key: jobs[key] for key in jobs if key in under_way}
         self.done: list[TopicPartition] = []
         self.failed: dict[TopicPartition, str] = {}
+        self._unconfirmed: list[TopicPartition] = []  # moving, but the controller has not accepted a request
         self._at_once = at_once
         self._tell = tell
         self._unsettled: dict[
@@ -90,15 +93,22 @@ class Moves:
 
     def begin_more(self, admin: AdminClient) -> None:
         """Request the reassignment of waiting partitions, until `at_once` partitions move. A partition that the
-        controller refuses becomes failed. Raises KafkaError."""
+        controller refuses becomes failed. Raises KafkaError when the request failed as a whole; the next call repeats
+        it."""
         room = self._at_once - len(self.moving)
         chosen = [self.waiting.popleft() for _ in range(min(room, len(self.waiting)))]
-        if not chosen:
-            return
         self.moving.update({key: self.jobs[key] for key in chosen})
-        for key, error in alter_reassignments(admin, {key: self.jobs[key].after for key in chosen}).items():
-            if error is not None:
+        self._unconfirmed += chosen
+        if not self._unconfirmed:
+            return
+        outcomes = alter_reassignments(admin, {key: self.jobs[key].after for key in self._unconfirmed})
+        failures = {key: error for key, error in outcomes.items() if error is not None and _is_of_request(error)}
+        self._unconfirmed = list(failures)
+        for key, error in outcomes.items():
+            if error is not None and key not in failures:
                 self._fail(key, str(error))
+        if failures:
+            raise next(iter(failures.values()))
 
     def look(self, admin: AdminClient, now_ms: int) -> Sample:
         """Read the progress of the moves from the cluster and return a sample. Partitions without a reassignment become
@@ -193,3 +203,9 @@ class Moves:
             for broker in job.added
         )
         return Sample(now_ms, flows, left, frozenset(self.moving), self._out_of_sync)
+
+
+def _is_of_request(error: KafkaError) -> bool:
+    """Return whether an error says that the controller did not decide on a partition. Of the errors that the controller
+    gives single partitions only UnknownTopicOrPartition is retriable."""
+    return error.retriable and not isinstance(error, UnknownTopicOrPartition)

@@ -9,6 +9,7 @@ from support.scripted_cluster import ScriptedCluster
 
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.clock import SystemClock
+from kafkatools.core.errors import KafkaError, NotController, RequestTimedOut
 from kafkatools.tools.reassignment.moves import Job, Moves, Progress
 
 T0, T1 = ("t", 0), ("t", 1)
@@ -80,3 +81,46 @@ def test_replicas_that_stay_are_watched_and_those_behind_before_are_not(
     assert moves.look(admin, 0).out_of_sync == 1
     cluster.out_of_sync = {T0: {2}}
     assert moves.look(admin, 1).out_of_sync == 0
+
+
+def test_request_that_failed_as_a_whole_is_repeated_with_the_next(admin: AdminClient, cluster: ScriptedCluster) -> None:
+    told: Told = []
+    jobs = {T0: Job((1, 2), (1, 3), 1000), T1: Job((2, 1), (2, 3), 1000)}
+    moves = Moves(jobs, frozenset(), 1, lambda key, error: told.append((key, error)))
+    cluster.failed_alterations = [RequestTimedOut.code]
+    with pytest.raises(RequestTimedOut):
+        moves.begin_more(admin)
+    assert told == []
+    for now in range(0, 20_000, 1_000):
+        moves.begin_more(admin)
+        moves.look(admin, now)
+    assert told == [(T0, None), (T1, None)]
+    assert [sorted(each) for each in cluster.alterations] == [[], [T0], [T1]]
+
+
+def test_request_is_repeated_when_the_controller_was_not_found(admin: AdminClient, cluster: ScriptedCluster) -> None:
+    jobs = {T0: Job((1, 2), (1, 3), 1000)}
+    told: Told = []
+    moves = Moves(jobs, frozenset(), 50, lambda key, error: told.append((key, error)))
+    admin.brokers()
+    cluster.failed_alterations = [NotController.code]
+    cluster.hides_nodes = True
+    admin.timeout_ms = 500
+    with pytest.raises(KafkaError):
+        moves.begin_more(admin)
+    cluster.hides_nodes = False
+    admin.timeout_ms = 60_000
+    for now in range(0, 20_000, 1_000):
+        moves.begin_more(admin)
+        moves.look(admin, now)
+    assert told == [(T0, None)]
+
+
+def test_cancelling_includes_a_request_whose_outcome_is_unknown(admin: AdminClient, cluster: ScriptedCluster) -> None:
+    moves = Moves({T0: Job((1, 2), (1, 3), 1000)}, frozenset(), 50, lambda key, error: None)
+    cluster.failed_alterations = [RequestTimedOut.code]
+    with pytest.raises(RequestTimedOut):
+        moves.begin_more(admin)
+    cluster.moving[T0] = [1, 3]  # the controller has made the change after all
+    assert moves.cancel(admin) == {}
+    assert cluster.moving == {}
