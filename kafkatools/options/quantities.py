@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from fractions import Fraction
 
 from kafkatools.exit_status import CommandError
 
@@ -25,6 +24,8 @@ SIZE_FORM = "a number of bytes, or one with KiB, MiB, GiB or TiB, like 512MiB"
 def duration_ms(text: str) -> int | None:
     """Parse `90m` or `1d12h` to milliseconds; None for any other text, also a number without a unit, and for a fraction
     of a millisecond."""
+    from fractions import Fraction  # a tenth of the start of a command, and few commands are given a quantity
+
     total, at = Fraction(0), 0
     text = text.strip()
     for match in _DURATION.finditer(text):
@@ -40,6 +41,8 @@ def size_bytes(text: str) -> int | None:
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         return None
+    from fractions import Fraction
+
     size = Fraction(match[1]) * _SIZES[match[2]]
     return int(size) if size.denominator == 1 else None
 
