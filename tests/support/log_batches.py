@@ -87,6 +87,15 @@ def make_marker(producer_id: int, producer_epoch: int, *, commit: bool, coordina
     )
 
 
+def emptied(batch: bytes | bytearray) -> bytearray:
+    """The batch without its records, as the cleaner leaves it."""
+    header = bytearray(batch[: HEADER.size])
+    struct.pack_into(">i", header, 8, HEADER.size - 12)
+    struct.pack_into(">i", header, 57, 0)
+    set_crc(header)
+    return header
+
+
 def split_batches(data: bytes) -> Iterator[bytearray]:
     """The batches of a segment."""
     position = 0

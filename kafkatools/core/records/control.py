@@ -88,11 +88,11 @@ class EndTransactionMarker(NamedTuple):
         return cls(kind, coordinator_epoch)
 
     @classmethod
-    def of_batch(cls, batch: RecordBatch) -> EndTransactionMarker:
-        """Parse the transaction marker in a control batch. Raises CorruptRecord for another or a damaged record,
-        IndexError for a batch without records."""
-        record = batch.columns().record(0)
-        return cls.parse(record.key, record.value)
+    def of_batch(cls, batch: RecordBatch) -> EndTransactionMarker | None:
+        """Parse the transaction marker in a control batch; None for a batch that the cleaner has emptied. Raises
+        CorruptRecord for another or a damaged record."""
+        columns = batch.columns()
+        return cls.parse(columns.key(0), columns.value(0)) if columns.count else None
 
     def value(self) -> bytes:
         """Return the marker's record value."""

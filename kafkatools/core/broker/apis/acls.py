@@ -56,8 +56,8 @@ def _by_resource(acls: list[Acl]) -> list[Fields]:
 
 
 def handle_create_acls(node: ChangeContext, request: Request) -> Response:
-    """Answer CreateAcls: create ACLs, with one result per ACL. Without ALTER on the cluster or without an authorizer
-    every result has that error. Raises CloseConnection for UNKNOWN elements."""
+    """Answer CreateAcls: create ACLs, with one result per ACL. When the whole request fails, as without ALTER on the
+    cluster or without an authorizer, every result has the error. Raises CloseConnection for UNKNOWN elements."""
     acls = [
         Acl(
             int(creation.resource_type),
@@ -75,23 +75,23 @@ def handle_create_acls(node: ChangeContext, request: Request) -> Response:
     try:
         ensure_permitted(node, request)
         ensure_enabled(node.authorizer is not None, "No Authorizer is configured.")
+        outcomes = node.controller.create_acls(acls)
     except KafkaError as error:
         return request.respond({"results": [error_fields(error) for _ in acls]})
-    outcomes = node.controller.create_acls(acls)
     return request.respond({"results": [{"error_message": "", **outcome_fields(error)} for error in outcomes]})
 
 
 def handle_delete_acls(node: ChangeContext, request: Request) -> Response:
-    """Answer DeleteAcls: delete the ACLs that match each filter; a filter's result lists the deleted ACLs. Without
-    ALTER on the cluster or without an authorizer every result has that error. Raises CloseConnection for UNKNOWN
-    elements."""
+    """Answer DeleteAcls: delete the ACLs that match each filter; a filter's result lists the deleted ACLs. When the
+    whole request fails, as without ALTER on the cluster or without an authorizer, every result has the error. Raises
+    CloseConnection for UNKNOWN elements."""
     filters = [_filter_of(fields) for fields in request.decode().filters]
     if any(acl_filter.has_unknown for acl_filter in filters):
         raise CloseConnection("Filters contain UNKNOWN elements")
     try:
         ensure_permitted(node, request)
         ensure_enabled(node.authorizer is not None, "No Authorizer is configured.")
+        deleted = node.controller.delete_acls(filters)
     except KafkaError as error:
         return request.respond({"filter_results": [error_fields(error) for _ in filters]})
-    deleted = node.controller.delete_acls(filters)
     return request.respond({"filter_results": [{"matching_acls": [acl._asdict() for acl in acls]} for acls in deleted]})

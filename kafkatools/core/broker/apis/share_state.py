@@ -87,7 +87,7 @@ def _answer(node: ShareContext, request: Request, do: Do) -> Response:
     failed. Without CLUSTER_ACTION every partition has CLUSTER_AUTHORIZATION_FAILED."""
     entity = request.decode()
     is_allowed, coordination = is_permitted(node, request), node.coordination
-    statuses: list[ProduceStatus | None] = []
+    statuses: dict[str, ProduceStatus | None] = {}
     outcomes: dict[str, Fields] = {}
     results = []
     for topic in entity.topics:
@@ -100,8 +100,8 @@ def _answer(node: ShareContext, request: Request, do: Do) -> Response:
                     raise InvalidRequest()
                 key = ShareKey(entity.group_id, topic.topic_id, partition.partition)
                 outcome, status = do(coordination.share_states, key, partition)
-                statuses.append(status)
-                outcomes[name_of(key)] = outcome
+                name = name_of(key)
+                statuses[name], outcomes[name] = status, outcome
             except KafkaError as error:
                 outcome = {"error_code": error.code, "error_message": str(error)}
             outcome["partition"] = partition.partition
@@ -116,5 +116,5 @@ def _answer(node: ShareContext, request: Request, do: Do) -> Response:
             outcomes[name].update(partition=partition, error_code=code)
         later.respond({"results": results})
 
-    coordination.when_states_committed(outcomes, statuses, committed)
+    coordination.when_states_committed(statuses, committed)
     return later.result()

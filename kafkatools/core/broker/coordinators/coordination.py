@@ -6,11 +6,12 @@ Rules: a coordinator that a broker may never need is created on first use, so th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.coordinators.groups import service as group_service
+from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
 from kafkatools.core.broker.coordinators.groups.offsets_topic import OffsetsTopic
 from kafkatools.core.broker.coordinators.groups.share.groups import ShareSurroundings
 from kafkatools.core.broker.coordinators.host import Host
@@ -18,6 +19,7 @@ from kafkatools.core.broker.coordinators.shards import Shards
 from kafkatools.core.broker.metadata.image import MetadataDelta
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
 from kafkatools.core.broker.replicas.partition import Partition
+from kafkatools.core.errors import error_for_code
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
@@ -176,15 +178,20 @@ class Coordination:
         )
 
     def when_states_committed(
-        self, names: Iterable[str], statuses: Sequence[ProduceStatus | None], done: Callable[[dict[str, int]], None]
+        self, statuses: Mapping[str, ProduceStatus | None], done: Callable[[dict[str, int]], None]
     ) -> None:
-        """Call `done` once the writes of these share partitions are committed, have failed or timed out. `names` are
-        keys of share partitions (`group:topic id:partition`), `statuses` the appends on this broker. `done` gets the
-        error codes of failed writes by name; on a broker without a cluster {}, also after a failure."""
+        """Call `done` once the writes of these share partitions are committed, have failed or timed out. `statuses` are
+        the appends on this broker, by the key of the share partition (`group:topic id:partition`). `done` gets the
+        error codes of failed writes by that key."""
         if self.is_clustered:
-            self.share.when_all_committed(names, done)
-        else:
-            self.host.when_durable(statuses, lambda _code: done({}))
+            self.share.when_all_committed(statuses, done)
+            return
+
+        def finished(_first_code: int) -> None:
+            failed = {name: status.error_code for name, status in statuses.items() if status and status.error_code}
+            done({name: coordinator_error_code(error_for_code(code)()) for name, code in failed.items()})
+
+        self.host.when_durable(list(statuses.values()), finished)
 
     # -- elections and topics --------------------------------------------------------------------------------------
     def _of(self, topic: str) -> Shards | None:

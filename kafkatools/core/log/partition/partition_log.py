@@ -97,10 +97,10 @@ class PartitionLog(LogState):
         return True
 
     def update_config(self, config: LogConfig) -> None:
-        """Apply changed topic settings, from the next append on. The expiration of producers and the size of existing
-        index files stay as they were."""
+        """Apply changed topic settings, from the next append on. The size of existing index files stays as it was."""
         self.config = config
         self.rules = AppendRules(config, self.topic_partition)
+        self.producer_state.producer_id_expiration_ms = config.producer_id_expiration_ms
         for segment in self.segments:
             segment.index_interval_bytes = config.index_interval_bytes
 

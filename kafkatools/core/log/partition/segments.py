@@ -53,8 +53,10 @@ class LogSegments:
         self._segments.insert(index, segment)
 
     def remove(self, base_offset: int) -> None:
-        """Remove the segment with this base offset, which must exist, from the list. Its files stay."""
+        """Remove the segment with this base offset from the list. Its files stay. Raises KeyError without a segment."""
         index = bisect_left(self._base_offsets, base_offset)
+        if index == len(self._base_offsets) or self._base_offsets[index] != base_offset:
+            raise KeyError(f"no segment begins at offset {base_offset}")
         del self._base_offsets[index]
         del self._segments[index]
 

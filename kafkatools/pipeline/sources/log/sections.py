@@ -92,9 +92,12 @@ class SectionWalk:
                 continue
             section = Section(window, self._position, self._table, rows)
             odd = self._odd(section.headers) if self._is_relevant is not None else np.zeros(rows, np.bool_)
-            if odd[0] and (misled := self._misled()) is not None:
-                self._go_on(*misled)
-                continue
+            if odd[0]:
+                if (misled := self._misled()) is not None:
+                    self._go_on(*misled)
+                    continue
+                # verifying the batch before this window may have overwritten the window
+                section = section._replace(window=self._file.view(self._position, len(window)))
             sound = self._sound_rows(section, odd)
             following = self._position + self._status[kernel.STATUS_POSITION]
             wrong = self._wrong(section, sound) if sound < rows else None

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkatools.core.errors import KafkaError
+from kafkatools.core.errors import CorruptRecord, KafkaError
 from kafkatools.core.log.dump.resync import next_valid_batch
 from kafkatools.core.log.dump.segment_file import SegmentFile
 from kafkatools.core.records import kernel, layout
@@ -124,8 +124,9 @@ class TransactionScan:
                 resume_at = self._stuck_at(rows)
                 end = self._position + self._status[kernel.STATUS_POSITION]
             else:
-                window = self._next_window() or window  # verifying suspicious headers may have moved the window
                 end = resume_at
+            # verifying headers may have overwritten the window
+            window = self._file.view(self._position, max(0, end - self._position))
             yield self._transactional(window, headers[:sound])
             self._position = end
             if resume_at is not None:
@@ -197,32 +198,35 @@ class TransactionScan:
             is_abort = None
             if row[table.ATTRIBUTES] & layout.CONTROL_BIT:
                 start = row[table.POSITION] - self._position
-                is_abort = _marker(window[start : start + row[table.SIZE]], row[table.CRC])
-                if is_abort is None:
+                try:
+                    is_abort = _is_abort(window[start : start + row[table.SIZE]], row[table.CRC])
+                except KafkaError:
                     self.damaged += 1
+                    continue
+                if is_abort is None:
                     continue
             identity = row[table.POSITION], row[table.BASE_OFFSET], row[table.PRODUCER_ID], row[table.PRODUCER_EPOCH]
             batches.append(TransactionBatch(*identity, is_abort, self.damaged))
         return batches
 
 
-def _marker(batch: memoryview, crc: int) -> bool | None:
-    """Return whether a control batch aborts its transaction; None if damaged or not a transaction marker."""
+def _is_abort(batch: memoryview, crc: int) -> bool | None:
+    """Return whether a control batch aborts its transaction; None if the cleaner has emptied it, which it does when the
+    transaction has no records left. Raises CorruptRecord if the batch is damaged or is not a transaction marker."""
     if crc32c(batch[layout.ATTRIBUTES_OFFSET :]) != crc:
-        return None
+        raise CorruptRecord("The checksum of a control batch is wrong")
     if len(batch) == MARKER_BATCH_SIZE and batch[_KEY_LENGTH_AT] == _KEY_LENGTH:
         kind = int.from_bytes(batch[_TYPE_AT : _TYPE_AT + 2], "big")
-    else:
-        try:
-            kind = EndTransactionMarker.of_batch(RecordBatch(batch)).type
-        except KafkaError:
-            return None
-    return kind == ControlRecordType.ABORT if kind in (ControlRecordType.ABORT, ControlRecordType.COMMIT) else None
+        if kind in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
+            return kind == ControlRecordType.ABORT
+    marker = EndTransactionMarker.of_batch(RecordBatch(batch))
+    return None if marker is None else marker.type is ControlRecordType.ABORT
 
 
 def is_sound(file: SegmentFile, position: int) -> bool:
     """Return whether the batch at a position has a valid checksum."""
-    header = file.view(position, layout.HEADER_SIZE_UP_TO_MAGIC + _CRC_BYTES)
+    # a copy, because reading the batch for its checksum may overwrite the view
+    header = bytes(file.view(position, layout.HEADER_SIZE_UP_TO_MAGIC + _CRC_BYTES))
     if len(header) < layout.HEADER_SIZE_UP_TO_MAGIC + _CRC_BYTES:
         return False
     size = int.from_bytes(header[_SIZE_AT : layout.LOG_OVERHEAD], "big", signed=True) + layout.LOG_OVERHEAD

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from records_truth import segments
+from support.log_batches import emptied, make_marker
 
 from kafkatools.core.errors import CorruptRecord
 from kafkatools.core.records.batch import RecordBatch, read_batches
@@ -27,7 +28,7 @@ def markers(name: str) -> list[RecordBatch]:
 
 @pytest.mark.parametrize(("name", "commits", "aborts"), [("txn-java", 5, 6), ("txn-librdkafka", 5, 6)])
 def test_recorded_markers(name: str, commits: int, aborts: int) -> None:
-    kinds = [EndTransactionMarker.of_batch(batch).type for batch in markers(name)]
+    kinds = [marker.type for batch in markers(name) if (marker := EndTransactionMarker.of_batch(batch))]
     assert (kinds.count(ControlRecordType.COMMIT), kinds.count(ControlRecordType.ABORT)) == (commits, aborts)
 
 
@@ -38,8 +39,10 @@ def test_markers_are_written_byte_for_byte(name: str) -> None:
     for batch in found:
         if batch.delete_horizon_ms is not None:
             continue
+        marker = EndTransactionMarker.of_batch(batch)
+        assert marker is not None
         written = write_end_transaction_marker(
-            EndTransactionMarker.of_batch(batch),
+            marker,
             timestamp=batch.base_timestamp,
             producer_id=batch.producer_id,
             producer_epoch=batch.producer_epoch,
@@ -47,6 +50,10 @@ def test_markers_are_written_byte_for_byte(name: str) -> None:
             partition_leader_epoch=batch.partition_leader_epoch,
         )
         assert written == batch.to_bytes()
+
+
+def test_a_control_batch_that_the_cleaner_has_emptied_has_no_marker() -> None:
+    assert EndTransactionMarker.of_batch(RecordBatch(emptied(make_marker(7, 0, commit=True)))) is None
 
 
 def test_quorum_control_records_are_written_byte_for_byte() -> None:

@@ -182,8 +182,6 @@ class _Recorded(UserDict[bytes, bytes | None]):
 
 
 def _take(batch: Any, values: MutableMapping[bytes, bytes | None], open_transactions: OpenTransactions) -> None:
-    if batch.record_count == 0:  # emptied by the cleaner
-        return
     if batch.is_control:
         _end_transaction(batch, values, open_transactions)
         return
@@ -207,6 +205,8 @@ def _end_transaction(
     from kafkatools.core.records.control import ControlRecordType, EndTransactionMarker
 
     marker = EndTransactionMarker.of_batch(batch)
+    if marker is None:  # the cleaner empties a marker only when its transaction has no records left
+        return
     records = open_transactions.end(batch.producer_id)
     if marker.type is ControlRecordType.COMMIT:
         for key, (offset, value) in records.items():

@@ -4,14 +4,15 @@ import errno
 import os
 import pathlib
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from support.broker_client import BrokerClient, batch
 
-PRODUCE, FETCH, LIST_OFFSETS, API_VERSIONS, CREATE_TOPICS = 0, 1, 2, 18, 19
-STORAGE_ERROR = 56
+PRODUCE, FETCH, LIST_OFFSETS, API_VERSIONS, CREATE_TOPICS, INITIALIZE_SHARE_GROUP_STATE = 0, 1, 2, 18, 19, 83
+NOT_COORDINATOR, STORAGE_ERROR = 16, 56
 FSYNC = {"log.durability": "fsync"}
 
 
@@ -43,9 +44,12 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     made.gate.set()
 
 
-def create(client: BrokerClient, name: str = "t") -> None:
+def create(client: BrokerClient, name: str = "t") -> uuid.UUID:
     topics = [{"name": name, "num_partitions": 1, "replication_factor": 1, "configs": []}]
-    assert client.call(CREATE_TOPICS, 7, topics=topics, timeout=1000).topics[0].error_code == 0
+    made = client.call(CREATE_TOPICS, 7, topics=topics, timeout=1000).topics[0]
+    assert made.error_code == 0
+    topic_id: uuid.UUID = made.topic_id
+    return topic_id
 
 
 def first_append(client: BrokerClient) -> None:
@@ -155,6 +159,26 @@ def test_a_sync_that_fails_is_a_storage_error_and_the_next_start_recovers(
     assert not (tmp_path / "data" / ".kafka_cleanshutdown").exists()
     client = run_node(FSYNC).connect()
     assert client.produce("t", batch([b"v"])).base_offset == 2
+
+
+def initialize_state(client: BrokerClient, topic_id: uuid.UUID, epoch: int) -> int:
+    """The error code of an InitializeShareGroupState request."""
+    partitions = [{"partition": 0, "state_epoch": epoch, "start_offset": 0}]
+    topics = [{"topic_id": topic_id, "partitions": partitions}]
+    answer = client.call(INITIALIZE_SHARE_GROUP_STATE, 0, group_id="g", topics=topics)
+    return int(answer.results[0].partitions[0].error_code)
+
+
+def test_a_share_state_whose_sync_fails_is_an_error(run_node: Callable[..., Any], disk: Disk) -> None:
+    running = run_node(FSYNC)
+    client = running.connect()
+    topic_id = create(client)
+    assert initialize_state(client, topic_id, 1) == 0
+    disk.error = OSError(errno.EIO, "Input/output error")
+    assert initialize_state(client, topic_id, 2) == NOT_COORDINATOR
+    disk.error = None
+    assert any("__share_group_state" in line and "Input/output error" in line for line in running.failures)
+    running.failures.clear()
 
 
 def test_rolled_segments_and_the_metadata_are_durable_too(run_node: Callable[..., Any]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.last_values import last_values
-from support.log_batches import NOW_MS, TRANSACTIONAL, make_batch, make_marker, set_crc, split_batches
+from support.log_batches import NOW_MS, TRANSACTIONAL, emptied, make_batch, make_marker, split_batches
 
 from kafkatools.core import config as tables
 from kafkatools.core.broker.replicas.log_cleaner import LogCleaner, Throttle
@@ -146,11 +146,8 @@ def test_a_compacted_offsets_topic_is_read_back(owner: Owner) -> None:
 def test_an_emptied_marker_ends_nothing(owner: Owner) -> None:
     log = owner.log("offsets")
     transaction(log, 0, b"k", b"v")
-    empty = make_marker(5, 0, commit=True)[:61]
-    struct.pack_into(">i", empty, 8, 49)
-    struct.pack_into(">i", empty, 57, 0)
-    struct.pack_into(">q", empty, 0, 2)
-    set_crc(empty)
+    empty = emptied(make_marker(5, 0, commit=True))
+    struct.pack_into(">q", empty, 0, 2)  # outside of the checksum
     log.append_as_follower(memoryview(empty), NOW_MS)
     failures: list[Exception] = []
     assert last_values(Partition("offsets", uuid.UUID(int=1), 0, 0, log), failures.append) == {b"k": b"v"}

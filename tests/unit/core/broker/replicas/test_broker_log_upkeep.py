@@ -8,7 +8,8 @@ from support.broker_client import BrokerClient, batch
 
 from kafkatools.core.clock import SystemClock
 
-CREATE_TOPICS = 19
+CREATE_TOPICS, INCREMENTAL_ALTER_CONFIGS = 19, 44
+BROKER = 4
 LONG_AGO_MS = 1_700_000_000_000
 
 
@@ -58,6 +59,24 @@ def test_producers_that_are_silent_too_long_are_forgotten(run_node: Callable[...
     create(client)
     assert client.produce("t", sequenced(0, timestamp=LONG_AGO_MS)).error_code == 0
     producers = running.node.replicas.get("t", 0).log.producer_state.producers
+    for _ in range(1000):  # each round is a turn of the broker
+        client.call(18, 0)
+        if not producers:
+            break
+    assert client.produce("t", sequenced(5)).error_code == 0  # unknown by now: may begin anywhere
+
+
+def test_a_changed_expiration_of_producers_reaches_open_logs(run_node: Callable[..., Any]) -> None:
+    running = run_node({"producer.id.expiration.check.interval.ms": "1"})
+    client = running.connect()
+    create(client)
+    an_hour_ago = SystemClock().wall_ms() - 3_600_000
+    assert client.produce("t", sequenced(0, timestamp=an_hour_ago)).error_code == 0
+    producers = running.node.replicas.get("t", 0).log.producer_state.producers
+    assert producers
+    configs = [{"name": "producer.id.expiration.ms", "config_operation": 0, "value": "1000"}]
+    resources = [{"resource_type": BROKER, "resource_name": "", "configs": configs}]
+    assert client.call(INCREMENTAL_ALTER_CONFIGS, 1, resources=resources).responses[0].error_code == 0
     for _ in range(1000):  # each round is a turn of the broker
         client.call(18, 0)
         if not producers:

@@ -11,10 +11,12 @@ from support.broker_client import BrokerClient
 from support.cluster_nodes import ClusterNodes, has_response
 
 from kafkatools.core.broker.node import Node
+from kafkatools.core.broker.server.authorizer import STANDARD_AUTHORIZER
 from kafkatools.core.protocol.schemas.metadata import decode_record
 from kafkatools.core.records.batch import read_batches
 
 ALTER_CONFIGS, TOPIC, SET = 44, 2, 0
+DELETE_ACLS, CREATE_ACLS = 31, 30
 NONE, REQUEST_TIMED_OUT = 0, 7
 RETENTION = "retention.ms"
 
@@ -124,3 +126,24 @@ def test_what_is_asked_behind_a_request_that_waits_is_not_done_when_the_client_h
     client.close()
     cluster.run_for(2000)
     assert written(cluster.nodes[third]) == ["1000"]
+
+
+def test_changes_of_acls_that_no_controller_accepts_have_an_error_for_each(tmp_path: pathlib.Path) -> None:
+    authorizer = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:ANONYMOUS"}
+    cluster = ClusterNodes(tmp_path, settings=authorizer).start()
+    try:
+        active, asked, third = roles(cluster)
+        cluster.kill(active)
+        cluster.paused = {third}
+        # of a topic (2) with a literal name (3): READ (3), ALLOW (3)
+        kinds = {"resource_type_filter": 2, "pattern_type_filter": 3, "operation": 3, "permission_type": 3}
+        filters = [{**kinds, "resource_name_filter": name} for name in ("a", "b")]
+        deleted = cluster.ask(asked, DELETE_ACLS, 3, filters=filters)
+        assert [int(each.error_code) for each in deleted.filter_results] == [REQUEST_TIMED_OUT] * 2
+        assert deleted.filter_results[0].error_message.startswith("The request timed out: ")
+        acl = {"resource_type": 2, "resource_pattern_type": 3, "operation": 3, "permission_type": 3}
+        creations = [{**acl, "resource_name": name, "principal": "User:u", "host": "*"} for name in ("a", "b")]
+        created = cluster.ask(asked, CREATE_ACLS, 3, creations=creations)
+        assert [int(each.error_code) for each in created.results] == [REQUEST_TIMED_OUT] * 2
+    finally:
+        cluster.close()

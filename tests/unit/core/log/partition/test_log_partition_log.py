@@ -521,3 +521,14 @@ def test_damage_that_stops_the_start_is_told_with_file_position_and_the_way_out(
     assert recovered.log_end_offset == 40
     assert offsets(recovered, behind)[0] == behind
     recovered.close()
+
+
+def test_a_segment_that_is_not_there_cannot_be_removed(open_log: Opener) -> None:
+    log = open_log(segment_bytes=100)
+    for _ in range(3):
+        append(log, b"two", b"records")
+    assert log.segments.base_offsets == [0, 2, 4]
+    for offset in (1, 3, 5):
+        with pytest.raises(KeyError, match=f"no segment begins at offset {offset}"):
+            log.segments.remove(offset)
+    assert log.segments.base_offsets == [0, 2, 4]

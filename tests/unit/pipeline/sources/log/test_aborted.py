@@ -41,7 +41,9 @@ def states_of(directory: pathlib.Path) -> dict[tuple[int, int], str]:
         states[batch.producer_id, batch.base_offset] = "open"
         for later in batches[index:]:
             if later.is_control and later.producer_id == batch.producer_id:
-                is_abort = EndTransactionMarker.of_batch(later).type is ControlRecordType.ABORT
+                marker = EndTransactionMarker.of_batch(later)
+                assert marker is not None
+                is_abort = marker.type is ControlRecordType.ABORT
                 states[batch.producer_id, batch.base_offset] = "aborted" if is_abort else "committed"
                 break
     return states
