@@ -72,8 +72,8 @@ def main(request: NodeRequest, clock: Clock) -> int:
     if watch.is_deserted:
         watch.take_others_along()
     elif wait_for is not None:
-        node.begin_leaving()
-        while not (watch.is_hurried or node.has_left):
+        node.member.begin_leaving()
+        while not (watch.is_hurried or node.member.has_left):
             node.run_once(IDLE_CHECK_MS)
     status = _close(node)
     run_file.remove()

@@ -138,8 +138,8 @@ class ClusterNodes:
     def stop(self, node_id: int) -> None:
         """The controlled shutdown."""
         node = self.nodes[node_id]
-        node.begin_leaving()
-        self.run_until(lambda: node.has_left)
+        node.member.begin_leaving()
+        self.run_until(lambda: node.member.has_left)
         del self.nodes[node_id]
         node.close()
 
@@ -147,8 +147,8 @@ class ClusterNodes:
         """Let a node that cannot go on end; gives why it could not."""
         node = self.nodes[node_id]
         self.run_until(lambda: node.is_stopping)
-        node.begin_leaving()
-        self.run_until(lambda: node.has_left)
+        node.member.begin_leaving()
+        self.run_until(lambda: node.member.has_left)
         del self.nodes[node_id]
         with contextlib.suppress(KafkaStorageError):
             node.close()

@@ -59,7 +59,7 @@ class ClusterMember:
 
     def __init__(self, home: Home, random: Random) -> None:
         self._home = home
-        self.node_id, self.clock, self.image = home.node_id, home.clock, home.image
+        self.node_id, self.clock, self.image = home.cluster.node_id, home.clock, home.image
         self.controller, self.listener = home.controller, home.listener
         self.apply_delta, self.report_refusal = home.apply_delta, home.report_refusal
         self.note_failure = home.note_failure
@@ -88,7 +88,7 @@ class ClusterMember:
             RaftLog(home.metadata_log, self.clock.wall_ms),
             ElectionStore(home.files, home.metadata_log.directory, voters),
             self._quorum_channel,
-            RaftSettings.of(config, home.cluster_id, home.directory_id),
+            RaftSettings.of(config, home.directories.cluster_id, home.directories.metadata_id),
             random,
             self.follower,
         )
@@ -173,24 +173,17 @@ class ClusterMember:
             self.link,
             lambda: self.broker_epoch,
             self._home.schedule,
-            self._limit_of,
+            self._home.broker_settings.throttle,
             self.note_failure,
         )
         replication = Replication(replicas, cluster, ReplicationSettings.of(config))
         self._replication.append(replication)
         return replication
 
-    def _limit_of(self, name: str) -> int | None:
-        """The current value of a dynamic replication throttle in bytes per second, of this broker or else the default
-        of all; None when neither is set."""
-        settings = self._home.broker_settings
-        text = settings.dynamic().get(name, settings.dynamic_default().get(name))
-        return None if text is None else int(text)
-
     def _open_lifecycle(self) -> BrokerLifecycle:
         identity = Identity(
             self.node_id,
-            self._home.cluster_id,
+            self._home.directories.cluster_id,
             self._told_listeners({point.name for point in self.cluster.broker_listeners}),
             supported_features(),
             self._home.directory_ids,
@@ -348,15 +341,12 @@ class ClusterMember:
         if node_id in self._strangers:
             return
         self._strangers.add(node_id)
+        directories = self._home.directories
         if 2 * len(self._strangers) > len(self.cluster.voters):
-            self.fail(
-                ConfigError(
-                    f"{self._home.log_directory} belongs to cluster {self._home.cluster_id}, but the controllers of "
-                    f"controller.quorum.voters belong to another one"
-                )
-            )
+            own = f"{directories.metadata_path} belongs to cluster {directories.cluster_id}"
+            self.fail(ConfigError(f"{own}, but the controllers of controller.quorum.voters belong to another one"))
         else:
-            self._home.report(f"WARN controller {node_id} belongs to another cluster than {self._home.cluster_id}")
+            self._home.report(f"WARN controller {node_id} belongs to another cluster than {directories.cluster_id}")
 
     def fail(self, error: KafkaError) -> None:
         """Shut this node down because of an error, which `run` then raises; after a first error further ones are

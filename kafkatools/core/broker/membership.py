@@ -1,9 +1,10 @@
-"""The interfaces between a node and its membership: `SoleMember` for a node alone, otherwise `ClusterMember`."""
+"""What a membership gets from its node and gives to it: `SoleMember` on a node alone, otherwise `ClusterMember`."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from kafkatools.core.broker.metadata.broker_settings import BrokerSettings
@@ -11,6 +12,7 @@ from kafkatools.core.broker.metadata.cluster_settings import ClusterSettings, En
 from kafkatools.core.broker.metadata.controller.controller import Controller
 from kafkatools.core.broker.metadata.image import MetadataDelta, MetadataImage
 from kafkatools.core.broker.metadata.metadata_log import MetadataLog
+from kafkatools.core.broker.replicas.log_directories import NodeDirectories
 from kafkatools.core.broker.server.listener import Listener
 from kafkatools.core.broker.server.timer import TimerTask
 from kafkatools.core.clock import Clock
@@ -32,17 +34,19 @@ class Worker(Protocol):
         ...
 
 
-class Home(Protocol):
-    """The node that a membership belongs to; `Node` documents the members."""
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The parts of a node that its membership uses.
+
+    `keep_logs` begins the periodic work on the logs, `report_refusal` reports a repeated line once a minute, and
+    `note_failure` reports a bug or a disk error.
+    """
 
     config: Config
     cluster: ClusterSettings
     clock: Clock
     files: FileSystem
-    node_id: int
-    cluster_id: str
-    directory_id: uuid.UUID
-    log_directory: str
+    directories: NodeDirectories
     logs: LogManager
     metadata_log: MetadataLog
     image: MetadataImage
@@ -50,13 +54,15 @@ class Home(Protocol):
     controller: Controller
     listener: Listener
     end_points: tuple[EndPoint, ...]
+    schedule: Callable[[int, Callable[[int], None]], TimerTask]
+    apply_delta: Callable[[MetadataDelta], None]
+    keep_logs: Callable[[], None]
+    request_stop: Callable[[], None]
+    report: Callable[[str], None]
+    report_refusal: Callable[[str], None]
+    note_failure: Callable[[Exception], None]
 
     @property
-    def directory_ids(self) -> Sequence[uuid.UUID]: ...
-    def schedule(self, delay_ms: int, run: Callable[[int], None]) -> TimerTask: ...
-    def apply_delta(self, delta: MetadataDelta) -> None: ...
-    def keep_logs(self) -> None: ...
-    def request_stop(self) -> None: ...
-    def report(self, line: str) -> None: ...
-    def report_refusal(self, line: str) -> None: ...
-    def note_failure(self, error: Exception) -> None: ...
+    def directory_ids(self) -> list[uuid.UUID]:
+        """The ids of the online log directories."""
+        return [each.directory_id for each in self.logs.live if each.directory_id is not None]

@@ -7,22 +7,20 @@ flushes and closes the logs and writes the marker. A node that was killed recove
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core import config as tables
 from kafkatools.core.broker.coordinators.coordination import Coordination
 from kafkatools.core.broker.coordinators.groups.coordinator import GroupCoordinator
 from kafkatools.core.broker.coordinators.host import Host
-from kafkatools.core.broker.membership import Worker
+from kafkatools.core.broker.membership import Home, Worker
 from kafkatools.core.broker.metadata.broker_settings import BrokerSettings
-from kafkatools.core.broker.metadata.cluster_settings import EndPoint, cluster_settings, is_clustered, settings_alone
+from kafkatools.core.broker.metadata.cluster_settings import cluster_settings, is_clustered, settings_alone
 from kafkatools.core.broker.metadata.controller.controller import Controller
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
-from kafkatools.core.broker.metadata.formatter import BOOTSTRAP_CHECKPOINT
+from kafkatools.core.broker.metadata.formatter import read_bootstrap_records
 from kafkatools.core.broker.metadata.image import (
     INTERNAL_TOPICS,
     MetadataDelta,
@@ -30,7 +28,7 @@ from kafkatools.core.broker.metadata.image import (
     PartitionState,
     TopicState,
 )
-from kafkatools.core.broker.metadata.metadata_log import MetadataLog, SnapshotRules, data_records
+from kafkatools.core.broker.metadata.metadata_log import MetadataLog, SnapshotRules
 from kafkatools.core.broker.metadata.producer_ids import ProducerIds
 from kafkatools.core.broker.metadata.sliced_changes import SlicedChanges
 from kafkatools.core.broker.replicas.directory_keeper import DirectoryKeeper
@@ -46,7 +44,7 @@ from kafkatools.core.broker.server.connection_limits import ConnectionLimits, de
 from kafkatools.core.broker.server.dispatch import Dispatcher
 from kafkatools.core.broker.server.failure_reports import FailureReports
 from kafkatools.core.broker.server.listener import Listener
-from kafkatools.core.broker.server.node_listener import open_listener
+from kafkatools.core.broker.server.node_listener import bound_end_points, open_listener
 from kafkatools.core.broker.server.node_settings import node_settings
 from kafkatools.core.broker.server.purgatory import Purgatory
 from kafkatools.core.broker.server.quotas import Quotas
@@ -82,7 +80,6 @@ class Node(Authorizing):
     The broker acts on `image` and `broker_settings`; `controller` changes the metadata; `member` is its membership.
     """
 
-    directory_id: uuid.UUID
     metadata_log: MetadataLog
     image: MetadataImage
     broker_settings: BrokerSettings
@@ -92,10 +89,6 @@ class Node(Authorizing):
     quotas: Quotas
     replicas: ReplicaManager
     coordination: Coordination
-    # in a cluster of several only
-    raft: Raft
-    link: ControllerLink
-    pending: WaitingResponses
 
     def __init__(
         self,
@@ -127,13 +120,11 @@ class Node(Authorizing):
         self.report = report
         self._reports = FailureReports(clock, report)
         self.report_refusal = self._reports.tell
-        held = getattr(self.files, "max_open_files", 0)
-        self.limits = ConnectionLimits(descriptors, held, report)
+        self.limits = ConnectionLimits(descriptors, getattr(self.files, "max_open_files", 0), report)
         self._lock: NodeDirectories | None = None
         self.logs = LogManager(self.files, *self.settings.log_directories, report=self._reports.tell)
         self.cleaner: LogCleaner | None = None
         self.keeper: DirectoryKeeper | None = None
-        self.end_points: tuple[EndPoint, ...] = ()
         self._changes = SlicedChanges(self.apply_delta, lambda: self.image)
         self.workers: list[Worker] = [self._changes]
         self._random = random
@@ -160,21 +151,15 @@ class Node(Authorizing):
 
     def _start(self, directories: NodeDirectories) -> None:
         self.cluster_id = directories.cluster_id
-        self.directory_id = directories.metadata_id
         directories.tell(self.logs)
         self.image = MetadataImage()
         self.broker_settings = BrokerSettings(self.config, self.image, self.node_id)
         self._limit_connections()
         self.listener = open_listener(self.config, self.cluster, self._dispatcher_of, self.limits, self.schedule)
         try:
-            ports = [acceptor.port for acceptor in self.listener.acceptors]
-            self.end_points = tuple(
-                replace(point, port=port, advertised_port=point.advertised_port or port)
-                for point, port in zip(self.cluster.listeners, ports, strict=True)
-            )
             self.advertised_port = self.advertised_port or self.listener.port
             self.logs.start()
-            self.member = self._open_membership()
+            self.member = self._open_membership(directories)
             self._open_replicas()
             self.workers += self.member.start()
             self.coordination.start()
@@ -196,37 +181,56 @@ class Node(Authorizing):
         """Call `run` once, with the time in ms, after a delay; returns the task, which can be cancelled."""
         return self.timer.schedule(delay_ms, run, self.clock.now_ms())
 
-    def _open_membership(self) -> SoleMember | ClusterMember:
-        """Open the metadata log, and create the controller and the membership."""
-        config, clock = self.config, self.clock
+    def _open_metadata_log(self) -> bool:
+        """Open the metadata log, and return whether it was just created."""
         directory = self.logs.find_directory(self.log_directory)
         on_storage_error = None if directory is None else directory.on_storage_error
-        self.metadata_log = MetadataLog(
-            self.files, self.log_directory, SnapshotRules.of(config), on_storage_error=on_storage_error
-        )
-        is_new = self.metadata_log.open(clock.now_ms(), clock.wall_ms(), is_clean=self.logs.is_clean_start)
+        rules = SnapshotRules.of(self.config)
+        self.metadata_log = MetadataLog(self.files, self.log_directory, rules, on_storage_error=on_storage_error)
+        now_ms, wall_ms = self.clock.now_ms(), self.clock.wall_ms()
+        is_new = self.metadata_log.open(now_ms, wall_ms, is_clean=self.logs.is_clean_start)
+        if self.cluster.is_alone and self.config.log_durability == "fsync":
+            self.metadata_log.sync_every_append()
+        return is_new
+
+    def _open_membership(self, directories: NodeDirectories) -> SoleMember | ClusterMember:
+        config, clock = self.config, self.clock
+        is_new = self._open_metadata_log()
         self.controller = Controller(
             config,
             self.node_id,
             clock,
             self.cluster_id,
-            self._bootstrap_records,
+            lambda: read_bootstrap_records(self.files, self.log_directory),
             lambda line: self.report(f"INFO {line}"),
             self._changes.take,
         )
+        home = Home(
+            config,
+            self.cluster,
+            clock,
+            self.files,
+            directories,
+            self.logs,
+            self.metadata_log,
+            self.image,
+            self.broker_settings,
+            self.controller,
+            self.listener,
+            bound_end_points(self.cluster, self.listener),
+            self.schedule,
+            self.apply_delta,
+            self.keep_logs,
+            self.request_stop,
+            self.report,
+            self.report_refusal,
+            self.note_failure,
+        )
         if self.cluster.is_alone:
-            if config.log_durability == "fsync":
-                self.metadata_log.sync_every_append()
-            return SoleMember(self, (self.advertised_host, self.advertised_port), is_new=is_new)
+            return SoleMember(home, (self.advertised_host, self.advertised_port), is_new=is_new)
         from kafkatools.core.broker.cluster_member import ClusterMember
 
-        member = ClusterMember(self, self._random or Random())  # noqa: S311 - when elections begin is no secret
-        self.raft, self.link, self.pending = member.raft, member.link, member.pending
-        return member
-
-    def _bootstrap_records(self) -> list[Any]:
-        path = f"{self.log_directory}/{BOOTSTRAP_CHECKPOINT}"
-        return list(data_records(self.files.read_bytes(path))) if self.files.exists(path) else []
+        return ClusterMember(home, self._random or Random())  # noqa: S311 - when elections begin is no secret
 
     def _open_replicas(self) -> None:
         self.authorizer = open_authorizer(self.config, self.image.acls)
@@ -241,7 +245,7 @@ class Node(Authorizing):
             self.replicas,
             self.produce_purgatory,
             self.member.coordinators,
-            self.create_topic,
+            self.member.create_topic,
             self.every,
             self.note_failure,
         )
@@ -255,11 +259,12 @@ class Node(Authorizing):
     def _make_replicas(self) -> ReplicaManager:
         commits = None
         if self.config.log_durability == "fsync":
-
-            def on_durable(partition: Partition) -> None:
-                self.replicas.note_high_watermark(partition)
-
-            commits = GroupCommit(self.clock, self.listener.wakeup, on_durable, self.note_failure)
+            commits = GroupCommit(
+                self.clock,
+                self.listener.wakeup,
+                lambda partition: self.replicas.note_high_watermark(partition),
+                self.note_failure,
+            )
         around = Surroundings(
             self.fetch_purgatory,
             self.produce_purgatory,
@@ -318,6 +323,27 @@ class Node(Authorizing):
         return self.member.quorum
 
     @property
+    def _clustered(self) -> ClusterMember:
+        """The membership in a cluster of several. The listeners of a node alone have no handler that asks for it."""
+        assert not isinstance(self.member, SoleMember)
+        return self.member
+
+    @property
+    def raft(self) -> Raft:
+        """This node's member of the quorum, in a cluster of several."""
+        return self._clustered.raft
+
+    @property
+    def link(self) -> ControllerLink:
+        """The connection to the active controller, in a cluster of several."""
+        return self._clustered.link
+
+    @property
+    def pending(self) -> WaitingResponses:
+        """The responses that wait for the commit of metadata records, in a cluster of several."""
+        return self._clustered.pending
+
+    @property
     def producer_ids(self) -> ProducerIds:
         """The source of producer ids."""
         return self.member.producer_ids
@@ -326,11 +352,6 @@ class Node(Authorizing):
     def failure(self) -> KafkaError | None:
         """The error that ended the node, None without one. A node alone raises the error instead."""
         return self.member.failure
-
-    @property
-    def broker_epoch(self) -> int:
-        """The epoch of this broker's registration, -1 before it has one."""
-        return self.member.broker_epoch
 
     @property
     def is_ready(self) -> bool:
@@ -365,17 +386,6 @@ class Node(Authorizing):
     def why_no_answer(self) -> str:
         """The reason why the outcome of a forwarded change is unknown, for its error message."""
         return self.member.why_no_answer()
-
-    def create_topic(self, topic: NewTopic) -> TopicState | KafkaError | None:
-        """Create an internal or automatic topic. Returns the topic, or the error; None while the active controller is
-        asked, so that the caller asks again."""
-        return self.member.create_topic(topic)
-
-    # -- log directories -------------------------------------------------------------------------------------------
-    @property
-    def directory_ids(self) -> list[uuid.UUID]:
-        """The ids of the online log directories."""
-        return [each.directory_id for each in self.logs.live if each.directory_id is not None]
 
     def release_directory(self, path: str) -> None:
         """Unlock a log directory that failed, so that another process can use it."""
@@ -471,21 +481,11 @@ class Node(Authorizing):
         """Serve until `request_stop`, then leave the cluster. Raises the error that ended the node."""
         while not self.is_stopping:
             self.run_once()
-        self.begin_leaving()
-        while not self.has_left:
+        self.member.begin_leaving()
+        while not self.member.has_left:
             self.run_once()
         if self.failure is not None:
             raise self.failure
-
-    def begin_leaving(self) -> None:
-        """Begin to hand over this node's leaderships in later turns; `close` without this hands nothing over."""
-        self.member.begin_leaving()
-
-    @property
-    def has_left(self) -> bool:
-        """Return whether the node may stop; to be read between turns until it is True, since reading it also drives the
-        shutdown."""
-        return self.member.has_left
 
     def request_stop(self) -> None:
         """Make `run` return; safe from a signal handler."""
@@ -558,7 +558,7 @@ class Node(Authorizing):
 
     def _close_logs(self, *, is_clean: bool) -> None:
         if self._has_logs:
-            self.logs.close(self.broker_epoch, is_clean=is_clean)
+            self.logs.close(self.member.broker_epoch, is_clean=is_clean)
         else:
             self.logs.abandon(is_clean=is_clean)
 

@@ -36,15 +36,15 @@ class SoleMember:
     longest_wait_ms = NO_LIMIT_MS
 
     def __init__(self, home: Home, address: tuple[str, int], *, is_new: bool) -> None:
-        self._home = home
+        self._home, self._node_id = home, home.cluster.node_id
         self._is_new = is_new
         self._log = RaftLog(home.metadata_log, home.clock.wall_ms, commits_at_once=True)
-        store = ElectionStore(home.files, home.metadata_log.directory, [home.node_id])
-        self.quorum = SoleVoter(home.node_id, address, self._log, store)
+        store = ElectionStore(home.files, home.metadata_log.directory, [self._node_id])
+        self.quorum = SoleVoter(self._node_id, address, self._log, store)
         self.broker_epoch = -1
 
         def take_producer_ids(on_block: Callable[[range], None]) -> None:
-            on_block(home.controller.take_producer_ids(home.node_id, self.broker_epoch))
+            on_block(home.controller.take_producer_ids(self._node_id, self.broker_epoch))
 
         self.producer_ids = ProducerIds(take_producer_ids)
 

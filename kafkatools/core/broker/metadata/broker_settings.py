@@ -79,6 +79,12 @@ class BrokerSettings:
         """Return the dynamic settings of all brokers (the cluster-wide default)."""
         return self._image.configs.get((BROKER_RESOURCE, ""), {})
 
+    def throttle(self, name: str) -> int | None:
+        """Return the current value of a dynamic throttle in bytes per second, of this broker or else the default of
+        all; None when neither is set."""
+        text = self.dynamic().get(name, self.dynamic_default().get(name))
+        return None if text is None else int(text)
+
     def unknown(self) -> list[str]:
         """Return the names of dynamic settings that are no known broker settings."""
         return [name for name in {**self.dynamic_default(), **self.dynamic()} if name not in self.static.table]

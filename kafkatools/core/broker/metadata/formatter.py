@@ -129,6 +129,14 @@ def bootstrap_records(request: FormatRequest) -> list[Entity]:
     return records
 
 
+def read_bootstrap_records(files: FileSystem, directory: str) -> list[Entity]:
+    """Return the first records of a new cluster, from a formatted metadata directory; none without the file."""
+    from kafkatools.core.broker.metadata.metadata_log import data_records
+
+    path = posixpath.join(directory, BOOTSTRAP_CHECKPOINT)
+    return list(data_records(files.read_bytes(path))) if files.exists(path) else []
+
+
 def write_directory(files: FileSystem, request: FormatRequest, directory: PlannedDirectory, now_ms: int) -> None:
     """Format one directory, which is created if necessary. meta.properties is written last, since it marks the
     directory as formatted. Raises OSError."""

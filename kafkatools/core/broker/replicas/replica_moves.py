@@ -116,9 +116,9 @@ class ReplicaMoves:
         """While moves are under way, read the throttle in bytes per second from the dynamic settings; a changed one
         applies at once."""
         if self._moves:
-            settings = self.settings
-            text = settings.dynamic().get(RATE, settings.dynamic_default().get(RATE))
-            rate = None if text is None or int(text) >= NO_LIMIT else int(text)
+            rate = self.settings.throttle(RATE)
+            if rate is not None and rate >= NO_LIMIT:
+                rate = None
             if rate != self._rate:
                 self._rate, self._next_ms = rate, 0
 

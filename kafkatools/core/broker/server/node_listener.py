@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from kafkatools.core.broker.metadata.cluster_settings import ClusterSettings
+from kafkatools.core.broker.metadata.cluster_settings import ClusterSettings, EndPoint
 from kafkatools.core.broker.server.acceptor import Dispatch
 from kafkatools.core.broker.server.connection_limits import ConnectionLimits
 from kafkatools.core.broker.server.listener import Listener
@@ -49,3 +50,11 @@ def open_listener(
         listener.acceptors[-1].is_protected = is_controller or (bool(clients) and point.name not in clients)
     assert listener is not None, "a node has a listener"
     return listener
+
+
+def bound_end_points(settings: ClusterSettings, listener: Listener) -> tuple[EndPoint, ...]:
+    """The listeners of a node with the ports that they are bound to; an advertised port of 0 becomes the bound one."""
+    return tuple(
+        replace(point, port=acceptor.port, advertised_port=point.advertised_port or acceptor.port)
+        for point, acceptor in zip(settings.listeners, listener.acceptors, strict=True)
+    )

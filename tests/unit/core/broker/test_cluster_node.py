@@ -387,10 +387,10 @@ def test_all_are_stopped_at_once(running: ClusterNodes) -> None:
     running.create_topic("last", 3)
     began = running.clock.now_ms()
     for node in running.nodes.values():
-        node.begin_leaving()
+        node.member.begin_leaving()
     while running.nodes:
-        running.run_until(lambda: any(node.has_left for node in running.nodes.values()), 3000)
-        for node_id in [node_id for node_id, node in running.nodes.items() if node.has_left]:
+        running.run_until(lambda: any(node.member.has_left for node in running.nodes.values()), 3000)
+        for node_id in [node_id for node_id, node in running.nodes.items() if node.member.has_left]:
             running.nodes.pop(node_id).close()
     assert running.clock.now_ms() - began < 2500
     running.start()

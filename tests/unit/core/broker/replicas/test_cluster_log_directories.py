@@ -68,6 +68,14 @@ def knows_places(cluster: ClusterNodes) -> bool:
     )
 
 
+def metadata_directory_id(cluster: ClusterNodes, node_id: int) -> uuid.UUID | None:
+    """The id of the directory with the metadata log."""
+    node = cluster.nodes[node_id]
+    directory = node.logs.find_directory(node.log_directory)
+    assert directory is not None
+    return directory.directory_id
+
+
 def produce(cluster: ClusterNodes, index: int, acks: int = 1) -> int:
     """One record to whoever leads; the error code."""
     data = [{"name": "t", "partition_data": [{"index": index, "records": batch([b"x"])}]}]
@@ -101,7 +109,7 @@ def test_others_lead_what_lay_in_a_directory_that_failed(
     assert {index for index in range(8) if cluster.leader("t", index) == 2} == led - lying
     cluster.run_until(lambda: all(2 not in image.topics["t"].partitions[index].isr for index in lying))
     assert [produce(cluster, index) for index in range(8)] == [0] * 8
-    assert image.brokers[2].log_dirs == (cluster.nodes[2].directory_id,)
+    assert image.brokers[2].log_dirs == (metadata_directory_id(cluster, 2),)
     cluster.run_for(2000)
     assert all(set(image.topics["t"].partitions[index].isr) == {1, 2, 3} for index in set(range(8)) - lying)
 
@@ -131,13 +139,13 @@ def test_a_disk_that_was_wiped_is_filled_again_and_the_controller_hears_of_its_n
     cluster.start()
     cluster.create_topic("t", 2)
     cluster.run_until(lambda: knows_places(cluster))
-    old = cluster.nodes[3].directory_id
+    old = metadata_directory_id(cluster, 3)
     assert [produce(cluster, index, acks=-1) for index in range(2)] == [0, 0]
     cluster.kill(3)
     shutil.rmtree(cluster.root / "node-3")
     cluster.run_until(lambda: all(cluster.leader("t", index) != 3 for index in range(2)))
     cluster.start_node(3)
-    assert cluster.nodes[3].directory_id != old
+    assert metadata_directory_id(cluster, 3) != old
     cluster.run_until(lambda: cluster.nodes[3].is_ready and knows_places(cluster))
     states = cluster.controller.image.topics["t"].partitions
     cluster.run_until(lambda: all(set(states[index].isr) == {1, 2, 3} for index in range(2)))

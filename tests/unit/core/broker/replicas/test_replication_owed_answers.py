@@ -28,7 +28,7 @@ class Broker:
         self.clock = ManualClock()
         self.node = Node(single_node_config(str(directory / "data"), "127.0.0.1", 0), self.clock)
         self.node.start(format_if_needed=True)
-        self.node.create_topic(NewTopic("t", 1, 1))
+        self.node.member.create_topic(NewTopic("t", 1, 1))
         self.client = BrokerClient("127.0.0.1", self.node.listener.port)
         self.client.socket.settimeout(0.05)
 

@@ -38,6 +38,6 @@ def test_records_behind_a_transaction_that_was_left_open_count(run_node: Callabl
     running.node.controller.ensure_active().append(half, running.node.clock.wall_ms())
     running.stop()
     running = run_node()
-    running.node.create_topic(NewTopic("whole", 1, 1))
+    running.node.member.create_topic(NewTopic("whole", 1, 1))
     running.stop()
     assert set(run_node().node.image.topics) == {"whole"}
