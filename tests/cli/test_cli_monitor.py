@@ -343,7 +343,7 @@ def test_the_page_says_what_is_wrong(tmp_path: pathlib.Path) -> None:
         tmp_path,
     )
     assert state == (
-        "Unhealthy: 1 broker fenced, 1 broker not answering, 1 partition without a leader, "
+        "Unhealthy: 1 broker fenced, 1 broker not responding, 1 partition without a leader, "
         "2 partitions under their min ISR, 2 partitions under-replicated, 1 log directory offline"
     )
     assert tiles == ["Brokers", "Offline", "Under min ISR", "Under-replicated"]
@@ -353,7 +353,7 @@ def test_the_page_says_what_is_wrong(tmp_path: pathlib.Path) -> None:
         ['a"b', "2", "1", "moving to 2"],
     ]
     assert [row[3] for row in brokers] == [
-        "alive, controller, log directories offline: /bad", "fenced", "no answer",
+        "alive, controller, log directories offline: /bad", "fenced", "no response",
     ]  # fmt: skip
     assert charts == [
         "Messages per second: now 250", "Bytes per second: now 2.0 KiB", "Lag of all groups: now 500",

@@ -80,7 +80,7 @@ def test_lag_is_null_until_another_coordinator_tells_it(tmp_path: pathlib.Path, 
     assert any(f"broker {victim}" in (shop(look)["unknown"] or "") for look in unknown)
     silent = {broker["id"] for look in seen for broker in look["brokers"] if not broker["answering"]}
     assert silent == {victim}
-    named = {problem["broker"] for look in seen for problem in look["problems"] if problem["what"] == "no answer"}
+    named = {problem["broker"] for look in seen for problem in look["problems"] if problem["what"] == "no response"}
     assert named == {victim}
     assert not [event for look in seen for event in look["events"] if event["event"] == "group-gone"]
 

@@ -94,8 +94,8 @@ _COMMANDS = {
     ),
     "monitor": Command(
         ("monitor", "--once"),
-        ("alive, controller", "no answer", "g0 ", "three "),
-        ("broker 2: no answer: ", "{2}", "{3}"),
+        ("alive, controller", "no response", "g0 ", "three "),
+        ("broker 2: no response: ", "{2}", "{3}"),
     ),
     "doctor": Command(("doctor",), ("broker 2 {2}", "broker 3 {3}", "FAILED"), (), ExitStatus.FINDINGS),
 }

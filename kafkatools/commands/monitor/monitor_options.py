@@ -12,7 +12,7 @@ from kafkatools.exit_status import UsageError
 from kafkatools.options import Args
 from kafkatools.options.quantities import duration_ms
 from kafkatools.tools.monitor.conditions import GROUP_MEASURES, MEASURES, UNWELL, Condition
-from kafkatools.tools.monitor.look import Scope
+from kafkatools.tools.monitor.snapshot import Scope
 
 OVERVIEW = ("brokers", "topics", "partitions", "groups", "events")
 _CONDITION = re.compile(r"\s*([a-z-]+)\s*(>=|<=|==|!=|>|<|=)\s*([0-9]{1,18})\s*(ms|[smhdw]?)\s*", re.ASCII)

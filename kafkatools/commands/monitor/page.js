@@ -65,15 +65,15 @@ const fill = (id, columns, rows, whenEmpty) => {
 // -- charts: [time, value] points --
 const chart = (title, points, worded) => {
   const width = 320, height = 96, left = 4, bottom = 80, top = 16;
-  const told = points.filter(([, value]) => known(value));
+  const reported = points.filter(([, value]) => known(value));
   const last = points.length ? worded(points[points.length - 1][1]) : '?';
   const box = element('div', {}, element('h3', {}, title));
-  if (told.length < 2) {
+  if (reported.length < 2) {
     box.append(element('p', {class: 'now'}, last),
       element('p', {}, 'no history yet'));
     return box;
   }
-  const values = told.map(([, value]) => value);
+  const values = reported.map(([, value]) => value);
   const most = Math.max(...values), least = Math.min(...values);
   const from = points[0][0], to = points[points.length - 1][0];
   const x = (time) => left + (time - from) / Math.max(1, to - from) * (width - 2 * left);
@@ -152,7 +152,7 @@ const drawBrokers = (view) => {
     ['Leaders', 'number'], ['In sync', 'number'], ['Logs', 'number'], ['Free', 'number']],
   view.brokers.map((broker) => {
     const offline = (broker.log_dirs || []).filter((path) => path.error);
-    const states = [broker.fenced ? 'fenced' : broker.answering ? 'alive' : 'no answer'];
+    const states = [broker.fenced ? 'fenced' : broker.answering ? 'alive' : 'no response'];
     if (broker.id === view.controller) states.push('controller');
     if (offline.length) states.push('log directories offline: ' + offline.map((path) => path.path).join(', '));
     const free = (broker.log_dirs || []).map((path) => path.usable_bytes).filter(known);
@@ -255,8 +255,8 @@ const lost = (words) => {
 const ask = async () => {
   clearTimeout(timer);
   try {
-    const answer = await fetch('view.json?topic=' + encodeURIComponent(chosen), {cache: 'no-store'});
-    const view = await answer.json();
+    const response = await fetch('view.json?topic=' + encodeURIComponent(chosen), {cache: 'no-store'});
+    const view = await response.json();
     if (view.totals) { last = view; draw(view); document.body.dataset.drawn = String(view.time); }
     else lost(view.error);
   } catch (error) {

@@ -53,7 +53,7 @@ def tables(view: ClusterView, sections: Iterable[str], is_overview: bool, events
 def _brokers(view: ClusterView) -> Table:
     rows = []
     for broker, row in zip(view.brokers, brokers_json(view), strict=True):
-        states = ["fenced" if broker.is_fenced else "alive" if broker.is_answering else "no answer"]
+        states = ["fenced" if broker.is_fenced else "alive" if broker.is_responding else "no response"]
         states += ["controller"] * (broker.id == view.controller)
         states += [f"{len(broker.offline_log_dirs)} log dirs offline"] * bool(broker.offline_log_dirs)
         free = [path.usable_bytes for path in broker.log_dirs or () if path.usable_bytes >= 0]
@@ -62,7 +62,7 @@ def _brokers(view: ClusterView) -> Table:
             count(row["leaders"]), f"{row['in_sync']}/{row['replicas']}", size(broker.log_bytes),
             size(sum(free)) if free else UNKNOWN if broker.log_dirs is None else "-",
         )  # fmt: skip
-        mood = BAD if broker.is_fenced or not broker.is_answering or broker.offline_log_dirs else GOOD
+        mood = BAD if broker.is_fenced or not broker.is_responding or broker.offline_log_dirs else GOOD
         rows.append(Row(cells, mood))
     headers = ("ID", "ADDRESS", "RACK", "STATE", "LEADERS", "IN SYNC", "LOGS", "FREE")
     return Table("Brokers", headers, rows, frozenset({0, 4, 5, 6, 7}), "no broker")

@@ -46,7 +46,7 @@ def watch(console: Console, args: Args, options: MonitorOptions) -> ExitStatus:
             unknowns = [
                 text
                 for condition in options.conditions
-                for text in condition.unknowns(view, is_only_look=options.is_once)
+                for text in condition.unknowns(view, is_only_snapshot=options.is_once)
             ]
             shown.show(view, findings, unknowns)
             console.flush()

@@ -34,7 +34,7 @@ from kafkatools.core.net.addresses import parse_bootstrap_servers
 from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.net.metadata import Metadata
 from kafkatools.core.net.network_client import NetworkClient
-from kafkatools.core.net.requests import Answer, Fields, Question, Requester
+from kafkatools.core.net.requests import BrokerRequest, BrokerResponse, Fields, Requester
 from kafkatools.core.net.transport import TransportFactory
 from kafkatools.core.protocol.api_versions import NEVER, ApiKey
 from kafkatools.core.protocol.entities import Entity
@@ -100,10 +100,10 @@ class AdminClient(Closing):
         self.clock.sleep_ms(min(left, self._backoff.backoff_ms(attempts)))
         return True
 
-    def ask_all(self, questions: Sequence[Question], deadline_ms: int) -> list[Answer]:
-        """Send requests in parallel and return their answers in the same order. A failed request's answer has its
-        error, which is not raised."""
-        return self._requester.ask_all(questions, self.left_ms(deadline_ms))
+    def ask_all(self, requests: Sequence[BrokerRequest], deadline_ms: int) -> list[BrokerResponse]:
+        """Send requests in parallel and return their responses in the same order. The response of a failed request has
+        its error, which is not raised."""
+        return self._requester.ask_all(requests, self.left_ms(deadline_ms))
 
     def ask(
         self,
@@ -124,11 +124,11 @@ class AdminClient(Closing):
         attempts = 0
         target = node
         while True:
-            question = Question(target, api_key, fields, min_version, max_version)
-            answer = self.ask_all([question], deadline_ms)[0]
-            error = answer.error or check(answer.entity)
+            request = BrokerRequest(target, api_key, fields, min_version, max_version)
+            response = self.ask_all([request], deadline_ms)[0]
+            error = response.error or check(response.entity)
             if error is None:
-                return _entity(answer)
+                return _entity(response)
             is_final = not error.retriable or isinstance(error, (Timeout, ConnectionFailed))
             if is_final or not self.wait_before_retry(attempts, deadline_ms):
                 raise error
@@ -140,10 +140,10 @@ class AdminClient(Closing):
     def ask_controller(self, api_key: int, fields: Fields, deadline_ms: int) -> Entity:
         """Send one request for the controller and return its response. Until `follow_controller`, any broker gets and
         forwards it. Raises KafkaError."""
-        answer = self.ask_all([Question(self.controller, api_key, fields)], deadline_ms)[0]
-        if answer.error is not None:
-            raise answer.error
-        return _entity(answer)
+        response = self.ask_all([BrokerRequest(self.controller, api_key, fields)], deadline_ms)[0]
+        if response.error is not None:
+            raise response.error
+        return _entity(response)
 
     def change(
         self, api_key: int, fields: Fields, check: Callable[[Entity], KafkaError | None] | None = None
@@ -179,12 +179,12 @@ class AdminClient(Closing):
         attempts = 0
         while pending:
             try:
-                answers = once(pending, deadline_ms)
+                responses = once(pending, deadline_ms)
             except Timeout:
                 if not done:
                     raise
                 break  # the deadline passed during a retry: results of earlier attempts stand
-            for item, outcome in answers.items():
+            for item, outcome in responses.items():
                 # An earlier error says more than the timeout of a retry.
                 if item not in done or self.left_ms(deadline_ms) > 0 or not isinstance(outcome, Timeout):
                     done[item] = outcome
@@ -217,15 +217,15 @@ class AdminClient(Closing):
         return may_retry
 
     def ask_brokers(
-        self, brokers: Iterable[int], api_key: int, fields: Fields, read: Callable[[Answer], R | KafkaError]
+        self, brokers: Iterable[int], api_key: int, fields: Fields, read: Callable[[BrokerResponse], R | KafkaError]
     ) -> dict[int, R | KafkaError]:
-        """Send one request to each broker in parallel; return `read(answer)` or the error by broker. Retriable errors
+        """Send one request to each broker in parallel; return `read(response)` or the error by broker. Retriable errors
         are retried until default.api.timeout.ms, except timeouts and connection errors, which ask_all has already
         retried."""
 
         def once(nodes: list[int], deadline_ms: int) -> dict[int, R | KafkaError]:
-            answers = self.ask_all([Question(node, api_key, fields) for node in nodes], deadline_ms)
-            return {node: answer.error or read(answer) for node, answer in zip(nodes, answers, strict=True)}
+            responses = self.ask_all([BrokerRequest(node, api_key, fields) for node in nodes], deadline_ms)
+            return {node: response.error or read(response) for node, response in zip(nodes, responses, strict=True)}
 
         return self.retry_items(brokers, once, may_retry=may_help_again)
 
@@ -256,31 +256,31 @@ class AdminClient(Closing):
             if self.client.metadata.cluster.is_bootstrap and self.left_ms(deadline_ms) == 0:
                 raise NoBrokersAvailable("The responding broker lists no live brokers")
 
-    def learn_brokers(self, answer: Entity) -> None:
+    def learn_brokers(self, response: Entity) -> None:
         """Update the cached broker list from a Metadata response, unless the response lists no brokers. A broker that
         has just started may list none; the cached brokers stay usable."""
-        if answer.brokers:
-            self.client.metadata.update(1 << 30, answer, False, self.clock.now_ms())
+        if response.brokers:
+            self.client.metadata.update(1 << 30, response, False, self.clock.now_ms())
 
     def _learn_nodes(self, deadline_ms: int) -> None:
         """Fetch nodes and controller with Metadata, or with DescribeCluster from controllers. Raises KafkaError."""
         if not self.through_controllers:
             self.metadata_of((), deadline_ms)
             return
-        answer = self.ask_all(
-            [Question(None, ApiKey.DESCRIBE_CLUSTER, {"endpoint_type": CONTROLLERS}, 1)], deadline_ms
+        response = self.ask_all(
+            [BrokerRequest(None, ApiKey.DESCRIBE_CLUSTER, {"endpoint_type": CONTROLLERS}, 1)], deadline_ms
         )[0]
-        error = answer.error or error_in(answer.entity)
+        error = response.error or error_in(response.entity)
         if error is not None:
             raise error
         from kafkatools.core.protocol.messages import build, response_type
 
         nodes = [
             {"node_id": node.broker_id, "host": node.host, "port": node.port, "rack": node.rack}
-            for node in answer.entity.brokers
+            for node in response.entity.brokers
         ]
-        known = {"brokers": nodes, "cluster_id": answer.entity.cluster_id, "topics": ()}
-        known["controller_id"] = answer.entity.controller_id
+        known = {"brokers": nodes, "cluster_id": response.entity.cluster_id, "topics": ()}
+        known["controller_id"] = response.entity.controller_id
         view = build(response_type(ApiKey.METADATA, _METADATA_VERSION), known)
         self.learn_brokers(view)
 
@@ -294,10 +294,10 @@ class AdminClient(Closing):
             return {"topics": [{"topic_id": None, "name": name} for name in names], **_no_creation(version)}
 
         oldest = 1 if names == () else 0
-        answer = self.ask_all([Question(None, ApiKey.METADATA, fields, oldest)], deadline_ms)[0]
-        if answer.error is not None:
-            raise answer.error
-        view = _entity(answer)
+        response = self.ask_all([BrokerRequest(None, ApiKey.METADATA, fields, oldest)], deadline_ms)[0]
+        if response.error is not None:
+            raise response.error
+        view = _entity(response)
         self.learn_brokers(view)
         return view
 
@@ -330,6 +330,6 @@ def first_error(parts: Iterable[Entity]) -> KafkaError | None:
     return next(filter(None, map(error_in, parts)), None)
 
 
-def _entity(answer: Answer) -> Entity:
-    entity: Entity = answer.entity
+def _entity(response: BrokerResponse) -> Entity:
+    entity: Entity = response.entity
     return entity

@@ -66,7 +66,7 @@ def describe_api_versions(admin: AdminClient) -> dict[Node, tuple[ApiRange, ...]
     """Return the API versions of each broker, sorted by API key, or the broker's error. Raises KafkaError when the
     brokers cannot be listed."""
     nodes = {node.id: node for node in _by_metadata(admin).nodes}
-    ranges = admin.ask_brokers(nodes, ApiKey.API_VERSIONS, _software, lambda answer: _ranges(answer.entity))
+    ranges = admin.ask_brokers(nodes, ApiKey.API_VERSIONS, _software, lambda response: _ranges(response.entity))
     return {nodes[broker]: result for broker, result in ranges.items()}
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.admin.results import filled, refusals
 from kafkatools.core.errors import KafkaError
-from kafkatools.core.net.requests import Question
+from kafkatools.core.net.requests import BrokerRequest
 from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
@@ -140,8 +140,8 @@ def describe_configs(
 
         if node is None:
             return _ask(admin, ApiKey.DESCRIBE_CONFIGS, items, fields, _read_described, deadline_ms)
-        answer = admin.ask_all([Question(node, ApiKey.DESCRIBE_CONFIGS, fields(items))], deadline_ms)[0]
-        return dict.fromkeys(items, answer.error) if answer.error is not None else _read_described(answer.entity)
+        response = admin.ask_all([BrokerRequest(node, ApiKey.DESCRIBE_CONFIGS, fields(items))], deadline_ms)[0]
+        return dict.fromkeys(items, response.error) if response.error is not None else _read_described(response.entity)
 
     results = admin.retry_items(resources, once)
     return filled(results, lambda error: ResourceConfig((), error))
@@ -162,10 +162,10 @@ def _ask(
         groups.setdefault(int(name) if is_own else None, []).append((kind, name))
     if any(node is not None for node in groups):
         admin.refresh_cluster()
-    questions = [Question(node, api_key, fields(group)) for node, group in groups.items()]
+    requests = [BrokerRequest(node, api_key, fields(group)) for node, group in groups.items()]
     results: dict[Resource, V | KafkaError] = {}
-    for group, answer in zip(groups.values(), admin.ask_all(questions, deadline_ms), strict=True):
-        results.update(dict.fromkeys(group, answer.error) if answer.error is not None else read(answer.entity))
+    for group, response in zip(groups.values(), admin.ask_all(requests, deadline_ms), strict=True):
+        results.update(dict.fromkeys(group, response.error) if response.error is not None else read(response.entity))
     return results
 
 

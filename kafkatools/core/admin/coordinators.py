@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.errors import CoordinatorNotAvailable, InvalidGroupId, KafkaError, Timeout, UnsupportedVersion
-from kafkatools.core.net.requests import Answer, Question
+from kafkatools.core.net.requests import BrokerRequest, BrokerResponse
 from kafkatools.core.protocol.api_versions import NEVER, ApiKey
 from kafkatools.core.protocol.entities import Entity, Fields
 
@@ -41,13 +41,13 @@ class Coordinator(NamedTuple):
 
 
 class CoordinatorRequest(NamedTuple, Generic[Result]):
-    """Builder of a request for some keys of one coordinator, and reader of its answer. `build(keys, version)` returns
-    the fields, `read(answer, keys)` a result or error for each key. Versions below `first_batched` take one key per
-    request. With `decode` False, `answer.entity` is the undecoded body."""
+    """Builder of a request for some keys of one coordinator, and reader of its response. `build(keys, version)` returns
+    the fields, `read(response, keys)` a result or error for each key. Versions below `first_batched` take one key per
+    request. With `decode` False, `response.entity` is the undecoded body."""
 
     api_key: int
     build: Callable[[list[str], int], Fields]
-    read: Callable[[Answer, list[str]], Mapping[str, Result | KafkaError]]
+    read: Callable[[BrokerResponse, list[str]], Mapping[str, Result | KafkaError]]
     first_batched: int = 0
     min_version: int = 0
     max_version: int = NEVER
@@ -70,7 +70,7 @@ def without_coordinator(admin: AdminClient, kind: int) -> dict[int, KafkaError]:
 def one_key_each(
     api_key: int,
     build: Callable[[str, int], Fields],
-    read: Callable[[Answer, str], R | KafkaError],
+    read: Callable[[BrokerResponse, str], R | KafkaError],
     min_version: int = 0,
     max_version: int = NEVER,
 ) -> CoordinatorRequest[R]:
@@ -78,7 +78,7 @@ def one_key_each(
     return CoordinatorRequest(
         api_key,
         lambda keys, version: build(keys[0], version),
-        lambda answer, keys: {keys[0]: read(answer, keys[0])},
+        lambda response, keys: {keys[0]: read(response, keys[0])},
         _NOT_BATCHED,
         min_version,
         max_version,
@@ -152,18 +152,20 @@ def _look_up(
 
 def _find(admin: AdminClient, keys: list[str], kind: int, deadline_ms: int) -> dict[str, Coordinator | KafkaError]:
     fields = {"key_type": kind, "coordinator_keys": tuple(keys)}
-    question = Question(None, ApiKey.FIND_COORDINATOR, fields, min_version=_FIRST_VERSION_OF_MANY)
-    answer = admin.ask_all([question], deadline_ms)[0]
-    if answer.error is None:
-        return {coordinator.key: _coordinator(coordinator) for coordinator in answer.entity.coordinators}
-    if not isinstance(answer.error, UnsupportedVersion):
-        raise answer.error
-    questions = [
-        Question(None, ApiKey.FIND_COORDINATOR, partial(_single_key, key, kind), max_version=_FIRST_VERSION_OF_MANY - 1)
+    request = BrokerRequest(None, ApiKey.FIND_COORDINATOR, fields, min_version=_FIRST_VERSION_OF_MANY)
+    response = admin.ask_all([request], deadline_ms)[0]
+    if response.error is None:
+        return {coordinator.key: _coordinator(coordinator) for coordinator in response.entity.coordinators}
+    if not isinstance(response.error, UnsupportedVersion):
+        raise response.error
+    requests = [
+        BrokerRequest(
+            None, ApiKey.FIND_COORDINATOR, partial(_single_key, key, kind), max_version=_FIRST_VERSION_OF_MANY - 1
+        )
         for key in keys
     ]
-    answers = admin.ask_all(questions, deadline_ms)
-    return {key: answer.error or _coordinator(answer.entity) for key, answer in zip(keys, answers, strict=True)}
+    responses = admin.ask_all(requests, deadline_ms)
+    return {key: response.error or _coordinator(response.entity) for key, response in zip(keys, responses, strict=True)}
 
 
 def _single_key(key: str, kind: int, version: int) -> Fields:
@@ -183,19 +185,19 @@ def _ask(
     oldest = max(request.min_version, request.first_batched) if is_batched else request.min_version
     if not is_batched:
         groups = [(node, [key]) for node, keys in groups for key in keys]
-    questions = [
-        Question(node, request.api_key, partial(request.build, keys), oldest, request.max_version, request.decode)
+    requests = [
+        BrokerRequest(node, request.api_key, partial(request.build, keys), oldest, request.max_version, request.decode)
         for node, keys in groups
     ]
     results: dict[str, R | KafkaError] = {}
     too_old: list[tuple[int, list[str]]] = []
-    for (node, keys), answer in zip(groups, admin.ask_all(questions, deadline_ms), strict=True):
-        if isinstance(answer.error, UnsupportedVersion) and oldest > request.min_version:
+    for (node, keys), response in zip(groups, admin.ask_all(requests, deadline_ms), strict=True):
+        if isinstance(response.error, UnsupportedVersion) and oldest > request.min_version:
             too_old.append((node, keys))
-        elif answer.error is not None:
-            results.update(dict.fromkeys(keys, answer.error))
+        elif response.error is not None:
+            results.update(dict.fromkeys(keys, response.error))
         else:
-            results.update(request.read(answer, keys))
+            results.update(request.read(response, keys))
     if too_old:
         single = request._replace(first_batched=_NOT_BATCHED, max_version=request.first_batched - 1)
         results.update(_ask(admin, too_old, single, deadline_ms))

@@ -10,7 +10,7 @@ from kafkatools.core.admin.coordinators import CoordinatorRequest, ask_coordinat
 from kafkatools.core.admin.results import AlteredOffsets, filled, partition_errors
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.group.metadata import OffsetAndMetadata, commit_topics
-from kafkatools.core.net.requests import Answer
+from kafkatools.core.net.requests import BrokerResponse
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.protocol.messages import decode, response_type
@@ -50,7 +50,7 @@ def fetch_offsets(
     request = CoordinatorRequest(
         ApiKey.OFFSET_FETCH,
         build,
-        lambda answer, keys: read_offset_fetch(answer.entity, answer.api_version, keys[0]),
+        lambda response, keys: read_offset_fetch(response.entity, response.api_version, keys[0]),
         first_batched=_FIRST_FETCH_OF_MANY,
         min_version=_FIRST_FETCH_OF_ALL,
         max_version=_NEWEST_FETCH,
@@ -103,9 +103,9 @@ def alter_offsets(
     return filled(results, lambda error: AlteredOffsets({}, error))
 
 
-def _read_commit(answer: Answer, group_id: str) -> AlteredOffsets | KafkaError:
+def _read_commit(response: BrokerResponse, group_id: str) -> AlteredOffsets | KafkaError:
     """Read an OffsetCommit response. Coordinator errors, repeated at every partition, become the group's error."""
-    errors = partition_errors(answer.entity.topics)
+    errors = partition_errors(response.entity.topics)
     for error in errors.values():
         if error.name in _OF_THE_GROUP:
             return error
@@ -135,8 +135,8 @@ def delete_offsets(
     refused with GroupSubscribedToTopic."""
     fields = {"group_id": group_id, "topics": topic_fields((key, {"partition_index": key[1]}) for key in partitions)}
 
-    def read(answer: Answer, group_id: str) -> AlteredOffsets | KafkaError:
-        return error_in(answer.entity) or AlteredOffsets(partition_errors(answer.entity.topics))
+    def read(response: BrokerResponse, group_id: str) -> AlteredOffsets | KafkaError:
+        return error_in(response.entity) or AlteredOffsets(partition_errors(response.entity.topics))
 
     request = one_key_each(ApiKey.OFFSET_DELETE, lambda key, version: fields, read)
     results = ask_coordinators(admin, [group_id], request, timeout_ms=timeout_ms)

@@ -20,7 +20,7 @@ from kafkatools.core.admin.coordinators import (
 )
 from kafkatools.core.admin.results import refusals
 from kafkatools.core.errors import DecodeError, GroupIdNotFound, KafkaError, UnsupportedVersion
-from kafkatools.core.net.requests import Answer
+from kafkatools.core.net.requests import BrokerResponse
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity, Fields
 
@@ -127,8 +127,8 @@ def list_groups(
             filters["types_filter"] = tuple(types)
         return filters
 
-    def read(answer: Answer) -> Sequence[Entity] | KafkaError:
-        return error_in(answer.entity) or answer.entity.groups
+    def read(response: BrokerResponse) -> Sequence[Entity] | KafkaError:
+        return error_in(response.entity) or response.entity.groups
 
     results = admin.ask_brokers(admin.brokers(), ApiKey.LIST_GROUPS, fields, read)
     groups: dict[str, GroupListing] = {}
@@ -185,11 +185,12 @@ def _described(admin: AdminClient, group_id: str, result: GroupDescription | Kaf
     return description._replace(coordinator=Coordinator(node.id, node.host, node.port))
 
 
-def _reader(kind: str) -> Callable[[Answer, list[str]], dict[str, GroupDescription | KafkaError]]:
+def _reader(kind: str) -> Callable[[BrokerResponse, list[str]], dict[str, GroupDescription | KafkaError]]:
 
-    def read_groups(answer: Answer, _keys: list[str]) -> dict[str, GroupDescription | KafkaError]:
+    def read_groups(response: BrokerResponse, _keys: list[str]) -> dict[str, GroupDescription | KafkaError]:
         return {
-            group.group_id: error_in(group) or _modern_group(kind, group, answer.node) for group in answer.entity.groups
+            group.group_id: error_in(group) or _modern_group(kind, group, response.node)
+            for group in response.entity.groups
         }
 
     return read_groups
@@ -237,11 +238,11 @@ def describe_share_groups(
     return {key: _described(admin, key, results[key]) for key in requested}
 
 
-def _read_classic_groups(answer: Answer, keys: list[str]) -> dict[str, GroupDescription | KafkaError]:
-    return {group.group_id: _classic_group(group, answer) for group in answer.entity.groups}
+def _read_classic_groups(response: BrokerResponse, keys: list[str]) -> dict[str, GroupDescription | KafkaError]:
+    return {group.group_id: _classic_group(group, response) for group in response.entity.groups}
 
 
-def _classic_group(group: Entity, answer: Answer) -> GroupDescription | KafkaError:
+def _classic_group(group: Entity, response: BrokerResponse) -> GroupDescription | KafkaError:
     error = error_in(group)
     if error is not None:
         return error
@@ -253,7 +254,7 @@ def _classic_group(group: Entity, answer: Answer) -> GroupDescription | KafkaErr
         members = tuple(_classic_member(member) for member in group.members)
     except DecodeError as damaged:
         return damaged
-    coordinator = Coordinator(answer.node, "", -1)
+    coordinator = Coordinator(response.node, "", -1)
     return GroupDescription(group.group_id, CLASSIC, group.group_state, group.protocol_data, members, coordinator)
 
 
@@ -289,8 +290,8 @@ def delete_groups(
 ) -> dict[str, KafkaError | None]:
     """Delete groups without members; return None or the error for each."""
 
-    def read(answer: Answer, keys: list[str]) -> dict[str, KafkaError | bool]:
-        return {result.group_id: error_in(result) or True for result in answer.entity.results}
+    def read(response: BrokerResponse, keys: list[str]) -> dict[str, KafkaError | bool]:
+        return {result.group_id: error_in(result) or True for result in response.entity.results}
 
     request = CoordinatorRequest(ApiKey.DELETE_GROUPS, _build("groups_names"), read)
     results = ask_coordinators(admin, group_ids, request, timeout_ms=timeout_ms)

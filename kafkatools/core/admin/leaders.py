@@ -7,7 +7,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.errors import KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
-from kafkatools.core.net.requests import Question
+from kafkatools.core.net.requests import BrokerRequest
 from kafkatools.core.protocol.api_versions import NEVER
 from kafkatools.core.protocol.entities import Entity, Fields
 
@@ -60,16 +60,16 @@ def _once(
     for partition, leader in leaders.items():
         groups.setdefault(leader, []).append(partition)
     left_ms = admin.left_ms(deadline_ms)
-    questions = [
-        Question(leader, request.api_key, request.build(group, left_ms), request.min_version, request.max_version)
+    requests = [
+        BrokerRequest(leader, request.api_key, request.build(group, left_ms), request.min_version, request.max_version)
         for leader, group in groups.items()
     ]
-    answers = admin.ask_all(questions, deadline_ms)
-    for group, answer in zip(groups.values(), answers, strict=True):
-        if answer.error is not None:
-            results.update(dict.fromkeys(group, answer.error))
+    responses = admin.ask_all(requests, deadline_ms)
+    for group, response in zip(groups.values(), responses, strict=True):
+        if response.error is not None:
+            results.update(dict.fromkeys(group, response.error))
         else:
-            results.update(request.read(answer.entity))
+            results.update(request.read(response.entity))
     return results
 
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.admin.coordinators import TRANSACTION, ask_coordinators, one_key_each
 from kafkatools.core.errors import KafkaError
-from kafkatools.core.net.requests import Answer
+from kafkatools.core.net.requests import BrokerResponse
 from kafkatools.core.prepared_transaction import PreparedTransaction
 from kafkatools.core.protocol.api_versions import NEVER, ApiKey
 from kafkatools.core.protocol.entities import Fields
@@ -52,5 +52,5 @@ def end_transactions(
     return errors
 
 
-def _read(answer: Answer, key: str) -> str | KafkaError:
-    return error_in(answer.entity) or "done"
+def _read(response: BrokerResponse, key: str) -> str | KafkaError:
+    return error_in(response.entity) or "done"

@@ -20,7 +20,7 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
     UnsupportedVersion,
 )
-from kafkatools.core.net.requests import Question
+from kafkatools.core.net.requests import BrokerRequest
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.topic_partition import numbers_by_topic
@@ -148,16 +148,16 @@ def alter_replica_log_dirs(admin: AdminClient, wanted: Mapping[Replica, str]) ->
 
     def once(items: list[Replica], deadline_ms: int) -> dict[Replica, KafkaError | bool]:
         groups = _by_broker(items)
-        questions = [
-            Question(broker, ApiKey.ALTER_REPLICA_LOG_DIRS, {"dirs": _dirs(wanted, group)})
+        requests = [
+            BrokerRequest(broker, ApiKey.ALTER_REPLICA_LOG_DIRS, {"dirs": _dirs(wanted, group)})
             for broker, group in groups.items()
         ]
         found: dict[Replica, KafkaError | bool] = {}
-        for (broker, group), answer in zip(groups.items(), admin.ask_all(questions, deadline_ms), strict=True):
-            if answer.error is not None:
-                found.update(dict.fromkeys(group, answer.error))
+        for (broker, group), response in zip(groups.items(), admin.ask_all(requests, deadline_ms), strict=True):
+            if response.error is not None:
+                found.update(dict.fromkeys(group, response.error))
                 continue
-            for topic in answer.entity.results:
+            for topic in response.entity.results:
                 for part in topic.partitions:
                     key = Replica(topic.topic_name, part.partition_index, broker)
                     found[key] = error_in(part) or True
@@ -187,16 +187,16 @@ def replica_log_dirs(admin: AdminClient, replicas: Collection[Replica]) -> dict[
 
     def once(items: list[Replica], deadline_ms: int) -> dict[Replica, ReplicaLogDir | KafkaError]:
         groups = _by_broker(items)
-        questions = [
-            Question(broker, ApiKey.DESCRIBE_LOG_DIRS, {"topics": _described(group)})
+        requests = [
+            BrokerRequest(broker, ApiKey.DESCRIBE_LOG_DIRS, {"topics": _described(group)})
             for broker, group in groups.items()
         ]
         found: dict[Replica, ReplicaLogDir | KafkaError] = {}
-        for (broker, group), answer in zip(groups.items(), admin.ask_all(questions, deadline_ms), strict=True):
-            error = answer.error or error_in(answer.entity)
+        for (broker, group), response in zip(groups.items(), admin.ask_all(requests, deadline_ms), strict=True):
+            error = response.error or error_in(response.entity)
             found.update(dict.fromkeys(group, ReplicaLogDir() if error is None else error))
             if error is None:
-                _read_log_dirs(broker, answer.entity, found)
+                _read_log_dirs(broker, response.entity, found)
         return found
 
     return _of_live_brokers(admin, replicas, once, may_help_again)

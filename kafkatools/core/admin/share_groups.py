@@ -12,7 +12,7 @@ from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.admin.coordinators import ask_coordinators, one_key_each
 from kafkatools.core.admin.results import AlteredOffsets, filled, partition_errors
 from kafkatools.core.errors import KafkaError, UnknownServerError
-from kafkatools.core.net.requests import Answer
+from kafkatools.core.net.requests import BrokerResponse
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.topic_partition import topic_fields
@@ -54,8 +54,8 @@ def list_share_group_offsets(
     def build(group_id: str, version: int) -> Fields:
         return {"groups": ({"group_id": group_id, "topics": None},)}
 
-    def read(answer: Answer, group_id: str) -> ShareOffsets | KafkaError:
-        for group in answer.entity.groups:
+    def read(response: BrokerResponse, group_id: str) -> ShareOffsets | KafkaError:
+        for group in response.entity.groups:
             if group.group_id == group_id:
                 return error_in(group) or read_offsets(group)
         return UnknownServerError(f"The response has no result for group {group_id}")
@@ -94,8 +94,8 @@ def alter_share_group_offsets(
     def build(group_id: str, version: int) -> Fields:
         return {"group_id": group_id, "topics": topics}
 
-    def read(answer: Answer, group_id: str) -> AlteredOffsets | KafkaError:
-        return error_in(answer.entity) or AlteredOffsets(partition_errors(answer.entity.responses, "topic_name"))
+    def read(response: BrokerResponse, group_id: str) -> AlteredOffsets | KafkaError:
+        return error_in(response.entity) or AlteredOffsets(partition_errors(response.entity.responses, "topic_name"))
 
     request = one_key_each(ApiKey.ALTER_SHARE_GROUP_OFFSETS, build, read)
     results = ask_coordinators(admin, [group_id], request, timeout_ms=timeout_ms)
@@ -110,10 +110,10 @@ def delete_share_group_offsets(
     def build(group_id: str, version: int) -> Fields:
         return {"group_id": group_id, "topics": tuple({"topic_name": name} for name in topics)}
 
-    def read(answer: Answer, group_id: str) -> DeletedTopics | KafkaError:
-        outcomes = {topic.topic_name: error_in(topic) for topic in answer.entity.responses}
+    def read(response: BrokerResponse, group_id: str) -> DeletedTopics | KafkaError:
+        outcomes = {topic.topic_name: error_in(topic) for topic in response.entity.responses}
         errors = {name: outcome for name, outcome in outcomes.items() if outcome is not None}
-        return error_in(answer.entity) or DeletedTopics(errors)
+        return error_in(response.entity) or DeletedTopics(errors)
 
     request = one_key_each(ApiKey.DELETE_SHARE_GROUP_OFFSETS, build, read)
     results = ask_coordinators(admin, [group_id], request, timeout_ms=timeout_ms)

@@ -20,7 +20,7 @@ from kafkatools.core.admin.coordinators import (
 from kafkatools.core.admin.leaders import LeaderRequest, ask_leaders
 from kafkatools.core.admin.results import by_partition, refusal
 from kafkatools.core.errors import KafkaError, TransactionalIdNotFound, UnsupportedVersion
-from kafkatools.core.net.requests import Answer, Question
+from kafkatools.core.net.requests import BrokerRequest, BrokerResponse
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.topic_partition import topic_fields
@@ -116,10 +116,10 @@ def list_transactions(
     return TransactionListings(sorted(listings), errors, has_answers)
 
 
-def _listed(answer: Answer) -> list[TransactionListing] | KafkaError:
-    return error_in(answer.entity) or [
-        TransactionListing(state.transactional_id, answer.node, state.producer_id, state.transaction_state)
-        for state in answer.entity.transaction_states
+def _listed(response: BrokerResponse) -> list[TransactionListing] | KafkaError:
+    return error_in(response.entity) or [
+        TransactionListing(state.transactional_id, response.node, state.producer_id, state.transaction_state)
+        for state in response.entity.transaction_states
     ]
 
 
@@ -134,10 +134,10 @@ def describe_transactions(
     return ask_coordinators(admin, transactional_ids, request, TRANSACTION)
 
 
-def _read_descriptions(answer: Answer, keys: list[str]) -> dict[str, TransactionDescription | KafkaError]:
+def _read_descriptions(response: BrokerResponse, keys: list[str]) -> dict[str, TransactionDescription | KafkaError]:
     return {
-        state.transactional_id: error_in(state) or _description(state, answer.node)
-        for state in answer.entity.transaction_states
+        state.transactional_id: error_in(state) or _description(state, response.node)
+        for state in response.entity.transaction_states
     }
 
 
@@ -168,8 +168,10 @@ def describe_producers(
             request = LeaderRequest(ApiKey.DESCRIBE_PRODUCERS, lambda keys, left_ms: _topics(keys), _read_producers)
             results.update(ask_leaders(admin, chunk, request))
             continue
-        answer = admin.ask_all([Question(broker, ApiKey.DESCRIBE_PRODUCERS, _topics(chunk))], admin.deadline_ms())[0]
-        found = dict.fromkeys(chunk, answer.error) if answer.error is not None else _read_producers(answer.entity)
+        response = admin.ask_all(
+            [BrokerRequest(broker, ApiKey.DESCRIBE_PRODUCERS, _topics(chunk))], admin.deadline_ms()
+        )[0]
+        found = dict.fromkeys(chunk, response.error) if response.error is not None else _read_producers(response.entity)
         results.update(found)
     return results
 
@@ -229,8 +231,8 @@ def force_terminate(admin: AdminClient, transactional_id: str) -> KafkaError | N
     def build(key: str, version: int) -> Fields:
         return {"transactional_id": key, "transaction_timeout": admin.config.request_timeout_ms}
 
-    def read(answer: Answer, key: str) -> str | KafkaError:
-        return error_in(answer.entity) or "fenced"
+    def read(response: BrokerResponse, key: str) -> str | KafkaError:
+        return error_in(response.entity) or "fenced"
 
     request = one_key_each(ApiKey.INIT_PRODUCER_ID, build, read)
     return refusal(ask_coordinators(admin, [transactional_id], request, TRANSACTION)[transactional_id])

@@ -1,9 +1,9 @@
 """Blocking requests for tools: `Requester.ask_all` sends requests through a NetworkClient and waits for the responses.
 
-A request fails early where waiting cannot help. At once: every node that may answer is no Kafka broker, has no address,
-refuses authentication or has no common API version. After `UNREACHABLE_PATIENCE_MS`: no node was reached since the
-start, all closed the connection at the first request, or the requested node cannot be reached. A connection lost during
-a request to a requested node is its error. Other failed connections are retried until the time-out.
+A request fails early where waiting cannot help. At once: every node that may respond is no Kafka broker, has no
+address, refuses authentication or has no common API version. After `UNREACHABLE_PATIENCE_MS`: no node was reached since
+the start, all closed the connection at the first request, or the requested node cannot be reached. A connection lost
+during a request to a requested node is its error. Other failed connections are retried until the time-out.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _HOPELESS = (NotKafka, NameResolutionFailed, AuthenticationFailed, UnsupportedVe
 Fields = Mapping[str, object] | Callable[[int], Mapping[str, object]]
 
 
-class Question(NamedTuple):
+class BrokerRequest(NamedTuple):
     """A request to a node; with `node` None to the least loaded one. `fields` may be a function of the API version.
-    With `decode` False the answer's `entity` is the bytes of the response body."""
+    With `decode` False the response's `entity` is the bytes of the response body."""
 
     node: int | None
     api_key: int
@@ -46,8 +46,8 @@ class Question(NamedTuple):
     decode: bool = True
 
 
-class Answer(NamedTuple):
-    """The decoded response or the error of a Question, with node and API version (both -1 without a response)."""
+class BrokerResponse(NamedTuple):
+    """The decoded response or the error of a BrokerRequest, with node and API version (both -1 without a response)."""
 
     node: int
     entity: Any
@@ -67,39 +67,39 @@ class Requester:
         self._last_errors: dict[int, KafkaError] = {}  # by question: the error of its last retry
         self._node_errors: dict[int, KafkaError] = {}  # by requested node: the error of its last connection
 
-    def ask_all(self, questions: Sequence[Question], timeout_ms: int) -> list[Answer]:
-        """Send the questions to their nodes in parallel and return the answers in the same order. A failure or time-out
-        is returned as the `error` of its answer instead of raised. An error code inside a response is not an
+    def ask_all(self, requests: Sequence[BrokerRequest], timeout_ms: int) -> list[BrokerResponse]:
+        """Send the requests to their nodes in parallel and return the responses in the same order. A failure or
+        time-out is returned as the `error` of its response instead of raised. An error code inside a response is not an
         `error`."""
         started_ms = self._clock.now_ms()
-        answers: list[Answer | None] = [None] * len(questions)
+        responses: list[BrokerResponse | None] = [None] * len(requests)
         self._last_errors.clear()
         self._node_errors.clear()
-        waiting = set(range(len(questions)))
-        while any(answer is None for answer in answers):
+        waiting = set(range(len(requests)))
+        while any(response is None for response in responses):
             now_ms = self._clock.now_ms()
             for index in sorted(waiting):
-                self._try_send(questions[index], index, answers, waiting, now_ms)
+                self._try_send(requests[index], index, responses, waiting, now_ms)
             left_ms = started_ms + timeout_ms - now_ms
-            hopeless = self._hopeless(questions, waiting, now_ms - started_ms, left_ms)
+            hopeless = self._hopeless(requests, waiting, now_ms - started_ms, left_ms)
             for index, error in hopeless.items():
-                answers[index] = Answer(-1, None, error)
+                responses[index] = BrokerResponse(-1, None, error)
                 waiting.discard(index)
             if left_ms <= 0:
                 break
-            if any(answer is None for answer in answers):
+            if any(response is None for response in responses):
                 self._client.poll(min(left_ms, 100 if waiting else left_ms), now_ms)
         return [
-            answer or Answer(-1, None, self._timed_out(index, questions[index].node, timeout_ms))
-            for index, answer in enumerate(answers)
+            response or BrokerResponse(-1, None, self._timed_out(index, requests[index].node, timeout_ms))
+            for index, response in enumerate(responses)
         ]
 
     def _try_send(
-        self, question: Question, index: int, answers: list[Answer | None], waiting: set[int], now_ms: int
+        self, request: BrokerRequest, index: int, responses: list[BrokerResponse | None], waiting: set[int], now_ms: int
     ) -> None:
-        """Send a question if its node is ready, else start to connect. The response is put into `answers` later, or the
-        question back into `waiting` if any node may answer and the connection was lost."""
-        node = self._client.least_loaded_node(now_ms) if question.node is None else question.node
+        """Send a request if its node is ready, else start to connect. The response is put into `responses` later, or
+        the request back into `waiting` if any node may serve it and the connection was lost."""
+        node = self._client.least_loaded_node(now_ms) if request.node is None else request.node
         if node is None or not self._client.can_send(node, now_ms):
             if node is not None:
                 self._reach(node, now_ms)
@@ -107,25 +107,27 @@ class Requester:
 
         def complete(response: ClientResponse) -> None:
             self._has_reached_a_node = True
-            if response.disconnected and question.node is None:
+            if response.disconnected and request.node is None:
                 waiting.add(index)
                 if response.error is not None:
                     self._last_errors[index] = response.error
             else:
-                answers[index] = Answer(response.request.node, response.body, response.error, response.api_version)
+                responses[index] = BrokerResponse(
+                    response.request.node, response.body, response.error, response.api_version
+                )
 
         waiting.discard(index)
         self._has_reached_a_node = True
-        request = ClientRequest(
+        client_request = ClientRequest(
             node,
-            question.api_key,
-            lambda version: build_request(question.api_key, version, question.fields),
+            request.api_key,
+            lambda version: build_request(request.api_key, version, request.fields),
             complete,
-            min_version=question.min_version,
-            max_version=question.max_version,
-            decode=question.decode,
+            min_version=request.min_version,
+            max_version=request.max_version,
+            decode=request.decode,
         )
-        self._client.send(request, now_ms)
+        self._client.send(client_request, now_ms)
 
     def _reach(self, node: int, now_ms: int) -> None:
         """Connect to a node when an attempt is due. Request metadata for an unknown node, which may have registered
@@ -135,13 +137,13 @@ class Requester:
         self._client.ready(node, now_ms)
 
     def _hopeless(
-        self, questions: Sequence[Question], waiting: set[int], waited_ms: int, left_ms: int
+        self, requests: Sequence[BrokerRequest], waiting: set[int], waited_ms: int, left_ms: int
     ) -> dict[int, KafkaError]:
-        """The questions that cannot be answered any more, with the reason: {index: error}. Also keeps the connection
+        """The requests that can get no response any more, with the reason: {index: error}. Also keeps the connection
         errors of requested nodes for the message of a time-out."""
         hopeless = {}
         for index in waiting:
-            named = questions[index].node
+            named = requests[index].node
             nodes = list(self._client.metadata.cluster.nodes) if named is None else [named]
             errors = [self._client.connection_error(node) for node in nodes]
             reasons = [error for error in errors if error is not None]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from kafkatools.core.admin.groups import STABLE, UNKNOWN
 from kafkatools.tools.monitor.view import (
     EMPTY,
-    NOT_TOLD,
+    NOT_REPORTED,
     BrokerView,
     ClusterView,
     Event,
@@ -26,8 +26,8 @@ _OFFSETS_TOPIC = "__consumer_offsets"
 KINDS = {
     "broker-gone": "a broker is fenced, or is not registered any more",
     "broker-back": "a broker is registered and not fenced (again)",
-    "broker-silent": "a broker does not answer",
-    "broker-answers": "a broker answers again",
+    "broker-silent": "a broker does not respond",
+    "broker-answers": "a broker responds again",
     "log-dir-offline": "a broker cannot use a log directory",
     "log-dir-back": "it can again",
     "controller-changed": "another controller is active, or none is known",
@@ -125,8 +125,10 @@ def _broker_changes(id: int, old: BrokerView | None, new: BrokerView | None) -> 
         yield "broker-back", f"broker {id} is {'registered' if old is None else 'back'}"
     if old is None or new is None:
         return
-    if was_alive and is_alive and old.is_answering != new.is_answering:
-        kind, words = ("broker-answers", "answers again") if new.is_answering else ("broker-silent", "does not answer")
+    if was_alive and is_alive and old.is_responding != new.is_responding:
+        kind, words = (
+            ("broker-answers", "responds again") if new.is_responding else ("broker-silent", "does not respond")
+        )
         yield kind, f"broker {id} {words}"
     if old.log_dirs is not None and new.log_dirs is not None:
         for path in sorted(set(new.offline_log_dirs) - set(old.offline_log_dirs)):
@@ -137,7 +139,7 @@ def _broker_changes(id: int, old: BrokerView | None, new: BrokerView | None) -> 
 
 def _controller_events(before: ClusterView, after: ClusterView) -> Iterator[Event]:
     old, new = before.controller, after.controller
-    if old != new and NOT_TOLD not in (old, new):
+    if old != new and NOT_REPORTED not in (old, new):
         words = f"{new} is the active controller" if new >= 0 else "no active controller is known"
         message = f"{words}, it was {old}" if old >= 0 else words
         yield Event(after.time_ms, "controller-changed", message, broker=new if new >= 0 else None)
@@ -148,16 +150,16 @@ def _topic_events(before: ClusterView, after: ClusterView) -> Iterator[Event]:
         return
     old = {topic.name: topic for topic in before.topics}
     new = {topic.name: topic for topic in after.topics}
-    made_anew = {name for name in old.keys() & new.keys() if old[name].topic_id != new[name].topic_id}
-    for name in sorted((old.keys() - new.keys()) | made_anew):
+    recreated = {name for name in old.keys() & new.keys() if old[name].topic_id != new[name].topic_id}
+    for name in sorted((old.keys() - new.keys()) | recreated):
         yield Event(after.time_ms, "topic-deleted", f"topic {name} is gone", topic=name)
-    for name in sorted((new.keys() - old.keys()) | made_anew):
+    for name in sorted((new.keys() - old.keys()) | recreated):
         count = len(new[name].partitions)
         partitions = "1 partition" if count == 1 else f"{count} partitions"
         yield Event(after.time_ms, "topic-created", f"topic {name} is there with {partitions}", topic=name)
     for key, part in after.by_partition.items():
         earlier = before.by_partition.get(key)
-        if earlier is not None and part.topic not in made_anew and earlier != part:
+        if earlier is not None and part.topic not in recreated and earlier != part:
             for kind, message in _partition_changes(earlier, part):
                 text = f"{part.topic}-{part.partition}: {message}"
                 yield Event(after.time_ms, kind, text, topic=part.topic, partition=part.partition)
@@ -185,7 +187,7 @@ def _ids(brokers: tuple[int, ...] | list[int]) -> str:
 def _group_events(before: ClusterView, after: ClusterView) -> Iterator[Event]:
     old = {group.group_id: group for group in before.groups}
     new = {group.group_id: group for group in after.groups}
-    if _told_of_all_groups(before, after):
+    if _all_groups_reported(before, after):
         for name in sorted(old.keys() - new.keys()):
             yield Event(after.time_ms, "group-gone", f"group {name} is gone", group=name)
     for name in sorted(old.keys() & new.keys()):
@@ -196,12 +198,12 @@ def _group_events(before: ClusterView, after: ClusterView) -> Iterator[Event]:
             yield Event(after.time_ms, "group-active", f"group {name} has members again", group=name)
 
 
-def _told_of_all_groups(before: ClusterView, after: ClusterView) -> bool:
+def _all_groups_reported(before: ClusterView, after: ClusterView) -> bool:
     """Return whether an unlisted group is certainly deleted: all coordinators responded and none has changed. A new
     coordinator lists a group only after loading it."""
-    is_told = not any(problem.what.startswith(("groups", "no answer")) for problem in after.problems)
+    has_all_responses = not any(problem.what.startswith(("groups", "no response")) for problem in after.problems)
     alive = [{broker.id for broker in view.brokers if broker.is_alive} for view in (before, after)]
     coordinators = [
         [part.leader for key, part in view.by_partition.items() if key[0] == _OFFSETS_TOPIC] for view in (before, after)
     ]
-    return is_told and alive[0] <= alive[1] and coordinators[0] == coordinators[1]
+    return has_all_responses and alive[0] <= alive[1] and coordinators[0] == coordinators[1]

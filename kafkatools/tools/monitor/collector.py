@@ -21,38 +21,38 @@ from kafkatools.core.admin.offsets import EARLIEST
 from kafkatools.core.admin.quorum import MetadataQuorum
 from kafkatools.core.admin.topics import TopicDescription
 from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition, UnsupportedVersion
-from kafkatools.core.net.requests import Answer, Question
+from kafkatools.core.net.requests import BrokerRequest, BrokerResponse
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.tools.monitor.changes import events_between, with_rates
 from kafkatools.tools.monitor.end_history import EndHistory
-from kafkatools.tools.monitor.groups import GroupQuestions, ListedGroup
-from kafkatools.tools.monitor.look import (
+from kafkatools.tools.monitor.groups import GroupRequests, ListedGroup
+from kafkatools.tools.monitor.snapshot import (
     UNANSWERED,
-    Look,
     Moves,
     Nodes,
     PartitionFacts,
     Scope,
-    broker_questions,
+    Snapshot,
+    broker_requests,
     by_leader,
-    first_questions,
-    offsets_question,
+    first_requests,
+    offsets_request,
     replica_sizes,
 )
 from kafkatools.tools.monitor.unknowns import Coordinators, with_reason
-from kafkatools.tools.monitor.view import NOBODY, NOT_TOLD, BrokerView, ClusterView, GroupView, Problem, TopicView
+from kafkatools.tools.monitor.view import NOBODY, NOT_REPORTED, BrokerView, ClusterView, GroupView, Problem, TopicView
 
 DEFAULT_PATIENCE_MS = 2000
 _MIN_ISR = "min.insync.replicas"
 _SETTINGS_AGE_MS = 30_000
-_SLOW_LOOKS = 2
+_SLOW_SNAPSHOTS = 2
 
 __all__ = ["ClusterCollector", "Scope"]
 
 
 class ClusterCollector:
     """Collects one `ClusterView` per snapshot; for one thread. `aside`: a second client, for requests to the
-    controller. `apart`: a third client, for group offsets, which coordinators may return late. A broker answers a
+    controller. `apart`: a third client, for group offsets, which coordinators may return late. A broker responds to a
     connection's requests in order. So a request to a missing controller or a late coordinator would delay everything
     else on the same connection."""
 
@@ -74,14 +74,14 @@ class ClusterCollector:
         self._silent: dict[int, str] = {}  # brokers that did not respond, with the error
         self._settings = _TopicSettings()
         self._history = EndHistory()
-        self._unheard = 0  # looks since the controller answered
+        self._snapshots_without_quorum = 0  # since the controller responded
 
     def collect(self) -> ClusterView:
         """Return one snapshot's view, with rates and events. Raises KafkaError when no broker describes the cluster."""
         started_ms = self._admin.clock.now_ms()
         self._admin.refresh_cluster()
-        look = Look(self._admin, self._patience_ms)
-        view = self._second_turn(look, self._first_turn(look))
+        snapshot = Snapshot(self._admin, self._patience_ms)
+        view = self._second_turn(snapshot, self._first_turn(snapshot))
         view = view._replace(took_ms=self._admin.clock.now_ms() - started_ms)
         if self._last is not None:
             view = with_rates(self._last, view)
@@ -89,7 +89,7 @@ class ClusterCollector:
         self._last = view
         return view
 
-    # -- who is asked --
+    # -- brokers that get requests --
 
     def _alive(self) -> list[int]:
         if self._last is None:
@@ -104,9 +104,9 @@ class ClusterCollector:
         client = self._admin.client
         return client.known_node(node) is not None and client.ready(node, now_ms) and not client.in_flight_count(node)
 
-    def _note_silent(self, asked: Iterable[int], answers: Mapping[str, Answer], nodes: Nodes) -> None:
-        for node in asked:
-            errors = [answers[f"{what} {node}"].error for what in ("groups", "log directories")]
+    def _note_silent(self, requested: Iterable[int], responses: Mapping[str, BrokerResponse], nodes: Nodes) -> None:
+        for node in requested:
+            errors = [responses[f"{what} {node}"].error for what in ("groups", "log directories")]
             if all(isinstance(error, UNANSWERED) for error in errors):
                 self._silent[node] = str(errors[0])
             else:
@@ -118,146 +118,154 @@ class ClusterCollector:
             if node in alive
         }
 
-    def _note_silent_later(self, look: Look, answered: Iterable[tuple[Question, Answer]]) -> None:
+    def _note_silent_later(self, snapshot: Snapshot, exchanges: Iterable[tuple[BrokerRequest, BrokerResponse]]) -> None:
         """Record brokers that responded in the first turn but not in the second."""
         errors: dict[int, list[KafkaError | None]] = {}
-        for question, answer in answered:
-            if question.node is not None:
-                errors.setdefault(question.node, []).append(answer.error)
+        for request, response in exchanges:
+            if request.node is not None:
+                errors.setdefault(request.node, []).append(response.error)
         for node, found in errors.items():
             if node not in self._silent and all(isinstance(error, UNANSWERED) for error in found):
                 self._silent[node] = str(found[0])
-                look.problems.append(Problem(node, "no answer", str(found[0])))
+                snapshot.problems.append(Problem(node, "no response", str(found[0])))
 
-    def _note_partly_silent(self, look: Look, asked: Iterable[int], answers: Mapping[str, Answer]) -> None:
-        """Add a problem for each broker that answered only one of its two requests in time."""
-        for node in asked:
+    def _note_partly_silent(
+        self, snapshot: Snapshot, requested: Iterable[int], responses: Mapping[str, BrokerResponse]
+    ) -> None:
+        """Add a problem for each broker that responded to only one of its two requests in time."""
+        for node in requested:
             for what in ("groups", "log directories"):
-                error = answers[f"{what} {node}"].error
+                error = responses[f"{what} {node}"].error
                 if node not in self._silent and isinstance(error, UNANSWERED):
-                    look.problems.append(Problem(node, what, str(error)))
+                    snapshot.problems.append(Problem(node, what, str(error)))
 
-    def _note_late(self, look: Look, answered: Iterable[tuple[Question, Answer | None]]) -> None:
+    def _note_late(self, snapshot: Snapshot, exchanges: Iterable[tuple[BrokerRequest, BrokerResponse | None]]) -> None:
         """Add a problem for each responding coordinator that did not return group offsets in time."""
-        for question, answer in answered:
-            node = question.node
-            if answer is None or node is None or node in self._silent:
+        for request, response in exchanges:
+            node = request.node
+            if response is None or node is None or node in self._silent:
                 continue
-            if isinstance(answer.error, UNANSWERED):
-                look.problems.append(Problem(node, "offsets of groups", str(answer.error)))
+            if isinstance(response.error, UNANSWERED):
+                snapshot.problems.append(Problem(node, "offsets of groups", str(response.error)))
 
     # -- the two turns --
 
-    def _first_turn(self, look: Look) -> _Found:
+    def _first_turn(self, snapshot: Snapshot) -> _FirstTurn:
         now_ms = self._admin.clock.now_ms()
-        asked = [node for node in self._alive() if self._may_ask(node, now_ms)]
-        common, per_broker = first_questions(self._scope), broker_questions(asked)
-        answers = dict(zip([*common, *per_broker], look.ask([*common.values(), *per_broker.values()]), strict=True))
-        look.ask_again(answers, common)
-        nodes = look.nodes(answers["nodes"], answers["cluster"], (self._admin, self._aside, self._apart))
-        topics = look.topics(answers["topics"], self._scope)
-        self._note_silent(asked, answers, nodes)
-        answers |= look.ask_controller(self._aside, nodes.ids - nodes.fenced - self._silent.keys())
+        requested = [node for node in self._alive() if self._may_ask(node, now_ms)]
+        common, per_broker = first_requests(self._scope), broker_requests(requested)
+        responses = dict(
+            zip([*common, *per_broker], snapshot.ask([*common.values(), *per_broker.values()]), strict=True)
+        )
+        snapshot.retry(responses, common)
+        nodes = snapshot.nodes(responses["nodes"], responses["cluster"], (self._admin, self._aside, self._apart))
+        topics = snapshot.topics(responses["topics"], self._scope)
+        self._note_silent(requested, responses, nodes)
+        responses |= snapshot.ask_controller(self._aside, nodes.ids - nodes.fenced - self._silent.keys())
         for node, error in sorted(self._silent.items()):
-            look.problems.append(Problem(node, "no answer", error))
-        listed = look.listed(asked, answers, self._scope.takes_group)
-        self._note_partly_silent(look, asked, answers)
-        look.say_whose_groups_are_missing()
+            snapshot.problems.append(Problem(node, "no response", error))
+        listed = snapshot.listed(requested, responses, self._scope.takes_group)
+        self._note_partly_silent(snapshot, requested, responses)
+        snapshot.note_missing_groups()
         alive = nodes.ids - nodes.fenced
-        responding = {node for node in asked if answers[f"groups {node}"].error is None}
-        unheard = {
-            node: self._silent.get(node) or str(answers[f"groups {node}"].error)
-            if node in asked
+        responding = {node for node in requested if responses[f"groups {node}"].error is None}
+        reasons = {
+            node: self._silent.get(node) or str(responses[f"groups {node}"].error)
+            if node in requested
             else "it was not asked"
             for node in alive - responding
         }
         names = {group.group_id for group in listed}
         if self._scope.group_names and names.issuperset(self._scope.group_names):
-            unheard = {}  # all requested groups are listed, so the other brokers do not matter
-        self._coordinators.see(look.offsets_topic, alive, unheard, self._admin.clock.now_ms())
-        log_dirs = look.log_dirs(asked, answers)
-        quorum = look.quorum(answers["quorum"])
-        return _Found(nodes, topics, listed, log_dirs, quorum, look.moves(answers["moves"]))
+            reasons = {}  # all requested groups are listed, so the other brokers do not matter
+        self._coordinators.update(snapshot.offsets_topic, alive, reasons, self._admin.clock.now_ms())
+        log_dirs = snapshot.log_dirs(requested, responses)
+        quorum = snapshot.quorum(responses["quorum"])
+        return _FirstTurn(nodes, topics, listed, log_dirs, quorum, snapshot.moves(responses["moves"]))
 
-    def _second_turn(self, look: Look, found: _Found) -> ClusterView:
-        alive = found.nodes.ids - found.nodes.fenced - self._silent.keys()
-        leaders = by_leader(found.topics, alive)
-        ends = [offsets_question(leader, parts) for leader, parts in leaders.items()]
-        starts = [offsets_question(leader, parts, EARLIEST) for leader, parts in leaders.items()]
+    def _second_turn(self, snapshot: Snapshot, first: _FirstTurn) -> ClusterView:
+        alive = first.nodes.ids - first.nodes.fenced - self._silent.keys()
+        leaders = by_leader(first.topics, alive)
+        ends = [offsets_request(leader, parts) for leader, parts in leaders.items()]
+        starts = [offsets_request(leader, parts, EARLIEST) for leader, parts in leaders.items()]
         logs = [*ends, *starts] if self._scope.with_starts else ends
-        groups = GroupQuestions([group for group in found.listed if group.coordinator in alive], look.complain)
-        about_groups = groups.questions()
-        group_answers = self._ask_apart(look, groups, about_groups)
-        left = [place for place, answer in enumerate(group_answers) if answer is None]
-        settings = self._settings.questions(found.topics, self._admin.clock.now_ms())
-        questions = [*logs, *(about_groups[place] for place in left), *settings]
-        answers = look.ask(questions)
+        groups = GroupRequests([group for group in first.listed if group.coordinator in alive], snapshot.complain)
+        group_requests = groups.requests()
+        group_responses = self._ask_apart(snapshot, groups, group_requests)
+        remaining = [place for place, response in enumerate(group_responses) if response is None]
+        settings = self._settings.requests(first.topics, self._admin.clock.now_ms())
+        requests = [*logs, *(group_requests[place] for place in remaining), *settings]
+        responses = snapshot.ask(requests)
         clock_ms = self._admin.clock.now_ms()
-        self._note_silent_later(look, zip(questions, answers, strict=True))
-        self._note_late(look, zip(about_groups, group_answers, strict=True))
-        offsets = look.offsets(leaders, answers[: len(ends)])
-        begins = look.offsets(leaders, answers[len(ends) : len(logs)]) if self._scope.with_starts else {}
-        for place, answer in zip(left, answers[len(logs) :], strict=False):
-            group_answers[place] = answer
-        groups.take([answer for answer in group_answers if answer is not None], self._admin, self._patience_ms)
+        self._note_silent_later(snapshot, zip(requests, responses, strict=True))
+        self._note_late(snapshot, zip(group_requests, group_responses, strict=True))
+        offsets = snapshot.offsets(leaders, responses[: len(ends)])
+        begins = snapshot.offsets(leaders, responses[len(ends) : len(logs)]) if self._scope.with_starts else {}
+        for place, response in zip(remaining, responses[len(logs) :], strict=False):
+            group_responses[place] = response
+        groups.take([response for response in group_responses if response is not None], self._admin, self._patience_ms)
         if settings:
-            self._settings.take(look, answers[-1])
+            self._settings.take(snapshot, responses[-1])
         self._history.add(offsets, clock_ms)
-        self._history.forget_others((topic.name, part.partition) for topic in found.topics for part in topic.partitions)
-        facts = PartitionFacts(offsets, begins, replica_sizes(found.log_dirs), found.moves)
-        answering = found.nodes.ids - found.nodes.fenced - self._silent.keys()
+        self._history.forget_others((topic.name, part.partition) for topic in first.topics for part in topic.partitions)
+        facts = PartitionFacts(offsets, begins, replica_sizes(first.log_dirs), first.moves)
+        responding = first.nodes.ids - first.nodes.fenced - self._silent.keys()
         view = ClusterView(
             time_ms=self._admin.clock.wall_ms(),
             clock_ms=clock_ms,
             took_ms=0,
-            cluster_id=found.nodes.cluster_id,
-            controller=self._controller(found),
-            brokers=tuple(self._brokers(found)),
-            topics=tuple(self._topic(topic, facts) for topic in found.topics),
-            quorum=None if isinstance(found.quorum, KafkaError) else found.quorum,
+            cluster_id=first.nodes.cluster_id,
+            controller=self._controller(first),
+            brokers=tuple(self._brokers(first)),
+            topics=tuple(self._topic(topic, facts) for topic in first.topics),
+            quorum=None if isinstance(first.quorum, KafkaError) else first.quorum,
             groups=(),
-            problems=tuple(look.problems),
+            problems=tuple(snapshot.problems),
             unlisted=self._coordinators.reasons,
         )
-        kept = self._coordinators.kept(self._last, found.listed, answering)
+        unlisted = self._coordinators.unlisted_groups(self._last, first.listed, responding)
         listed = groups.views(offsets, self._scope.takes_topic)
-        views = self._coordinators.complete([*map(self._with_lag_time, listed), *kept])
-        views = [with_reason(group, view.by_partition, answering) for group in views]
+        views = self._coordinators.complete([*map(self._with_lag_time, listed), *unlisted])
+        views = [with_reason(group, view.by_partition, responding) for group in views]
         return view._replace(groups=tuple(sorted(views, key=lambda group: group.group_id)))
 
-    def _ask_apart(self, look: Look, groups: GroupQuestions, questions: Sequence[Question]) -> list[Answer | None]:
-        """Send the requests that may be late over `apart`; the answers of the other requests are None."""
+    def _ask_apart(
+        self, snapshot: Snapshot, groups: GroupRequests, requests: Sequence[BrokerRequest]
+    ) -> list[BrokerResponse | None]:
+        """Send the requests that may be late over `apart`; the responses to the other requests are None."""
         chosen = [place for place, waits in enumerate(groups.waiting()) if waits]
-        answers: list[Answer | None] = [None] * len(questions)
-        for place, answer in zip(
-            chosen, look.ask_coordinators(self._apart, [questions[n] for n in chosen]), strict=True
+        responses: list[BrokerResponse | None] = [None] * len(requests)
+        for place, response in zip(
+            chosen, snapshot.ask_coordinators(self._apart, [requests[n] for n in chosen]), strict=True
         ):
-            answers[place] = answer
-        return answers
+            responses[place] = response
+        return responses
 
-    def _controller(self, found: _Found) -> int:
+    def _controller(self, first: _FirstTurn) -> int:
         """Return the id of the active controller: the quorum's leader, or without a quorum (ZooKeeper) the one in
         metadata.
 
-        While the quorum request is unanswered, the last known controller stays for two snapshots, then NOBODY. NOT_TOLD
-        if the request was refused.
+        While the quorum request has no response, the last known controller stays for two snapshots, then NOBODY.
+        NOT_TOLD if the request was refused.
         """
-        if not isinstance(found.quorum, KafkaError):
-            self._unheard = 0
-            return found.quorum.leader_id
-        if isinstance(found.quorum, UnsupportedVersion):
-            return found.nodes.controller
-        if not isinstance(found.quorum, UNANSWERED):
-            return NOT_TOLD
-        self._unheard += 1
-        return NOBODY if self._last is None or self._unheard > _SLOW_LOOKS else self._last.controller
+        if not isinstance(first.quorum, KafkaError):
+            self._snapshots_without_quorum = 0
+            return first.quorum.leader_id
+        if isinstance(first.quorum, UnsupportedVersion):
+            return first.nodes.controller
+        if not isinstance(first.quorum, UNANSWERED):
+            return NOT_REPORTED
+        self._snapshots_without_quorum += 1
+        return (
+            NOBODY if self._last is None or self._snapshots_without_quorum > _SLOW_SNAPSHOTS else self._last.controller
+        )
 
-    def _brokers(self, found: _Found) -> Iterable[BrokerView]:
-        for node in found.nodes.nodes:
-            is_fenced = node.id in found.nodes.fenced
-            is_answering = not is_fenced and node.id not in self._silent
-            log_dirs = found.log_dirs.get(node.id)
-            yield BrokerView(node.id, node.host, node.port, node.rack, is_fenced, is_answering, log_dirs)
+    def _brokers(self, first: _FirstTurn) -> Iterable[BrokerView]:
+        for node in first.nodes.nodes:
+            is_fenced = node.id in first.nodes.fenced
+            is_responding = not is_fenced and node.id not in self._silent
+            log_dirs = first.log_dirs.get(node.id)
+            yield BrokerView(node.id, node.host, node.port, node.rack, is_fenced, is_responding, log_dirs)
 
     def _with_lag_time(self, group: GroupView) -> GroupView:
         if not group.is_lag_known:  # a partition with an unknown end may have the largest lag
@@ -280,37 +288,37 @@ class _TopicSettings:
 
     def __init__(self) -> None:
         self.min_isr: dict[str, int | None] = {}
-        self._asked_ms: int | None = None
+        self._requested_ms: int | None = None
 
-    def questions(self, topics: Iterable[TopicDescription], now_ms: int) -> list[Question]:
+    def requests(self, topics: Iterable[TopicDescription], now_ms: int) -> list[BrokerRequest]:
         """Return the DescribeConfigs request that is due, if any."""
-        if self._asked_ms is None or now_ms - self._asked_ms > _SETTINGS_AGE_MS:
-            self._asked_ms = now_ms
-            wanted = [topic.name for topic in topics]
+        if self._requested_ms is None or now_ms - self._requested_ms > _SETTINGS_AGE_MS:
+            self._requested_ms = now_ms
+            names = [topic.name for topic in topics]
         else:
-            wanted = [topic.name for topic in topics if topic.name not in self.min_isr]
-        if not wanted:
+            names = [topic.name for topic in topics if topic.name not in self.min_isr]
+        if not names:
             return []
         keys = (_MIN_ISR,)
-        resources = [{"resource_type": TOPIC, "resource_name": name, "configuration_keys": keys} for name in wanted]
+        resources = [{"resource_type": TOPIC, "resource_name": name, "configuration_keys": keys} for name in names]
         fields = {"resources": resources, "include_synonyms": False, "include_documentation": False}
-        return [Question(None, ApiKey.DESCRIBE_CONFIGS, fields)]
+        return [BrokerRequest(None, ApiKey.DESCRIBE_CONFIGS, fields)]
 
-    def take(self, look: Look, answer: Answer) -> None:
+    def take(self, snapshot: Snapshot, response: BrokerResponse) -> None:
         """Store the settings of a DescribeConfigs response. Errors become problems, except for topics that do not
         exist."""
-        if answer.error is not None:
-            look.complain(NOBODY, _MIN_ISR, answer.error)
+        if response.error is not None:
+            snapshot.complain(NOBODY, _MIN_ISR, response.error)
             return
-        for result in answer.entity.results:
+        for result in response.entity.results:
             error = error_in(result)
             if error is not None and not isinstance(error, UnknownTopicOrPartition):
-                look.complain(NOBODY, f"{_MIN_ISR} of {result.resource_name}", error)
+                snapshot.complain(NOBODY, f"{_MIN_ISR} of {result.resource_name}", error)
             value = next((entry.value for entry in result.configs if entry.name == _MIN_ISR), None)
             self.min_isr[result.resource_name] = None if value is None else int(value)
 
 
-class _Found(NamedTuple):
+class _FirstTurn(NamedTuple):
     """The results of a snapshot's first turn."""
 
     nodes: Nodes

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kafkatools.tools.comparisons import COMPARISONS
-from kafkatools.tools.monitor.view import NOT_TOLD, ClusterView, GroupView
+from kafkatools.tools.monitor.view import NOT_REPORTED, ClusterView, GroupView
 
 UNWELL = "unwell"
 
@@ -35,10 +35,10 @@ MEASURES: dict[str, Callable[[ClusterView], float | None]] = {
 """What a condition is about, besides `lag` and `members` of a group."""
 
 GROUP_MEASURES = ("lag", "lag-seconds", "members")
-_NEEDS_LOOKS = "it takes two looks"
+_NEEDS_SNAPSHOTS = "it takes two snapshots"
 _WRONG = {
     "fenced": ("1 broker fenced", "{} brokers fenced"),
-    "silent": ("1 broker not answering", "{} brokers not answering"),
+    "silent": ("1 broker not responding", "{} brokers not responding"),
     "offline": ("1 partition without a leader", "{} partitions without a leader"),
     "under-min-isr": ("1 partition under its min ISR", "{} partitions under their min ISR"),
     "under-replicated": ("1 partition under-replicated", "{} partitions under-replicated"),
@@ -49,7 +49,7 @@ _WRONG = {
 
 def active_controllers(view: ClusterView) -> int | None:
     """Return 1, or 0 without an active controller; None when the quorum request was refused."""
-    return None if view.controller == NOT_TOLD else int(view.controller >= 0)
+    return None if view.controller == NOT_REPORTED else int(view.controller >= 0)
 
 
 class Condition(NamedTuple):
@@ -71,12 +71,12 @@ class Condition(NamedTuple):
             if self._holds(found) is True:
                 yield f"{self.text} holds{where}: {self.measure} is {found.text}"
 
-    def unknowns(self, view: ClusterView, *, is_only_look: bool) -> Iterator[str]:
-        """Yield a sentence for each undecidable value; values that need two snapshots only if `is_only_look`."""
+    def unknowns(self, view: ClusterView, *, is_only_snapshot: bool) -> Iterator[str]:
+        """Yield a sentence for each undecidable value; values that need two snapshots only if `is_only_snapshot`."""
         if self.measure == UNWELL:
             return
         for where, found in self._measured(view):
-            if self._holds(found) is None and (is_only_look or found.why != _NEEDS_LOOKS):
+            if self._holds(found) is None and (is_only_snapshot or found.why != _NEEDS_SNAPSHOTS):
                 yield f"{self.text} is unknown{where}: {found.why}"
         if self.measure in GROUP_MEASURES and view.unlisted:
             yield f"{self.text} is unknown for groups that are not listed: {view.unlisted[0]}"
@@ -96,7 +96,7 @@ class Condition(NamedTuple):
         compare = COMPARISONS[self.comparison]
         if found.value is not None:
             return compare(found.value, self.amount)
-        if found.why == _NEEDS_LOOKS:
+        if found.why == _NEEDS_SNAPSHOTS:
             return None
         if self.comparison in (">", ">="):
             return True if compare(found.least, self.amount) else None
@@ -133,7 +133,7 @@ def _of_group(measure: str, group: GroupView) -> Measured | None:
     if measure == "lag":
         return None if group.lag is None else Measured(group.lag)
     if group.lag_ms is None:
-        return Measured(None, 0, _NEEDS_LOOKS) if group.lag else None
+        return Measured(None, 0, _NEEDS_SNAPSHOTS) if group.lag else None
     return Measured(group.lag_ms / 1000)
 
 
@@ -144,7 +144,7 @@ def _of_cluster(measure: str, view: ClusterView) -> Measured:
         return Measured(value, view.totals.least_lag, why)
     if why:
         return Measured(None, value or 0, why)
-    return Measured(value, 0, _NEEDS_LOOKS if measure == "messages" else "no broker reported it")
+    return Measured(value, 0, _NEEDS_SNAPSHOTS if measure == "messages" else "no broker reported it")
 
 
 def _why_unknown(measure: str, view: ClusterView) -> str:
@@ -152,9 +152,10 @@ def _why_unknown(measure: str, view: ClusterView) -> str:
     if measure == "total-lag":
         return next(iter([*view.unlisted, *(f"group {g.group_id}: {g.unknown}" for g in view.groups if g.unknown)]), "")
     if measure == "messages":
-        unheard = (part for part in view.partitions if part.end_offset is None and not part.is_offline)
+        unlisted_by = (part for part in view.partitions if part.end_offset is None and not part.is_offline)
         return next(
-            (f"broker {part.leader} did not report the end of {part.topic}-{part.partition}" for part in unheard), ""
+            (f"broker {part.leader} did not report the end of {part.topic}-{part.partition}" for part in unlisted_by),
+            "",
         )
     if measure in ("under-min-isr", "at-min-isr"):
         unset = (part.topic for part in view.partitions if part.min_isr is None and not part.is_offline)

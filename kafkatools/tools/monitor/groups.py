@@ -15,13 +15,13 @@ from kafkatools.core.admin.group_offsets import GroupOffsets, fetch_offsets, rea
 from kafkatools.core.admin.groups import CLASSIC, CONSUMER, SHARE, UNKNOWN
 from kafkatools.core.admin.share_groups import ShareOffsets, read_offsets
 from kafkatools.core.errors import KafkaError, UnsupportedVersion
-from kafkatools.core.net.requests import Answer, Question
+from kafkatools.core.net.requests import BrokerRequest, BrokerResponse
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.tools.monitor.view import GroupPartition, GroupView
 
 TopicPartition = tuple[str, int]
 _StateAndMembers = tuple[str, int]
-_Told = _StateAndMembers | GroupOffsets | ShareOffsets | KafkaError
+_Result = _StateAndMembers | GroupOffsets | ShareOffsets | KafkaError
 
 # Versions of OffsetFetch with several groups per request and topic names.
 _FIRST_FETCH, _LAST_FETCH = 8, 9
@@ -36,8 +36,8 @@ class ListedGroup(NamedTuple):
     coordinator: int
 
 
-class GroupQuestions:
-    """Builds the requests about groups and collects their answers; `complain(node, what, error)` gets errors."""
+class GroupRequests:
+    """Builds the requests about groups and collects their responses; `complain(node, what, error)` gets errors."""
 
     def __init__(self, listed: Iterable[ListedGroup], complain: Callable[[int, str, KafkaError], None]) -> None:
         self._listed = list(listed)
@@ -47,10 +47,10 @@ class GroupQuestions:
         self._members: dict[str, int] = {}
         self._offsets: dict[str, dict[TopicPartition, tuple[int, int | None]]] = {}
 
-    def questions(self) -> list[Question]:
+    def requests(self) -> list[BrokerRequest]:
         """Return the requests: one per coordinator and kind of data. Call it once: it also records their order for
         `waiting` and `take`."""
-        requests: list[Question] = []
+        requests: list[BrokerRequest] = []
         for kind in _KINDS:
             by_node: dict[int, list[str]] = {}
             for group in self._listed:
@@ -58,27 +58,27 @@ class GroupQuestions:
                     by_node.setdefault(group.coordinator, []).append(group.group_id)
             for node, names in by_node.items():
                 self._kinds.append((kind, node, names))
-                requests.append(kind.question(node, names))
+                requests.append(kind.build(node, names))
         return requests
 
     def waiting(self) -> list[bool]:
         """Return for each request whether its response may be late: OffsetFetch waits for pending commits."""
         return [kind.is_late for kind, _, _ in self._kinds]
 
-    def take(self, answers: list[Answer], admin: AdminClient, timeout_ms: int) -> None:
-        """Process the answers, in request order. `admin` fetches offsets from brokers too old for several groups per
+    def take(self, responses: list[BrokerResponse], admin: AdminClient, timeout_ms: int) -> None:
+        """Process the responses, in request order. `admin` fetches offsets from brokers too old for several groups per
         request, within `timeout_ms`. Errors go to `complain`."""
-        for (kind, node, names), answer in zip(self._kinds, answers, strict=True):
-            if kind is _OFFSETS and isinstance(answer.error, UnsupportedVersion):
-                found: Mapping[str, _Told] = fetch_offsets(admin, names, timeout_ms=timeout_ms)
-            elif answer.error is not None:
-                self._complain(node, kind.what, answer.error)
+        for (kind, node, names), response in zip(self._kinds, responses, strict=True):
+            if kind is _OFFSETS and isinstance(response.error, UnsupportedVersion):
+                found: Mapping[str, _Result] = fetch_offsets(admin, names, timeout_ms=timeout_ms)
+            elif response.error is not None:
+                self._complain(node, kind.what, response.error)
                 continue
             else:
-                found = kind.read(answer)
-            self._keep(kind.what, node, found)
+                found = kind.read(response)
+            self._store(kind.what, node, found)
 
-    def _keep(self, what: str, node: int, results: Mapping[str, _Told]) -> None:
+    def _store(self, what: str, node: int, results: Mapping[str, _Result]) -> None:
         for group_id, result in results.items():
             if isinstance(result, GroupOffsets) and result.error is not None:
                 result = result.error
@@ -119,66 +119,66 @@ def _lag(reported: int | None, end: int | None, committed: int) -> int | None:
     return reported if reported is not None or end is None else max(0, end - committed)
 
 
-def read_listing(answer: Answer) -> list[ListedGroup] | KafkaError:
+def read_listing(response: BrokerResponse) -> list[ListedGroup] | KafkaError:
     """Return the groups in a broker's ListGroups response, or its error."""
-    return error_in(answer.entity) or [
+    return error_in(response.entity) or [
         ListedGroup(
             group.group_id,
             (getattr(group, "group_type", "") or UNKNOWN).capitalize(),
             getattr(group, "group_state", "") or UNKNOWN,
-            answer.node,
+            response.node,
         )
-        for group in answer.entity.groups
+        for group in response.entity.groups
     ]
 
 
-def _described(answer: Answer) -> dict[str, _StateAndMembers | KafkaError]:
+def _described(response: BrokerResponse) -> dict[str, _StateAndMembers | KafkaError]:
     return {
-        group.group_id: error_in(group) or (group.group_state, len(group.members)) for group in answer.entity.groups
+        group.group_id: error_in(group) or (group.group_state, len(group.members)) for group in response.entity.groups
     }
 
 
-def _fetched(answer: Answer) -> dict[str, GroupOffsets | KafkaError]:
-    return read_offset_fetch(answer.entity, answer.api_version, "")
+def _fetched(response: BrokerResponse) -> dict[str, GroupOffsets | KafkaError]:
+    return read_offset_fetch(response.entity, response.api_version, "")
 
 
-def _share_offsets(answer: Answer) -> dict[str, ShareOffsets | KafkaError]:
-    return {group.group_id: error_in(group) or read_offsets(group) for group in answer.entity.groups}
+def _share_offsets(response: BrokerResponse) -> dict[str, ShareOffsets | KafkaError]:
+    return {group.group_id: error_in(group) or read_offsets(group) for group in response.entity.groups}
 
 
-def _describe_question(api_key: int, field: str) -> Callable[[int, list[str]], Question]:
-    return lambda node, names: Question(node, api_key, {field: tuple(names)})
+def _describe_request(api_key: int, field: str) -> Callable[[int, list[str]], BrokerRequest]:
+    return lambda node, names: BrokerRequest(node, api_key, {field: tuple(names)})
 
 
-def _offsets_question(node: int, names: list[str]) -> Question:
+def _offsets_request(node: int, names: list[str]) -> BrokerRequest:
     fields = {"groups": [{"group_id": name, "topics": None} for name in names], "require_stable": False}
-    return Question(node, ApiKey.OFFSET_FETCH, fields, _FIRST_FETCH, _LAST_FETCH, decode=False)
+    return BrokerRequest(node, ApiKey.OFFSET_FETCH, fields, _FIRST_FETCH, _LAST_FETCH, decode=False)
 
 
-def _share_question(node: int, names: list[str]) -> Question:
+def _share_request(node: int, names: list[str]) -> BrokerRequest:
     fields = {"groups": [{"group_id": name, "topics": None} for name in names]}
-    return Question(node, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, fields)
+    return BrokerRequest(node, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, fields)
 
 
 class _Kind(NamedTuple):
-    """A kind of request: its group types, its name in problems, how to build it and to read its answer.
+    """A kind of request: its group types, its name in problems, how to build it and to read its response.
 
     `is_late`: the response may wait for other brokers, as OffsetFetch does for pending commits.
     """
 
     types: tuple[str, ...]
     what: str
-    question: Callable[[int, list[str]], Question]
-    read: Callable[[Answer], Mapping[str, _Told]]
+    build: Callable[[int, list[str]], BrokerRequest]
+    read: Callable[[BrokerResponse], Mapping[str, _Result]]
     is_late: bool = False
 
 
 # ListGroups already has the state of streams groups, so they are not described.
-_OFFSETS = _Kind((CONSUMER, CLASSIC, UNKNOWN, "Streams"), "offsets of groups", _offsets_question, _fetched, True)
+_OFFSETS = _Kind((CONSUMER, CLASSIC, UNKNOWN, "Streams"), "offsets of groups", _offsets_request, _fetched, True)
 _KINDS = (
-    _Kind((CONSUMER,), "groups", _describe_question(ApiKey.CONSUMER_GROUP_DESCRIBE, "group_ids"), _described),
-    _Kind((CLASSIC, UNKNOWN), "groups", _describe_question(ApiKey.DESCRIBE_GROUPS, "groups"), _described),
-    _Kind((SHARE,), "share groups", _describe_question(ApiKey.SHARE_GROUP_DESCRIBE, "group_ids"), _described),
+    _Kind((CONSUMER,), "groups", _describe_request(ApiKey.CONSUMER_GROUP_DESCRIBE, "group_ids"), _described),
+    _Kind((CLASSIC, UNKNOWN), "groups", _describe_request(ApiKey.DESCRIBE_GROUPS, "groups"), _described),
+    _Kind((SHARE,), "share groups", _describe_request(ApiKey.SHARE_GROUP_DESCRIBE, "group_ids"), _described),
     _OFFSETS,
-    _Kind((SHARE,), "offsets of share groups", _share_question, _share_offsets, True),
+    _Kind((SHARE,), "offsets of share groups", _share_request, _share_offsets, True),
 )

@@ -102,7 +102,7 @@ def brokers_json(view: ClusterView) -> list[BrokerRow]:
             "port": broker.port,
             "rack": broker.rack,
             "fenced": broker.is_fenced,
-            "answering": broker.is_answering,
+            "answering": broker.is_responding,
             "log_bytes": broker.log_bytes,
             "log_dirs": None if broker.log_dirs is None else [_log_dir_json(path) for path in broker.log_dirs],
             "leaders": leaders[broker.id],

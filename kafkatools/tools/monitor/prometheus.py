@@ -39,7 +39,7 @@ def metrics(board: Board) -> str:
     view, error = board.last
     is_up = view is not None and error is None
     lines = list(
-        _family("kt_monitor_up", GAUGE, "Whether the last look at the cluster told something.", (), [((), int(is_up))])
+        _family("kt_monitor_up", GAUGE, "Whether the last snapshot of the cluster succeeded.", (), [((), int(is_up))])
     )
     if view is not None and is_up:
         for metric in METRICS:
@@ -274,17 +274,17 @@ METRICS: tuple[Metric, ...] = (
         "kafka_consumergroup_members", GAUGE, "Members of the group.", ("consumergroup",), KAFKA_EXPORTER, _members,
     ),
     Metric(
-        "kt_broker_answering", GAUGE, "1 when a broker that is not fenced answered in the last look.", ("broker",),
-        OURS, lambda view: [((b.id,), int(b.is_answering)) for b in view.brokers if b.is_alive],
+        "kt_broker_answering", GAUGE, "1 when a broker that is not fenced responded in the last snapshot.", ("broker",),
+        OURS, lambda view: [((b.id,), int(b.is_responding)) for b in view.brokers if b.is_alive],
     ),
     Metric(
         "kt_quorum_voter_lag", GAUGE, "Records of the metadata log that the voter is behind the furthest one.",
         ("voter",), OURS, _voters,
     ),
     _of_cluster(
-        "kt_monitor_problems", "Things that were asked for in the last look and not told.",
+        "kt_monitor_problems", "Values that were requested for the last snapshot and not reported.",
         lambda view: len(view.problems), OURS,
     ),
-    _of_cluster("kt_monitor_look_milliseconds", "How long the last look took.", lambda view: view.took_ms, OURS),
+    _of_cluster("kt_monitor_look_milliseconds", "How long the last snapshot took.", lambda view: view.took_ms, OURS),
 )  # fmt: skip
 """Every family but `kt_monitor_up`, in the order in which they are told."""

@@ -25,33 +25,39 @@ class Coordinators:
 
     def __init__(self) -> None:
         self.reasons: tuple[str, ...] = ()
-        self._known: tuple[object, ...] | None = None
+        self._coordinators: tuple[object, ...] | None = None
         self._changed_ms: int | None = None
         self._is_settling = False
         self._committed: dict[str, frozenset[tuple[str, int]]] = {}
 
-    def see(
-        self, offsets_topic: TopicDescription | None, alive: Collection[int], unheard: Mapping[int, str], now_ms: int
+    def update(
+        self,
+        offsets_topic: TopicDescription | None,
+        alive: Collection[int],
+        unlisted_by: Mapping[int, str],
+        now_ms: int,
     ) -> None:
         """Update the coordinators and `reasons` from one snapshot. `offsets_topic`: __consumer_offsets, None if
-        unknown. `unheard`: the brokers that did not list their groups, with the error text."""
+        unknown. `unlisted_by`: the brokers that did not list their groups, with the error text."""
         leaders = _leaders(offsets_topic)
         reasons = [
             f"broker {broker} did not list its groups: {why}"
-            for broker, why in sorted(unheard.items())
+            for broker, why in sorted(unlisted_by.items())
             if leaders is None or broker in leaders.values()
         ]
         without = [partition for partition, leader in (leaders or {}).items() if leader < 0]
         if without:
             reasons.append(f"{len(without)} of {len(leaders or {})} partitions of __consumer_offsets have no leader")
-        known = (frozenset(alive), tuple(sorted((leaders or {}).items())), bool(reasons))
-        if self._known is not None and known != self._known:
+        coordinators = (frozenset(alive), tuple(sorted((leaders or {}).items())), bool(reasons))
+        if self._coordinators is not None and coordinators != self._coordinators:
             self._changed_ms = now_ms
-        self._known = known
+        self._coordinators = coordinators
         self.reasons = tuple(reasons)
         self._is_settling = self._changed_ms is not None and now_ms - self._changed_ms < SETTLING_MS
 
-    def kept(self, last: ClusterView | None, listed: Iterable[ListedGroup], alive: Collection[int]) -> list[GroupView]:
+    def unlisted_groups(
+        self, last: ClusterView | None, listed: Iterable[ListedGroup], alive: Collection[int]
+    ) -> list[GroupView]:
         """Return the groups of the `last` snapshot that no broker lists now but that may still exist, without members
         and offsets. Empty while all coordinators respond and none has changed lately."""
         if last is None or not (self.reasons or self._is_settling):
@@ -59,7 +65,7 @@ class Coordinators:
         names = {group.group_id for group in listed}
         return [
             GroupView(
-                group.group_id, group.type, UNKNOWN, group.coordinator, None, None, unknown=self._why(group, alive)
+                group.group_id, group.type, UNKNOWN, group.coordinator, None, None, unknown=self._reason(group, alive)
             )
             for group in last.groups
             if group.group_id not in names
@@ -81,9 +87,9 @@ class Coordinators:
             found.append(group)
         return found
 
-    def _why(self, group: GroupView, alive: Collection[int]) -> str:
+    def _reason(self, group: GroupView, alive: Collection[int]) -> str:
         if group.coordinator not in alive:
-            return f"its coordinator, broker {group.coordinator}, does not answer"
+            return f"its coordinator, broker {group.coordinator}, does not respond"
         return self.reasons[0] if self.reasons else "its coordinator changed, and no broker lists it yet"
 
 
@@ -97,7 +103,7 @@ def _leaders(offsets_topic: TopicDescription | None) -> dict[int, int] | None:
 
 
 def with_reason(
-    group: GroupView, parts: Mapping[tuple[str, int], PartitionView], answering: Collection[int]
+    group: GroupView, parts: Mapping[tuple[str, int], PartitionView], responding: Collection[int]
 ) -> GroupView:
     """Return the group with the reason why its lag is not completely known, if so."""
     if group.is_lag_known or group.unknown is not None:
@@ -105,11 +111,11 @@ def with_reason(
     if group.partitions is None:
         return group._replace(unknown=f"its coordinator, broker {group.coordinator}, did not report its offsets")
     missing = [(part.topic, part.partition) for part in group.partitions if part.lag is None]
-    return group._replace(unknown=_why_no_end(missing, parts, answering))
+    return group._replace(unknown=_missing_end_reason(missing, parts, responding))
 
 
-def _why_no_end(
-    missing: Sequence[tuple[str, int]], parts: Mapping[tuple[str, int], PartitionView], answering: Collection[int]
+def _missing_end_reason(
+    missing: Sequence[tuple[str, int]], parts: Mapping[tuple[str, int], PartitionView], responding: Collection[int]
 ) -> str:
     topic, partition = missing[0]
     more = f" (and {len(missing) - 1} more partitions)" if len(missing) > 1 else ""
@@ -118,8 +124,8 @@ def _why_no_end(
         why = "is not described"
     elif part.is_offline:
         why = "has no leader"
-    elif part.leader in answering:
+    elif part.leader in responding:
         why = f"has no end offset from its leader, broker {part.leader}"
     else:
-        why = f"is led by broker {part.leader}, which does not answer"
+        why = f"is led by broker {part.leader}, which does not respond"
     return f"{topic}-{partition} {why}{more}"

@@ -20,19 +20,19 @@ TopicPartition = tuple[str, int]
 N = TypeVar("N", int, float)
 
 NOBODY = -1
-NOT_TOLD = -2
+NOT_REPORTED = -2
 EMPTY = "Empty"
 
 
 class BrokerView(NamedTuple):
-    """A registered broker. `is_answering`: it responded in this snapshot. `log_dirs`: None if not reported."""
+    """A registered broker. `is_responding`: it responded in this snapshot. `log_dirs`: None if not reported."""
 
     id: int
     host: str
     port: int
     rack: str | None
     is_fenced: bool
-    is_answering: bool
+    is_responding: bool
     log_dirs: tuple[LogDir, ...] | None
 
     @property
@@ -270,7 +270,7 @@ class ClusterView(_Found):
         return Totals(
             brokers=len(self.brokers),
             alive=sum(broker.is_alive for broker in self.brokers),
-            answering=sum(broker.is_answering for broker in self.brokers),
+            answering=sum(broker.is_responding for broker in self.brokers),
             topics=len(self.topics),
             partitions=len(parts),
             offline=sum(part.is_offline for part in parts),

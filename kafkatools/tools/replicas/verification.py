@@ -16,7 +16,7 @@ from uuid import UUID
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.errors import CorruptRecord, KafkaError, OffsetOutOfRange
-from kafkatools.core.net.requests import Question
+from kafkatools.core.net.requests import BrokerRequest
 from kafkatools.core.protocol.api_versions import NEVER, ApiKey
 from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.uuids import uuid_from_text
@@ -288,19 +288,19 @@ class ReplicaVerifier:
         for key in keys:
             for node in self._replicas[key]:
                 by_node.setdefault(node, []).append(key)
-        questions = [self._question(node, keys) for node, keys in by_node.items()]
+        requests = [self._request(node, keys) for node, keys in by_node.items()]
         asked_ms = self._admin.clock.now_ms()
         deadline_ms = self._admin.deadline_ms(self._max_wait_ms + _MORE_THAN_THE_WAIT_MS)
         fetched: dict[TopicPartition, list[Fetched]] = {}
         errors: dict[tuple[str, int, int], KafkaError] = {}
-        for node, answer in zip(by_node, self._admin.ask_all(questions, deadline_ms), strict=True):
-            error = answer.error or error_of(getattr(answer.entity, "error_code", 0))
+        for node, response in zip(by_node, self._admin.ask_all(requests, deadline_ms), strict=True):
+            error = response.error or error_of(getattr(response.entity, "error_code", 0))
             if error is not None:
                 errors.update({(*key, node): error for key in by_node[node]})
                 self._note_silence(node, asked_ms)
                 continue
             self._silent_since_ms.pop(node, None)
-            for key, part in self._parts(answer.entity):
+            for key, part in self._parts(response.entity):
                 problem = error_of(part.error_code)
                 if problem is not None:
                     errors[*key, node] = problem
@@ -329,7 +329,7 @@ class ReplicaVerifier:
             for part in topic.partitions
         ]
 
-    def _question(self, node: int, keys: Sequence[TopicPartition]) -> Question:
+    def _request(self, node: int, keys: Sequence[TopicPartition]) -> BrokerRequest:
         def fields(version: int) -> dict[str, object]:
             topics: dict[str, list[dict[str, int]]] = {}
             for name, partition in keys:
@@ -354,7 +354,7 @@ class ReplicaVerifier:
 
         has_all_ids = all(self._topics[name].topic_id for name, _ in keys)
         newest = NEVER if has_all_ids else _FIRST_WITH_TOPIC_IDS - 1
-        return Question(node, ApiKey.FETCH, fields, _FIRST_FETCH, newest)
+        return BrokerRequest(node, ApiKey.FETCH, fields, _FIRST_FETCH, newest)
 
     def _uuid(self, name: str) -> UUID | None:
         topic_id = self._topics[name].topic_id
@@ -363,8 +363,8 @@ class ReplicaVerifier:
     def _skip_deleted_offsets(self, errors: Mapping[tuple[str, int, int], KafkaError]) -> bool:
         """Move positions to the start of replicas that no longer have them (retention, deleted records). Returns
         whether a position moved. A replica that ends before the position is only behind."""
-        questions = [
-            Question(
+        requests = [
+            BrokerRequest(
                 node,
                 ApiKey.LIST_OFFSETS,
                 {
@@ -378,12 +378,12 @@ class ReplicaVerifier:
             if isinstance(error, OffsetOutOfRange)
         ]
         has_moved = False
-        for answer in (
-            self._admin.ask_all(questions, self._admin.deadline_ms(_MORE_THAN_THE_WAIT_MS)) if questions else ()
+        for response in (
+            self._admin.ask_all(requests, self._admin.deadline_ms(_MORE_THAN_THE_WAIT_MS)) if requests else ()
         ):
-            if answer.error is not None:
+            if response.error is not None:
                 continue
-            for topic in answer.entity.topics:
+            for topic in response.entity.topics:
                 for part in topic.partitions:
                     key = (topic.name, part.partition_index)
                     if error_of(part.error_code) is None and part.offset > self.offsets[key]:

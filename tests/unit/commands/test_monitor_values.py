@@ -30,7 +30,7 @@ from kafkatools.tools.monitor.page_data import page_data
 from kafkatools.tools.monitor.prometheus import METRICS, metrics
 from kafkatools.tools.monitor.view import (
     NOBODY,
-    NOT_TOLD,
+    NOT_REPORTED,
     BrokerView,
     ClusterView,
     Event,
@@ -49,7 +49,7 @@ WHY = 'a"b-1 has no leader'
 
 
 def ill_view(**more: Any) -> ClusterView:
-    """Three brokers: 2 is fenced, 3 does not answer. Of `a"b`, partition 0 has lost replicas, 1 its leader."""
+    """Three brokers: 2 is fenced, 3 does not respond. Of `a"b`, partition 0 has lost replicas, 1 its leader."""
     replicas = (ReplicaInfo('a"b', 0, 700, 0, False), ReplicaInfo('a"b', 1, 300, 0, False))
     dirs = (LogDir("/data", replicas, 1000, 400), LogDir("/bad", (), error=KafkaStorageError()))
     brokers = (
@@ -75,7 +75,7 @@ def ill_view(**more: Any) -> ClusterView:
     return ClusterView(**{
         "time_ms": TIME_MS, "clock_ms": 5000, "took_ms": 12, "cluster_id": "cid", "controller": 1, "brokers": brokers,
         "topics": (topic,), "quorum": quorum, "groups": (group, left),
-        "problems": (Problem(3, "no answer", "refused"),), **more,
+        "problems": (Problem(3, "no response", "refused"),), **more,
     })  # fmt: skip
 
 
@@ -152,14 +152,14 @@ def test_what_is_not_known_makes_no_condition_hold() -> None:
 def test_a_condition_over_something_unknown_is_unknown(text: str, unknown: list[str]) -> None:
     view = ill_view()
     groups = (view.groups[0]._replace(unknown=WHY), view.groups[1])
-    assert list(parse_condition(text).unknowns(view._replace(groups=groups), is_only_look=False)) == unknown
+    assert list(parse_condition(text).unknowns(view._replace(groups=groups), is_only_snapshot=False)) == unknown
 
 
 def test_groups_of_a_coordinator_that_is_away_make_conditions_unknown() -> None:
     view = well_view()._replace(unlisted=("broker 2 did not list its groups: refused",))
-    (found,) = parse_condition("lag>5").unknowns(view, is_only_look=False)
+    (found,) = parse_condition("lag>5").unknowns(view, is_only_snapshot=False)
     assert found == "lag>5 is unknown for groups that are not listed: broker 2 did not list its groups: refused"
-    (found,) = parse_condition("total-lag>5").unknowns(view, is_only_look=False)
+    (found,) = parse_condition("total-lag>5").unknowns(view, is_only_snapshot=False)
     assert found == "total-lag>5 is unknown: broker 2 did not list its groups: refused"
     assert view.totals.lag is None and well_view().totals.lag == 0
 
@@ -167,8 +167,8 @@ def test_groups_of_a_coordinator_that_is_away_make_conditions_unknown() -> None:
 def test_a_rate_is_unknown_only_where_there_is_no_second_look() -> None:
     first = well_view()._replace(topics=(well_view().topics[0]._replace(messages_in=None),))
     condition = parse_condition("messages>=0")
-    assert list(condition.findings(first)) == list(condition.unknowns(first, is_only_look=False)) == []
-    assert list(condition.unknowns(first, is_only_look=True)) == ["messages>=0 is unknown: it takes two looks"]
+    assert list(condition.findings(first)) == list(condition.unknowns(first, is_only_snapshot=False)) == []
+    assert list(condition.unknowns(first, is_only_snapshot=True)) == ["messages>=0 is unknown: it takes two snapshots"]
 
 
 def test_a_sum_with_an_unknown_part_is_unknown() -> None:
@@ -186,7 +186,7 @@ def test_a_sum_with_an_unknown_part_is_unknown() -> None:
 
 
 def test_a_group_of_which_nothing_is_known_is_shown_so() -> None:
-    away = GroupView("g", "Consumer", "Unknown", 3, None, None, unknown="its coordinator, broker 3, does not answer")
+    away = GroupView("g", "Consumer", "Unknown", 3, None, None, unknown="its coordinator, broker 3, does not respond")
     view = well_view()._replace(groups=(away,))
     (table,) = tables(view, ("groups",), False, [])
     assert table.rows[0].cells == ("g", "Consumer", "Unknown", "?", "3", "?", "?", "?", "?")
@@ -198,15 +198,15 @@ def test_a_group_of_which_nothing_is_known_is_shown_so() -> None:
 def test_unwell_says_what_is_wrong() -> None:
     assert what_is_wrong(ill_view()) == [
         "1 broker fenced",
-        "1 broker not answering",
+        "1 broker not responding",
         "1 partition without a leader",
         "2 partitions under their min ISR",
         "2 partitions under-replicated",
         "1 log directory offline",
     ]
     assert what_is_wrong(ill_view(controller=NOBODY))[0] == "no active controller known"
-    assert what_is_wrong(ill_view(controller=NOT_TOLD)) == what_is_wrong(ill_view())
-    assert list(parse_condition("controllers<1").findings(ill_view(controller=NOT_TOLD))) == []
+    assert what_is_wrong(ill_view(controller=NOT_REPORTED)) == what_is_wrong(ill_view())
+    assert list(parse_condition("controllers<1").findings(ill_view(controller=NOT_REPORTED))) == []
     assert list(parse_condition("unwell").findings(well_view())) == what_is_wrong(well_view()) == []
     (found,) = parse_condition("unwell").findings(ill_view())
     assert found.startswith("unwell holds: 1 broker fenced, ")
@@ -308,7 +308,7 @@ def test_a_round_is_one_line() -> None:
     assert "\n" not in text
     assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d brokers 1/3 controller 1 topics 1 ", text)
     assert "partitions 3 offline 1 under-min-isr 2 under-replicated 2 groups 2 lag >=600 messages/s 250 " in text
-    assert text.endswith("; 2 isr-shrank, 1 leader-lost; broker 3: no answer: refused")
+    assert text.endswith("; 2 isr-shrank, 1 leader-lost; broker 3: no response: refused")
 
 
 def test_notes_of_partitions() -> None:

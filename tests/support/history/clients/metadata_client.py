@@ -76,9 +76,11 @@ class OurAdmin:
             return "unknown", {"error": repr(error)}
 
     def _ask(self, broker: int, api_key: int, fields: Any) -> Any:
-        from kafkatools.core.net.requests import Question
+        from kafkatools.core.net.requests import BrokerRequest
 
-        answer = self._admin.ask_all([Question(broker, api_key, fields)], self._admin.deadline_ms(ANSWER_S * 1000))[0]
+        answer = self._admin.ask_all(
+            [BrokerRequest(broker, api_key, fields)], self._admin.deadline_ms(ANSWER_S * 1000)
+        )[0]
         if answer.error is not None:
             raise answer.error
         return answer.entity
@@ -167,8 +169,8 @@ class LibrdkafkaAdmin:
     def _partitions(self, topic: str, count: int) -> tuple[str, dict[str, Any]]:
         from confluent_kafka.admin import NewPartitions
 
-        asked = self._admin.create_partitions([NewPartitions(topic, count)], request_timeout=ANSWER_S)
-        asked[topic].result()
+        requested = self._admin.create_partitions([NewPartitions(topic, count)], request_timeout=ANSWER_S)
+        requested[topic].result()
         return "ok", {}
 
     def _configs(self, topic: str) -> tuple[str, dict[str, Any]]:

@@ -41,8 +41,8 @@ def test_old_brokers_are_asked_key_by_key() -> None:
         found = fetch_offsets(client, ["a", "b"])
     assert [one.error for one in found.values()] == [None, None]
     keys = [request.key for header, request in broker.requests if header.api_key == ApiKey.FIND_COORDINATOR]
-    asked = [request.group_id for header, request in broker.requests if header.api_key == ApiKey.OFFSET_FETCH]
-    assert (keys, asked) == (["a", "b"], ["a", "b"])
+    requested = [request.group_id for header, request in broker.requests if header.api_key == ApiKey.OFFSET_FETCH]
+    assert (keys, requested) == (["a", "b"], ["a", "b"])
 
 
 def test_coordinators_that_moved_are_looked_up_anew() -> None:

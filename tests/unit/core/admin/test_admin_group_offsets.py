@@ -109,7 +109,7 @@ def test_new_offsets_that_a_group_refuses_are_its_error() -> None:
     assert {key: type(error) for key, error in found["half"].errors.items()} == {
         ("t", 1): errors.TopicAuthorizationFailed
     }
-    asked = next(request for header, request in broker.requests if header.api_key == ApiKey.OFFSET_COMMIT)
-    sent = asked.topics[0].partitions[1]
+    requested = next(request for header, request in broker.requests if header.api_key == ApiKey.OFFSET_COMMIT)
+    sent = requested.topics[0].partitions[1]
     assert (sent.committed_offset, sent.committed_leader_epoch, sent.committed_metadata) == (2, 4, "m")
-    assert (asked.generation_id_or_member_epoch, asked.member_id) == (-1, "")
+    assert (requested.generation_id_or_member_epoch, requested.member_id) == (-1, "")

@@ -96,8 +96,8 @@ def test_groups_of_both_protocols_are_described_alike() -> None:
     assert (old.coordinator.node, old.coordinator.port) == (1, broker.port)
     assert found["simple"].is_simple
     assert not old.is_simple
-    asked = [request.groups for header, request in broker.requests if header.api_key == ApiKey.DESCRIBE_GROUPS]
-    assert asked == [("old", "simple")]
+    requested = [request.groups for header, request in broker.requests if header.api_key == ApiKey.DESCRIBE_GROUPS]
+    assert requested == [("old", "simple")]
 
 
 def test_groups_that_cannot_be_described_have_their_errors() -> None:

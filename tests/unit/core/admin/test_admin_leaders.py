@@ -27,7 +27,7 @@ class _Admin:
 
     def __init__(self, *topics: _Topic) -> None:
         self._topics = topics
-        self.asked: list[tuple[int, list[tuple[str, int]]]] = []
+        self.requested: list[tuple[int, list[tuple[str, int]]]] = []
 
     def may_move(self, leaderless_ms: int | None = None) -> None:
         return None
@@ -41,9 +41,9 @@ class _Admin:
     def left_ms(self, deadline_ms: int) -> int:
         return 1
 
-    def ask_all(self, questions: list[Any], deadline_ms: int) -> list[Any]:
-        self.asked += [(question.node, question.fields["partitions"]) for question in questions]
-        return [SimpleNamespace(error=None, entity=question.fields) for question in questions]
+    def ask_all(self, requests: list[Any], deadline_ms: int) -> list[Any]:
+        self.requested += [(request.node, request.fields["partitions"]) for request in requests]
+        return [SimpleNamespace(error=None, entity=request.fields) for request in requests]
 
 
 REQUEST = LeaderRequest(
@@ -57,7 +57,7 @@ def test_partitions_go_to_their_leaders_or_have_an_error() -> None:
     admin: Any = _Admin(_Topic("a", {1: 7, 0: 8, 2: -1}), _Topic("b", {}, 3), _Topic("c", {}, 29))
     wanted = [("a", 0), ("a", 1), ("a", 2), ("a", 3), ("b", 0), ("c", 0), ("d", 0)]
     found = ask_leaders(admin, wanted, REQUEST)
-    assert dict(admin.asked) == {8: [("a", 0)], 7: [("a", 1)]}
+    assert dict(admin.requested) == {8: [("a", 0)], 7: [("a", 1)]}
     assert found["a", 0] == found["a", 1] == "done"
     assert isinstance(found["a", 2], errors.LeaderNotAvailable)
     assert isinstance(found["c", 0], errors.TopicAuthorizationFailed)

@@ -10,11 +10,11 @@ from support.scripted_cluster import ScriptedCluster
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.errors import Timeout
-from kafkatools.core.net.requests import Question
+from kafkatools.core.net.requests import BrokerRequest
 from kafkatools.core.protocol.api_versions import ApiKey
 
 FIELDS = {"include_cluster_authorized_operations": False, "endpoint_type": 1}
-ASK_2 = Question(2, ApiKey.DESCRIBE_CLUSTER, FIELDS, max_version=1)
+ASK_2 = BrokerRequest(2, ApiKey.DESCRIBE_CLUSTER, FIELDS, max_version=1)
 
 
 @pytest.fixture

@@ -161,10 +161,10 @@ def test_delegation_tokens() -> None:
         "token_requester_principal_name": "alice",
     }
     times = {"issue_timestamp": 1000, "expiry_timestamp": 2000, "max_timestamp": 3000}
-    asked: list[bytes] = []
+    requested: list[bytes] = []
 
     def later(header: Any, request: Any) -> dict[str, Any]:
-        asked.append(bytes(request.hmac))
+        requested.append(bytes(request.hmac))
         return {"expiry_timestamp": 5}
 
     broker = ScriptedBroker(
@@ -181,7 +181,7 @@ def test_delegation_tokens() -> None:
         assert [one.token_id for one in admin.describe_delegation_tokens()] == ["t"]
         assert admin.renew_delegation_token(made) == 5
         assert admin.expire_delegation_token(b"other") == 5
-    assert asked == [b"s3cret", b"other"]
+    assert requested == [b"s3cret", b"other"]
     assert "s3cret" not in repr(made)
 
 

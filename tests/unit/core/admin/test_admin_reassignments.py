@@ -42,8 +42,10 @@ def test_partitions_are_begun_and_cancelled_item_by_item() -> None:
     assert isinstance(found["a", 1], errors.NoReassignmentInProgress)
     assert isinstance(found["b", 0], errors.UnknownServerError), "an answer that leaves something out"
     request = next(entity for header, entity in broker.requests if header.api_key == _ALTER)
-    asked = {(topic.name, part.partition_index): part.replicas for topic in request.topics for part in topic.partitions}
-    assert asked == {("a", 0): (1, 2), ("a", 1): None, ("a", 2): (3,), ("b", 0): (1,)}
+    requested = {
+        (topic.name, part.partition_index): part.replicas for topic in request.topics for part in topic.partitions
+    }
+    assert requested == {("a", 0): (1, 2), ("a", 1): None, ("a", 2): (3,), ("b", 0): (1,)}
 
 
 def test_an_error_of_the_whole_answer_is_that_of_each_partition() -> None:

@@ -1,4 +1,4 @@
-"""Rates and events between two looks at a cluster: values in, values out. The rules are Kafka's (TopicCommand,
+"""Rates and events between two snapshots of a cluster: values in, values out. The rules are Kafka's (TopicCommand,
 Partition) where Kafka has one."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from kafkatools.core.admin.log_dirs import LogDir, ReplicaInfo
 from kafkatools.core.errors import KafkaStorageError
 from kafkatools.tools.monitor.changes import KINDS, events_between, with_rates
 from kafkatools.tools.monitor.view import (
-    NOT_TOLD,
+    NOT_REPORTED,
     BrokerView,
     ClusterView,
     GroupPartition,
@@ -24,7 +24,7 @@ from kafkatools.tools.monitor.view import (
 
 def broker(id: int, **more: Any) -> BrokerView:
     return BrokerView(**{
-        "id": id, "host": "h", "port": 9092, "rack": None, "is_fenced": False, "is_answering": True, "log_dirs": (),
+        "id": id, "host": "h", "port": 9092, "rack": None, "is_fenced": False, "is_responding": True, "log_dirs": (),
         **more,
     })  # fmt: skip
 
@@ -86,7 +86,7 @@ def test_what_a_partition_is(
 
 def test_totals_count_what_is_so() -> None:
     parts = (part(0), part(1, isr=(1,)), part(2, leader=-1, isr=(1,)), part(3, leader=2, adding_replicas=(3,)))
-    brokers = (broker(1), broker(2, is_fenced=True, is_answering=False), broker(3, is_answering=False))
+    brokers = (broker(1), broker(2, is_fenced=True, is_responding=False), broker(3, is_responding=False))
     found = view(topics=(topic(*parts),), brokers=brokers).totals
     assert (found.brokers, found.alive, found.answering) == (3, 2, 1)
     assert (found.offline, found.under_replicated, found.under_min_isr) == (1, 2, 2)
@@ -118,8 +118,8 @@ def test_what_became_smaller_counts_as_nothing() -> None:
 
 
 def test_no_rate_is_made_up() -> None:
-    made_anew = topic(part(end_offset=500), topic_id="another")
-    assert with_rates(view(0), view(1, topics=(made_anew,))).topics[0].messages_in is None
+    recreated = topic(part(end_offset=500), topic_id="another")
+    assert with_rates(view(0), view(1, topics=(recreated,))).topics[0].messages_in is None
     assert with_rates(view(0), view(1, topics=(topic(part(end_offset=None)),))).topics[0].messages_in is None
     other_leader = topic(part(leader=2, size_bytes=9000))
     assert with_rates(view(0), view(1, topics=(other_leader,))).topics[0].bytes_in is None
@@ -139,15 +139,15 @@ def test_nothing_happens_between_equal_looks() -> None:
 
 
 def test_a_broker_goes_and_comes_back() -> None:
-    silent = view(1, brokers=(broker(1), broker(2, is_answering=False), broker(3)))
-    fenced = view(2, brokers=(broker(1), broker(2, is_fenced=True, is_answering=False), broker(3)))
+    silent = view(1, brokers=(broker(1), broker(2, is_responding=False), broker(3)))
+    fenced = view(2, brokers=(broker(1), broker(2, is_fenced=True, is_responding=False), broker(3)))
     gone = view(3, brokers=(broker(1), broker(3)))
-    assert messages(view(0), silent) == [("broker-silent", "broker 2 does not answer")]
+    assert messages(view(0), silent) == [("broker-silent", "broker 2 does not respond")]
     assert messages(silent, fenced) == [("broker-gone", "broker 2 is fenced")]
     assert messages(fenced, gone) == []
     assert messages(view(0), gone) == [("broker-gone", "broker 2 is not registered any more")]
     assert messages(fenced, view(4)) == [("broker-back", "broker 2 is back")]
-    assert messages(silent, view(4)) == [("broker-answers", "broker 2 answers again")]
+    assert messages(silent, view(4)) == [("broker-answers", "broker 2 responds again")]
     assert messages(gone, view(4)) == [("broker-back", "broker 2 is registered")]
 
 
@@ -176,8 +176,8 @@ def test_topics_come_and_go_and_are_moved() -> None:
         ("topic-created", "topic u is there with 0 partitions")
     ]
     assert messages(view(0), view(1, topics=())) == [("topic-deleted", "topic t is gone")]
-    made_anew = view(1, topics=(topic(part(leader=3), topic_id="another"),))
-    assert messages(view(0), made_anew) == [
+    recreated = view(1, topics=(topic(part(leader=3), topic_id="another"),))
+    assert messages(view(0), recreated) == [
         ("topic-deleted", "topic t is gone"),
         ("topic-created", "topic t is there with 1 partition"),
     ]
@@ -197,7 +197,7 @@ def test_groups_become_empty_and_active_and_go() -> None:
 @pytest.mark.parametrize(
     "after",
     [
-        {"problems": (Problem(1, "no answer", "refused"),)},
+        {"problems": (Problem(1, "no response", "refused"),)},
         {"brokers": (broker(1, is_fenced=True), broker(2), broker(3))},
         {"topics": (topic(part(topic="__consumer_offsets", leader=2), name="__consumer_offsets"),)},
     ],
@@ -215,7 +215,9 @@ def test_the_controller_changes() -> None:
     assert messages(view(0), view(1, controller=-1)) == [
         ("controller-changed", "no active controller is known, it was 1")
     ]
-    assert messages(view(0), view(1, controller=NOT_TOLD)) == messages(view(0, controller=NOT_TOLD), view(1)) == []
+    assert (
+        messages(view(0), view(1, controller=NOT_REPORTED)) == messages(view(0, controller=NOT_REPORTED), view(1)) == []
+    )
 
 
 def test_a_log_directory_goes_offline() -> None:

@@ -21,7 +21,7 @@ from kafkatools.core.clock import SystemClock
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.frames import RequestHeader
 from kafkatools.tools.monitor.collector import ClusterCollector, Scope
-from kafkatools.tools.monitor.view import NOBODY, NOT_TOLD, ClusterView
+from kafkatools.tools.monitor.view import NOBODY, NOT_REPORTED, ClusterView
 
 PATIENCE_MS = 600
 
@@ -60,7 +60,7 @@ def test_a_look_tells_of_everything(bootstrap: str) -> None:
     with collector(bootstrap) as collects:
         view = collects.collect()
     (broker,) = view.brokers
-    assert (broker.id, view.controller, broker.is_answering, broker.is_fenced) == (1, 1, True, False)
+    assert (broker.id, view.controller, broker.is_responding, broker.is_fenced) == (1, 1, True, False)
     assert broker.log_bytes is not None and broker.log_bytes > 0
     counts = {topic.name: len(topic.partitions) for topic in view.topics if not topic.is_internal}
     assert counts.items() >= {"orders": 3, "pay": 1, "idle": 2}.items()
@@ -287,11 +287,11 @@ def test_what_a_silent_broker_does_not_tell_is_named_and_later_looks_are_quick()
         cluster.silence(2)
         first = collects.collect()
         second = collects.collect()
-    assert told(first) == told(second) == [(2, "no answer")]
-    assert [(broker.id, broker.is_answering) for broker in first.brokers] == [(1, True), (2, False)]
+    assert told(first) == told(second) == [(2, "no response")]
+    assert [(broker.id, broker.is_responding) for broker in first.brokers] == [(1, True), (2, False)]
     assert [event.kind for event in first.events] == ["broker-silent"]
     assert [(group.group_id, group.is_lag_known) for group in first.groups] == [("g1", True), ("g2", False)]
-    assert first.groups[1].unknown == "its coordinator, broker 2, does not answer"
+    assert first.groups[1].unknown == "its coordinator, broker 2, does not respond"
     assert first.totals.lag is None and first.unlisted
     assert [part.end_offset for part in first.partitions] == [100, None]
     assert first.took_ms >= PATIENCE_MS
@@ -323,8 +323,8 @@ def test_a_broker_that_falls_silent_within_a_look_is_named() -> None:
         collects.collect()
         cluster.silence(2, ApiKey.LIST_OFFSETS, ApiKey.DESCRIBE_GROUPS, ApiKey.OFFSET_FETCH)
         view = collects.collect()
-    assert told(view) == [(2, "no answer")]
-    assert [broker.is_answering for broker in view.brokers] == [True, False]
+    assert told(view) == [(2, "no response")]
+    assert [broker.is_responding for broker in view.brokers] == [True, False]
 
 
 def test_a_coordinator_that_tells_offsets_late_is_not_silent() -> None:
@@ -335,7 +335,7 @@ def test_a_coordinator_that_tells_offsets_late_is_not_silent() -> None:
         looks = [collects.collect() for _ in range(3)]
     for view in looks:
         assert told(view) == [(2, "offsets of groups")]
-        assert [broker.is_answering for broker in view.brokers] == [True, True]
+        assert [broker.is_responding for broker in view.brokers] == [True, True]
         assert [part.end_offset for part in view.partitions] == [100, 100]
         assert [group.is_lag_known for group in view.groups] == [True, False]
         assert view.totals.lag is None
@@ -351,10 +351,10 @@ def test_a_broker_that_went_away_is_asked_again_when_it_is_back() -> None:
         away = collects.collect()
         cluster.brokers[2].answers[ApiKey.LIST_GROUPS] = answer
         looks = [collects.collect() for _ in range(2)]
-        while not looks[-1].brokers[1].is_answering and len(looks) < 500:
+        while not looks[-1].brokers[1].is_responding and len(looks) < 500:
             looks.append(collects.collect())
-    assert not away.brokers[1].is_answering
-    assert looks[-1].brokers[1].is_answering and told(looks[-1]) == []
+    assert not away.brokers[1].is_responding
+    assert looks[-1].brokers[1].is_responding and told(looks[-1]) == []
     assert [event.kind for event in looks[-1].events if event.broker == 2] == ["broker-answers"]
 
 
@@ -367,7 +367,7 @@ def test_a_fenced_broker_is_not_asked() -> None:
         collects.collect()
         asked = cluster.brokers[2].count(ApiKey.LIST_GROUPS)
         view = collects.collect()
-    assert view.brokers[1].is_fenced and not view.brokers[1].is_answering
+    assert view.brokers[1].is_fenced and not view.brokers[1].is_responding
     assert cluster.brokers[2].count(ApiKey.LIST_GROUPS) == asked
     assert told(view) == []
 
@@ -378,7 +378,7 @@ def test_without_a_controller_the_rest_is_told_quickly() -> None:
         cluster.silence(id, ApiKey.DESCRIBE_QUORUM, ApiKey.LIST_PARTITION_REASSIGNMENTS)
     with cluster.running() as bootstrap, collector(bootstrap, patience_ms=PATIENCE_MS) as collects:
         view = collects.collect()
-        while "not answered yet" not in view.problems[0].error:  # each broker is tried, and hangs
+        while "not responded yet" not in view.problems[0].error:  # each broker is tried, and hangs
             view = collects.collect()
         asked = [broker.count(ApiKey.DESCRIBE_QUORUM) for broker in cluster.brokers.values()]
         view = collects.collect()
@@ -408,7 +408,7 @@ def test_who_may_not_see_the_quorum_knows_nothing_of_it() -> None:
     cluster.brokers[1].answers[ApiKey.DESCRIBE_QUORUM] = lambda header, request: {"error_code": 31, "topics": ()}
     with cluster.running() as bootstrap, collector(bootstrap) as collects:
         view = collects.collect()
-    assert (view.controller, told(view)) == (NOT_TOLD, [(NOBODY, "quorum")])
+    assert (view.controller, told(view)) == (NOT_REPORTED, [(NOBODY, "quorum")])
 
 
 def test_old_brokers_tell_what_they_can() -> None:

@@ -24,7 +24,7 @@ def history(*ends: tuple[int, int]) -> EndHistory:
         (301, 0),
         (299, 20),
         (200, 2000),
-        (150, 3000),  # half-way between two looks
+        (150, 3000),  # half-way between two snapshots
         (100, 4000),
         (99, None),  # before the first look
     ],

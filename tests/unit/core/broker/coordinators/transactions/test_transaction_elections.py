@@ -56,9 +56,9 @@ class Transactions(CoordinatorCluster):
 
     def begun(self, indexes: tuple[int, ...] = (0, 1, 2)) -> tuple[int, int]:
         """A producer with an open transaction over partitions of all three nodes."""
-        asked = self.init()
+        requested = self.init()
         self.settle()
-        producer = (asked.answer.producer_id, asked.answer.producer_epoch)
+        producer = (requested.answer.producer_id, requested.answer.producer_epoch)
         self.add(1, producer, indexes)
         self.settle()
         assert self.state(1) == "Ongoing"
@@ -67,9 +67,9 @@ class Transactions(CoordinatorCluster):
     def decided(self) -> tuple[int, int]:
         """The end is decided and replicated; the markers to other nodes are on their way."""
         producer = self.begun()
-        asked = self.end(1, producer)
+        requested = self.end(1, producer)
         self.replicate()
-        assert (asked.answer.error_code, self.state(1)) == (0, "PrepareCommit")
+        assert (requested.answer.error_code, self.state(1)) == (0, "PrepareCommit")
         return producer
 
     def state(self, node_id: int) -> str:
@@ -80,24 +80,24 @@ class Transactions(CoordinatorCluster):
         return [len(self.logs[topic, index].control_batches()) for index in self.image.topics[topic].partitions]
 
 
-def added(asked: Asked) -> int:
+def added(requested: Asked) -> int:
     """The one code of all partitions."""
-    (result,) = asked.answer.results_by_transaction
+    (result,) = requested.answer.results_by_transaction
     (code,) = {each.partition_error_code for topic in result.topic_results for each in topic.results_by_partition}
     return int(code)
 
 
-def code_of(asked: Asked) -> int | None:
-    if asked.answer is None:
+def code_of(requested: Asked) -> int | None:
+    if requested.answer is None:
         return None
-    return added(asked) if asked.api_key == ADD else int(asked.answer.error_code)
+    return added(requested) if requested.api_key == ADD else int(requested.answer.error_code)
 
 
 # -- who coordinates ---------------------------------------------------------------------------------------------------
 def ask_all(cluster: Transactions, node_id: int) -> set[int | None]:
     described = cluster.ask(node_id, DESCRIBE, 0, transactional_ids=[ID])
-    asked = [cluster.init(node_id), cluster.add(node_id, (1, 0)), cluster.end(node_id, (1, 0))]
-    return {described.answer.transaction_states[0].error_code, *map(code_of, asked)}
+    requested = [cluster.init(node_id), cluster.add(node_id, (1, 0)), cluster.end(node_id, (1, 0))]
+    return {described.answer.transaction_states[0].error_code, *map(code_of, requested)}
 
 
 def test_a_node_that_does_not_lead_the_ids_partition_is_not_its_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,9 +127,9 @@ def initializing(cluster: Transactions) -> Asked:
 
 
 def adding(cluster: Transactions) -> Asked:
-    asked = cluster.init()
+    requested = cluster.init()
     cluster.settle()
-    return cluster.add(1, (asked.answer.producer_id, asked.answer.producer_epoch))
+    return cluster.add(1, (requested.answer.producer_id, requested.answer.producer_epoch))
 
 
 def adding_more(cluster: Transactions) -> Asked:
@@ -149,12 +149,12 @@ def fencing(cluster: Transactions) -> Asked:
 @pytest.mark.parametrize("leader", [2, NOBODY])
 def test_who_waits_for_a_change_is_sent_to_the_new_coordinator(state: State, leader: int) -> None:
     cluster = Transactions()
-    asked = state(cluster)
-    assert asked.answer is None
+    requested = state(cluster)
+    assert requested.answer is None
     cluster.move(leader)
     assert cluster.nodes[1].transactions.transactions == {}
     cluster.advance(10)
-    assert code_of(asked) == NOT_COORDINATOR
+    assert code_of(requested) == NOT_COORDINATOR
     cluster.settle()
     assert cluster.markers() == ([0, 0, 0, 0] if leader == NOBODY or state not in (ending, fencing) else [1, 1, 1, 0])
     assert all(node.failures == [] for node in cluster.nodes.values())
@@ -198,8 +198,8 @@ def test_a_coordinator_that_fails_between_the_decision_and_the_markers_leaves_th
     cluster.settle()
     assert cluster.state(3) == "CompleteCommit"
     assert cluster.markers() == [2, 1, 1, 0]
-    asked = cluster.end(3, producer)
-    assert (asked.answer.error_code, asked.answer.producer_epoch) == (0, producer[1] + 1)
+    requested = cluster.end(3, producer)
+    assert (requested.answer.error_code, requested.answer.producer_epoch) == (0, producer[1] + 1)
 
 
 def test_a_decision_is_carried_out_when_it_is_replicated_and_not_before() -> None:
@@ -324,7 +324,7 @@ def test_an_answer_to_a_marker_waits_for_the_replicas() -> None:
 
 
 # -- verification ------------------------------------------------------------------------------------------------------
-class Question:
+class BrokerRequest:
     """A leader's question about partition 1 of `t`."""
 
     def __init__(
@@ -342,8 +342,8 @@ class Question:
 def test_a_leader_elsewhere_verifies_partitions_with_the_coordinator() -> None:
     cluster = Transactions()
     producer = cluster.begun((1,))
-    good = Question(cluster, producer, Operation.VERIFY)
-    bad = Question(cluster, producer, Operation.VERIFY, node_id=3)
+    good = BrokerRequest(cluster, producer, Operation.VERIFY)
+    bad = BrokerRequest(cluster, producer, Operation.VERIFY, node_id=3)
     assert [(sent.target, sent.api_key) for sent in cluster.sent] == [(1, ADD), (1, ADD)]
     assert [sent.fields["transactions"][0]["verify_only"] for sent in cluster.sent] == [True, True]
     cluster.deliver()
@@ -353,32 +353,32 @@ def test_a_leader_elsewhere_verifies_partitions_with_the_coordinator() -> None:
 def test_a_leader_elsewhere_adds_partitions_when_the_coordinator_has_them_replicated() -> None:
     cluster = Transactions()
     producer = cluster.begun((0,))
-    question = Question(cluster, producer, Operation.ADD)
+    request = BrokerRequest(cluster, producer, Operation.ADD)
     cluster.deliver()
-    assert question.codes == []
+    assert request.codes == []
     cluster.replicate()
-    assert question.codes == [0]
+    assert request.codes == [0]
     assert cluster.nodes[1].transactions.transactions[ID].value.partitions == {("t", 0), ("t", 1)}
 
 
 def test_questions_for_one_coordinator_go_together_each_transaction_once() -> None:
     cluster = Transactions()
     producer = cluster.begun((1,))
-    questions = [Question(cluster, producer, Operation.VERIFY) for _ in range(3)]
+    requests = [BrokerRequest(cluster, producer, Operation.VERIFY) for _ in range(3)]
     assert len(cluster.sent) == 1
     for _ in range(3):
         cluster.deliver()
-    assert [question.codes for question in questions] == [[0], [0], [0]]
+    assert [request.codes for request in requests] == [[0], [0], [0]]
 
 
 def test_a_coordinator_that_is_not_there_is_told_as_such() -> None:
     cluster = Transactions()
     producer = cluster.begun((1,))
     cluster.dead = {1}
-    lost = Question(cluster, producer, Operation.VERIFY)
+    lost = BrokerRequest(cluster, producer, Operation.VERIFY)
     cluster.deliver()
     cluster.move(NOBODY)
-    without = Question(cluster, producer, Operation.VERIFY)
+    without = BrokerRequest(cluster, producer, Operation.VERIFY)
     assert (lost.codes, without.codes) == ([NETWORK], [NOT_AVAILABLE])
 
 
@@ -387,26 +387,26 @@ def test_the_next_transaction_waits_a_while_for_the_markers_of_the_last() -> Non
     producer = cluster.decided()
     held = list(cluster.sent)
     cluster.sent.clear()
-    question = Question(cluster, (producer[0], producer[1] + 1), Operation.ADD)
+    request = BrokerRequest(cluster, (producer[0], producer[1] + 1), Operation.ADD)
     cluster.deliver()
     cluster.advance(30)
-    assert (question.codes, len(cluster.sent)) == ([], 1), "it asks again"
+    assert (request.codes, len(cluster.sent)) == ([], 1), "it asks again"
     cluster.deliver()
     cluster.sent.extend(held)
     cluster.settle()
-    assert (question.codes, cluster.state(1)) == ([0], "Ongoing")
+    assert (request.codes, cluster.state(1)) == ([0], "Ongoing")
 
 
 def test_it_does_not_wait_for_ever() -> None:
     cluster = Transactions()
     cluster.dead = {3}
     producer = cluster.decided()
-    question = Question(cluster, (producer[0], producer[1] + 1), Operation.ADD)
+    request = BrokerRequest(cluster, (producer[0], producer[1] + 1), Operation.ADD)
     for _ in range(15):
         cluster.deliver()
         cluster.replicate()
         cluster.advance(10)
-    assert question.codes == [BUSY]
+    assert request.codes == [BUSY]
 
 
 # -- offsets in transactions -------------------------------------------------------------------------------------------
@@ -429,9 +429,9 @@ def commit_offset(cluster: Transactions, node_id: int, producer: tuple[int, int]
 
 def fetched(cluster: Transactions, node_id: int) -> tuple[int, int]:
     group = {"group_id": GROUP, "topics": [{"name": "t", "partition_indexes": [0]}]}
-    asked = cluster.ask(node_id, OFFSET_FETCH, 8, groups=[group], require_stable=True)
+    requested = cluster.ask(node_id, OFFSET_FETCH, 8, groups=[group], require_stable=True)
     cluster.settle()
-    (found,) = asked.answer.groups
+    (found,) = requested.answer.groups
     (row,) = found.topics[0].partitions
     return row.error_code, row.committed_offset
 
@@ -439,9 +439,9 @@ def fetched(cluster: Transactions, node_id: int) -> tuple[int, int]:
 def test_offsets_of_a_transaction_count_with_its_marker_though_both_coordinators_moved() -> None:
     cluster = Transactions()
     producer = cluster.begun((0,))
-    asked = commit_offset(cluster, 2, producer)
+    requested = commit_offset(cluster, 2, producer)
     cluster.settle()
-    assert asked.answer.topics[0].partitions[0].error_code == 0
+    assert requested.answer.topics[0].partitions[0].error_code == 0
     assert fetched(cluster, 2) == (88, -1)
     index = partition_for(GROUP, 3)
     cluster.lead(OFFSETS, index, 3)
@@ -479,6 +479,6 @@ def test_a_marker_for_groups_that_are_being_read_is_tried_again(monkeypatch: pyt
 def test_an_offset_is_not_verified_by_a_node_that_does_not_coordinate_the_group() -> None:
     cluster = Transactions()
     producer = cluster.begun((0,))
-    asked = commit_offset(cluster, 1, producer)
-    assert asked.answer.topics[0].partitions[0].error_code == NOT_COORDINATOR
+    requested = commit_offset(cluster, 1, producer)
+    assert requested.answer.topics[0].partitions[0].error_code == NOT_COORDINATOR
     assert not cluster.sent

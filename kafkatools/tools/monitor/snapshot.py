@@ -1,4 +1,4 @@
-"""The requests of one snapshot of a cluster and the interpretation of their answers; missing answers become Problems.
+"""The requests of one snapshot of a cluster and the reading of their responses; missing responses become Problems.
 
 `collector.py` decides which requests to send when, and keeps state between snapshots.
 """
@@ -33,7 +33,7 @@ from kafkatools.core.errors import (
     error_from_code,
 )
 from kafkatools.core.net.metadata import Node
-from kafkatools.core.net.requests import Answer, Question
+from kafkatools.core.net.requests import BrokerRequest, BrokerResponse
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.topic_partition import topic_fields
 from kafkatools.tools.monitor.groups import ListedGroup, read_listing
@@ -53,8 +53,8 @@ def _all(name: str) -> bool:
 
 
 class Scope(NamedTuple):
-    """The part of the cluster to look at. `topic_names` and `group_names` limit requests to these names if not empty.
-    `with_starts`: also request log start offsets."""
+    """The part of the cluster that a snapshot covers. `topic_names` and `group_names` limit requests to these names if
+    not empty. `with_starts`: also request log start offsets."""
 
     topic_names: tuple[str, ...] = ()
     takes_topic: Callable[[str], bool] = _all
@@ -63,7 +63,7 @@ class Scope(NamedTuple):
     group_names: tuple[str, ...] = ()
 
     @property
-    def asked_topics(self) -> tuple[str, ...]:
+    def requested_topics(self) -> tuple[str, ...]:
         """The topics to describe, empty for all; with __consumer_offsets, whose leaders coordinate the groups."""
         return (*self.topic_names, _OFFSETS_TOPIC) if self.topic_names else ()
 
@@ -82,29 +82,29 @@ class Nodes(NamedTuple):
         return {node.id for node in self.nodes}
 
 
-def first_questions(scope: Scope) -> dict[str, Question]:
-    """Return the requests that any broker can answer, by name: nodes, cluster, topics."""
+def first_requests(scope: Scope) -> dict[str, BrokerRequest]:
+    """Return the requests that any broker can serve, by name: nodes, cluster, topics."""
     return {
-        "nodes": Question(None, ApiKey.METADATA, {"topics": (), "allow_auto_topic_creation": False}, 4),
-        "cluster": Question(None, ApiKey.DESCRIBE_CLUSTER, _cluster_fields),
-        "topics": topics_question(scope.asked_topics),
+        "nodes": BrokerRequest(None, ApiKey.METADATA, {"topics": (), "allow_auto_topic_creation": False}, 4),
+        "cluster": BrokerRequest(None, ApiKey.DESCRIBE_CLUSTER, _cluster_fields),
+        "topics": topics_request(scope.requested_topics),
     }
 
 
-def controller_questions(broker: int) -> dict[str, Question]:
+def controller_requests(broker: int) -> dict[str, BrokerRequest]:
     """Return requests that a broker forwards to the controller, blocking the connection: quorum and moves."""
     return {
-        "quorum": Question(broker, ApiKey.DESCRIBE_QUORUM, QUORUM_FIELDS),
-        "moves": Question(broker, ApiKey.LIST_PARTITION_REASSIGNMENTS, {"timeout": 10_000, "topics": None}),
+        "quorum": BrokerRequest(broker, ApiKey.DESCRIBE_QUORUM, QUORUM_FIELDS),
+        "moves": BrokerRequest(broker, ApiKey.LIST_PARTITION_REASSIGNMENTS, {"timeout": 10_000, "topics": None}),
     }
 
 
-def broker_questions(brokers: Iterable[int]) -> dict[str, Question]:
+def broker_requests(brokers: Iterable[int]) -> dict[str, BrokerRequest]:
     """Return the requests for each broker's groups and log directories, by name."""
     found = {}
     for broker in brokers:
-        found[f"groups {broker}"] = Question(broker, ApiKey.LIST_GROUPS, {})
-        found[f"log directories {broker}"] = Question(broker, ApiKey.DESCRIBE_LOG_DIRS, {"topics": None})
+        found[f"groups {broker}"] = BrokerRequest(broker, ApiKey.LIST_GROUPS, {})
+        found[f"log directories {broker}"] = BrokerRequest(broker, ApiKey.DESCRIBE_LOG_DIRS, {"topics": None})
     return found
 
 
@@ -117,24 +117,24 @@ def _cluster_fields(version: int) -> dict[str, object]:
     return fields
 
 
-def topics_question(names: Sequence[str], cursor: Mapping[str, object] | None = None) -> Question:
+def topics_request(names: Sequence[str], cursor: Mapping[str, object] | None = None) -> BrokerRequest:
     """Return a DescribeTopicPartitions request for one page of these topics, or of all if empty."""
     fields = {
         "topics": [{"name": name} for name in sorted(names)],
         "response_partition_limit": DEFAULT_PARTITION_LIMIT,
         "cursor": cursor,
     }
-    return Question(None, ApiKey.DESCRIBE_TOPIC_PARTITIONS, fields)
+    return BrokerRequest(None, ApiKey.DESCRIBE_TOPIC_PARTITIONS, fields)
 
 
-def offsets_question(leader: int, partitions: Iterable[TopicPartition], timestamp: int = LATEST) -> Question:
+def offsets_request(leader: int, partitions: Iterable[TopicPartition], timestamp: int = LATEST) -> BrokerRequest:
     """Return a ListOffsets request for the end (LATEST) or start (EARLIEST) offsets of a leader's partitions."""
     topics = topic_fields((key, {"partition_index": key[1], "timestamp": timestamp}) for key in partitions)
-    return Question(leader, ApiKey.LIST_OFFSETS, {"replica_id": -1, "isolation_level": 0, "topics": topics})
+    return BrokerRequest(leader, ApiKey.LIST_OFFSETS, {"replica_id": -1, "isolation_level": 0, "topics": topics})
 
 
-class Look:
-    """One snapshot of the cluster: sends requests, reads answers, collects `problems`. Answers have `patience_ms`."""
+class Snapshot:
+    """One snapshot of the cluster: sends requests, reads responses within `patience_ms`, collects `problems`."""
 
     def __init__(self, admin: AdminClient, patience_ms: int) -> None:
         self._admin = admin
@@ -148,48 +148,48 @@ class Look:
         if broker == NOBODY or not isinstance(error, UNANSWERED):
             self.problems.append(Problem(broker, what, str(error)))
 
-    def ask(self, questions: Sequence[Question]) -> list[Answer]:
-        """Send requests in parallel and return their answers in order. A request without a response in `patience_ms`
-        gets an answer with an error."""
-        if not questions:
+    def ask(self, requests: Sequence[BrokerRequest]) -> list[BrokerResponse]:
+        """Send requests in parallel and return their responses in order. A request without a response in `patience_ms`
+        gets a response with an error."""
+        if not requests:
             return []
-        return self._admin.ask_all(questions, self._admin.deadline_ms(self._patience_ms))
+        return self._admin.ask_all(requests, self._admin.deadline_ms(self._patience_ms))
 
-    def ask_controller(self, aside: AdminClient, brokers: Iterable[int]) -> dict[str, Answer]:
+    def ask_controller(self, aside: AdminClient, brokers: Iterable[int]) -> dict[str, BrokerResponse]:
         """Send the controller's requests to one of these brokers over separate connections, since they hang without a
-        controller. While two brokers owe a response, or all do, nothing is sent and both answers are Timeout."""
+        controller. While two brokers owe a response, or all do, nothing is sent and both responses are Timeout."""
         if aside.client.in_flight_count():
             aside.client.poll(0)
         candidates = sorted(brokers)
         owing = [broker for broker in candidates if aside.client.in_flight_count(broker)]
         free = [broker for broker in candidates if broker not in owing]
         if len(owing) >= _OWING or not free:
-            error = Timeout("the controller has not answered yet")
-            return dict.fromkeys(controller_questions(NOBODY), Answer(NOBODY, None, error))
-        questions = controller_questions(free[0])
-        answers = aside.ask_all([*questions.values()], aside.deadline_ms(self._patience_ms // 2))
-        return dict(zip(questions, answers, strict=True))
+            error = Timeout("the controller has not responded yet")
+            return dict.fromkeys(controller_requests(NOBODY), BrokerResponse(NOBODY, None, error))
+        requests = controller_requests(free[0])
+        responses = aside.ask_all([*requests.values()], aside.deadline_ms(self._patience_ms // 2))
+        return dict(zip(requests, responses, strict=True))
 
-    def ask_coordinators(self, apart: AdminClient, questions: Sequence[Question]) -> list[Answer]:
+    def ask_coordinators(self, apart: AdminClient, requests: Sequence[BrokerRequest]) -> list[BrokerResponse]:
         """Send requests whose responses may be late, over separate connections: a broker responds in order, so a late
-        response delays all later ones. A broker that still owes a response is skipped, its answer is Timeout."""
+        response delays all later ones. A broker that still owes a response is skipped, its response is Timeout."""
         if apart.client.in_flight_count():
             apart.client.poll(0)
-        owing = {question.node for question in questions if apart.client.in_flight_count(question.node)}
-        ready = [question for question in questions if question.node not in owing]
-        answers = iter(apart.ask_all(ready, apart.deadline_ms(self._patience_ms // 2)) if ready else ())
-        late = Timeout("the coordinator has not answered yet")
-        return [Answer(NOBODY, None, late) if one.node in owing else next(answers) for one in questions]
+        owing = {request.node for request in requests if apart.client.in_flight_count(request.node)}
+        ready = [request for request in requests if request.node not in owing]
+        responses = iter(apart.ask_all(ready, apart.deadline_ms(self._patience_ms // 2)) if ready else ())
+        late = Timeout("the coordinator has not responded yet")
+        return [BrokerResponse(NOBODY, None, late) if one.node in owing else next(responses) for one in requests]
 
-    def ask_again(self, answers: dict[str, Answer], questions: Mapping[str, Question]) -> None:
-        """Repeat once the requests that got no response, since another broker may answer them, and put the new answers
-        into `answers`."""
-        left = [name for name in questions if isinstance(answers[name].error, UNANSWERED)]
-        answers.update(zip(left, self.ask([questions[name] for name in left]), strict=True))
+    def retry(self, responses: dict[str, BrokerResponse], requests: Mapping[str, BrokerRequest]) -> None:
+        """Repeat once the requests that got no response, since another broker may serve them, and put the new responses
+        into `responses`."""
+        left = [name for name in requests if isinstance(responses[name].error, UNANSWERED)]
+        responses.update(zip(left, self.ask([requests[name] for name in left]), strict=True))
 
     # -- the first turn --
 
-    def nodes(self, metadata: Answer, cluster: Answer, clients: Iterable[AdminClient]) -> Nodes:
+    def nodes(self, metadata: BrokerResponse, cluster: BrokerResponse, clients: Iterable[AdminClient]) -> Nodes:
         """Return the brokers, with fenced ones if reported, and update the clients' broker lists. Raises KafkaError."""
         if metadata.error is not None:
             raise metadata.error
@@ -206,91 +206,93 @@ class Look:
         fenced = frozenset(one.broker_id for one in described.brokers if getattr(one, "is_fenced", False))
         return Nodes(described.cluster_id, described.controller_id, _sorted(nodes), fenced)
 
-    def topics(self, first: Answer, scope: Scope) -> list[TopicDescription]:
+    def topics(self, first: BrokerResponse, scope: Scope) -> list[TopicDescription]:
         """Return the topics in `scope` sorted by name, requesting further pages as needed; sets `offsets_topic`. A
         topic's own error becomes a problem. Raises KafkaError if a request fails."""
         if isinstance(first.error, UnsupportedVersion):
             found = self._topics_by_metadata(scope)
         else:
             found = {}
-            answer = first
+            response = first
             while True:
-                if answer.error is not None:
-                    raise answer.error
-                for topic in answer.entity.topics:
+                if response.error is not None:
+                    raise response.error
+                for topic in response.entity.topics:
                     add_page(found, topic)
-                following = answer.entity.next_cursor
+                following = response.entity.next_cursor
                 if following is None:
                     break
-                left = [name for name in scope.asked_topics if name >= following.topic_name]
+                left = [name for name in scope.requested_topics if name >= following.topic_name]
                 cursor = {"topic_name": following.topic_name, "partition_index": following.partition_index}
-                answer = self.ask([topics_question(left, cursor)])[0]
+                response = self.ask([topics_request(left, cursor)])[0]
         self.offsets_topic = found.get(_OFFSETS_TOPIC)
-        kept = []
+        topics = []
         for name, topic in sorted(found.items()):
             if scope.takes_topic(name) and (name in scope.topic_names or not scope.topic_names):
                 if topic.error is None:
-                    kept.append(topic)
+                    topics.append(topic)
                 else:
                     self.complain(NOBODY, f"topic {name}", topic.error)
-        return kept
+        return topics
 
     def _topics_by_metadata(self, scope: Scope) -> dict[str, TopicDescription]:
         """Describe topics with Metadata, for brokers before 3.7 or with ZooKeeper."""
-        answer = self._admin.metadata_of(scope.asked_topics or None, self._admin.deadline_ms(self._patience_ms))
+        response = self._admin.metadata_of(scope.requested_topics or None, self._admin.deadline_ms(self._patience_ms))
         found = {}
-        for topic in answer.topics:
+        for topic in response.topics:
             error = error_in(topic)
             described = TopicDescription(topic.name, None, False, (), error) if error else from_metadata(topic)
             found[topic.name] = described
         return found
 
     def listed(
-        self, brokers: Iterable[int], answers: Mapping[str, Answer], takes: Callable[[str], bool]
+        self, brokers: Iterable[int], responses: Mapping[str, BrokerResponse], takes: Callable[[str], bool]
     ) -> list[ListedGroup]:
         """Return the groups that the brokers listed, filtered by `takes`."""
         listed_groups: list[ListedGroup] = []
         for broker in brokers:
-            answer = answers[f"groups {broker}"]
-            groups = answer.error or read_listing(answer)
+            response = responses[f"groups {broker}"]
+            groups = response.error or read_listing(response)
             if isinstance(groups, KafkaError):
                 self.complain(broker, "groups", groups)
             else:
                 listed_groups += [group for group in groups if takes(group.group_id)]
         return listed_groups
 
-    def log_dirs(self, brokers: Iterable[int], answers: Mapping[str, Answer]) -> dict[int, tuple[LogDir, ...]]:
+    def log_dirs(
+        self, brokers: Iterable[int], responses: Mapping[str, BrokerResponse]
+    ) -> dict[int, tuple[LogDir, ...]]:
         """Return the log directories of the brokers that reported them."""
         found = {}
         for broker in brokers:
-            answer = answers[f"log directories {broker}"]
-            paths = answer.error or read_log_dirs(answer.entity)
+            response = responses[f"log directories {broker}"]
+            paths = response.error or read_log_dirs(response.entity)
             if isinstance(paths, KafkaError):
                 self.complain(broker, "log directories", paths)
             else:
                 found[broker] = paths
         return found
 
-    def quorum(self, answer: Answer) -> MetadataQuorum | KafkaError:
+    def quorum(self, response: BrokerResponse) -> MetadataQuorum | KafkaError:
         """Return the controller quorum, or the error: UnsupportedVersion for ZooKeeper clusters without one."""
-        found = answer.error or read_quorum(answer.entity) or UnknownServerError("the answer is empty")
+        found = response.error or read_quorum(response.entity) or UnknownServerError("the response is empty")
         if isinstance(found, KafkaError) and not isinstance(found, UnsupportedVersion):
             self.complain(NOBODY, "quorum", found)
         return found
 
-    def moves(self, answer: Answer) -> Moves:
+    def moves(self, response: BrokerResponse) -> Moves:
         """Return the ongoing reassignments by partition; empty after an error. Brokers that are too old or deny access
         are no problem, as in Kafka's tools."""
-        error = answer.error or error_in(answer.entity)
+        error = response.error or error_in(response.entity)
         if error is not None:
             if not isinstance(error, (UnsupportedVersion, ClusterAuthorizationFailed)):
                 self.complain(NOBODY, "reassignments", error)
             return {}
         return by_partition(
-            answer.entity.topics, lambda part: (tuple(part.adding_replicas), tuple(part.removing_replicas))
+            response.entity.topics, lambda part: (tuple(part.adding_replicas), tuple(part.removing_replicas))
         )
 
-    def say_whose_groups_are_missing(self) -> None:
+    def note_missing_groups(self) -> None:
         """Add a problem when __consumer_offsets partitions have no leader, since no broker lists their groups then."""
         topic = self.offsets_topic
         missing = [part.partition for part in topic.partitions if part.leader < 0] if topic is not None else []
@@ -302,16 +304,16 @@ class Look:
     # -- the second turn --
 
     def offsets(
-        self, leaders: Mapping[int, Sequence[TopicPartition]], answers: Sequence[Answer]
+        self, leaders: Mapping[int, Sequence[TopicPartition]], responses: Sequence[BrokerResponse]
     ) -> dict[TopicPartition, int]:
         """Return end or start offsets by partition; partition errors become one problem per leader and error code."""
         found: dict[TopicPartition, int] = {}
-        for leader, answer in zip(leaders, answers, strict=True):
-            if answer.error is not None:
-                self.complain(leader, "offsets of logs", answer.error)
+        for leader, response in zip(leaders, responses, strict=True):
+            if response.error is not None:
+                self.complain(leader, "offsets of logs", response.error)
                 continue
             failed: dict[int, list[str]] = {}
-            for topic in answer.entity.topics:
+            for topic in response.entity.topics:
                 for part in topic.partitions:
                     if part.error_code:
                         failed.setdefault(int(part.error_code), []).append(f"{topic.name}-{part.partition_index}")
