@@ -51,7 +51,8 @@ OPTIONS = (
     ),
     Option("--verify-index-only", "Compare indexes with their log without printing them."),
     Option(
-        "--index-sanity-check", "Run only the check with which a broker decides at startup whether to rebuild an index."
+        "--index-sanity-check",
+        "Run only the check with which a broker decides at startup whether to rebuild an index, for index files.",
     ),
     Option(
         "--max-message-size",

@@ -61,7 +61,10 @@ def _describe(console: Console, args: Args) -> ExitStatus:
 def _leader(quorum: MetadataQuorum) -> QuorumReplica:
     leader = next((voter for voter in quorum.voters if voter.id == quorum.leader_id), None)
     if leader is None:
-        raise CommandError(f"The leader {quorum.leader_id} is not among the voters")
+        raise CommandError(
+            f"The leader {quorum.leader_id} of the metadata quorum is not among its voters",
+            hint="Run the command again after the next election.",
+        )
     return leader
 
 

@@ -227,7 +227,10 @@ COMMAND = Command(
         ),
         Option("--report-interval-ms", "Time between two reports in ms.", value="MS", type=java_long, default=30000),
         Option(
-            "--exit-at-end", "Exit when every partition reaches the end offset that it had at the start.", ours=True
+            "--exit-at-end",
+            "Exit when every partition reaches the end offset that it had at the start. Exit status 1 if there is no "
+            "progress for 30 seconds.",
+            ours=True,
         ),
         command_config()._replace(ours=True),
     ),

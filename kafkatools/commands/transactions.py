@@ -175,7 +175,7 @@ def _dry_run_termination(console: Console, args: Args, admin: AdminClient) -> Ex
     name = args.transactionalId
     found = describe_transactions(admin, [name])[name]
     if isinstance(found, Exception):
-        raise failure(f"Failed to terminate the transaction of transactional-id `{name}`", found)
+        raise failure(f"Failed to describe the transaction of transactional-id `{name}` for the dry run", found)
     words = f"Producer {found.producer_id} (epoch {found.producer_epoch}) of {name} would be fenced"
     if found.state == "Ongoing":
         count = len(found.partitions)

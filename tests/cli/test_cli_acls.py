@@ -202,7 +202,7 @@ def _look_first(bootstrap: str, alice: tuple[str, ...], before: str, directory: 
     [
         ('{"action": "add"', "line 1, column 17: Expecting ',' delimiter"),
         ("\n[]", "line 2: the line is not a JSON object of strings"),
-        ('{"action": "add"}', "line 1: missing keys: host, operation, "),
+        ('{"action": "add"}', "line 1: the JSON object lacks the keys host, operation, "),
     ],
 )
 def test_mistakes_of_a_file_are_named_with_their_line(tmp_path: pathlib.Path, text: str, complaint: str) -> None:

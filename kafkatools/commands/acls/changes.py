@@ -201,7 +201,7 @@ def _change(given: JsonValue) -> Change:
         raise ValueError("the line is not a JSON object of strings")
     missing = {"action", *acls.Acl._fields} - given.keys()
     if missing:
-        raise ValueError(f"missing keys: {', '.join(sorted(missing))}")
+        raise ValueError(f"the JSON object lacks the keys {', '.join(sorted(missing))}")
     unknown = given.keys() - {"action", *acls.Acl._fields}
     if unknown:
         raise ValueError(f"unknown keys: {', '.join(sorted(unknown))}")

@@ -85,7 +85,12 @@ OPTIONS = (
         value="NAME=VALUE,...",
     ),
     Option("--add-config-file", "Properties file with settings to change.", value="FILE"),
-    Option("--delete-config", "Names of settings to reset to their defaults, separated by commas.", value="NAME,..."),
+    Option(
+        "--delete-config",
+        "Settings to reset to their defaults, quotas to remove, or SCRAM mechanisms whose credential is deleted, "
+        "separated by commas.",
+        value="NAME,...",
+    ),
     Option("--dry-run", "Print which settings would change, and change nothing.", ours=True),
     Option(
         "--undo-file",

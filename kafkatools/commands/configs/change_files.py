@@ -49,7 +49,7 @@ def _change(given: JsonValue) -> tuple[Entities, Wanted]:
         raise ValueError("the line is not a JSON object")
     missing = [key for key in _KEYS if key not in given]
     if missing:
-        raise ValueError(f"missing keys: {', '.join(missing)}")
+        raise ValueError(f"the JSON object lacks the keys {', '.join(missing)}")
     unknown = [key for key in given if key not in _KEYS]
     if unknown:
         raise ValueError(f"unknown keys: {', '.join(unknown)}")

@@ -47,7 +47,8 @@ OPTIONS = (
     Option("--timeout-ms", "Exit after this many milliseconds without a record.", value="MS", type=java_long),
     Option(
         "--exit-at-end",
-        "Exit when every partition reaches the end offset that it had at the start; exit status 1 if one does not.",
+        "Exit when every partition reaches the end offset that it had at the start. Exit status 1 if the run ends "
+        "earlier.",
         ours=True,
     ),
     BOOTSTRAP_SERVER,

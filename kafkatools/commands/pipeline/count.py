@@ -90,7 +90,11 @@ COMMAND = Command(
             "Read the records to count them exactly, with aborted and open transactions, tombstones, and "
             "distinct and live keys. The field `basis` names what the count comes from.",
         ),
-        Option("--no-keys", "With --exact: skip the counts of keys. Files are then counted from batch headers alone."),
+        Option(
+            "--no-keys",
+            "With --exact: skip the counts of keys. Files are then counted from batch headers, except compressed "
+            "messages of old formats.",
+        ),
         *job_source.SOURCE_OPTIONS,
     ),
     run=run,

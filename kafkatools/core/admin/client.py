@@ -93,7 +93,8 @@ class AdminClient(Closing):
         return max(0, deadline_ms - self.clock.now_ms())
 
     def wait_before_retry(self, attempts: int, deadline_ms: int) -> bool:
-        """Sleep for the back-off of this attempt; return False without sleeping when the deadline has passed."""
+        """Sleep for the back-off of this attempt, at most until the deadline, and return True. Return False without
+        sleeping if the deadline has passed."""
         left = self.left_ms(deadline_ms)
         if left == 0:
             return False

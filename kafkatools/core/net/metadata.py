@@ -250,8 +250,8 @@ class Metadata:
             return self._needs_full_update or self._needs_partial_update
 
     def time_to_next_update_ms(self, now_ms: int) -> int:
-        """Milliseconds until the next Metadata request is due: when requested after the back-off, else at
-        metadata.max.age.ms."""
+        """Return the milliseconds until the next Metadata request is due: 0 if an update was requested, else the rest
+        of metadata.max.age.ms; in both cases at least the remaining back-off."""
         with self._lock:
             expires = 0 if self.update_requested else max(0, self._last_success_ms + self._max_age_ms - now_ms)
             return max(expires, self.time_to_allow_update_ms(now_ms))

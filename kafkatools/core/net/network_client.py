@@ -388,8 +388,8 @@ class NetworkClient:
             self._authenticator.forget(node)
 
     def handle_connections(self, channel: Channel, now_ms: int) -> None:
-        """Finish the TCP connection and the TLS handshake of a new connection, then schedule its ApiVersions
-        request."""
+        """Continue the TCP connect and the TLS handshake of a new connection. When they are complete, schedule its
+        ApiVersions request; a failed connection is left to `handle_disconnections`."""
         node = channel.node_id
         try:
             if not channel.is_tcp_up:

@@ -277,11 +277,9 @@ def format_records(
     gaps: array[int],
 ) -> int:
     """Write the lines of the records that decode_records read from `data`. Return the number of bytes written. Return
-    -1 for text that is not UTF-8, too many gaps, or a target that may be too short.
-
-    Keys and values are shown as text. `numbers` holds what to show and the last offset. Where an offset does not follow
-    the previous one, both are added to `gaps`. The header counts that were read are reset to zero.
-    """
+    -1 for text that is not UTF-8, an offset outside its batch's range, too many gaps, or a target that may be too
+    short. For each offset that does not follow the previous one, the previous offset and the offset are added to
+    `gaps`."""
     keeper = _long_items(numbers)
     rows = keeper[0]
     if not _has_room(rows, (*longs, *ints), len(data), len(target)):

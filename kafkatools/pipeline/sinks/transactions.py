@@ -269,9 +269,9 @@ class SinkTransactions:
             if state.state == _ONGOING and is_its_own and state.producer_epoch == task.transaction.producer_epoch:
                 continue
             raise PipelineError(
-                f"kt sink: the transaction of partition {task.place.partition} of epoch {task.place.epoch} was aborted "
-                f"before it was committed: it was open longer than transaction.timeout.ms ({state.timeout_ms} ms), or "
-                "another writer took it over; restart the query to write the epoch again"
+                f"kt sink: the transaction {name} of Spark task {task.place.partition} of epoch {task.place.epoch} was "
+                f"aborted before it was committed: it was open longer than transaction.timeout.ms ({state.timeout_ms} "
+                "ms), or another writer took it over; restart the query to write the epoch again"
             )
 
     def _complete(self, admin: AdminClient, decision: Decision) -> None:

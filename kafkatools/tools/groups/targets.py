@@ -166,7 +166,10 @@ class Targets:
     ) -> NewOffsets:
         new: NewOffsets = {}
         if not lines:
-            raise CommandError(f"No reset plan for group {group_id} found.")
+            raise CommandError(
+                f"No reset plan for group {group_id} found.",
+                hint="Add lines for this group to the file of --from-file, or leave the group out.",
+            )
         for key in keys:
             line = lines[key]
             if line.offset is None:

@@ -176,5 +176,5 @@ class Run:
         elif moving or waiting:
             self.report.note(
                 f"Interrupted. Still moving in the cluster, without a throttle: {counted(moving)}; not begun: "
-                f"{waiting}. Run the same command to continue, or --cancel to stop the moves."
+                f"{waiting}. Run the same command to continue, or kt reassign-partitions --cancel to stop the moves."
             )

@@ -108,8 +108,8 @@ def _fetch(node: ReadContext, request: Request, data: FetchRequest, context: Fet
 
 
 def _answer(node: ReadContext, request: Request, context: FetchContext, reads: FetchReads) -> list[Part]:
-    """Encode a Fetch response, with the addresses of leaders that are other brokers. A file region that changed between
-    two slices is read again, as a copy."""
+    """Encode a Fetch response, with the addresses of leaders that are other brokers. If a log region changed, or this
+    broker may no longer serve the partition, while the request was paused, the partition is read again as a copy."""
     chosen = _choose(request, context, reads.results)
     while True:
         results = reads.results

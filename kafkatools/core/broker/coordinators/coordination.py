@@ -105,7 +105,7 @@ class Coordination:
             lambda partition: load_partition(
                 self.transaction_coordinator, self.transaction_log, self.transactions, partition
             ),
-            lambda is_mine: self.transaction_coordinator.release(is_mine),
+            lambda is_released: self.transaction_coordinator.release(is_released),
         )
 
     @cached_property
@@ -155,7 +155,7 @@ class Coordination:
             SHARE_TOPIC,
             self.host.config.share_coordinator_write_timeout_ms,
             lambda partition: load_partition(self.share_states, self.share_state_topic, partition),
-            lambda is_mine: self.share_states.release(is_mine),
+            lambda is_released: self.share_states.release(is_released),
         )
 
     @cached_property

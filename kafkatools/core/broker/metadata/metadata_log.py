@@ -226,9 +226,9 @@ class MetadataLog:
         return at
 
     def clean(self, wall_ms: int) -> int:
-        """Delete snapshots beyond metadata.max.retention.* and the log before the next one; the newest snapshot stays.
-        Returns how many were deleted. If the newest and the log after it still exceed metadata.max.retention.bytes,
-        also delete the log before it."""
+        """Delete snapshots beyond metadata.max.retention.*, oldest first, and the log before the next snapshot. The
+        newest snapshot stays. If it and the log still exceed metadata.max.retention.bytes, also delete the log before
+        it. Return the number of deleted snapshots."""
         sizes = self.snapshots.sizes()
         ids = sorted(sizes)
         total = self.log.size_bytes + sum(sizes.values())

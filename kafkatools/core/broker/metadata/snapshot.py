@@ -104,7 +104,9 @@ def decode_snapshot(snapshot_id: SnapshotId, data: bytes) -> Snapshot:
     is_whole = bool(batches) and end == len(data) and batches[0].is_control and batches[-1].is_control
     ends = [ControlRecordType.SNAPSHOT_HEADER, ControlRecordType.SNAPSHOT_FOOTER]
     if not is_whole or kinds[:1] + kinds[-1:] != ends:
-        raise CorruptRecord(f"{snapshot_id.file_name} is not a complete snapshot: header or footer is missing")
+        raise CorruptRecord(
+            f"{snapshot_id.file_name} is not a complete snapshot: it does not begin with a header and end with a footer"
+        )
     header = decode_record(ControlRecordType.SNAPSHOT_HEADER, controls[0][1])
     quorum = [each for each, kind in zip(controls, kinds, strict=True) if kind in QUORUM_KINDS]
     return Snapshot(snapshot_id, header.last_contained_log_timestamp, _decoded(batches), quorum)

@@ -287,8 +287,8 @@ class ReplicaFetcher:
         followed.retry_ms = FIRST_RETRY_MS
 
     def _append_in_pieces(self, followed: Followed, records: memoryview) -> None:
-        """Append records in pieces that fit into a segment, since segment.bytes may be smaller than a response. Records
-        that begin with a batch larger than a segment are appended at once."""
+        """Append records in pieces of whole batches that fit into a segment, since segment.bytes may be smaller than a
+        response. A batch larger than a segment raises RecordListTooLarge; the pieces before it stay appended."""
         limit = followed.partition.log.config.segment_bytes
         while len(records) > limit:
             size = whole_batches_bytes(records[:limit]) or whole_batches_bytes(records)

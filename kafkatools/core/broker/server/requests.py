@@ -82,7 +82,8 @@ class Place(Protocol):
 
 
 class Client(Protocol):
-    """The connection of a request; `Connection` documents the members."""
+    """The methods and attributes of a connection that request handlers use. `Connection` implements and documents
+    them."""
 
     shortcut: Shortcut | None
     last_written: object

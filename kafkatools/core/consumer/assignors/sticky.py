@@ -111,7 +111,8 @@ class _StickyBase(ABC):
         return GeneralAssignment(partitions_per_topic, racks, owned, subscriptions).build(previous), None
 
     def _previous_owners(self, data: dict[str, MemberData]) -> dict[TopicPartition, str]:
-        """Return each partition's owner in the newest generation before the last one (Kafka's prevAssignment)."""
+        """Return each partition's owner in the newest generation that claims the partition and is older than the newest
+        generation of all members (Kafka's prevAssignment)."""
         previous: dict[TopicPartition, tuple[str, int]] = {}
         for member, claim in data.items():
             generation = DEFAULT_GENERATION if claim.generation is None else claim.generation

@@ -159,8 +159,9 @@ class FileDump:
                 self._compare_end(path, file, walk, limits)
 
     def _end(self, file: SegmentFile, path: str) -> int:
-        """Return the byte position where the dump of a log ends, by `max_bytes`. A segment above LARGEST_FILE, which
-        Kafka refuses, is reported. Raises Damage for a negative `max_bytes`, StoppedAtDamage."""
+        """Return the byte position where the dump of a segment ends: `max_bytes` or the end of the file. A segment
+        above LARGEST_FILE, which Kafka does not open, is reported, or raises StoppedAtDamage with `stop_at_damage`. A
+        negative `max_bytes` raises Damage for any other segment."""
         if file.size <= LARGEST_FILE:
             return slice_end(file, 0, self._options.max_bytes, path)
         problem = f"The size of segment {path} ({file.size}) is larger than the maximum allowed segment size of"

@@ -137,7 +137,8 @@ def _octets_of(info: bytes, source: str) -> bytes:
 
 
 def _der(data: bytes, position: int, tag: int, source: str) -> tuple[bytes, int]:
-    """The content of a DER element, and the position after it."""
+    """Return the content of the DER element with `tag` at a position, and the position after it. Raises
+    KeyStoreUnreadable, which names `source`, for another tag or an element that is cut off."""
     if position + 2 > len(data) or data[position] != tag:
         raise KeyStoreUnreadable(f"{source}: the private key is not a PKCS #8 structure")
     length, start = data[position + 1], position + 2

@@ -540,10 +540,11 @@ class GroupCoordinator:
         if len(group.members) > self._settings.max_size:
             self._course.prepare_rebalance(group)
 
-    def release(self, is_mine: Callable[[str], bool]) -> None:
-        """Forget the groups for which `is_mine` is true: another broker coordinates them (onUnloaded). Cancels their
-        timers. Requests that wait for a rebalance get NOT_COORDINATOR with the next `send_answers`."""
-        for group in [each for each in self.groups.values() if is_mine(each.group_id)]:
+    def release(self, is_released: Callable[[str], bool]) -> None:
+        """Forget the groups for which `is_released` is true, those of an unloaded `__consumer_offsets` partition
+        (onUnloaded). Cancels their timers. Requests that wait for a rebalance get NOT_COORDINATOR with the next
+        `send_answers`."""
+        for group in [each for each in self.groups.values() if is_released(each.group_id)]:
             if isinstance(group, Group):
                 self._course.release(group, errors.NotCoordinator.code)
             elif isinstance(group, ConsumerGroup):
@@ -551,7 +552,7 @@ class GroupCoordinator:
             elif isinstance(group, ShareGroup):
                 self.share.release(group)
             self.offsets.pending.forget(group.group_id)
-        self.offsets.release(is_mine)
+        self.offsets.release(is_released)
 
 
 def _differ(requested: str | None, held: str | None) -> bool:

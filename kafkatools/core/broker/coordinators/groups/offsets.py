@@ -77,11 +77,11 @@ class Offsets:
             for place, committed in removed.items():
                 before.setdefault(place, committed)
 
-    def release(self, is_mine: Callable[[str], bool]) -> None:
-        """Drop the committed offsets of groups for which `is_mine` is true, because another broker coordinates them.
-        Pending offsets stay."""
-        self.replaced.release(is_mine)
-        for group_id in [group_id for group_id in self._groups if is_mine(group_id)]:
+    def release(self, is_released: Callable[[str], bool]) -> None:
+        """Drop the committed offsets of the groups for which `is_released` is true, those of an unloaded
+        `__consumer_offsets` partition. Pending offsets stay."""
+        self.replaced.release(is_released)
+        for group_id in [group_id for group_id in self._groups if is_released(group_id)]:
             del self._groups[group_id]
 
     def take_over(self, other: Offsets) -> None:

@@ -67,9 +67,9 @@ class ReplacedOffsets:
                     offsets[place] = previous
         return offsets
 
-    def release(self, is_mine: Callable[[str], bool]) -> None:
-        """Drop the groups for which `is_mine` is true. Another broker coordinates them."""
-        for group_id in [group_id for group_id in self._groups if is_mine(group_id)]:
+    def release(self, is_released: Callable[[str], bool]) -> None:
+        """Drop the groups for which `is_released` is true. Another broker coordinates them."""
+        for group_id in [group_id for group_id in self._groups if is_released(group_id)]:
             del self._groups[group_id]
 
     def take_over(self, other: ReplacedOffsets) -> None:

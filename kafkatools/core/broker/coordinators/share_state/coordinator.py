@@ -192,10 +192,10 @@ class ShareCoordinator:
         self._states.clear()
 
     # -- loading and unloading -------------------------------------------------------------------------------------
-    def release(self, is_mine: Callable[[str], bool]) -> None:
-        """Forget the states of share partitions for whose name (`group:topic id:partition`) `is_mine` is true, because
-        another broker now coordinates them. Writes nothing."""
-        for key in [key for key in self._states if is_mine(name_of(key))]:
+    def release(self, is_released: Callable[[str], bool]) -> None:
+        """Forget the states of share partitions for whose name (`group:topic id:partition`) `is_released` is true.
+        Another broker now coordinates them. Writes nothing."""
+        for key in [key for key in self._states if is_released(name_of(key))]:
             del self._states[key]
 
     def load(self, records: Iterable[tuple[int, Any, Any]]) -> None:

@@ -394,10 +394,10 @@ class TransactionCoordinator:
         for transaction in transactions:
             self.transactions[transaction.transactional_id] = transaction
 
-    def release(self, is_mine: Callable[[str], bool]) -> None:
-        """Forget the transactional ids for which `is_mine` is true. Another broker coordinates them. Their pending
+    def release(self, is_released: Callable[[str], bool]) -> None:
+        """Forget the transactional ids for which `is_released` is true. Another broker coordinates them. Their pending
         changes are answered with NOT_COORDINATOR, and markers in flight are not followed by a completed state."""
-        for transactional_id in filter(is_mine, list(self.transactions)):
+        for transactional_id in filter(is_released, list(self.transactions)):
             del self.transactions[transactional_id]
 
     def complete_decided(self, transactions: Iterable[Transaction]) -> None:
