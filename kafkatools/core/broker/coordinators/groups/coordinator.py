@@ -9,7 +9,7 @@ Rules:
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from kafkatools.core import errors
 from kafkatools.core.broker.coordinators.groups import offset_records
@@ -17,7 +17,7 @@ from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
 from kafkatools.core.broker.coordinators.groups.classic import group_records
 from kafkatools.core.broker.coordinators.groups.classic.group import Group
 from kafkatools.core.broker.coordinators.groups.classic.member import Member
-from kafkatools.core.broker.coordinators.groups.classic.rebalance import GroupSettings, Rebalancing
+from kafkatools.core.broker.coordinators.groups.classic.rebalance import Rebalancing
 from kafkatools.core.broker.coordinators.groups.classic.states import GroupState
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
 from kafkatools.core.broker.coordinators.groups.group_topics import GroupTopics
@@ -45,10 +45,11 @@ from kafkatools.core.broker.coordinators.groups.share.groups import ShareGroups,
 from kafkatools.core.broker.coordinators.groups.share.offsets import ShareOffsets
 from kafkatools.core.broker.coordinators.groups.share.settings import ShareGroupSettings
 from kafkatools.core.broker.coordinators.groups.transactional_offsets import write_pending
-from kafkatools.core.broker.metadata.image import MetadataImage
+from kafkatools.core.broker.metadata.image import GROUP_RESOURCE, MetadataImage
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
 from kafkatools.core.broker.server.timer import Timer
 from kafkatools.core.clock import Clock
+from kafkatools.core.config import Config
 from kafkatools.core.protocol.definitions import MAX_STRING_BYTES
 
 GROUP_ID_NOT_FOUND_SINCE = 9
@@ -62,14 +63,12 @@ class GroupCoordinator:
 
     def __init__(  # noqa: PLR0913 - wired in one place
         self,
-        settings: GroupSettings,
+        config: Config,
         store: OffsetsTopic,
         timer: Timer,
         clock: Clock,
         *,
-        consumer_settings: ConsumerGroupSettings | None = None,
-        share_settings: ShareGroupSettings | None = None,
-        image: Callable[[], MetadataImage] = MetadataImage,
+        image: MetadataImage,
         share_around: ShareSurroundings | None = None,
         ensure_active: Callable[[str], None] = lambda group_id: None,
         progress: Callable[[str], Progress] | None = None,
@@ -79,13 +78,17 @@ class GroupCoordinator:
         self._store = store
         self._pending_answers: list[Callable[[], None]] = []
         timers = KeyedTimer(timer, clock, self.send_answers, store.note_failure)
-        self._course = Rebalancing(settings, store, timers, clock)
-        self._settings = settings
+        self._course = Rebalancing(config, store, timers, clock)
+        self._config = config
         topics = GroupTopics(image)
-        self.consumer = ConsumerGroups(self._course, consumer_settings or ConsumerGroupSettings(), topics)
+
+        def own_configs(group_id: str) -> Mapping[str, str]:
+            return image.configs.get((GROUP_RESOURCE, group_id), {})
+
+        self.consumer = ConsumerGroups(self._course, ConsumerGroupSettings(config, own_configs), topics)
         self.share = ShareGroups(
             self.groups,
-            share_settings or ShareGroupSettings(),
+            ShareGroupSettings(config, own_configs),
             topics,
             store,
             self._course.timer,
@@ -144,8 +147,8 @@ class GroupCoordinator:
     def _check_join(self, request: JoinRequest) -> None:
         if not request.group_id:
             raise errors.InvalidGroupId()
-        settings = self._settings
-        if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
+        least_ms, greatest_ms = self._config.group_min_session_timeout_ms, self._config.group_max_session_timeout_ms
+        if not least_ms <= request.session_timeout_ms <= greatest_ms:
             raise errors.InvalidSessionTimeout()
         if len((request.instance_id or request.client.client_id).encode()) > _LONGEST_NAME_BYTES:
             raise errors.InvalidRequest(f"The member id would be longer than {MAX_STRING_BYTES} bytes")
@@ -176,7 +179,7 @@ class GroupCoordinator:
             count = len(group.awaiting_join)
         else:
             is_accepted, count = member is not None, len(group.members)
-        if not is_accepted and count >= self._settings.max_size:
+        if not is_accepted and count >= self._config.group_max_size:
             group.remove(member_id)
             self._course.cancel_session(group, member_id)
             raise errors.GroupMaxSizeReached()
@@ -537,7 +540,7 @@ class GroupCoordinator:
     def _resume(self, group: Group) -> None:
         for member in group.members.values():
             self._course.reschedule_session(group, member)
-        if len(group.members) > self._settings.max_size:
+        if len(group.members) > self._config.group_max_size:
             self._course.prepare_rebalance(group)
 
     def release(self, is_released: Callable[[str], bool]) -> None:

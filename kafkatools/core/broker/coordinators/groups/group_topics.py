@@ -7,7 +7,7 @@ Utils.computeTopicHash and computeGroupHash of Apache Kafka 4.3.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from struct import pack, unpack
 
 from kafkatools.core.broker.metadata.image import MetadataImage, TopicState
@@ -18,9 +18,9 @@ _MAGIC = 0
 
 
 class GroupTopics:
-    """Topics by name and by id. `image` returns the present metadata image."""
+    """Topics of the metadata image by name and by id."""
 
-    def __init__(self, image: Callable[[], MetadataImage]) -> None:
+    def __init__(self, image: MetadataImage) -> None:
         self._image = image
         self._hashes: dict[str, int] = {}
         self.version_with_new_topics = 0
@@ -28,28 +28,28 @@ class GroupTopics:
     @property
     def version(self) -> int:
         """The version of the metadata image, which rises with every change."""
-        return self._image().version
+        return self._image.version
 
     def names(self) -> Iterable[str]:
         """The names of all topics."""
-        return self._image().topics
+        return self._image.topics
 
     def by_name(self, name: str) -> TopicState | None:
         """The topic of this name; None if it does not exist."""
-        return self._image().topics.get(name)
+        return self._image.topics.get(name)
 
     def by_id(self, topic_id: uuid.UUID) -> TopicState | None:
         """The topic of this id; None if it does not exist."""
-        return self._image().topics_by_id.get(topic_id)
+        return self._image.topics_by_id.get(topic_id)
 
     def ids_of(self, names: Iterable[str]) -> frozenset[uuid.UUID]:
         """The ids of those topics that exist."""
-        topics = self._image().topics
+        topics = self._image.topics
         return frozenset(topics[name].topic_id for name in names if name in topics)
 
     def partition_count(self, topic_id: uuid.UUID) -> int:
         """The number of partitions of a topic. Raises KeyError for an unknown id."""
-        return len(self._image().topics_by_id[topic_id].partitions)
+        return len(self._image.topics_by_id[topic_id].partitions)
 
     def note_changes(self, names: Collection[str], *, has_new: bool) -> None:
         """Drop cached hashes of changed and deleted topics. `has_new`: patterns must be resolved again."""
@@ -80,7 +80,7 @@ class GroupTopics:
             _java_string(topic.name),
             pack("<i", len(topic.partitions)),
         ]
-        brokers = self._image().brokers
+        brokers = self._image.brokers
         for partition_id in range(len(topic.partitions)):
             parts.append(pack("<i", partition_id))
             partition = topic.partitions.get(partition_id)

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from kafkatools.core.broker.coordinators.groups.classic.rebalance import GroupSettings
 from kafkatools.core.broker.coordinators.groups.coordinator import GroupCoordinator
 from kafkatools.core.broker.coordinators.groups.loading import LoadedGroups
-from kafkatools.core.broker.coordinators.groups.modern.consumer_settings import (
-    ConsumerGroupSettings,
-    IntervalSetting,
-    MigrationPolicy,
-)
 from kafkatools.core.broker.coordinators.groups.offsets_topic import (
     TOPIC,
     OffsetsTopic,
@@ -22,12 +16,10 @@ from kafkatools.core.broker.coordinators.groups.offsets_topic import (
     read_last_values,
 )
 from kafkatools.core.broker.coordinators.groups.share.groups import ShareSurroundings
-from kafkatools.core.broker.coordinators.groups.share.settings import ShareGroupSettings
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.shards import Shards
-from kafkatools.core.broker.metadata.image import GROUP_RESOURCE, MetadataDelta, MetadataImage
+from kafkatools.core.broker.metadata.image import MetadataDelta, MetadataImage
 from kafkatools.core.broker.replicas.partition import Partition
-from kafkatools.core.config import Config
 
 SLICE_RECORDS = 200
 
@@ -36,21 +28,12 @@ def make_groups(
     host: Host, topic: OffsetsTopic, around: ShareSurroundings, ensure_active: Callable[[str], None]
 ) -> GroupCoordinator:
     """Create the group coordinator of this broker, without loaded groups."""
-    config = host.config
-    settings = GroupSettings(
-        config.group_min_session_timeout_ms,
-        config.group_max_session_timeout_ms,
-        config.group_initial_rebalance_delay_ms,
-        config.group_max_size,
-    )
     return GroupCoordinator(
-        settings,
+        host.config,
         topic,
         host.timer,
         host.clock,
-        consumer_settings=consumer_settings(host),
-        share_settings=share_settings(host),
-        image=lambda: host.image,
+        image=host.image,
         share_around=around,
         ensure_active=ensure_active,
         progress=topic.progress,
@@ -80,44 +63,6 @@ def load_partition(host: Host, groups: GroupCoordinator, partition: Partition) -
     for end, before in replaced.items():
         loaded.take_replaced(end, before)
     groups.take_over(loaded)
-
-
-def consumer_settings(host: Host) -> ConsumerGroupSettings:
-    """The broker's settings of consumer groups, with a lookup of each group's own configs."""
-    config = host.config
-    return ConsumerGroupSettings(
-        _interval(config, "consumer.session.timeout.ms"),
-        _interval(config, "consumer.heartbeat.interval.ms"),
-        _interval(config, "consumer.assignment.interval.ms"),
-        config.group_consumer_max_size,
-        tuple(config.group_consumer_assignors),
-        MigrationPolicy(config.group_consumer_migration_policy.lower()),
-        config.group_consumer_regex_refresh_interval_ms,
-        lambda group_id: host.image.configs.get((GROUP_RESOURCE, group_id), {}),
-    )
-
-
-def share_settings(host: Host) -> ShareGroupSettings:
-    """The broker's settings of share groups, with a lookup of each group's own configs."""
-    config = host.config
-    return ShareGroupSettings(
-        _interval(config, "share.session.timeout.ms"),
-        _interval(config, "share.heartbeat.interval.ms"),
-        _interval(config, "share.record.lock.duration.ms"),
-        _interval(config, "share.delivery.count.limit"),
-        _interval(config, "share.partition.max.record.locks"),
-        config.group_share_max_size,
-        lambda group_id: host.image.configs.get((GROUP_RESOURCE, group_id), {}),
-    )
-
-
-def _interval(config: Config, name: str) -> IntervalSetting:
-    """A group config with the broker's default, minimum and maximum, named such as
-    group.share.min.session.timeout.ms."""
-    kind, _, rest = name.partition(".")
-    return IntervalSetting(
-        name, config[f"group.{name}"], config[f"group.{kind}.min.{rest}"], config[f"group.{kind}.max.{rest}"]
-    )
 
 
 def note_topics(groups: GroupCoordinator, delta: MetadataDelta) -> None:

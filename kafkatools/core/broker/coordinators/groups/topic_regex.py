@@ -127,7 +127,7 @@ class TopicRegexes:
             is_needed
             or len(regexes) != len(group.regexes)
             or last.version < self._course.topics.version_with_new_topics
-            or now_ms > last.timestamp_ms + self._course.settings.regex_refresh_interval_ms
+            or now_ms > last.timestamp_ms + self._course.settings.config.group_consumer_regex_refresh_interval_ms
         )
         if is_due and regexes:
             draft.after.append(lambda: self._schedule(group.group_id, regexes, may_describe))

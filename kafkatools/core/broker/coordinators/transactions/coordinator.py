@@ -36,6 +36,7 @@ from kafkatools.core.broker.coordinators.transactions.transaction_log import Tra
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
 from kafkatools.core.broker.server.timer import Timer
 from kafkatools.core.clock import Clock
+from kafkatools.core.config import Config
 
 NONE = 0
 MARKER_RETRY_MS = 100
@@ -54,21 +55,11 @@ IdentityAnswer = Callable[[int, ProducerIdentity], None]
 CodeAnswer = Callable[[int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionSettings:
-    """The broker's settings of transactions, in ms: the longest transaction timeout, the expiry of unused transactional
-    ids, and the longest wait of `add_partitions_when_settled`."""
-
-    max_timeout_ms: int
-    expiration_ms: int
-    max_add_wait_ms: int = 0
-
-
 @dataclass(eq=False, repr=False)
 class TransactionCoordinator:
     """The transactional ids that this broker coordinates, and the requests about them."""
 
-    settings: TransactionSettings
+    config: Config
     log: TransactionLog
     markers: MarkerSender
     waiting: Host
@@ -101,7 +92,7 @@ class TransactionCoordinator:
         try:
             if not transactional_id:
                 raise errors.InvalidRequest()
-            if not 0 < timeout_ms <= self.settings.max_timeout_ms:
+            if not 0 < timeout_ms <= self.config.transaction_max_timeout_ms:
                 raise errors.InvalidTransactionTimeout()
             self.log.coordinator_epoch(transactional_id)
             transaction = self.transactions.get(transactional_id)
@@ -202,7 +193,7 @@ class TransactionCoordinator:
                 self.add_partitions(*waiting.pop())
 
         transaction.when_settled.append(go_on)
-        self.timer.schedule(self.settings.max_add_wait_ms, go_on, self.clock.now_ms())
+        self.timer.schedule(self.config.add_partitions_to_txn_retry_backoff_max_ms, go_on, self.clock.now_ms())
 
     def verify_partitions(
         self, transactional_id: str, producer: ProducerIdentity, partitions: Iterable[TopicPartition]
@@ -364,7 +355,7 @@ class TransactionCoordinator:
     def expire_ids(self) -> None:
         """Delete transactional ids without an open transaction or change for transactional.id.expiration.ms, with
         tombstones. Reports failed writes and keeps those ids."""
-        before_ms = self._now_ms() - self.settings.expiration_ms
+        before_ms = self._now_ms() - self.config.transactional_id_expiration_ms
         for transaction in list(self.transactions.values()):
             value = transaction.value
             if transaction.pending is not None or not value.state.is_at_rest or value.last_update_ms > before_ms:

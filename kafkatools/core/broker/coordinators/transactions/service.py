@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.internal_topic import collect
 from kafkatools.core.broker.coordinators.shards import Shards
-from kafkatools.core.broker.coordinators.transactions.coordinator import TransactionCoordinator, TransactionSettings
+from kafkatools.core.broker.coordinators.transactions.coordinator import TransactionCoordinator
 from kafkatools.core.broker.coordinators.transactions.marker_sender import MarkerSender
 from kafkatools.core.broker.coordinators.transactions.markers import MarkerWriter
 from kafkatools.core.broker.coordinators.transactions.transaction_log import TransactionLog
@@ -23,13 +23,8 @@ def open_transactions(
     """Create the transaction coordinator of this broker, and schedule its periodic work. A broker without a cluster
     also loads all transactions and completes those in PrepareCommit or PrepareAbort."""
     config = host.config
-    settings = TransactionSettings(
-        config.transaction_max_timeout_ms,
-        config.transactional_id_expiration_ms,
-        config.add_partitions_to_txn_retry_backoff_max_ms,
-    )
     transactions = TransactionCoordinator(
-        settings,
+        config,
         log,
         MarkerSender(host, writer),
         host,

@@ -15,7 +15,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
 from kafkatools.core.broker.coordinators.groups.classic import group_records
@@ -27,26 +26,18 @@ from kafkatools.core.broker.coordinators.groups.keyed_timer import KeyedTimer
 from kafkatools.core.broker.coordinators.groups.offsets_topic import OffsetsTopic
 from kafkatools.core.broker.coordinators.groups.requests import Answer, JoinRequest, error_code_field, join_error
 from kafkatools.core.clock import Clock
+from kafkatools.core.config import Config
 from kafkatools.core.errors import KafkaError, RebalanceInProgress, UnknownMemberId
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 LIVE_STATES = (GroupState.STABLE, GroupState.COMPLETING_REBALANCE)
 
 
-class GroupSettings(NamedTuple):
-    """The broker's settings of classic groups."""
-
-    min_session_timeout_ms: int
-    max_session_timeout_ms: int
-    initial_rebalance_delay_ms: int
-    max_size: int
-
-
 @dataclass(eq=False, repr=False)
 class Rebalancing:
     """Runs the rebalances of classic groups. `groups` is the registry of groups of all types."""
 
-    settings: GroupSettings
+    config: Config
     store: OffsetsTopic
     timer: KeyedTimer
     clock: Clock
@@ -167,7 +158,7 @@ class Rebalancing:
         is_initial = group.is_in(GroupState.EMPTY)
         group.transition_to(GroupState.PREPARING_REBALANCE, self.clock.wall_ms())
         if is_initial:
-            delay_ms = self.settings.initial_rebalance_delay_ms
+            delay_ms = self.config.group_initial_rebalance_delay_ms
             self._wait_for_first_members(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
         else:
             self._wait_for_members(group)
@@ -182,7 +173,7 @@ class Rebalancing:
         def wait_on() -> None:
             if group.has_new_member and remaining_ms != 0:
                 group.has_new_member = False
-                next_ms = min(self.settings.initial_rebalance_delay_ms, remaining_ms)
+                next_ms = min(self.config.group_initial_rebalance_delay_ms, remaining_ms)
                 self._wait_for_first_members(group, next_ms, max(remaining_ms - delay_ms, 0))
             else:
                 self.complete_join_phase(group)

@@ -102,7 +102,7 @@ class ConsumerGroups:
 
     # -- consumer to classic ---------------------------------------------------------------------------------------
     def _may_downgrade(self, size: int) -> bool:
-        return self.settings.migration_policy.allows_downgrade and 0 < size <= self._rebalancing.settings.max_size
+        return self.settings.migration_policy.allows_downgrade and 0 < size <= self._rebalancing.config.group_max_size
 
     def _downgrade_without(self, group: ConsumerGroup, leaving: Collection[str]) -> bool:
         """Convert the group to a classic one if only classic members stay, and the migration policy and group.max.size

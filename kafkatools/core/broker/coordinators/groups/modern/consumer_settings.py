@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
+from typing import ClassVar
 
-from kafkatools.core.config import BROKER
-
-INT_MAX = 2**31 - 1
+from kafkatools.core.config import Config
 
 
 class MigrationPolicy(Enum):
@@ -30,58 +28,45 @@ class MigrationPolicy(Enum):
         return self in (MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL)
 
 
-@dataclass(frozen=True, slots=True)
-class IntervalSetting:
-    """A group config that is limited to the broker's minimum and maximum: a time in ms, or a count in some share group
-    configs."""
-
-    name: str
-    default_ms: int
-    least_ms: int = 0
-    greatest_ms: int = INT_MAX
-
-    def of(self, own: Mapping[str, str]) -> int:
-        """The value in `own`, a group's configs, limited to the present minimum and maximum; the broker's default
-        without one."""
-        own_value = own.get(self.name)
-        return self.default_ms if own_value is None else min(max(int(own_value), self.least_ms), self.greatest_ms)
-
-
-def interval(name: str) -> IntervalSetting:
-    """A group config with the default of the broker setting `group.<name>`, without broker limits."""
-    return IntervalSetting(name, BROKER.default_number(f"group.{name}"))
-
-
 class MemberTimes:
-    """Session timeout and heartbeat interval of the groups of one type."""
+    """The settings of the groups of one type: the broker's, and by `own` each group's configs by name."""
 
-    __slots__ = ()
-    session_timeout: IntervalSetting
-    heartbeat_interval: IntervalSetting
-    own: Callable[[str], Mapping[str, str]]
+    group_type: ClassVar[str]
+
+    def __init__(self, config: Config, own: Callable[[str], Mapping[str, str]]) -> None:
+        self.config = config
+        self.own = own
+        self.max_size: int = config[f"group.{self.group_type}.max.size"]
+
+    def number(self, group_id: str, name: str) -> int:
+        """A group's own config, such as session.timeout.ms, limited to the broker's present minimum and maximum; the
+        broker's default without one."""
+        own_value = self.own(group_id).get(f"{self.group_type}.{name}")
+        if own_value is None:
+            default: int = self.config[f"group.{self.group_type}.{name}"]
+            return default
+        least, greatest = (self.config[f"group.{self.group_type}.{bound}.{name}"] for bound in ("min", "max"))
+        return int(min(max(int(own_value), least), greatest))
 
     def session_timeout_ms(self, group_id: str) -> int:
         """The session timeout of a group's members in ms."""
-        return self.session_timeout.of(self.own(group_id))
+        return self.number(group_id, "session.timeout.ms")
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
         """The heartbeat interval of a group's members in ms."""
-        return self.heartbeat_interval.of(self.own(group_id))
+        return self.number(group_id, "heartbeat.interval.ms")
 
 
-@dataclass(frozen=True, slots=True)
 class ConsumerGroupSettings(MemberTimes):
-    """The broker's settings of consumer groups. `own` returns a group's own configs by name."""
+    """The settings of consumer groups."""
 
-    session_timeout: IntervalSetting = interval("consumer.session.timeout.ms")
-    heartbeat_interval: IntervalSetting = interval("consumer.heartbeat.interval.ms")
-    assignment_interval: IntervalSetting = interval("consumer.assignment.interval.ms")
-    max_size: int = INT_MAX
-    assignors: tuple[str, ...] = ("uniform", "range")
-    migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
-    regex_refresh_interval_ms: int = BROKER.default_number("group.consumer.regex.refresh.interval.ms")
-    own: Callable[[str], Mapping[str, str]] = field(default=lambda group_id: {})
+    group_type = "consumer"
+
+    def __init__(self, config: Config, own: Callable[[str], Mapping[str, str]]) -> None:
+        super().__init__(config, own)
+        self.assignors = tuple(config.group_consumer_assignors)
+        self.migration_policy = MigrationPolicy(config.group_consumer_migration_policy.lower())
 
     def assignment_interval_ms(self, group_id: str) -> int:
         """The minimum time between two target assignments of a group in ms."""
-        return self.assignment_interval.of(self.own(group_id))
+        return self.number(group_id, "assignment.interval.ms")

@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-
-from kafkatools.core.broker.coordinators.groups.modern.consumer_settings import IntervalSetting, MemberTimes, interval
-from kafkatools.core.config import BROKER
+from kafkatools.core.broker.coordinators.groups.modern.consumer_settings import MemberTimes
 
 READ_COMMITTED = "read_committed"
-NO_OWN: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
 class ShareGroupSettings(MemberTimes):
-    """The broker's settings of share groups. `own` returns a group's own configs by name."""
+    """The settings of share groups."""
 
-    session_timeout: IntervalSetting = interval("share.session.timeout.ms")
-    heartbeat_interval: IntervalSetting = interval("share.heartbeat.interval.ms")
-    lock_duration: IntervalSetting = interval("share.record.lock.duration.ms")
-    delivery_limit: IntervalSetting = interval("share.delivery.count.limit")
-    max_locks: IntervalSetting = interval("share.partition.max.record.locks")
-    max_size: int = BROKER.default_number("group.share.max.size")
-    own: Callable[[str], Mapping[str, str]] = field(default=lambda group_id: NO_OWN)
+    group_type = "share"
 
     def lock_duration_ms(self, group_id: str) -> int:
         """The time that a record stays acquired, in ms."""
-        return self.lock_duration.of(self.own(group_id))
+        return self.number(group_id, "record.lock.duration.ms")
 
     def delivery_count_limit(self, group_id: str) -> int:
         """The maximum number of deliveries of a record."""
-        return self.delivery_limit.of(self.own(group_id))
+        return self.number(group_id, "delivery.count.limit")
 
     def max_record_locks(self, group_id: str) -> int:
         """The maximum number of records in flight per partition."""
-        return self.max_locks.of(self.own(group_id))
+        return self.number(group_id, "partition.max.record.locks")
 
     def auto_offset_reset(self, group_id: str) -> str:
         """The start offset of a share group: earliest, latest or by_duration:<ISO duration>."""

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from kafkatools.core.broker.coordinators.groups.classic.rebalance import GroupSettings
 from kafkatools.core.broker.coordinators.groups.coordinator import GroupCoordinator
 from kafkatools.core.broker.coordinators.groups.loading import LoadedGroups
 from kafkatools.core.broker.coordinators.groups.offsets_topic import decoded
 from kafkatools.core.broker.coordinators.groups.requests import Client, JoinRequest, SyncRequest
 from kafkatools.core.broker.coordinators.internal_topic import Record
+from kafkatools.core.broker.metadata.image import MetadataImage
 from kafkatools.core.broker.server.timer import Timer
 from kafkatools.core.clock import ManualClock
+from kafkatools.core.config import BROKER, Config
 from kafkatools.core.errors import KafkaError
 
 RANGE = (("range", b"subscription"),)
@@ -60,13 +61,13 @@ class Harness:
         self.clock = ManualClock()
         self.timer = Timer(self.clock.now_ms())
         self.store = MemoryStore()
-        self.settings = GroupSettings(6000, 1_800_000, 3000, max_size)
-        self.groups = GroupCoordinator(self.settings, self.store, self.timer, self.clock)
+        self.config = Config(BROKER, {"group.max.size": max_size})
+        self.groups = GroupCoordinator(self.config, self.store, self.timer, self.clock, image=MetadataImage())
 
     def restart(self) -> None:
         """Another coordinator that reads what this one wrote."""
         self.timer = Timer(self.clock.now_ms())
-        self.groups = GroupCoordinator(self.settings, self.store, self.timer, self.clock)
+        self.groups = GroupCoordinator(self.config, self.store, self.timer, self.clock, image=MetadataImage())
         self.load()
 
     def load(self) -> None:

@@ -11,14 +11,9 @@ import pytest
 
 from kafkatools.core.broker.coordinators.groups.coordinator import GroupCoordinator
 from kafkatools.core.broker.coordinators.groups.modern.consumer_heartbeats import HeartbeatRequest
-from kafkatools.core.broker.coordinators.groups.modern.consumer_settings import (
-    ConsumerGroupSettings,
-    IntervalSetting,
-    MigrationPolicy,
-)
 from kafkatools.core.broker.coordinators.groups.requests import Client, MemberIdentity
 from kafkatools.core.broker.coordinators.groups.topic_regex import compiled
-from kafkatools.core.broker.metadata.image import MetadataImage, PartitionState, TopicState
+from kafkatools.core.broker.metadata.image import GROUP_RESOURCE, MetadataImage, PartitionState, TopicState
 from kafkatools.core.broker.server.timer import Timer
 from kafkatools.core.errors import (
     FencedMemberEpoch,
@@ -40,24 +35,17 @@ ASSIGNMENT = b"\0\1\0\0\0\1\0\1t\0\0\0\2\0\0\0\0\0\0\0\1\xff\xff\xff\xff"  # ver
 class Groups:
     """Drives consumer groups over the classic harness."""
 
-    def __init__(self, harness: Any, **settings: Any) -> None:
+    def __init__(self, harness: Any, settings: dict[str, object] | None = None) -> None:
         self.harness = harness
         self.image = MetadataImage()
-        self.settings = ConsumerGroupSettings(**settings)
+        self.config = harness.config.replace(settings or {})
         self.add_topic("t", T, 2)
         self.open()
 
     def open(self) -> None:
         harness = self.harness
         harness.timer = Timer(harness.clock.now_ms())
-        harness.groups = GroupCoordinator(
-            harness.settings,
-            harness.store,
-            harness.timer,
-            harness.clock,
-            consumer_settings=self.settings,
-            image=lambda: self.image,
-        )
+        harness.groups = GroupCoordinator(self.config, harness.store, harness.timer, harness.clock, image=self.image)
         harness.load()
 
     def add_topic(self, name: str, topic_id: uuid.UUID, partitions: int) -> None:
@@ -88,7 +76,7 @@ class Groups:
 @pytest.fixture
 def groups(harness: Any) -> Groups:
     """No time lies between assignments."""
-    return Groups(harness, assignment_interval=IntervalSetting("consumer.assignment.interval.ms", 0))
+    return Groups(harness, {"group.consumer.assignment.interval.ms": 0})
 
 
 def partitions_of(fields: dict[str, Any]) -> dict[uuid.UUID, list[int]]:
@@ -168,12 +156,8 @@ def test_an_assignment_from_a_clock_that_was_ahead_delays_nothing(harness: Any) 
 
 def test_a_group_has_settings_of_its_own_within_the_brokers_bounds(harness: Any) -> None:
     own = {"consumer.session.timeout.ms": "50000", "consumer.heartbeat.interval.ms": "99999999"}
-    groups = Groups(
-        harness,
-        session_timeout=IntervalSetting("consumer.session.timeout.ms", 45_000, 45_000, 60_000),
-        heartbeat_interval=IntervalSetting("consumer.heartbeat.interval.ms", 5000, 5000, 15_000),
-        own=lambda group_id: own if group_id == "g" else {},
-    )
+    groups = Groups(harness)
+    groups.image.configs[GROUP_RESOURCE, "g"] = own
     assert groups.join("a")["heartbeat_interval"] == 15_000
     harness.advance(49_999)
     assert set(groups.group.members) == {"a"}
@@ -182,7 +166,7 @@ def test_a_group_has_settings_of_its_own_within_the_brokers_bounds(harness: Any)
 
 
 def test_a_full_group_takes_nobody_but_its_members(harness: Any) -> None:
-    groups = Groups(harness, max_size=1)
+    groups = Groups(harness, {"group.consumer.max.size": 1})
     groups.join("a")
     groups.join("a")
     with pytest.raises(GroupMaxSizeReached, match="maximum capacity of 1 members"):
@@ -373,12 +357,12 @@ def test_a_waiting_rebalance_is_called_off_by_an_upgrade(groups: Groups) -> None
 @pytest.mark.parametrize(
     ("policy", "protocol", "message"),
     [
-        (MigrationPolicy.DOWNGRADE, (("range", SUBSCRIPTION),), "online upgrade is disabled"),
-        (MigrationPolicy.BIDIRECTIONAL, (("range", b"\0"),), "malformed"),
+        ("downgrade", (("range", SUBSCRIPTION),), "online upgrade is disabled"),
+        ("bidirectional", (("range", b"\0"),), "malformed"),
     ],
 )
-def test_upgrades_that_are_refused(harness: Any, policy: MigrationPolicy, protocol: Any, message: str) -> None:
-    groups = Groups(harness, migration_policy=policy)
+def test_upgrades_that_are_refused(harness: Any, policy: str, protocol: Any, message: str) -> None:
+    groups = Groups(harness, {"group.consumer.migration.policy": policy})
     harness.stable(protocols=protocol)
     groups.group.members[next(iter(groups.group.members))].assignment = b""
     with pytest.raises(GroupIdNotFound, match=message):
@@ -387,7 +371,7 @@ def test_upgrades_that_are_refused(harness: Any, policy: MigrationPolicy, protoc
 
 
 def test_without_a_policy_the_group_stays_what_it_is(harness: Any) -> None:
-    groups = Groups(harness, migration_policy=MigrationPolicy.DISABLED)
+    groups = Groups(harness, {"group.consumer.migration.policy": "disabled"})
     groups.join("b")
     assert harness.join(protocols=(("range", SUBSCRIPTION),)).last_code == 23
     assert groups.group.group_type == "consumer"

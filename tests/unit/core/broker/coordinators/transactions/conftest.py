@@ -13,13 +13,13 @@ from kafkatools.core.broker.coordinators.transactions.coordinator import (
     EndRequest,
     ProducerIdentity,
     TransactionCoordinator,
-    TransactionSettings,
 )
 from kafkatools.core.broker.coordinators.transactions.log_records import transaction_of
 from kafkatools.core.broker.coordinators.transactions.markers import Marker
 from kafkatools.core.broker.coordinators.transactions.transaction import Transaction
 from kafkatools.core.broker.server.timer import Timer
 from kafkatools.core.clock import ManualClock
+from kafkatools.core.config import BROKER, Config
 from kafkatools.core.errors import CoordinatorLoadInProgress, KafkaError, KafkaStorageError
 from kafkatools.core.protocol.schemas.transaction_log import decode_record
 
@@ -118,7 +118,7 @@ class Harness:
 
     def _make(self) -> TransactionCoordinator:
         return TransactionCoordinator(
-            TransactionSettings(900_000, 604_800_000, 100),
+            Config(BROKER),
             self.log,
             self.partitions,
             self.disk,
