@@ -191,6 +191,7 @@ def test_damage_is_an_error_or_in_the_report(
     assert (report.records, report.first_offset, report.last_offset, report.batches) == (13, 2, 14, 2)
     (damage,) = report.damages
     assert (damage.file, damage.position, damage.kind) == (f"{topic}-0", 15, "checksum")
+    assert damage.text().startswith(f"{topic}-0 at offset 15: the batch is damaged: ")
     with pytest.raises(PipelineError, match="at offset 15 is damaged"):
         rows(reader(broker, topic, "offset", reportPath=str(tmp_path), strict="true"))
 

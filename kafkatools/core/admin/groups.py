@@ -80,7 +80,8 @@ class MemberDescription(NamedTuple):
 
 class GroupDescription(NamedTuple):
     """A described group, or its error. Epochs are None for classic groups. With an error, type and state are "Unknown"
-    and the coordinator is -1."""
+    and the coordinator is -1. `is_simple`: a classic group without a protocol type, which has committed offsets and
+    never had a member (ConsumerGroupDescription.isSimpleConsumerGroup)."""
 
     group_id: str
     type: str
@@ -91,12 +92,7 @@ class GroupDescription(NamedTuple):
     group_epoch: int | None = None
     target_assignment_epoch: int | None = None
     error: KafkaError | None = None
-
-    @property
-    def is_simple(self) -> bool:
-        """Return whether the group is classic, Empty and without an assignor, as when consumers with manually assigned
-        partitions committed its offsets."""
-        return self.type == CLASSIC and not self.assignor and self.state == EMPTY
+    is_simple: bool = False
 
 
 class NotConsumers(KafkaError, name="NOT_A_CONSUMER_GROUP"):
@@ -255,7 +251,15 @@ def _classic_group(group: Entity, response: BrokerResponse) -> GroupDescription 
     except DecodeError as damaged:
         return damaged
     coordinator = Coordinator(response.node, "", -1)
-    return GroupDescription(group.group_id, CLASSIC, group.group_state, group.protocol_data, members, coordinator)
+    return GroupDescription(
+        group.group_id,
+        CLASSIC,
+        group.group_state,
+        group.protocol_data,
+        members,
+        coordinator,
+        is_simple=not group.protocol_type,
+    )
 
 
 def _classic_member(member: Entity) -> MemberDescription:

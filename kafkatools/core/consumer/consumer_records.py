@@ -56,15 +56,13 @@ class ConsumerRecords:
 
     def next_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offset after each partition's last fetched record, dropped ones included, to commit after
-        processing (KIP-1094)."""
-        offsets = {
-            item.topic_partition: OffsetAndMetadata(item.columns.offsets[-1] + 1)
-            for item in self._fetched
-            if item.columns.count
-        }
+        processing (KIP-1094). In a partition that only an interceptor added, the offset after its last record."""
+        added: dict[TopicPartition, int] = {}
         for record in self._records or ():
-            offsets.setdefault(TopicPartition(record.topic, record.partition), OffsetAndMetadata(record.offset + 1))
-        return offsets
+            part = TopicPartition(record.topic, record.partition)
+            added[part] = max(record.offset + 1, added.get(part, 0))
+        fetched = {item.topic_partition: item.columns.offsets[-1] + 1 for item in self._fetched if item.columns.count}
+        return {part: OffsetAndMetadata(offset) for part, offset in {**added, **fetched}.items()}
 
     def columns(self) -> Sequence[FetchedColumns]:
         """Return the fetched records as columns, in reading order, before deserializers and interceptors."""

@@ -30,22 +30,26 @@ MAGIC = "magic"
 CODEC = "codec"
 RECORDS = "records"
 
+# Values of Damage.unit
+BYTE = "byte"
+OFFSET = "offset"
+
 
 @dataclass(frozen=True)
 class Damage:
     """A damaged byte range of a log file: position and length in bytes, the reason, and its kind (a constant of this
-    module). For a live topic `file` is the partition and `position` the batch's base offset."""
+    module). For a live topic `file` is the partition, `position` the batch's base offset, and `unit` OFFSET."""
 
     file: str
     position: int
     length: int
     kind: str
     reason: str
+    unit: str = BYTE
 
     def text(self) -> str:
-        """Describe the damage in one line: file, byte position, reason and number of lost bytes. For a live topic these
-        are the partition and, in place of the byte position, the batch's base offset."""
-        return f"{self.file} at byte {self.position}: {self.reason} ({self.length} bytes lost)"
+        """Describe the damage in one line: file or partition, position, reason and number of lost bytes."""
+        return f"{self.file} at {self.unit} {self.position}: {self.reason} ({self.length} bytes lost)"
 
 
 @dataclass

@@ -52,7 +52,7 @@ class LineFormat(NamedTuple):
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> LineFormat:
         """Parse --reader-property settings. Raises ConfigError for an unknown property, an empty or contradictory
-        separator, and a flag other than true or false."""
+        separator, a headers.separator that is no regular expression, and a flag other than true or false."""
         texts = {
             "key.separator": "\t",
             "headers.delimiter": "\t",
@@ -74,6 +74,7 @@ class LineFormat(NamedTuple):
             if not text and name != "null.marker":
                 raise ConfigError(f"{name} may not be empty")
         cells = {name: text.encode("utf-8", "surrogateescape") for name, text in texts.items()}
+        _ensure_expression("headers.separator", cells["headers.separator"])
         return cls(
             flags["parse.key"],
             cells["key.separator"],
@@ -91,6 +92,13 @@ def _flag(name: str, properties: Mapping[str, str]) -> bool:
     if text not in ("true", "false"):
         raise ConfigError(f"Reader property {name} must be true or false, not '{properties[name]}'")
     return text == "true"
+
+
+def _ensure_expression(name: str, text: bytes) -> None:
+    try:
+        re.compile(text)
+    except (re.error, OverflowError) as error:
+        raise ConfigError(f"{name} is not a regular expression: '{_text(text)}': {error}") from None
 
 
 PLAIN_LINES = LineFormat()

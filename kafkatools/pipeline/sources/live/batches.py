@@ -28,7 +28,7 @@ from kafkatools.core.records.kernel import HEADER_WIDTH
 from kafkatools.core.records.layout import ATTRIBUTES_OFFSET, CONTROL_BIT, HEADER_SIZE, TRANSACTIONAL_BIT
 from kafkatools.core.records.legacy import LegacyBatch
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.run.reports import CHECKSUM, MAGIC, SIZE, Damage, SplitReport
+from kafkatools.pipeline.run.reports import CHECKSUM, MAGIC, OFFSET, SIZE, Damage, SplitReport
 from kafkatools.pipeline.sources.arrow_columns import ABORTED, COMMITTED, OPEN
 
 _ROWS = 4096
@@ -149,10 +149,10 @@ class BatchWalk:
     def note_damage(self, header: Header, kind: str, reason: str) -> None:
         """Report a batch that cannot be read, or raise PipelineError if strict."""
         name = f"{self._report.topic}-{self._report.partition}"
-        text = f"the batch at offset {header[_BASE_OFFSET]} is damaged: {reason}"
         if self._is_strict:
-            raise PipelineError(f"{name}: {text}")
-        self._report.damages.append(Damage(name, header[_BASE_OFFSET], header[_SIZE], kind, text))
+            raise PipelineError(f"{name}: the batch at offset {header[_BASE_OFFSET]} is damaged: {reason}")
+        damage = Damage(name, header[_BASE_OFFSET], header[_SIZE], kind, f"the batch is damaged: {reason}", OFFSET)
+        self._report.damages.append(damage)
 
     def _tables(self, fetched: FetchedBatches, end: int | None) -> Iterator[npt.NDArray[np.int64]]:
         """Yield the headers of a fetch response, up to 4096 at a time, until a batch begins at or after `end` (None:

@@ -144,6 +144,20 @@ def test_offsets_in_words_and_by_time(admin: kafkatools.Admin, bootstrap: str) -
     assert list(failure.value.errors) == [("offsets", 9)] and failure.value.results[place].offset == 5
 
 
+def test_group_whose_only_member_left_is_not_simple(admin: kafkatools.Admin, bootstrap: str) -> None:
+    admin.create_topics(NewTopic("left", 1))
+    produce(bootstrap, "left", 1)
+    reset = {"auto.offset.reset": "earliest", "group.protocol": "classic"}
+    with kafkatools.Consumer(reset, bootstrap_servers=bootstrap, group_id="left") as consumer:
+        consumer.subscribe(["left"])
+        while not consumer.poll(1000):
+            pass
+        consumer.commit_sync()
+        assert not admin.describe_groups("left")["left"].is_simple
+    left = admin.describe_groups("left")["left"]
+    assert (left.state, left.type, left.is_simple) == ("Empty", "Classic", False)
+
+
 def test_offsets_of_a_group_are_set_reset_and_forgotten(admin: kafkatools.Admin, bootstrap: str) -> None:
     admin.create_topics(NewTopic("read", 2))
     produce(bootstrap, "read", 4)

@@ -32,6 +32,7 @@ def _describe_classic(header: Any, request: Any) -> dict[str, Any]:
         "dead": {"group_state": "Dead", "members": []},
         "connect": {"protocol_type": "connect"},
         "odd": {"members": [{"member_id": "m", "client_id": "c", "client_host": "h", "member_assignment": b"\x00"}]},
+        "left": {"protocol_data": "", "group_state": "Empty", "members": []},
         "simple": {"protocol_type": "", "protocol_data": "", "group_state": "Empty", "members": []},
     }
     known = {} if header.api_version >= 6 else {"error_message"}
@@ -96,8 +97,17 @@ def test_groups_of_both_protocols_are_described_alike() -> None:
     assert (old.coordinator.node, old.coordinator.port) == (1, broker.port)
     assert found["simple"].is_simple
     assert not old.is_simple
+    assert not new.is_simple
     requested = [request.groups for header, request in broker.requests if header.api_key == ApiKey.DESCRIBE_GROUPS]
     assert requested == [("old", "simple")]
+
+
+def test_group_that_its_members_left_is_not_simple() -> None:
+    broker = _broker()
+    with broker.in_background(), fast_admin(broker) as client:
+        found = groups.describe_groups(client, ["left", "simple"])
+    assert (found["left"].state, found["left"].assignor) == (found["simple"].state, found["simple"].assignor)
+    assert [found[name].is_simple for name in ("left", "simple")] == [False, True]
 
 
 def test_groups_that_cannot_be_described_have_their_errors() -> None:

@@ -11,6 +11,7 @@ from support.embedded import embedded_broker
 
 import kafkatools
 from kafkatools import errors
+from kafkatools.core.consumer.consumer_records import ConsumerRecords
 from kafkatools.core.consumer.ends import EndUnreachable
 
 GROUP: dict[str, object] = {"auto.offset.reset": "earliest", "group.id": "g"}
@@ -239,3 +240,25 @@ def test_next_offsets_are_those_behind_the_last_records(bootstrap: str, topic: s
     with reader(bootstrap, topic, max_poll_records=3) as consumer:
         consumer.pause([(topic, 1)])
         assert consumer.poll(5000).next_offsets() == {(topic, 0): kafkatools.OffsetAndMetadata(3)}
+
+
+class AddPartition:
+    """An interceptor that adds two records of a partition that was not fetched."""
+
+    def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
+        some = list(records)
+        added = [some[0]._replace(partition=7, offset=offset) for offset in (3, 41)]
+        return ConsumerRecords(records.columns(), [*some[:1], *added])
+
+    def on_commit(self, offsets: object) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def test_next_offsets_are_behind_the_last_record_that_an_interceptor_added(bootstrap: str, topic: str) -> None:
+    with reader(bootstrap, topic, interceptors=[AddPartition()]) as consumer:
+        consumer.pause([(topic, 1)])
+        offsets = consumer.poll(5000).next_offsets()
+        assert {part: at.offset for part, at in offsets.items()} == {(topic, 0): 10, (topic, 7): 42}

@@ -16,7 +16,7 @@ except ImportError:
     require("PySpark is not installed: pip install 'kafkatools[spark]'")
 
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.run.reports import CHECKSUM, Damage, SplitReport, read_reports, write_report
+from kafkatools.pipeline.run.reports import CHECKSUM, OFFSET, Damage, SplitReport, read_reports, write_report
 
 
 def report(start: int = 0, **fields: int) -> SplitReport:
@@ -31,6 +31,13 @@ def test_reports_are_read_as_they_were_written(tmp_path: pathlib.Path) -> None:
     write_report(str(tmp_path / "new" / "reports"), report(100))
     assert list(read_reports(str(tmp_path / "new" / "reports"))) == [one, report(100)]
     assert list(read_reports(str(tmp_path / "none"))) == []
+
+
+def test_damage_names_a_byte_of_a_file_and_an_offset_of_a_live_topic() -> None:
+    in_file = Damage("/data/x.log", 7, 30, CHECKSUM, "Record is corrupt")
+    assert in_file.text() == "/data/x.log at byte 7: Record is corrupt (30 bytes lost)"
+    in_topic = Damage("orders-3", 7, 30, CHECKSUM, "the batch is damaged: bad", OFFSET)
+    assert in_topic.text() == "orders-3 at offset 7: the batch is damaged: bad (30 bytes lost)"
 
 
 def test_a_task_that_runs_twice_counts_once(tmp_path: pathlib.Path) -> None:

@@ -191,6 +191,14 @@ def test_malformed_headers_are_named(text: bytes, message: str) -> None:
             "null.marker and key.separator may not be equal",
         ),
         ({"key.separator": ""}, "key.separator may not be empty"),
+        (
+            {"parse.headers": "true", "headers.separator": "[,"},
+            "headers.separator is not a regular expression: '[,': unterminated character set at position 0",
+        ),
+        (
+            {"headers.separator": "a{99999999999}"},
+            "headers.separator is not a regular expression: 'a{99999999999}': the repetition number is too large",
+        ),
         ({"parse.key": "yes"}, "Reader property parse.key must be true or false, not 'yes'"),
     ],
 )
