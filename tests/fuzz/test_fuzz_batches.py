@@ -16,9 +16,10 @@ import pytest
 from support.crash.broker import DiskConnection
 from support.fuzz.batches import CODECS, HEADER, NOW_MS, varint
 from support.fuzz.in_process import MemorySocket, Place, fresh_directory, running_node
+from support.whole_messages import decode_all
 
 from kafkatools.core.protocol.api_versions import is_flexible
-from kafkatools.core.protocol.messages import build, decode_all, encode, request_type, response_type
+from kafkatools.core.protocol.messages import build, encode, request_type, response_type
 from kafkatools.core.records.compression import compress
 
 NONE, CORRUPT_MESSAGE, INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE = 0, 2, 87, 76

@@ -22,7 +22,9 @@ from support.recorded_segments import GOLDEN, log_directory
 
 pytest.importorskip("pyspark", reason="PySpark is not installed")
 
-from kafkatools.core.records.batch import RecordBatch, read_file_batches, stamp_crc
+from support.file_batches import read_file_batches
+
+from kafkatools.core.records.batch import RecordBatch, stamp_crc
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.reports import read_reports
 from kafkatools.pipeline.sources.log.options import read_options

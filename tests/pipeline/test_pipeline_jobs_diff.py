@@ -167,8 +167,8 @@ def test_one_topic_a_filter_and_the_loop_guard(spark: SparkSession) -> None:
 
 def test_a_rate_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     import pyarrow
+    from support.manual_clock import ManualClock
 
-    from kafkatools.core.clock import ManualClock
     from kafkatools.pipeline.jobs import replay
 
     manual = ManualClock()

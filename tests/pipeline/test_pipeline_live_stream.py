@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 from support.embedded import embedded_broker
+from support.manual_clock import ManualClock
 from support.raw_client import RawClient
 
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.topics import NewPartitions, create_partitions, delete_records, delete_topics
-from kafkatools.core.clock import ManualClock, SystemClock
+from kafkatools.core.clock import SystemClock
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.sources.live.options import read_options
 from kafkatools.pipeline.sources.live.reader import close_idle

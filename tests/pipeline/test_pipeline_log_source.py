@@ -11,7 +11,8 @@ from support.recorded_segments import log_directory
 
 pytest.importorskip("pyspark", reason="PySpark is not installed")
 
-from kafkatools.core.records.batch import read_file_batches
+from support.file_batches import read_file_batches
+
 from kafkatools.pipeline.run.reports import read_reports
 from kafkatools.pipeline.run.session import plain_error, register
 

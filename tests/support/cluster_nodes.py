@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from support.broker_client import BrokerClient
+from support.manual_clock import ManualClock
 from support.ports import free_port
 
 from kafkatools.core import config as tables
@@ -24,7 +25,6 @@ from kafkatools.core.broker.metadata.feature_levels import (
 )
 from kafkatools.core.broker.metadata.formatter import FormatRequest, PlannedDirectory, random_uuid, write_directory
 from kafkatools.core.broker.node import Node
-from kafkatools.core.clock import ManualClock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import KafkaStorageError
 from kafkatools.core.log.files import FileSystem, RealFileSystem

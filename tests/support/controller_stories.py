@@ -16,6 +16,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from support.whole_messages import decode_all
+
 from kafkatools.core.protocol.entities import Entity
 
 STORY = pathlib.Path(__file__).parent.parent / "golden" / "controller" / "story.json"
@@ -324,7 +326,7 @@ class Player:
         request.is_flexible = version >= BROKER_APIS[key].flexible_since
         (part,) = BROKER_APIS[key].load()(self, request)  # type: ignore[arg-type]
         at = 9 if request.is_flexible else 8
-        return plain(messages.decode_all(messages.response_type(key, version), part, at))
+        return plain(decode_all(messages.response_type(key, version), part, at))
 
     def _kill(self, broker_id: int) -> None:
         self._settle()

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from support.manual_clock import ManualClock
+
 from kafkatools.core.broker.coordinators.coordination import Coordination
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.metadata.image import MetadataImage, PartitionState, TopicState
@@ -16,7 +18,6 @@ from kafkatools.core.broker.server.apis import BROKER_APIS
 from kafkatools.core.broker.server.purgatory import Purgatory
 from kafkatools.core.broker.server.requests import DELAYED, Request
 from kafkatools.core.broker.server.timer import Timer
-from kafkatools.core.clock import ManualClock
 from kafkatools.core.errors import KafkaError, NotEnoughReplicas, NotLeaderOrFollower, UnknownTopicOrPartition
 from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.log_results import LogAppendInfo

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from support.manual_clock import ManualClock
+
 from kafkatools.core import config as tables
 from kafkatools.core.broker.metadata.batches import SUPPORTED_FEATURES
 from kafkatools.core.broker.metadata.controller.controller import Controller
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.metadata.feature_levels import LATEST_RELEASE, METADATA_LEVELS, default_levels
 from kafkatools.core.broker.metadata.image import MetadataImage, PartitionState
-from kafkatools.core.clock import ManualClock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import NotController
 from kafkatools.core.java.random import JavaRandom

@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from support.faulty_files import FaultyFileSystem
+from support.whole_messages import decode_all
 
 from kafkatools.core.broker.metadata.metadata_log import METADATA_LOG_CONFIG, MetadataLog, SnapshotRules
 from kafkatools.core.broker.metadata.quorum.election_store import ElectionStore
@@ -45,13 +46,13 @@ Fields = Mapping[str, Any]
 def as_request(api_key: int, fields: Fields) -> Any:
     """What the other side reads of a request."""
     kind = messages.request_type(api_key, NEWEST[api_key])
-    return messages.decode_all(kind, messages.encode(messages.build(kind, fields)))
+    return decode_all(kind, messages.encode(messages.build(kind, fields)))
 
 
 def as_response(api_key: int, fields: Fields) -> Any:
     """What the asking side reads of a response."""
     kind = messages.response_type(api_key, NEWEST[api_key])
-    return messages.decode_all(kind, messages.encode_fields(kind, fields))
+    return decode_all(kind, messages.encode_fields(kind, fields))
 
 
 _NONE = SimpleNamespace(end_offset=-1, epoch=-1)

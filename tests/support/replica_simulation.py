@@ -18,6 +18,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from support.faulty_files import FaultyFileSystem
+from support.manual_clock import ManualClock
+from support.whole_messages import decode_all
 
 from kafkatools.core.broker.metadata.image import (
     BrokerState,
@@ -37,7 +39,6 @@ from kafkatools.core.broker.server.apis import BROKER_APIS
 from kafkatools.core.broker.server.purgatory import Purgatory
 from kafkatools.core.broker.server.requests import DELAYED, FileRegion, Request
 from kafkatools.core.broker.server.timer import Timer
-from kafkatools.core.clock import ManualClock
 from kafkatools.core.errors import KafkaError, KafkaStorageError
 from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.log_manager import LogManager
@@ -251,7 +252,7 @@ class SimulatedBroker:
             api_key,
             version,
             body,
-            lambda raw: on_answer(None if raw is None else messages.decode_all(kind, raw)),
+            lambda raw: on_answer(None if raw is None else decode_all(kind, raw)),
             **options,
         )
 
@@ -274,7 +275,7 @@ class SimulatedBroker:
         answers: list[bytes] = []
         self.do(lambda: self.serve(0, api_key, version, body, answers.append))
         self.cluster.run_until(lambda: bool(answers), limit_ms)
-        return messages.decode_all(
+        return decode_all(
             messages.response_type(api_key, version), answers[0][9 if version >= FLEXIBLE_SINCE[api_key] else 8 :]
         )
 

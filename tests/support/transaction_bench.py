@@ -10,7 +10,8 @@ import struct
 from types import SimpleNamespace
 from typing import Any
 
-from kafkatools.core.clock import ManualClock
+from support.manual_clock import ManualClock
+
 from kafkatools.core.config import PRODUCER, Config
 from kafkatools.core.errors import Disconnected
 from kafkatools.core.net.client_requests import ClientRequest, ClientResponse

@@ -151,11 +151,6 @@ def is_flexible(api_key: int, version: int) -> bool:
     return version >= ApiKey(api_key).first_flexible_version
 
 
-def request_header_version(api_key: int, version: int) -> int:
-    """Return the request header version: 2 for a flexible request, else 1. Raises ValueError for an unknown key."""
-    return 2 if is_flexible(api_key, version) else 1
-
-
 def response_header_version(api_key: int, version: int) -> int:
     """Return the response header version: 1 for a flexible response, else 0. Always 0 for ApiVersions, whose reader may
     not know the version (KIP-511). Raises ValueError for an unknown key."""

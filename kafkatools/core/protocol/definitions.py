@@ -149,11 +149,6 @@ def _place_of(name: str) -> tuple[str, int]:
     return text, begin
 
 
-def names_in(file: str) -> list[str]:
-    """List the messages that a file defines, in its order."""
-    return [line.split(" ", 1)[0] for line in _text(file).splitlines() if line and line[0] not in " #"]
-
-
 def _fields(lines: list[str], number: int, indent: int) -> tuple[tuple[Field, ...], int]:
     """Parse the fields of one structure. Return them and the number of the line after them."""
     found = []

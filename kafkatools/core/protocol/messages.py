@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from kafkatools.core.errors import DecodeError, UnsupportedVersion
+from kafkatools.core.errors import UnsupportedVersion
 from kafkatools.core.protocol.api_versions import ApiKey, versions_of
 from kafkatools.core.protocol.codec import NO_LIMIT, Reader, Writer
 from kafkatools.core.protocol.codec import Shared as Shared
@@ -63,14 +63,6 @@ def decode(
     when its arrays and tagged fields have more than `most_elements`."""
     reader = Reader(buffer, offset, current_pause(), most_elements)
     return reader.entity(message_type.__layout__), reader.position - offset
-
-
-def decode_all(message_type: type[Entity], buffer: Buffer, offset: int = 0) -> Entity:
-    """Decode the message from `offset` to the end of the buffer. Raises DecodeError, also for bytes after it."""
-    entity, size = decode(message_type, buffer, offset)
-    if offset + size != len(buffer):
-        raise DecodeError(f"{len(buffer) - offset - size} bytes are left after {message_type.__name__}")
-    return entity
 
 
 def count_elements(message_type: type[Entity], buffer: Buffer, offset: int, most_elements: int) -> None:

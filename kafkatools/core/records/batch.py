@@ -28,7 +28,6 @@ from kafkatools.core.records.header import (
     BatchHeader,
     Buffer,
     InvalidBatchContents,
-    file_batch_size,
     too_small_for_header,
     too_small_in_message,
     wrong_checksum,
@@ -258,18 +257,6 @@ def read_batches(buffer: Buffer, start: int = 0, end: int | None = None) -> Iter
             return
         yield batch_at(buffer, position)
         position += length + LOG_OVERHEAD
-
-
-def read_file_batches(
-    buffer: Buffer, start: int = 0, end: int | None = None, *, file_name: str = ""
-) -> Iterator[RecordBatch | LegacyBatch]:
-    """Yield views on the batches in a segment's bytes, up to a partial batch (FileLogInputStream). Any magic byte is
-    accepted. Raises CorruptRecord, naming the file, for a size below the smallest overhead."""
-    end = len(buffer) if end is None else min(end, len(buffer))
-    position = start
-    while (size := file_batch_size(buffer, position, end - position, file_name)) is not None:
-        yield batch_at(buffer, position)
-        position += size
 
 
 def stamp_batch(

@@ -271,21 +271,6 @@ def _columns(buffer: Buffer, messages: list[_Message], timestamp_type: Timestamp
     return RecordColumns(buffer, longs, ints, timestamp_type)
 
 
-def inner_checksums(batch: LegacyBatch, max_output_bytes: int = MAX_DECOMPRESSED_BYTES) -> list[tuple[int, bool]]:
-    """Return the stored CRC of each message and whether it is right, in the order of `columns`. Raises as `columns`
-    does; InvalidBatchContents for a partial entry."""
-    outer = _message(batch.buffer, batch.position, batch.position + batch.size_bytes)
-    if outer is None:
-        raise InvalidBatchContents("Found invalid record structure")
-    buffer: Buffer = batch.buffer
-    messages = [outer]
-    if outer.attributes & CODEC_MASK:
-        buffer = batch._wrapped(outer, max_output_bytes)
-        messages = batch._inner_messages(outer, buffer)
-    view = memoryview(buffer)
-    return [(m.crc, m.crc == zlib.crc32(view[m.start + CRC_START : m.end])) for m in messages]
-
-
 def write_message_set(
     records: Iterable[Record],
     magic: int,

@@ -9,15 +9,16 @@ from typing import Any
 
 from support.crash.disk import PowerDisk
 from support.fuzz.in_process import MemoryConnection, MemorySocket
+from support.manual_clock import ManualClock
+from support.whole_messages import decode_all
 
 from kafkatools.core.broker.node import Node, single_node_config
 from kafkatools.core.broker.server.requests import FileRegion
-from kafkatools.core.clock import ManualClock
 from kafkatools.core.log.cleaner.cleaner import Cleaner
 from kafkatools.core.log.cleaner.manager import LogCleanerManager
 from kafkatools.core.log.partition.segment_swap import swap_in
 from kafkatools.core.protocol.api_versions import is_flexible
-from kafkatools.core.protocol.messages import build, decode_all, encode, request_type, response_type
+from kafkatools.core.protocol.messages import build, encode, request_type, response_type
 
 SETTINGS = {
     "log.cleaner.enable": "false",

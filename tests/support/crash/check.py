@@ -9,8 +9,8 @@ from support.crash.broker import WALL_MS, Broker
 from support.crash.course import GROUP
 from support.crash.disk import PowerDisk
 from support.crash.facts import Facts, Lost, Read, Sent, Topic, Transaction, hold, read_log
+from support.manual_clock import ManualClock
 
-from kafkatools.core.clock import ManualClock
 from kafkatools.core.log.partition.partition_log import PartitionLog
 
 OFFSET_FETCH = 9

@@ -11,8 +11,8 @@ from typing import Any
 from support.crash.broker import WALL_MS, Broker
 from support.crash.disk import PowerDisk
 from support.crash.facts import Facts, Register, Sent, Topic, Transaction
+from support.manual_clock import ManualClock
 
-from kafkatools.core.clock import ManualClock
 from kafkatools.core.records.builder import BatchBuilder
 
 PRODUCE, METADATA, OFFSET_COMMIT, FIND_COORDINATOR, CREATE_TOPICS, DELETE_TOPICS = 0, 3, 8, 10, 19, 20

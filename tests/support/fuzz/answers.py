@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from support.message_plans import plan_of
+from support.whole_messages import decode_all
 
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.frames import decode_response_header
-from kafkatools.core.protocol.messages import decode_all, response_type
+from kafkatools.core.protocol.messages import response_type
 
 UNKNOWN_SERVER_ERROR = -1
 ANSWERED_SO_BY_KAFKA = frozenset(

@@ -19,8 +19,8 @@ from support.fuzz.answers import Finding
 from support.fuzz.batches import BatchMaker, legacy
 from support.fuzz.frames import mutated
 from support.kt import run_kt
+from support.manual_clock import ManualClock
 
-from kafkatools.core.clock import ManualClock
 from kafkatools.core.errors import KafkaError
 from kafkatools.exit_status import ExitStatus
 

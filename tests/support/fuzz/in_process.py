@@ -23,11 +23,11 @@ from support.cluster_nodes import ClusterNodes
 from support.fuzz.answers import Finding, decode_answer
 from support.fuzz.batches import NOW_MS
 from support.fuzz.messages import Memory
+from support.manual_clock import ManualClock
 
 from kafkatools.core.broker.node import Node, single_node_config
 from kafkatools.core.broker.server.listener import Acceptor, Connection
 from kafkatools.core.broker.server.requests import FileRegion
-from kafkatools.core.clock import ManualClock
 
 STALL_MS = 100
 EXPECTED = ("elements was refused", "which is skipped: ")

@@ -1,6 +1,8 @@
 """Clocks."""
 
-from kafkatools.core.clock import ManualClock, SystemClock
+from support.manual_clock import ManualClock
+
+from kafkatools.core.clock import SystemClock
 
 
 def test_manual_clock_moves_only_when_told() -> None:

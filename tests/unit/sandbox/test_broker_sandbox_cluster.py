@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from support.kt import Ran, run_kt
+from support.manual_clock import ManualClock
 from support.waiting import eventually
 
 from kafkatools import EmbeddedCluster
-from kafkatools.core.clock import ManualClock, SystemClock
+from kafkatools.core.clock import SystemClock
 from kafkatools.core.errors import IllegalState
 from kafkatools.sandbox import single as sandbox
 from kafkatools.sandbox.cluster import ClusterOptions, SandboxCluster, start_cluster

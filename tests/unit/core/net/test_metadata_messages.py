@@ -6,12 +6,13 @@ import uuid
 from typing import Any
 
 import pytest
+from support.whole_messages import decode_all
 
 from kafkatools.core.errors import DecodeError
 from kafkatools.core.net.bodies import decode_body, throttle_ms_of
 from kafkatools.core.net.metadata_updater import metadata_request
 from kafkatools.core.protocol.api_versions import ApiKey, versions_of
-from kafkatools.core.protocol.messages import decode_all, encode_fields, request_type, response_type
+from kafkatools.core.protocol.messages import encode_fields, request_type, response_type
 
 VERSIONS = versions_of(ApiKey.METADATA)
 TOPIC_ID = uuid.UUID("8f0a3b1c-0000-4000-8000-00000000abcd")

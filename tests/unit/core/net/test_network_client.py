@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from support.manual_clock import ManualClock
 from support.scripted_broker import CLOSE, SILENCE, ScriptedBroker, partition
 
 from kafkatools.core import config as config_tables
-from kafkatools.core.clock import ManualClock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import (
     ConfigError,

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
+from support.manual_clock import ManualClock
 
-from kafkatools.core.clock import ManualClock
 from kafkatools.core.errors import BufferExhausted, IllegalState, Timeout
 from kafkatools.core.producer.buffer_pool import BufferPool
 from kafkatools.core.producer.futures import ColumnsFuture, RowsRun, TopicPartition

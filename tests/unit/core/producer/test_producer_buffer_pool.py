@@ -6,8 +6,9 @@ from __future__ import annotations
 import threading
 
 import pytest
+from support.manual_clock import ManualClock
 
-from kafkatools.core.clock import ManualClock, SystemClock
+from kafkatools.core.clock import SystemClock
 from kafkatools.core.errors import BufferExhausted, IllegalState
 from kafkatools.core.producer.buffer_pool import BufferPool
 

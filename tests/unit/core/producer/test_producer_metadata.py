@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.manual_clock import ManualClock
 
-from kafkatools.core.clock import ManualClock
 from kafkatools.core.config import PRODUCER, Config
 from kafkatools.core.errors import InvalidTopic, TopicAuthorizationFailed, UnsupportedVersion
 from kafkatools.core.producer.producer_metadata import ProducerMetadata

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+from support.manual_clock import ManualClock
 
-from kafkatools.core.clock import ManualClock
 from kafkatools.core.config import PRODUCER, Config
 from kafkatools.core.errors import (
     ClusterAuthorizationFailed,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from support.manual_clock import ManualClock
 
-from kafkatools.core.clock import ManualClock
 from kafkatools.core.config import PRODUCER, Config
 from kafkatools.core.errors import ConfigError
 from kafkatools.core.producer.assembly import assemble, delivery_timeout_ms, is_idempotent

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.manual_clock import ManualClock
 
-from kafkatools.core.clock import ManualClock
 from kafkatools.core.errors import (
     CommitFailed,
     KafkaError,

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from support import kio_messages
 
+from kafkatools.core.package_files import package_text
+from kafkatools.core.protocol import definitions
 from kafkatools.core.protocol.api_versions import ApiKey, versions_of
 from kafkatools.core.protocol.codec import NO_LIMIT, Reader, Writer
-from kafkatools.core.protocol.definitions import FILES, definition_of, names_in
+from kafkatools.core.protocol.definitions import FILES, definition_of
 from kafkatools.core.protocol.entities import entity_type
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
@@ -58,6 +60,12 @@ def test_message_is_written_and_read_as_kio_does(version: int, kio_type: Any) ->
         counter = Reader(b"xx" + data + b"yy", 2, None, NO_LIMIT)
         counter.skip(ours.__layout__)
         assert counter.position == len(data) + 2
+
+
+def names_in(file: str) -> list[str]:
+    """The messages that a file defines."""
+    lines = package_text(definitions.__name__, file).splitlines()
+    return [line.split(" ", 1)[0] for line in lines if line and line[0] not in " #"]
 
 
 def test_every_message_of_kio_and_every_api_is_defined() -> None:

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.whole_messages import decode_all
 
 from kafkatools.core.errors import DecodeError
 from kafkatools.core.protocol.api_versions import ApiKey, versions_of
 from kafkatools.core.protocol.config_messages import FIRST_VERSION, LAST_VERSION, decode_response
-from kafkatools.core.protocol.messages import decode_all, encode_fields, response_type
+from kafkatools.core.protocol.messages import encode_fields, response_type
 
 VERSIONS = range(FIRST_VERSION, LAST_VERSION + 1)
 TEXTS = st.text(max_size=5) | st.just("ü" * 100)

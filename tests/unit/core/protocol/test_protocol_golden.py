@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.whole_messages import decode_all
 
 from kafkatools.core.net.api_version_check import read_api_versions
 from kafkatools.core.protocol.api_versions import ApiKey, VersionRange
 from kafkatools.core.protocol.frames import decode_request_header, encode_request_header
-from kafkatools.core.protocol.messages import build, decode_all, encode, request_type, response_type
+from kafkatools.core.protocol.messages import build, encode, request_type, response_type
 
 ROWS = [
     line.split("\t")

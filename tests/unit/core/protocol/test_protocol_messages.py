@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from support.message_plans import FieldPlan, plan_of
+from support.whole_messages import decode_all
 
 from kafkatools.core.errors import DecodeError, UnsupportedVersion
 from kafkatools.core.protocol import messages
@@ -64,7 +65,7 @@ def test_length_larger_than_the_rest_is_refused_before_allocation() -> None:
 def test_unknown_error_code_is_kept_as_a_number() -> None:
     entity_type = messages.response_type(ApiKey.DELETE_GROUPS, 2)
     data = messages.encode(messages.build(entity_type, {"results": [{"group_id": "g", "error_code": 9999}]}))
-    assert messages.decode_all(entity_type, data).results[0].error_code == 9999
+    assert decode_all(entity_type, data).results[0].error_code == 9999
 
 
 def test_unknown_tagged_field_is_skipped() -> None:
@@ -107,9 +108,9 @@ def test_unknown_api_and_version_are_refused() -> None:
 
 def test_bytes_left_over_are_an_error_of_decode_all() -> None:
     entity_type = messages.request_type(ApiKey.METADATA, 1)
-    assert messages.decode_all(entity_type, b"\xff\xff\xff\xff").topics is None
+    assert decode_all(entity_type, b"\xff\xff\xff\xff").topics is None
     with pytest.raises(DecodeError, match="1 bytes are left"):
-        messages.decode_all(entity_type, b"\xff\xff\xff\xff\x00")
+        decode_all(entity_type, b"\xff\xff\xff\xff\x00")
 
 
 @pytest.mark.parametrize("version", [4, 5])
@@ -117,7 +118,7 @@ def test_an_error_message_is_cut_to_what_a_string_can_hold(version: int) -> None
     name = "é" * 16_380
     topic = {"name": name, "error_code": 17, "error_message": f"Topic name is invalid: {name}"}
     entity_type = messages.response_type(ApiKey.CREATE_TOPICS, version)
-    decoded = messages.decode_all(entity_type, messages.encode_fields(entity_type, {"topics": [topic]}))
+    decoded = decode_all(entity_type, messages.encode_fields(entity_type, {"topics": [topic]}))
     assert decoded.topics[0].name == name
     told = decoded.topics[0].error_message
     assert topic["error_message"].startswith(told)
@@ -128,10 +129,10 @@ def test_a_string_is_refused_when_it_is_longer_than_kafka_reads() -> None:
     entity_type = messages.request_type(ApiKey.FIND_COORDINATOR, 3)
     fits, too_long = (b"\x80\x80\x02", b"a" * 32_767), (b"\x81\x80\x02", b"a" * 32_768)
     length, text = fits
-    assert messages.decode_all(entity_type, length + text + b"\0\0").key == text.decode()
+    assert decode_all(entity_type, length + text + b"\0\0").key == text.decode()
     length, text = too_long
     with pytest.raises(DecodeError, match="string field key had invalid length 32768"):
-        messages.decode_all(entity_type, length + text + b"\0\0")
+        decode_all(entity_type, length + text + b"\0\0")
 
 
 @pytest.mark.parametrize("marker", [-128, -2, -1])

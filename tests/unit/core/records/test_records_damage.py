@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from records_truth import java_batch, java_batch_names, segments
 from support import recorded_segments
+from support.file_batches import read_file_batches
 
 from kafkatools.core.errors import CorruptRecord, KafkaError, UnsupportedCompressionType
-from kafkatools.core.records.batch import RecordBatch, read_batches, read_file_batches, stamp_crc
+from kafkatools.core.records.batch import RecordBatch, read_batches, stamp_crc
 from kafkatools.core.records.header import InvalidBatchContents
 
 CAP = 1 << 20

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from records_truth import plain_kernel, segments, true_records
+from support.file_batches import read_file_batches
 
 from kafkatools.core.records import _gather_kernel as gather_kernel
 from kafkatools.core.records import kernel
-from kafkatools.core.records.batch import read_file_batches
 from kafkatools.core.records.builder import BatchBuilder
 
 LOOSE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)

@@ -20,9 +20,9 @@ except ImportError:
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "core" / "records"))
 
 from records_truth import recorded_names, segments, true_records  # noqa: E402
+from support.file_batches import read_file_batches  # noqa: E402
 
 from kafkatools.core.records import kernel  # noqa: E402
-from kafkatools.core.records.batch import read_file_batches  # noqa: E402
 from kafkatools.core.records.builder import BatchBuilder  # noqa: E402
 from kafkatools.core.records.columns import Record, TimestampType  # noqa: E402
 from kafkatools.core.records.legacy import write_message_set  # noqa: E402

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.manual_clock import ManualClock
 
 from kafkatools.core.broker.metadata.lifecycle import BrokerLifecycle, Identity, State
-from kafkatools.core.clock import ManualClock
 
 INTERVAL_MS = 2000
 OK = {"error_code": 0, "is_caught_up": True, "is_fenced": False, "should_shut_down": False, "broker_epoch": 5}

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 import pytest
 from support.broker_client import BrokerClient, batch
 from support.full_disk import FullBroker, FullDisk, watch_writes
+from support.manual_clock import ManualClock
 from support.waiting import eventually
 
 from kafkatools.core.broker.coordinators.internal_topic import partition_for
 from kafkatools.core.broker.node import Node, single_node_config
 from kafkatools.core.broker.server.failure_reports import FailureReports
-from kafkatools.core.clock import ManualClock
 from kafkatools.core.log.files import RealFileSystem
 from kafkatools.core.records.batch import read_batches
 

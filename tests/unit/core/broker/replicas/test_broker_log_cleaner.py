@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 from support.last_values import last_values
 from support.log_batches import NOW_MS, TRANSACTIONAL, emptied, make_batch, make_marker, split_batches
+from support.manual_clock import ManualClock
 
 from kafkatools.core import config as tables
 from kafkatools.core.broker.replicas.log_cleaner import LogCleaner, Throttle
 from kafkatools.core.broker.replicas.partition import Partition
-from kafkatools.core.clock import ManualClock, SystemClock
+from kafkatools.core.clock import SystemClock
 from kafkatools.core.config import Config
 from kafkatools.core.log.cleaner.planning import measure, plan
 from kafkatools.core.log.files import RealFileSystem, RealLogFile

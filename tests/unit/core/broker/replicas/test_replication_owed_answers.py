@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from support.broker_client import BrokerClient, batch
+from support.manual_clock import ManualClock
 
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.node import Node, single_node_config
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.broker.replicas.replica import Replica
-from kafkatools.core.clock import ManualClock
 
 PRODUCE, METADATA, VERSION = 0, 3, 9
 TIMEOUT_MS = 3000

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from support.replica_simulation import TOPIC_ID, ReplicaSimulation, SimulatedBroker
+from support.whole_messages import decode_all
 
 from kafkatools.core.broker.replicas.fetch_messages import (
     FetchResponse,
@@ -31,7 +32,7 @@ def wanted(topic_id: uuid.UUID, index: int, offset: int, epoch: int = 3, last_ep
 def test_a_followers_request_is_that_of_the_generated_codec() -> None:
     parts = [wanted(ONE, 0, 10), wanted(ONE, 3, 11), wanted(TWO, 1, 2**40)]
     body = encode_request(LIMITS, (12, 34), parts, [(ONE, 9), (TWO, 8)], REPLICA)
-    entity = messages.decode_all(messages.request_type(FETCH, VERSION), body)
+    entity = decode_all(messages.request_type(FETCH, VERSION), body)
     assert messages.encode(entity) == body
     assert (entity.replica_state.replica_id, entity.replica_state.replica_epoch) == REPLICA
     assert (entity.session_id, entity.session_epoch, entity.min_bytes, entity.max_bytes) == (12, 34, 1, 10_485_760)
@@ -163,7 +164,7 @@ class Follower:
         leader.do(lambda: leader.serve(2, FETCH, VERSION, body, answers.append))
         self.cluster.run_until(lambda: bool(answers), 1000)
         raw = answers[0]
-        entity = messages.decode_all(messages.response_type(FETCH, VERSION), raw[9:])
+        entity = decode_all(messages.response_type(FETCH, VERSION), raw[9:])
         assert messages.encode(entity) == raw[9:], "the answer is that of the generated codec"
         assert struct.unpack_from(">i", raw) == (len(raw) - 4,)
         found = decode_response(memoryview(raw)[9:])

@@ -5,10 +5,10 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from support.manual_clock import ManualClock
 
 from kafkatools.core.broker.node import Node
 from kafkatools.core.broker.server.timer import Timer, TimerTask
-from kafkatools.core.clock import ManualClock
 
 
 def test_a_task_runs_at_its_time_and_not_before() -> None:

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.manual_clock import ManualClock
 
 from kafkatools.core.broker.server.channels import OnAnswer, OnRawAnswer
 from kafkatools.core.broker.server.controller_link import LAST_WORD_MS, RETRY_MS, ControllerLink, Fate
-from kafkatools.core.clock import ManualClock
 
 HEARTBEAT, ENVELOPE, NOT_CONTROLLER, REQUEST_TIMED_OUT = 63, 58, 41, 7
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
+from support.manual_clock import ManualClock
 
 from kafkatools.core.broker.server.listener import Listener
 from kafkatools.core.broker.server.peers import Peers
 from kafkatools.core.broker.server.requests import DELAYED, Request, Response
-from kafkatools.core.clock import ManualClock
 from kafkatools.core.protocol import messages
 from kafkatools.core.protocol.frames import decode_request_header
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from support.manual_clock import ManualClock
 from support.scripted_broker import CLOSE, ScriptedBroker
 
 from kafkatools.core import config as tables
-from kafkatools.core.clock import ManualClock
 from kafkatools.core.config import Config
 from kafkatools.core.consumer.network import ConsumerNetworkClient
 from kafkatools.core.errors import (

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from support.certificates import Authority
+from support.manual_clock import ManualClock
 from support.readiness import readable
 
 from kafkatools.core import config as tables
-from kafkatools.core.clock import ManualClock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import HandshakeInterrupted, KafkaError, SslAuthenticationFailed
 from kafkatools.core.net.addresses import Address

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.manual_clock import ManualClock
 
 from kafkatools.core import config as tables
-from kafkatools.core.clock import ManualClock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import AuthenticationFailed, ConfigError
 from kafkatools.core.net.security.login import TokenLogin, login_of

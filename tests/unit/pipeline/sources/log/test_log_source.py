@@ -25,8 +25,9 @@ except ImportError:
 sys.path.append(str(pathlib.Path(__file__).parents[3] / "core" / "records"))
 
 from records_truth import true_records  # noqa: E402
+from support.file_batches import read_file_batches  # noqa: E402
 
-from kafkatools.core.records.batch import RecordBatch, read_file_batches  # noqa: E402
+from kafkatools.core.records.batch import RecordBatch  # noqa: E402
 from kafkatools.core.records.builder import BatchBuilder  # noqa: E402
 from kafkatools.core.records.columns import RowColumns  # noqa: E402
 from kafkatools.core.records.compression import CompressionType  # noqa: E402

@@ -17,7 +17,9 @@ try:
 except ImportError:
     require("PySpark is not installed: pip install 'kafkatools[spark]'")
 
-from kafkatools.core.records.batch import RecordBatch, read_file_batches
+from support.file_batches import read_file_batches
+
+from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.legacy import LegacyBatch
 from kafkatools.pipeline.sources.log.files import LogFile, find_log_files
 from kafkatools.pipeline.sources.log.splits import LogSplit, make_tasks

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from support.manual_clock import ManualClock
 
 from kafkatools.core.broker.coordinators.groups.coordinator import GroupCoordinator
 from kafkatools.core.broker.coordinators.groups.loading import LoadedGroups
@@ -14,7 +15,6 @@ from kafkatools.core.broker.coordinators.groups.requests import Client, JoinRequ
 from kafkatools.core.broker.coordinators.internal_topic import Record
 from kafkatools.core.broker.metadata.image import MetadataImage
 from kafkatools.core.broker.server.timer import Timer
-from kafkatools.core.clock import ManualClock
 from kafkatools.core.config import BROKER, Config
 from kafkatools.core.errors import KafkaError
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support import recorded_segments
+from support.file_batches import read_file_batches
 from support.last_values import last_values
 
 from kafkatools.core.broker.coordinators.groups import offset_records
@@ -38,7 +39,6 @@ from kafkatools.core.log.partition.partition_log import PartitionLog
 from kafkatools.core.protocol.schemas.consumer_protocol import ConsumerProtocolSubscription
 from kafkatools.core.protocol.schemas.offsets import decode_record, encode_record
 from kafkatools.core.protocol.schemas.schema import write_entity
-from kafkatools.core.records.batch import read_file_batches
 
 DAY_MS = 86_400_000
 NOBODY = MemberIdentity("")

@@ -6,6 +6,7 @@ import uuid
 from typing import Any
 
 import pytest
+from support.manual_clock import ManualClock
 
 from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
 from kafkatools.core.broker.coordinators.share_state.share_state import (
@@ -15,7 +16,6 @@ from kafkatools.core.broker.coordinators.share_state.share_state import (
     StateBatch,
     combined,
 )
-from kafkatools.core.clock import ManualClock
 from kafkatools.core.errors import (
     CoordinatorNotAvailable,
     FencedLeaderEpoch,

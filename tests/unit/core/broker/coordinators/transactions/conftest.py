@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 
 import pytest
+from support.manual_clock import ManualClock
 
 from kafkatools.core.broker.coordinators.transactions.coordinator import (
     NOBODY,
@@ -18,7 +19,6 @@ from kafkatools.core.broker.coordinators.transactions.log_records import transac
 from kafkatools.core.broker.coordinators.transactions.markers import Marker
 from kafkatools.core.broker.coordinators.transactions.transaction import Transaction
 from kafkatools.core.broker.server.timer import Timer
-from kafkatools.core.clock import ManualClock
 from kafkatools.core.config import BROKER, Config
 from kafkatools.core.errors import CoordinatorLoadInProgress, KafkaError, KafkaStorageError
 from kafkatools.core.protocol.schemas.transaction_log import decode_record

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from support.quorum_controller import NEWEST, Cluster, directory, incarnation
+from support.whole_messages import decode_all
 
 from kafkatools.core.broker.server.apis import CONTROLLER_APIS
 from kafkatools.core.broker.server.requests import Request
@@ -35,7 +36,7 @@ def _ask(node: _Node, api_key: int, entity: Any) -> Any:
     request.is_flexible = version >= CONTROLLER_APIS[api_key].flexible_since
     (part,) = CONTROLLER_APIS[api_key].load()(node, request)  # type: ignore[arg-type]
     assert isinstance(part, bytes)
-    return messages.decode_all(messages.response_type(api_key, version), part, 9 if request.is_flexible else 8)
+    return decode_all(messages.response_type(api_key, version), part, 9 if request.is_flexible else 8)
 
 
 @pytest.mark.parametrize("api_key", OF_BROKERS)
