@@ -16,9 +16,10 @@ from kafkatools.core.broker.apis.groups import (
     topics_of,
 )
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
-from kafkatools.core.broker.coordinators.groups.modern.consumer_group import CONSUMER, NOTHING, ConsumerGroup
+from kafkatools.core.broker.coordinators.groups.modern.consumer_group import CONSUMER, ConsumerGroup
 from kafkatools.core.broker.coordinators.groups.modern.consumer_heartbeats import HeartbeatRequest
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import ConsumerMember
+from kafkatools.core.broker.coordinators.groups.modern.modern_group import NOTHING
 from kafkatools.core.broker.coordinators.groups.requests import Fields
 from kafkatools.core.broker.coordinators.groups.topic_regex import everything
 from kafkatools.core.broker.metadata.controller.acls import DESCRIBE, GROUP, READ, TOPIC

@@ -21,7 +21,8 @@ from kafkatools.core.broker.metadata.controller.acls import (
 )
 from kafkatools.core.broker.metadata.controller.topics import METADATA_TOPIC, NewTopic
 from kafkatools.core.broker.metadata.image import INTERNAL_TOPICS, TopicState
-from kafkatools.core.broker.replicas.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsStatus
+from kafkatools.core.broker.replicas.delayed_delete_records import DeleteRecordsStatus
+from kafkatools.core.broker.replicas.delayed_produce import DelayedProduce
 from kafkatools.core.broker.replicas.replica_manager import error_code_of
 from kafkatools.core.broker.server.requests import DELAYED, Request, Response, error_fields
 from kafkatools.core.errors import (
@@ -223,9 +224,7 @@ def handle_delete_records(node: ReplicaContext, request: Request) -> Response:
     if all([status.look() for status in statuses]):
         return _answer_deletions(request, outcomes)
     timeout_ms: int = entity.timeout
-    operation = DelayedDeleteRecords(
-        timeout_ms, statuses, lambda: request.complete(_answer_deletions(request, outcomes))
-    )
+    operation = DelayedProduce(timeout_ms, statuses, lambda _: request.complete(_answer_deletions(request, outcomes)))
     deletes = node.replicas.deletes
     assert deletes is not None, "only a follower can be waited for"
     deletes.try_complete_else_watch(operation, [status.partition.key for status in statuses], node.clock.now_ms())

@@ -6,9 +6,9 @@ name. One change is one batch.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
@@ -24,6 +24,8 @@ from kafkatools.core.records.builder import BatchBuilder
 
 Record = tuple[bytes, bytes | None]
 READ_BYTES = 1 << 20
+RECORD_OVERHEAD_BYTES = 64
+UNFRAMED_BYTES = 128
 Read = TypeVar("Read")
 
 
@@ -87,10 +89,16 @@ class InternalTopic:
         return [partitions[index] for index in sorted(partitions)]
 
     def _append_batch(
-        self, partition: Partition, builder: BatchBuilder, now_ms: int, origin: AppendOrigin
+        self, partition: Partition, records: Sequence[Record], origin: AppendOrigin, codec: int = 0, **producer: Any
     ) -> tuple[int, ProduceStatus | None]:
-        """Append the builder's batch to a partition. Returns the offset of the last record, and the status to wait for
-        before the result is reported. The status is None if the batch is already replicated. Raises a KafkaError."""
+        """Append records to a partition as one batch, with the `producer` fields of a `BatchBuilder`. Returns the
+        offset of the last record, and the status to wait for before the result is reported. The status is None if the
+        batch is already replicated. Raises a KafkaError."""
+        now_ms = self._host.clock.wall_ms()
+        size = sum(len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in records)
+        builder = BatchBuilder(size + UNFRAMED_BYTES, codec, **producer)
+        for key, value in records:
+            builder.append(now_ms, key, value)
         try:
             info = partition.append(memoryview(bytearray(builder.close())), now_ms, origin=origin)
         except KafkaStorageError as error:

@@ -1,9 +1,11 @@
-"""A produce request with acks=all in purgatory until its records are replicated (Kafka's DelayedProduce)."""
+"""A request in purgatory until its writes are replicated, or until their partitions have failed (Kafka's
+DelayedProduce)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.broker.server.purgatory import DelayedOperation
@@ -26,22 +28,29 @@ class ProduceStatus:
         return self.error_code != RequestTimedOut.code
 
 
-class DelayedProduce(DelayedOperation):
-    """Completes when every partition is replicated up to its required offset or has failed. Partitions that are still
-    pending at the time-out answer REQUEST_TIMED_OUT."""
+class Status(Protocol):
+    """The progress of one partition of a waiting request."""
+
+    def look(self) -> bool:
+        """Update the status. Returns whether it is final."""
+
+
+S = TypeVar("S", bound=Status)
+
+
+class DelayedProduce(DelayedOperation, Generic[S]):
+    """Completes when the status of every partition is final: for a write replicated up to its required offset, or
+    failed. Partitions that are still pending at the time-out answer REQUEST_TIMED_OUT."""
 
     __slots__ = ("_on_complete", "statuses")
 
-    def __init__(
-        self, delay_ms: int, statuses: Sequence[ProduceStatus], on_complete: Callable[[Sequence[ProduceStatus]], None]
-    ) -> None:
+    def __init__(self, delay_ms: int, statuses: Sequence[S], on_complete: Callable[[Sequence[S]], None]) -> None:
         super().__init__(delay_ms)
         self.statuses = statuses
         self._on_complete = on_complete
 
     def try_complete(self) -> bool:
-        """Complete if every partition is replicated or has failed. Returns whether this call completed the
-        operation."""
+        """Complete if every status is final. Returns whether this call completed the operation."""
         return self.force_complete() if all([status.look() for status in self.statuses]) else False
 
     def on_complete(self) -> None:

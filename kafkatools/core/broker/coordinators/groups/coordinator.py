@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from kafkatools.core import errors
 from kafkatools.core.broker.coordinators.groups import offset_records
@@ -23,7 +24,7 @@ from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_
 from kafkatools.core.broker.coordinators.groups.group_topics import GroupTopics
 from kafkatools.core.broker.coordinators.groups.keyed_timer import KeyedTimer
 from kafkatools.core.broker.coordinators.groups.loading import LoadedGroups
-from kafkatools.core.broker.coordinators.groups.modern.consumer_group import CommitCheck, ConsumerGroup
+from kafkatools.core.broker.coordinators.groups.modern.consumer_group import CONSUMER, CommitCheck, ConsumerGroup
 from kafkatools.core.broker.coordinators.groups.modern.consumer_groups import ConsumerGroups
 from kafkatools.core.broker.coordinators.groups.modern.consumer_heartbeats import HeartbeatRequest
 from kafkatools.core.broker.coordinators.groups.modern.consumer_settings import ConsumerGroupSettings
@@ -40,7 +41,7 @@ from kafkatools.core.broker.coordinators.groups.requests import (
     error_code_field,
     join_error,
 )
-from kafkatools.core.broker.coordinators.groups.share.group import ShareGroup
+from kafkatools.core.broker.coordinators.groups.share.group import SHARE, ShareGroup
 from kafkatools.core.broker.coordinators.groups.share.groups import ShareGroups, ShareHeartbeat, ShareSurroundings
 from kafkatools.core.broker.coordinators.groups.share.offsets import ShareOffsets
 from kafkatools.core.broker.coordinators.groups.share.settings import ShareGroupSettings
@@ -472,15 +473,12 @@ class GroupCoordinator:
         records = [offset_records.offset_tombstone(group.group_id, *place) for place in places]
         self._store.append(group.group_id, [*records, *group.tombstones()])
         self.offsets.remove_group(group.group_id)
-        self._forget(group)
+        self._keeper_of(group).forget(group)
 
-    def _forget(self, group: AnyGroup) -> None:
-        if isinstance(group, Group):
-            self._course.forget(group)
-        elif isinstance(group, ConsumerGroup):
-            self.consumer.course.forget(group)
-        elif isinstance(group, ShareGroup):
-            self.share.forget(group)
+    def _keeper_of(self, group: AnyGroup) -> Any:
+        """The part with the groups of this group's type: `resume` after loading, `release` to another broker, and
+        `forget` after the deletion."""
+        return {CONSUMER: self.consumer.course, SHARE: self.share}.get(group.group_type, self._course)
 
     # -- expiry and deletion ---------------------------------------------------------------------------------------
     def expire_offsets(self, retention_ms: int) -> None:
@@ -516,7 +514,7 @@ class GroupCoordinator:
         """Forget all groups and offsets because `__consumer_offsets` was deleted. Waiting JoinGroup and SyncGroup
         requests get UNKNOWN_MEMBER_ID."""
         for group in list(self.groups.values()):
-            self._forget(group)
+            self._keeper_of(group).forget(group)
         self.offsets.clear()
         self.send_answers()
 
@@ -530,30 +528,14 @@ class GroupCoordinator:
         for row in loaded.pending:
             self.offsets.pending.put(*row)
         for group in loaded.groups.values():
-            if isinstance(group, Group):
-                self._resume(group)
-            elif isinstance(group, ConsumerGroup):
-                self.consumer.course.resume(group)
-            elif isinstance(group, ShareGroup):
-                self.share.resume(group)
-
-    def _resume(self, group: Group) -> None:
-        for member in group.members.values():
-            self._course.reschedule_session(group, member)
-        if len(group.members) > self._config.group_max_size:
-            self._course.prepare_rebalance(group)
+            self._keeper_of(group).resume(group)
 
     def release(self, is_released: Callable[[str], bool]) -> None:
         """Forget the groups for which `is_released` is true, those of an unloaded `__consumer_offsets` partition
         (onUnloaded). Cancels their timers. Requests that wait for a rebalance get NOT_COORDINATOR with the next
         `send_answers`."""
         for group in [each for each in self.groups.values() if is_released(each.group_id)]:
-            if isinstance(group, Group):
-                self._course.release(group, errors.NotCoordinator.code)
-            elif isinstance(group, ConsumerGroup):
-                self.consumer.course.forget(group)
-            elif isinstance(group, ShareGroup):
-                self.share.release(group)
+            self._keeper_of(group).release(group)
             self.offsets.pending.forget(group.group_id)
         self.offsets.release(is_released)
 

@@ -27,8 +27,6 @@ from kafkatools.core.log.producers.append import AppendOrigin
 
 TOPIC = "__consumer_offsets"
 NO_COMPRESSION = 0
-RECORD_OVERHEAD_BYTES = 64
-UNFRAMED_BYTES = 128
 SLICE_BYTES = 256 * 1024
 ReplacedValues = dict[int, dict[bytes, bytes | None]]
 """Values of keys before a batch (None: no value), by the end offset of the batch."""
@@ -65,27 +63,24 @@ class OffsetsTopic(InternalTopic):
         """Append records of a group as one batch, as part of a transaction if `producer` is set. Returns the append to
         wait for before clients are answered, None if it is replicated or there are no records. Raises MessageTooLarge
         or another KafkaError if the batch was not written."""
-        from kafkatools.core.records.builder import BatchBuilder
-
         if not records:
             return None
         partition = self._host.replicas.get(TOPIC, self.partition_of(group_id))
-        now_ms = self._host.clock.wall_ms()
         codec, most = self._host.config.offsets_topic_compression_codec, partition.log.config.max_message_bytes
         payload = sum(len(key) + len(value or b"") for key, value in records)
         if codec == NO_COMPRESSION and payload > most:
             raise MessageTooLarge(f"{len(records)} records of {payload} bytes exceed max.message.bytes, {most}.")
-        builder = BatchBuilder(
-            payload + RECORD_OVERHEAD_BYTES * len(records) + UNFRAMED_BYTES,
+        _, status = self._append_batch(
+            partition,
+            records,
+            AppendOrigin.COORDINATOR,
             codec,
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             base_sequence=0,
             is_transactional=producer is not NO_PRODUCER,
         )
-        for key, value in records:
-            builder.append(now_ms, key, value)
-        return self._append_batch(partition, builder, now_ms, AppendOrigin.COORDINATOR)[1]
+        return status
 
     def partition_of(self, group_id: str) -> int:
         """The index of the `__consumer_offsets` partition that holds a group. Creates the topic if it is missing.

@@ -25,7 +25,6 @@ from kafkatools.core.errors import KafkaError, error_for_code
 from kafkatools.core.log.producers.append import AppendOrigin
 
 TOPIC = "__share_group_state"
-RECORD_OVERHEAD_BYTES = 128
 SLICE_BATCHES = 100
 StoredRecord = tuple[int, Any, Any]
 
@@ -57,23 +56,12 @@ class ShareStateTopic(InternalTopic):
         """Append one record to the `__share_group_state` partition of a share partition, as one batch. Returns its
         offset, and the status to wait for, None if it is replicated. Raises a KafkaError with the code for clients: too
         few in-sync replicas become CoordinatorNotAvailable, which clients retry."""
+        codec = self._host.config.share_coordinator_state_topic_compression_codec
         try:
-            return self._append(key, record)
+            partition = self._host.replicas.get(TOPIC, self.index_of(key))
+            return self._append_batch(partition, [record], AppendOrigin.COORDINATOR, codec)
         except KafkaError as error:
             raise error_for_code(coordinator_error_code(error))(str(error)) from error
-
-    def _append(self, key: ShareKey, record: Record) -> tuple[int, ProduceStatus | None]:
-        from kafkatools.core.records.builder import BatchBuilder
-
-        host = self._host
-        partition = host.replicas.get(TOPIC, self.index_of(key))
-        now_ms = host.clock.wall_ms()
-        builder = BatchBuilder(
-            len(record[0]) + len(record[1] or b"") + RECORD_OVERHEAD_BYTES,
-            host.config.share_coordinator_state_topic_compression_codec,
-        )
-        builder.append(now_ms, *record)
-        return self._append_batch(partition, builder, now_ms, AppendOrigin.COORDINATOR)
 
     def read(self, partition: Partition) -> Iterator[StoredRecord | None]:
         """Read offset, key entity and value entity of the records in order. Yields None after every SLICE_BATCHES

@@ -20,7 +20,6 @@ from kafkatools.core.errors import NotCoordinator
 from kafkatools.core.log.producers.append import AppendOrigin
 
 TOPIC = "__transaction_state"
-RECORD_OVERHEAD_BYTES = 128
 SLICE_RECORDS = 200
 
 
@@ -66,15 +65,7 @@ class TransactionLog(InternalTopic):
     def append(self, transactional_id: str, records: Sequence[Record]) -> ProduceStatus | None:
         """Append records to the `__transaction_state` partition of a transactional id, as one batch. Returns the append
         to wait for before clients are answered, None if it is replicated. Raises a KafkaError."""
-        from kafkatools.core.records.builder import BatchBuilder
-
-        partition = self.partition_of(transactional_id)
-        now_ms = self._host.clock.wall_ms()
-        size = sum(len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in records)
-        builder = BatchBuilder(size)
-        for key, value in records:
-            builder.append(now_ms, key, value)
-        return self._append_batch(partition, builder, now_ms, AppendOrigin.CLIENT)[1]
+        return self._append_batch(self.partition_of(transactional_id), records, AppendOrigin.CLIENT)[1]
 
     def read(self, partition: Partition) -> Iterator[Transaction | None]:
         """Read the last value of each transactional id in a partition, without deleted ids. Yields transactions, and

@@ -27,7 +27,7 @@ from kafkatools.core.broker.coordinators.groups.offsets_topic import OffsetsTopi
 from kafkatools.core.broker.coordinators.groups.requests import Answer, JoinRequest, error_code_field, join_error
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
-from kafkatools.core.errors import KafkaError, RebalanceInProgress, UnknownMemberId
+from kafkatools.core.errors import KafkaError, NotCoordinator, RebalanceInProgress, UnknownMemberId
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 LIVE_STATES = (GroupState.STABLE, GroupState.COMPLETING_REBALANCE)
@@ -271,18 +271,26 @@ class Rebalancing:
         """Remove a group and its timers from memory. Pending responses get UNKNOWN_MEMBER_ID: clients join again."""
         for member in list(group.members.values()):
             self.remove_member(group, member)
+        self._end(group)
+
+    def release(self, group: Group) -> None:
+        """Remove a group and its timers from memory. Pending responses get NOT_COORDINATOR."""
+        for member in group.members.values():
+            group.complete_join(member, join_error(member.member_id, NotCoordinator.code))
+            group.complete_sync(member, error_code_field(NotCoordinator.code))
+        self._end(group)
+
+    def _end(self, group: Group) -> None:
         self.cancel_timers(group)
         group.transition_to(GroupState.DEAD, self.clock.wall_ms())
         self.groups.pop(group.group_id, None)
 
-    def release(self, group: Group, error_code: int) -> None:
-        """Remove a group and its timers from memory. Pending responses get the error code."""
+    def resume(self, group: Group) -> None:
+        """Start the session timers of a loaded group. A group above group.max.size starts a rebalance."""
         for member in group.members.values():
-            group.complete_join(member, join_error(member.member_id, error_code))
-            group.complete_sync(member, error_code_field(error_code))
-        self.cancel_timers(group)
-        group.transition_to(GroupState.DEAD, self.clock.wall_ms())
-        self.groups.pop(group.group_id, None)
+            self.reschedule_session(group, member)
+        if len(group.members) > self.config.group_max_size:
+            self.prepare_rebalance(group)
 
     def cancel_timers(self, group: Group) -> None:
         """Cancel all timers of a group and its members."""

@@ -28,7 +28,7 @@ from kafkatools.core.broker.coordinators.groups.modern.consumer_changes import (
     TargetMemberChange,
     removal_of,
 )
-from kafkatools.core.broker.coordinators.groups.modern.consumer_group import NOTHING, ConsumerGroup
+from kafkatools.core.broker.coordinators.groups.modern.consumer_group import CONSUMER, ConsumerGroup
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import (
     LEAVE_GROUP_STATIC_EPOCH,
     Assignment,
@@ -37,13 +37,14 @@ from kafkatools.core.broker.coordinators.groups.modern.consumer_member import (
 )
 from kafkatools.core.broker.coordinators.groups.modern.consumer_settings import ConsumerGroupSettings
 from kafkatools.core.broker.coordinators.groups.modern.group_spec import GroupSpec, PartitionAssignorError
+from kafkatools.core.broker.coordinators.groups.modern.modern_changes import ensure_known_epoch
+from kafkatools.core.broker.coordinators.groups.modern.modern_group import NOTHING
 from kafkatools.core.broker.coordinators.groups.modern.reconciliation import Owned, Reconciliation
 from kafkatools.core.broker.coordinators.groups.modern.server_assignors import assignor_of
 from kafkatools.core.broker.coordinators.groups.offset_records import Record
 from kafkatools.core.java.hash_order import hash_order
 
 METADATA_REFRESH_INTERVAL_MS = 2**31 - 1
-JOINING_EPOCH = 0
 
 Downgrade = Callable[[ConsumerGroup, Collection[str]], bool]
 """Convert a consumer group to a classic one if only classic members stay after these leave; returns whether it did."""
@@ -219,9 +220,11 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
         """Start or restart a member's session timer: `timeout_ms`, or the group's session timeout if None. The member
         is removed when it expires."""
         wait_ms = self.settings.session_timeout_ms(group_id) if timeout_ms is None else timeout_ms
-        self.timer.schedule(
-            ("session", group_id, member_id), wait_ms, lambda: self._fence_by_timer(group_id, member_id)
-        )
+        self._watch("session", group_id, member_id, wait_ms)
+
+    def _watch(self, kind: str, group_id: str, member_id: str, wait_ms: int) -> None:
+        """Remove a member when this timer expires."""
+        self.timer.schedule((kind, group_id, member_id), wait_ms, lambda: self._fence_by_timer(group_id, member_id))
 
     def _watch_revocation(self, group_id: str, member: ConsumerMember) -> None:
         key = ("rebalance", group_id, member.member_id)
@@ -242,16 +245,12 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
         running timeout is not restarted. The member is removed when it expires."""
         key = ("consumer-join", group_id, member.member_id)
         if not self.timer.is_scheduled(key):
-            self.timer.schedule(
-                key, member.rebalance_timeout_ms, lambda: self._fence_by_timer(group_id, member.member_id)
-            )
+            self._watch(*key, member.rebalance_timeout_ms)
 
     def watch_sync(self, group_id: str, member_id: str, timeout_ms: int) -> None:
         """Start the timeout within which a classic member must send SyncGroup after its join. The member is removed
         when it expires."""
-        self.timer.schedule(
-            ("consumer-sync", group_id, member_id), timeout_ms, lambda: self._fence_by_timer(group_id, member_id)
-        )
+        self._watch("consumer-sync", group_id, member_id, timeout_ms)
 
     def cancel_join(self, group_id: str, member_id: str) -> None:
         """Cancel the timer of `watch_join`."""
@@ -273,6 +272,8 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
         self.timer.cancel(("regex", group.group_id))
         self.groups.pop(group.group_id, None)
 
+    release = forget
+
     def resume(self, group: ConsumerGroup) -> None:
         """Start the timers of a loaded group: the members' sessions, and the revocations in progress."""
         for member_id, member in group.members.items():
@@ -293,15 +294,8 @@ def ensure_not_replaced(current: ConsumerMember, member_id: str, instance_id: st
 def ensure_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> None:
     """Raise FencedMemberEpoch unless `epoch` is 0 (joining), the member's, or the previous one after a lost response.
     The previous epoch needs a report of owned partitions that are all assigned to the member."""
-    if epoch in (JOINING_EPOCH, member.member_epoch):
-        return
-    relation = "greater" if epoch > member.member_epoch else "smaller"
-    if relation == "smaller" and epoch == member.previous_member_epoch and _owns_no_more(member, owned):
-        return
-    raise errors.FencedMemberEpoch(
-        f"The consumer group member has a {relation} member epoch ({epoch}) than the one known by the group "
-        f"coordinator ({member.member_epoch}). The member must abandon all its partitions and rejoin."
-    )
+    previous = member.previous_member_epoch if _owns_no_more(member, owned) else None
+    ensure_known_epoch(CONSUMER, epoch, member.member_epoch, previous)
 
 
 def _owns_no_more(member: ConsumerMember, owned: Owned | None) -> bool:

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
-from typing import TypeVar
 
 from kafkatools.core import errors
 from kafkatools.core.broker.coordinators.groups.modern.consumer_changes import (
@@ -35,15 +34,13 @@ from kafkatools.core.broker.coordinators.groups.modern.consumer_member import (
     ConsumerMember,
     MemberState,
 )
+from kafkatools.core.broker.coordinators.groups.modern.modern_group import NOTHING, ModernGroup, put_or_drop
 from kafkatools.core.broker.coordinators.groups.modern.reconciliation import NO_EPOCH
 from kafkatools.core.broker.coordinators.groups.offset_records import Record
 
 CONSUMER = "consumer"
-FIRST_EPOCH = 1
 FIRST_COMMIT_VERSION = 9
-Held = TypeVar("Held")
 CommitCheck = Callable[[uuid.UUID | None, int], None]
-NOTHING: Assignment = {}
 
 
 class ConsumerGroupState(Enum):
@@ -55,21 +52,16 @@ class ConsumerGroupState(Enum):
     STABLE = "Stable"
 
 
-class ConsumerGroup:
+class ConsumerGroup(ModernGroup[ConsumerMember]):
     """A consumer group."""
 
     group_type = CONSUMER
-    protocol_name_of_type = CONSUMER
+    first_epoch = 1
+    no_assignment_epoch = NO_EPOCH
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.group_epoch = FIRST_EPOCH
-        self.metadata_hash = 0
-        self.assignment_epoch = FIRST_EPOCH
-        self.assignment_timestamp_ms = 0
-        self.members: dict[str, ConsumerMember] = {}
+        super().__init__(group_id)
         self.static_members: dict[str, str] = {}
-        self.target: dict[str, Assignment] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
         self.has_subscription_metadata = False
         self._refresh_deadline = (0, 0)
@@ -78,19 +70,14 @@ class ConsumerGroup:
     # -- changes ---------------------------------------------------------------------------------------------------
     def apply(self, change: Change) -> None:
         """Apply a change to the group."""
-        if isinstance(change, GroupEpochChange):
-            self.group_epoch, self.metadata_hash = change.epoch or FIRST_EPOCH, change.metadata_hash
-        elif isinstance(change, TargetEpochChange):
-            self.assignment_epoch = NO_EPOCH if change.epoch is None else change.epoch
-            self.assignment_timestamp_ms = change.timestamp_ms
-        elif isinstance(change, TargetMemberChange):
-            _put_or_drop(self.target, change.member_id, change.assignment)
-        elif isinstance(change, RegexChange):
-            _put_or_drop(self.regexes, change.regex, change.resolved)
+        if isinstance(change, RegexChange):
+            put_or_drop(self.regexes, change.regex, change.resolved)
         elif isinstance(change, SubscriptionMetadataChange):
             self.has_subscription_metadata = change.is_present
-        else:
+        elif isinstance(change, MemberChange | CurrentAssignmentChange):
             self._apply_to_member(change)
+        else:
+            self._apply_common(change)
 
     def _apply_to_member(self, change: MemberChange | CurrentAssignmentChange) -> None:
         current = self.members.get(change.member_id)
@@ -159,11 +146,6 @@ class ConsumerGroup:
         """The group state as clients see it."""
         return self.state.value
 
-    @property
-    def is_empty(self) -> bool:
-        """Return whether the group has no members."""
-        return not self.members
-
     def is_metadata_expired(self, now_ms: int) -> bool:
         """Return whether to check the topics' metadata again: it changed, was never checked, or the write after the
         last check failed."""
@@ -179,13 +161,6 @@ class ConsumerGroup:
         self._refresh_deadline = (0, 0)
 
     # -- members ---------------------------------------------------------------------------------------------------
-    def member(self, member_id: str) -> ConsumerMember:
-        """The member of this id. Raises UnknownMemberId."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise errors.UnknownMemberId(f"Member {member_id} is not a member of group {self.group_id}.")
-        return member
-
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
         """The member of an instance id; None without one."""
         member_id = self.static_members.get(instance_id) if instance_id is not None else None
@@ -287,11 +262,6 @@ class ConsumerGroup:
         )
 
     # -- checks, creation and deletion -----------------------------------------------------------------------------
-    def ensure_may_delete(self) -> None:
-        """Raise NonEmptyGroup if the group has members."""
-        if self.members:
-            raise errors.NonEmptyGroup()
-
     def ensure_may_delete_offsets(self) -> None:
         """Do nothing: unlike other groups, offsets may be deleted while there are members. OffsetDelete refuses
         subscribed topics one by one."""
@@ -377,13 +347,6 @@ class ConsumerGroup:
     def tombstones(self) -> list[Record]:
         """The records that delete the group from `__consumer_offsets`."""
         return [change.record(self.group_id) for change in self.removal()]
-
-
-def _put_or_drop(held: dict[str, Held], key: str, value: Held | None) -> None:
-    if value is None:
-        held.pop(key, None)
-    else:
-        held[key] = value
 
 
 def _left(member: ConsumerMember) -> ConsumerMember:

@@ -10,19 +10,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kafkatools.core.broker.coordinators.groups.modern.consumer_changes import CurrentAssignmentChange
-from kafkatools.core.broker.coordinators.groups.modern.consumer_course import (
-    JOINING_EPOCH,
-    ConsumerCourse,
-    Draft,
-    ensure_epoch,
-)
+from kafkatools.core.broker.coordinators.groups.modern.consumer_course import ConsumerCourse, Draft, ensure_epoch
 from kafkatools.core.broker.coordinators.groups.modern.consumer_group import ConsumerGroup
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import (
     LEAVE_GROUP_EPOCH,
     LEAVE_GROUP_STATIC_EPOCH,
     ConsumerMember,
 )
-from kafkatools.core.broker.coordinators.groups.modern.modern_changes import heartbeat_fields, partitions_of
+from kafkatools.core.broker.coordinators.groups.modern.modern_changes import (
+    JOINING_EPOCH,
+    heartbeat_fields,
+    partitions_of,
+)
 from kafkatools.core.broker.coordinators.groups.modern.reconciliation import Owned
 from kafkatools.core.broker.coordinators.groups.requests import Client, Fields
 from kafkatools.core.broker.coordinators.groups.topic_regex import MayDescribe, TopicRegexes, everything

@@ -12,12 +12,26 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import Assignment
 from kafkatools.core.broker.coordinators.groups.offset_records import Record
+from kafkatools.core.errors import FencedMemberEpoch
 from kafkatools.core.java.hash_order import topic_order
 from kafkatools.core.protocol.entities import Fields
 from kafkatools.core.protocol.schemas.offsets import encode_record
 from kafkatools.core.protocol.schemas.schema import Schema
 
+JOINING_EPOCH = 0
 Member = TypeVar("Member")
+
+
+def ensure_known_epoch(group_type: str, epoch: int, current: int, previous: int | None) -> None:
+    """Raise FencedMemberEpoch unless the epoch of a heartbeat is 0 (joining), the member's current one, or the previous
+    one after a lost response; with `previous` None the latter is not allowed."""
+    if epoch in (JOINING_EPOCH, current) or (epoch < current and epoch == previous):
+        return
+    relation = "greater" if epoch > current else "smaller"
+    raise FencedMemberEpoch(
+        f"The {group_type} group member has a {relation} member epoch ({epoch}) than the one known by the group "
+        f"coordinator ({current}). The member must abandon all its partitions and rejoin."
+    )
 
 
 def heartbeat_fields(member_id: str, member_epoch: int, interval_ms: int) -> Fields:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kafkatools.core.broker.coordinators.groups.modern.consumer_member import Assignment
+from kafkatools.core.broker.coordinators.groups.modern.modern_group import ModernGroup
 from kafkatools.core.broker.coordinators.groups.offset_records import Record
 from kafkatools.core.broker.coordinators.groups.share.changes import (
     Change,
@@ -18,49 +18,34 @@ from kafkatools.core.broker.coordinators.groups.share.changes import (
     StatePartitions,
     StatePartitionsChange,
     TargetEpochChange,
-    TargetMemberChange,
     removal_of,
 )
 from kafkatools.core.broker.coordinators.groups.share.member import ShareMember
-from kafkatools.core.errors import GroupIdNotFound, NonEmptyGroup, UnknownMemberId
+from kafkatools.core.errors import GroupIdNotFound
 
 SHARE = "share"
-NOTHING: Assignment = {}
 
 
-class ShareGroup:
+class ShareGroup(ModernGroup[ShareMember]):
     """A share group."""
 
     group_type = SHARE
-    protocol_name_of_type = SHARE
+    first_epoch = no_assignment_epoch = 0
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.group_epoch = 0
-        self.metadata_hash = 0
-        self.assignment_epoch = 0
-        self.assignment_timestamp_ms = 0
-        self.members: dict[str, ShareMember] = {}
-        self.target: dict[str, Assignment] = {}
+        super().__init__(group_id)
         self.states = StatePartitions()
         self.is_refresh_due = True
 
     # -- changes ---------------------------------------------------------------------------------------------------
     def apply(self, change: Change) -> None:
         """Apply a change to the group."""
-        if isinstance(change, GroupEpochChange):
-            self.group_epoch, self.metadata_hash = change.epoch or 0, change.metadata_hash
-        elif isinstance(change, TargetEpochChange):
-            self.assignment_epoch, self.assignment_timestamp_ms = change.epoch or 0, change.timestamp_ms
-        elif isinstance(change, TargetMemberChange):
-            if change.assignment is None:
-                self.target.pop(change.member_id, None)
-            else:
-                self.target[change.member_id] = change.assignment
-        elif isinstance(change, StatePartitionsChange):
+        if isinstance(change, StatePartitionsChange):
             self.states = change.partitions or StatePartitions()
-        else:
+        elif isinstance(change, MemberChange | CurrentAssignmentChange):
             self._apply_to_member(change)
+        else:
+            self._apply_common(change)
 
     def _apply_to_member(self, change: MemberChange | CurrentAssignmentChange) -> None:
         if change.member is None:
@@ -82,18 +67,6 @@ class ShareGroup:
         """The group state as clients see it: Stable with members, else Empty."""
         return "Stable" if self.members else "Empty"
 
-    @property
-    def is_empty(self) -> bool:
-        """Return whether the group has no members."""
-        return not self.members
-
-    def member(self, member_id: str) -> ShareMember:
-        """The member of this id. Raises UnknownMemberId."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise UnknownMemberId(f"Member {member_id} is not a member of group {self.group_id}.")
-        return member
-
     def members_with(self, updated: ShareMember | None, removed: str | None = None) -> list[ShareMember]:
         """The group's members, with `updated` added or replacing the member of its id, and without the member id
         `removed`."""
@@ -112,11 +85,6 @@ class ShareGroup:
         return any(topic in member.subscribed_topic_names for member in self.members.values())
 
     # -- as groups of all types ------------------------------------------------------------------------------------
-    def ensure_may_delete(self) -> None:
-        """Raise NonEmptyGroup if the group has members."""
-        if self.members:
-            raise NonEmptyGroup()
-
     def ensure_may_delete_offsets(self) -> None:
         """Raise GroupIdNotFound: OffsetDelete does not support share groups."""
         raise GroupIdNotFound(f"Group {self.group_id} is not a consumer group.")

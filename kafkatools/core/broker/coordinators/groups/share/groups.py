@@ -15,7 +15,13 @@ from typing import Any
 from kafkatools.core import errors
 from kafkatools.core.broker.coordinators.groups.any_group import GroupParts
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import LEAVE_GROUP_EPOCH
-from kafkatools.core.broker.coordinators.groups.modern.modern_changes import heartbeat_fields, partitions_of
+from kafkatools.core.broker.coordinators.groups.modern.modern_changes import (
+    JOINING_EPOCH,
+    ensure_known_epoch,
+    heartbeat_fields,
+    partitions_of,
+)
+from kafkatools.core.broker.coordinators.groups.modern.modern_group import NOTHING
 from kafkatools.core.broker.coordinators.groups.requests import Client, Fields
 from kafkatools.core.broker.coordinators.groups.share.assignor import assign
 from kafkatools.core.broker.coordinators.groups.share.changes import (
@@ -28,14 +34,12 @@ from kafkatools.core.broker.coordinators.groups.share.changes import (
     TargetMemberChange,
     removal_of,
 )
-from kafkatools.core.broker.coordinators.groups.share.group import NOTHING, ShareGroup
+from kafkatools.core.broker.coordinators.groups.share.group import SHARE, ShareGroup
 from kafkatools.core.broker.coordinators.groups.share.member import ShareMember
 from kafkatools.core.broker.coordinators.groups.share.settings import ShareGroupSettings
 from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
 from kafkatools.core.broker.coordinators.share_state.persister import StatePersister, ask_each
 from kafkatools.core.broker.coordinators.share_state.share_state import UNINITIALIZED_START_OFFSET, ShareKey
-
-JOINING_EPOCH = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +108,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
             current = group.members.get(request.member_id) or ShareMember(request.member_id)
         else:
             current = group.member(request.member_id)
-        _ensure_epoch(current, request.member_epoch)
+        ensure_known_epoch(SHARE, request.member_epoch, current.member_epoch, current.previous_member_epoch)
         updated = _updated(current, request)
         changes: list[Change] = []
         if updated != current or request.member_id not in group.members:
@@ -347,18 +351,6 @@ def _check(request: ShareHeartbeat) -> None:
             raise errors.InvalidRequest("SubscribedTopicNames must be set in first request.")
     elif request.member_epoch < LEAVE_GROUP_EPOCH:
         raise errors.InvalidRequest("MemberEpoch is invalid.")
-
-
-def _ensure_epoch(member: ShareMember, epoch: int) -> None:
-    if epoch in (JOINING_EPOCH, member.member_epoch):
-        return
-    relation = "greater" if epoch > member.member_epoch else "smaller"
-    if relation == "smaller" and epoch == member.previous_member_epoch:
-        return
-    raise errors.FencedMemberEpoch(
-        f"The share group member has a {relation} member epoch ({epoch}) than the one known by the group "
-        f"coordinator ({member.member_epoch}). The member must abandon all its partitions and rejoin."
-    )
 
 
 def _updated(current: ShareMember, request: ShareHeartbeat) -> ShareMember:
