@@ -115,7 +115,7 @@ def apis_page() -> str:
     for api in TABLE:
         versions = f"{api.lowest}-{api.highest}" if api.lowest < api.highest else str(api.lowest)
         needs = "" if api.needs is None else operations[api.needs]
-        fixed = [str(int(api.key)), api.key.label, versions, api.answered_by.value, needs]
+        fixed = [str(int(api.key)), api.key.label, versions, api.served_by.value, needs]
         lines.append(_row([*fixed, f"{api.most_elements:,}", api.work.value]))
     return _APIS_HEAD + "\n".join(lines) + "\n"
 

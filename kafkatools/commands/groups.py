@@ -27,7 +27,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
     with connect_admin(console, args) as admin:
         found = list_groups(admin)
-    if not found.has_answers:
+    if not found.has_responses:
         raise next(iter(found.errors.values()))
     by_name = {group.group_id: group for group in found.groups if _takes(args, group)}
     rows = (

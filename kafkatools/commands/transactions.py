@@ -76,7 +76,7 @@ def _list(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     for node, error in found.errors.items():
         where = f"broker {node}: " if node >= 0 else ""
         message = f"Failed to list transactions: {where}{error} {MORE}"
-        if not found.has_answers:
+        if not found.has_responses:
             raise CommandError(message)
         console.error(message, error.name, broker=node)
     _show(console, args, _LISTING, [listing._asdict() for listing in found.transactions])

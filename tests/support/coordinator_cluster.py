@@ -250,8 +250,14 @@ class Asked(Request):
 class Sent:
     """A request between nodes that is on its way."""
 
-    def __init__(self, source: int, target: int, api_key: int, fields: Any, on_answer: Any) -> None:
-        self.source, self.target, self.api_key, self.fields, self.on_answer = source, target, api_key, fields, on_answer
+    def __init__(self, source: int, target: int, api_key: int, fields: Any, on_response: Any) -> None:
+        self.source, self.target, self.api_key, self.fields, self.on_response = (
+            source,
+            target,
+            api_key,
+            fields,
+            on_response,
+        )
 
 
 class Channel:
@@ -260,9 +266,9 @@ class Channel:
     def __init__(self, source: int, sent: deque[Sent]) -> None:
         self._source, self._sent = source, sent
 
-    def send(self, node_id: int, api_key: int, fields: Any, on_answer: Any, *, timeout_ms: int | None = None) -> None:
+    def send(self, node_id: int, api_key: int, fields: Any, on_response: Any, *, timeout_ms: int | None = None) -> None:
         assert timeout_ms is None or timeout_ms > 0
-        self._sent.append(Sent(self._source, node_id, api_key, fields, on_answer))
+        self._sent.append(Sent(self._source, node_id, api_key, fields, on_response))
 
 
 class CoordinatorCluster:
@@ -349,10 +355,10 @@ class CoordinatorCluster:
             sent = self.sent.popleft()
             delivered.append(sent)
             if sent.target in self.dead:
-                sent.on_answer(None)
+                sent.on_response(None)
                 continue
             version = messages.request_type(sent.api_key, BROKER_APIS[sent.api_key].highest).__version__
-            request = _Forwarded(sent.api_key, version, sent.fields, sent.on_answer)
+            request = _Forwarded(sent.api_key, version, sent.fields, sent.on_response)
             response = BROKER_APIS[sent.api_key].load()(self.nodes[sent.target], request)
             if response is not DELAYED:
                 request.complete(response)
@@ -362,9 +368,9 @@ class CoordinatorCluster:
 class _Forwarded(Asked):
     __slots__ = ("_on_answer",)
 
-    def __init__(self, api_key: int, version: int, fields: Any, on_answer: Callable[[Any], None]) -> None:
+    def __init__(self, api_key: int, version: int, fields: Any, on_response: Callable[[Any], None]) -> None:
         super().__init__(api_key, version, fields)
-        self._on_answer = on_answer
+        self._on_answer = on_response
 
     def complete(self, response: Any) -> None:
         super().complete(response)

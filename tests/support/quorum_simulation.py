@@ -227,7 +227,7 @@ class SimulatedChannel:
         node_id: int,
         api_key: int,
         fields: Fields,
-        on_answer: Callable[[Any], None],
+        on_response: Callable[[Any], None],
         *,
         timeout_ms: int | None = None,
     ) -> None:
@@ -240,7 +240,7 @@ class SimulatedChannel:
             nonlocal is_done
             if not is_done and node.incarnation == self._incarnation and not node.is_paused(lambda: finish(answer)):
                 is_done = True
-                on_answer(answer)
+                on_response(answer)
                 node.turn()
 
         simulation.at(simulation.now_ms + (timeout_ms or 30_000), lambda: finish(None))

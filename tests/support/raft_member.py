@@ -30,7 +30,7 @@ class Sent(NamedTuple):
     node_id: int
     api_key: int
     fields: Fields
-    on_answer: Callable[[Any], None]
+    on_response: Callable[[Any], None]
     timeout_ms: int | None
 
     @property
@@ -94,12 +94,12 @@ class Member:
         node_id: int,
         api_key: int,
         fields: Fields,
-        on_answer: Callable[[Any], None],
+        on_response: Callable[[Any], None],
         *,
         timeout_ms: int | None = None,
     ) -> None:
         as_request(api_key, fields)  # the wire can carry it
-        self.sent.append(Sent(node_id, api_key, fields, on_answer, timeout_ms))
+        self.sent.append(Sent(node_id, api_key, fields, on_response, timeout_ms))
 
     def on_commit(self, first: int, end: int) -> None:
         self.commits.append((first, end))
@@ -134,7 +134,7 @@ class Member:
 
     def answer(self, sent: Sent, fields: Fields | None) -> None:
         """Answer a request; None: it was lost."""
-        sent.on_answer(None if fields is None else as_response(sent.api_key, fields))
+        sent.on_response(None if fields is None else as_response(sent.api_key, fields))
         self.tick()
 
     # -- the others ------------------------------------------------------------------------------------------------

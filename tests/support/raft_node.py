@@ -106,7 +106,7 @@ class RaftNode:
         if self.denies:
             raise ClusterAuthorizationFailed
 
-    def why_no_controller(self) -> str:
+    def no_controller_reason(self) -> str:
         """What to say while nobody leads."""
         return "nobody leads it"
 

@@ -222,7 +222,7 @@ class SimulatedBroker:
         api_key: int,
         version: int,
         body: bytes,
-        on_answer: Callable[[memoryview | None], None],
+        on_response: Callable[[memoryview | None], None],
         *,
         timeout_ms: int | None = None,
     ) -> None:
@@ -233,7 +233,7 @@ class SimulatedBroker:
             nonlocal is_answered
             if not is_answered:
                 is_answered = True
-                self.do(lambda: on_answer(None if answer is None else memoryview(bytearray(answer[9:]))), life)
+                self.do(lambda: on_response(None if answer is None else memoryview(bytearray(answer[9:]))), life)
 
         cluster.at(cluster.clock.now_ms() + (timeout_ms or 100), lambda: answered(None))
         if cluster.rng_loses(self.broker_id, node_id):
@@ -242,7 +242,7 @@ class SimulatedBroker:
         cluster.later(lambda: other.do(lambda: other.serve(self.broker_id, api_key, version, body, answered)))
 
     def send(
-        self, node_id: int, api_key: int, fields: Mapping[str, Any], on_answer: Callable[[Any], None], **options: Any
+        self, node_id: int, api_key: int, fields: Mapping[str, Any], on_response: Callable[[Any], None], **options: Any
     ) -> None:
         version = NEWEST[api_key]
         body = messages.encode_fields(messages.request_type(api_key, version), fields)
@@ -252,7 +252,7 @@ class SimulatedBroker:
             api_key,
             version,
             body,
-            lambda raw: on_answer(None if raw is None else decode_all(kind, raw)),
+            lambda raw: on_response(None if raw is None else decode_all(kind, raw)),
             **options,
         )
 
@@ -279,12 +279,12 @@ class SimulatedBroker:
             messages.response_type(api_key, version), answers[0][9 if version >= FLEXIBLE_SINCE[api_key] else 8 :]
         )
 
-    def _ask_controller(self, api_key: int, fields: Mapping[str, Any], on_answer: Any, **_: Any) -> None:
+    def _ask_controller(self, api_key: int, fields: Mapping[str, Any], on_response: Any, **_: Any) -> None:
         cluster, life = self.cluster, self.life
         assert api_key == ALTER_PARTITION
         cluster.later(
             lambda: cluster.alter_partition(
-                fields, lambda answer: cluster.later(lambda: self.do(lambda: on_answer(answer), life))
+                fields, lambda answer: cluster.later(lambda: self.do(lambda: on_response(answer), life))
             )
         )
 

@@ -91,7 +91,7 @@ class Session(NamedTuple):
         """
         from kafkatools.core.java.hash_order import hash_order
 
-        if not found.has_answers:
+        if not found.has_responses:
             raise next(iter(found.errors.values()))
         for node, error in found.errors.items():
             where = f"broker {node}: " if node >= 0 else ""

@@ -57,11 +57,11 @@ class GroupListing(NamedTuple):
 
 class GroupListings(NamedTuple):
     """Groups in the brokers' order, and errors by broker id. The error under NOBODY means that groups may be missing,
-    because __consumer_offsets partitions have no leader. `has_answers`: at least one broker answered."""
+    because __consumer_offsets partitions have no leader. `has_responses`: at least one broker answered."""
 
     groups: list[GroupListing]
     errors: dict[int, KafkaError]
-    has_answers: bool = True
+    has_responses: bool = True
 
 
 class MemberDescription(NamedTuple):
@@ -135,10 +135,10 @@ def list_groups(
             if is_taken and _has_type(listing, types):
                 groups.setdefault(listing.group_id, listing)
     errors = {node: listed for node, listed in results.items() if isinstance(listed, KafkaError)}
-    has_answers = len(errors) < len(results)
-    if has_answers:
+    has_responses = len(errors) < len(results)
+    if has_responses:
         errors |= without_coordinator(admin, GROUP)
-    return GroupListings(list(groups.values()), errors, has_answers)
+    return GroupListings(list(groups.values()), errors, has_responses)
 
 
 def _listing(group: Entity) -> GroupListing:

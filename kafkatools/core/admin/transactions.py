@@ -44,11 +44,11 @@ class TransactionListing(NamedTuple):
 
 class TransactionListings(NamedTuple):
     """Transactional ids of all brokers, sorted, and errors by broker id. The error under NOBODY means that ids may be
-    missing, because __transaction_state partitions have no leader. `has_answers`: at least one broker answered."""
+    missing, because __transaction_state partitions have no leader. `has_responses`: at least one broker answered."""
 
     transactions: list[TransactionListing]
     errors: dict[int, KafkaError]
-    has_answers: bool = True
+    has_responses: bool = True
 
 
 class TransactionDescription(NamedTuple):
@@ -110,10 +110,10 @@ def list_transactions(
     results = admin.ask_brokers(admin.brokers(), ApiKey.LIST_TRANSACTIONS, fields, _listed)
     listings = [listing for result in results.values() if not isinstance(result, KafkaError) for listing in result]
     errors = {node: result for node, result in results.items() if isinstance(result, KafkaError)}
-    has_answers = len(errors) < len(results)
-    if has_answers:
+    has_responses = len(errors) < len(results)
+    if has_responses:
         errors |= without_coordinator(admin, TRANSACTION)
-    return TransactionListings(sorted(listings), errors, has_answers)
+    return TransactionListings(sorted(listings), errors, has_responses)
 
 
 def _listed(response: BrokerResponse) -> list[TransactionListing] | KafkaError:

@@ -75,12 +75,12 @@ class ClusterMember:
         self._serves_clients = False
         config, voters = home.config, home.cluster.voters
 
-        def watch_answers(node_id: int, answer: Entity) -> None:
-            if answer.error_code == InconsistentClusterId.code:
+        def check_response(node_id: int, response: Entity) -> None:
+            if response.error_code == InconsistentClusterId.code:
                 self.note_stranger(node_id)
 
         timeout_ms = config.controller_quorum_request_timeout_ms
-        self._quorum_channel = self._open_channel("raft", voters.get, timeout_ms, watch_answers=watch_answers)
+        self._quorum_channel = self._open_channel("raft", voters.get, timeout_ms, check_response=check_response)
         self.follower = MetadataFollower(self)
         self.raft = self.quorum = Raft(
             self.node_id,
@@ -105,7 +105,7 @@ class ClusterMember:
         address_of: Callable[[int], Address | None] | None = None,
         timeout_ms: int | None = None,
         receive_buffer_bytes: int = -1,
-        watch_answers: Callable[[int, Any], None] | None = None,
+        check_response: Callable[[int, Any], None] | None = None,
     ) -> Peers:
         """Open connections to other nodes for one kind of work; by default to brokers, on the inter-broker listener."""
         peers = Peers(
@@ -116,7 +116,7 @@ class ClusterMember:
             request_timeout_ms=self._home.config.request_timeout_ms if timeout_ms is None else timeout_ms,
             receive_buffer_bytes=receive_buffer_bytes,
             note_failure=self.note_failure,
-            watch_answers=watch_answers,
+            check_response=check_response,
         )
         self._channels.append(peers)
         return peers
@@ -279,7 +279,7 @@ class ClusterMember:
         count = len(self.cluster.voters)
         return 2 * (count - len(self._lost_voters())) <= count
 
-    def why_no_controller(self) -> str:
+    def no_controller_reason(self) -> str:
         """The reason why a metadata change was not committed in time, for error messages: no majority or no leader,
         with the unreachable voters, or a leader that is too slow."""
         lost = self._lost_voters()
@@ -291,7 +291,7 @@ class ClusterMember:
             return f"the active controller, node {leader}, did not commit the change in time"
         return f"the quorum of {count} controllers has no leader{unreachable}"
 
-    def why_no_answer(self) -> str:
+    def no_response_reason(self) -> str:
         """The reason why the outcome of a forwarded change is unknown, for error messages; names unreachable
         controllers."""
         lost = self._lost_voters()
@@ -308,10 +308,10 @@ class ClusterMember:
         self.raft.log.maybe_snapshot(lambda: image_records(self.image), self.clock.now_ms())
 
     # -- log directories ------------------------------------------------------------------------------------------
-    def assign_directories(self, fields: Mapping[str, Any], on_answer: Callable[[Any | None], None]) -> None:
-        """Report the log directories of replicas to the controller (AssignReplicasToDirs). `on_answer` gets the
+    def assign_directories(self, fields: Mapping[str, Any], on_response: Callable[[Any | None], None]) -> None:
+        """Report the log directories of replicas to the controller (AssignReplicasToDirs). `on_response` gets the
         response later, None after the time-out."""
-        self.link.send(ApiKey.ASSIGN_REPLICAS_TO_DIRS, fields, on_answer)
+        self.link.send(ApiKey.ASSIGN_REPLICAS_TO_DIRS, fields, on_response)
 
     def directory_failed(self, directory: LogDirectory) -> None:
         """Report an offline log directory to the controller at once, so that other replicas become leaders. If the

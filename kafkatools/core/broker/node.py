@@ -379,13 +379,13 @@ class Node(Authorizing):
         """Return whether a listener is for requests to the quorum and the controller."""
         return self.cluster.is_controller_listener(name)
 
-    def why_no_controller(self) -> str:
+    def no_controller_reason(self) -> str:
         """The reason why a metadata change was not committed in time, for its error message."""
-        return self.member.why_no_controller()
+        return self.member.no_controller_reason()
 
-    def why_no_answer(self) -> str:
+    def no_response_reason(self) -> str:
         """The reason why the outcome of a forwarded change is unknown, for its error message."""
-        return self.member.why_no_answer()
+        return self.member.no_response_reason()
 
     def release_directory(self, path: str) -> None:
         """Unlock a log directory that failed, so that another process can use it."""

@@ -91,30 +91,30 @@ class SoleMember:
         """The offset behind the last metadata record."""
         return self._log.end_offset
 
-    def why_no_controller(self) -> str:
+    def no_controller_reason(self) -> str:
         """An empty reason: a quorum of one never waits."""
         return ""
 
-    why_no_answer = why_no_controller
+    no_response_reason = no_controller_reason
 
     # -- requests to the controller --------------------------------------------------------------------------------
     def create_topic(self, topic: NewTopic) -> TopicState | KafkaError | None:
         """Create an internal or automatic topic; returns the topic or the error."""
         return self._home.controller.create_topics([topic])[topic.name]
 
-    def assign_directories(self, fields: Mapping[str, Any], on_answer: Callable[[Any | None], None]) -> None:
-        """Give the log directories of replicas to this node's controller. `on_answer` is called at once with the
+    def assign_directories(self, fields: Mapping[str, Any], on_response: Callable[[Any | None], None]) -> None:
+        """Give the log directories of replicas to this node's controller. `on_response` is called at once with the
         response, or with None after an error, which is reported."""
         from kafkatools.core.protocol import messages
 
-        answer = None
+        response = None
         try:
             entity = messages.build(messages.request_type(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0), fields)
             made = self._home.controller.assign_directories(entity)
-            answer = messages.build(messages.response_type(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0), made)
+            response = messages.build(messages.response_type(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0), made)
         except KafkaError as error:
             self._home.note_failure(error)
-        on_answer(answer)
+        on_response(response)
 
     def directory_failed(self, directory: LogDirectory) -> None:
         """Report an offline log directory to the controller: its partitions have no leader."""

@@ -382,7 +382,7 @@ class RecordAccumulator:
             return False
         transactions = self._transactions
         return transactions is None or not (
-            transactions.should_stop_drain(batch) or transactions.awaits_first_answer(batch)
+            transactions.should_stop_drain(batch) or transactions.awaits_first_response(batch)
         )
 
     def mute_partition(self, partition: TopicPartition) -> None:

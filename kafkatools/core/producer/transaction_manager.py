@@ -318,7 +318,7 @@ class TransactionManager:
         # The batch is in retry: only the first in-flight batch may be sent.
         return bool(entry.inflight) and entry.inflight[0].base_sequence != first.base_sequence
 
-    def awaits_first_answer(self, batch: ProducerBatch) -> bool:
+    def awaits_first_response(self, batch: ProducerBatch) -> bool:
         """Return whether a new batch must wait for the first acknowledgement of its partition in this epoch."""
         return not batch.has_sequence and self._entry(batch.topic_partition).awaits_its_first
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkatools.core.broker.apis.contexts import GroupContext
-from kafkatools.core.broker.apis.groups import answered, client_of, told
+from kafkatools.core.broker.apis.groups import client_of, committed_response, delayed_response
 from kafkatools.core.broker.coordinators.groups import requests
 from kafkatools.core.broker.coordinators.groups.requests import error_code_field
 from kafkatools.core.broker.metadata.controller.acls import GROUP, READ
@@ -44,11 +44,11 @@ def handle_join_group(node: GroupContext, request: Request) -> Response:
         may_skip_assignment=version >= FIRST_VERSION_OF_SKIPPED_ASSIGNMENT,
     )
     node.authorize_or_raise(request, READ, GROUP, join.group_id)
-    return answered(
+    return delayed_response(
         node,
         request,
         join.group_id,
-        lambda answer: node.groups.join(join, answer),
+        lambda respond: node.groups.join(join, respond),
         lambda code: requests.join_error(join.member_id, code),
     )
 
@@ -77,7 +77,9 @@ def handle_sync_group(node: GroupContext, request: Request) -> Response:
         [(each.member_id, bytes(each.assignment)) for each in entity.assignments],
     )
     node.authorize_or_raise(request, READ, GROUP, sync.group_id)
-    return answered(node, request, sync.group_id, lambda answer: node.groups.sync(sync, answer), error_code_field)
+    return delayed_response(
+        node, request, sync.group_id, lambda respond: node.groups.sync(sync, respond), error_code_field
+    )
 
 
 def handle_heartbeat(node: GroupContext, request: Request) -> Response:
@@ -86,7 +88,7 @@ def handle_heartbeat(node: GroupContext, request: Request) -> Response:
     entity = request.decode()
     node.authorize_or_raise(request, READ, GROUP, entity.group_id)
     code = node.groups.heartbeat(entity.group_id, entity.generation_id, entity.member_id, entity.group_instance_id)
-    return told(node, request, entity.group_id, {"error_code": code}, error_code_field)
+    return committed_response(node, request, entity.group_id, {"error_code": code}, error_code_field)
 
 
 def handle_leave_group(node: GroupContext, request: Request) -> Response:
@@ -100,9 +102,11 @@ def handle_leave_group(node: GroupContext, request: Request) -> Response:
     node.authorize_or_raise(request, READ, GROUP, entity.group_id)
     code, codes = node.groups.leave(entity.group_id, members)
     if request.version < FIRST_VERSION_OF_BATCHES:
-        return told(node, request, entity.group_id, {"error_code": code or codes[0]}, error_code_field)
+        return committed_response(node, request, entity.group_id, {"error_code": code or codes[0]}, error_code_field)
     answers = [
         {"member_id": each.member_id, "group_instance_id": each.instance_id, "error_code": member_code}
         for each, member_code in zip(members, codes, strict=False)
     ]
-    return told(node, request, entity.group_id, {"error_code": code, "members": answers}, error_code_field)
+    return committed_response(
+        node, request, entity.group_id, {"error_code": code, "members": answers}, error_code_field
+    )

@@ -9,10 +9,10 @@ from typing import Any
 from kafkatools.core.broker.apis.contexts import GroupContext
 from kafkatools.core.broker.apis.groups import (
     client_of,
+    committed_response,
     describe_each,
     ensure_may_see,
     refusal,
-    told,
     topics_of,
 )
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
@@ -67,7 +67,7 @@ def handle_consumer_group_heartbeat(node: GroupContext, request: Request) -> Res
         fields = node.groups.consumer_heartbeat(heartbeat)
     except KafkaError as error:
         fields = heartbeat_refusal(coordinator_error_code(error), message_of(error))
-    return told(node, request, entity.group_id, fields, heartbeat_refusal)
+    return committed_response(node, request, entity.group_id, fields, heartbeat_refusal)
 
 
 def heartbeat_refusal(code: int, message: str | None = None) -> Fields:
@@ -115,10 +115,10 @@ def handle_consumer_group_describe(node: GroupContext, request: Request) -> Resp
     """Answer ConsumerGroupDescribe: state, members and assignments of consumer groups (KIP-848), one result per
     distinct group. A group that is unknown or of another type has GROUP_ID_NOT_FOUND."""
     entity = request.decode()
-    return describe_each(node, request, entity, entity.group_ids, _answer)
+    return describe_each(node, request, entity, entity.group_ids, _description)
 
 
-def _answer(node: GroupContext, request: Request, group_id: str) -> Fields:
+def _description(node: GroupContext, request: Request, group_id: str) -> Fields:
     try:
         ensure_enabled(node)
         node.authorize_or_raise(request, DESCRIBE, GROUP, group_id)

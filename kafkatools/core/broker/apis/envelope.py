@@ -10,7 +10,7 @@ from functools import partial
 from struct import Struct
 from typing import Any, Protocol
 
-from kafkatools.core.broker.server.apis import BROKER_APIS, FORWARDED, AnsweredBy, Authorizes, ensure_permitted
+from kafkatools.core.broker.server.apis import BROKER_APIS, FORWARDED, Authorizes, ServedBy, ensure_permitted
 from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.forwarding import ControllerMember, run_on_controller
 from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, Request, Response
@@ -53,7 +53,7 @@ def handle_envelope(node: EnvelopeContext, request: Request) -> Response:
     api = BROKER_APIS[inner.api_key]
     work = partial(api.load(), node, inner)
     refuse = partial(fail, NotController.code)  # another controller may execute the request
-    give_up = refuse if api.answered_by is AnsweredBy.FORWARDED_READ else partial(fail, RequestTimedOut.code)
+    give_up = refuse if api.served_by is ServedBy.FORWARDED_READ else partial(fail, RequestTimedOut.code)
     try:
         run_on_controller(node, inner.api_key, work, finish, refuse, give_up)
     except CloseConnection as error:
@@ -85,7 +85,7 @@ def _forwarded_request(connection: Any, data: bytes) -> Request:
         raise DecodeError("a request without a header")
     key, version, correlation_id = _HEADER.unpack_from(frame)
     api = BROKER_APIS[key]
-    if api.answered_by not in FORWARDED or not api.lowest <= version <= api.highest:
+    if api.served_by not in FORWARDED or not api.lowest <= version <= api.highest:
         raise DecodeError(f"{api.name} v{version} cannot be forwarded to the controller")
     request = Request(connection, frame, (key, version, correlation_id))
     header = decode_request_header(frame)

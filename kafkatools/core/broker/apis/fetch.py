@@ -90,16 +90,16 @@ def _fetch(node: ReadContext, request: Request, data: FetchRequest, context: Fet
     reads = FetchReads(node.replicas, context.wanted, max_bytes, reader, may_read)
     size_bytes = reads.read()
     if data.max_wait_ms <= 0 or not context.wanted or size_bytes >= data.min_bytes or reads.has_verdict:
-        return _answer(node, request, context, reads)
+        return _read_response(node, request, context, reads)
 
-    def answer(changed: Sequence[int]) -> Response:
+    def read_changed(changed: Sequence[int]) -> Response:
         reads.read_again(changed)
-        return _answer(node, request, context, reads)
+        return _read_response(node, request, context, reads)
 
     response = Deferred(request)
 
     def complete(changed: Sequence[int]) -> None:
-        response.complete_with(partial(answer, changed))
+        response.complete_with(partial(read_changed, changed))
 
     operation = DelayedFetch(data.max_wait_ms, node.replicas, reads, data.min_bytes, complete)
     node.fetch_purgatory.begin_timeout(operation, now_ms)
@@ -107,7 +107,7 @@ def _fetch(node: ReadContext, request: Request, data: FetchRequest, context: Fet
     return response.result()
 
 
-def _answer(node: ReadContext, request: Request, context: FetchContext, reads: FetchReads) -> list[Part]:
+def _read_response(node: ReadContext, request: Request, context: FetchContext, reads: FetchReads) -> list[Part]:
     """Encode a Fetch response, with the addresses of leaders that are other brokers. If a log region changed, or this
     broker may no longer serve the partition, while the request was paused, the partition is read again as a copy."""
     chosen = _choose(request, context, reads.results)

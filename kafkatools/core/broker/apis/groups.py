@@ -12,7 +12,7 @@ from kafkatools.core.broker.coordinators.groups.classic.group import Group
 from kafkatools.core.broker.coordinators.groups.classic.states import GroupState
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
 from kafkatools.core.broker.coordinators.groups.group_topics import GroupTopics
-from kafkatools.core.broker.coordinators.groups.requests import Answer, Client
+from kafkatools.core.broker.coordinators.groups.requests import Client, ResponseCallback
 from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_NAME, DELETE, DESCRIBE, GROUP, TOPIC
 from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import Request, Response
@@ -60,10 +60,10 @@ def handle_describe_groups(node: GroupContext, request: Request) -> Response:
     (KIP-1043). A group with another error has an empty state.
     """
     entity = request.decode()
-    return describe_each(node, request, entity, entity.groups, _answer)
+    return describe_each(node, request, entity, entity.groups, _description)
 
 
-def _answer(node: GroupContext, request: Request, group_id: str) -> Fields:
+def _description(node: GroupContext, request: Request, group_id: str) -> Fields:
     try:
         node.authorize_or_raise(request, DESCRIBE, GROUP, group_id)
         node.groups.ensure_active(group_id)
@@ -133,7 +133,7 @@ def handle_delete_groups(node: GroupContext, request: Request) -> Response:
             node.groups.delete_group_when_it_may(name, partial(note, name))
     if not names:
         committed({})
-    node.groups.send_answers()
+    node.groups.send_responses()
     return response.result()
 
 
@@ -186,8 +186,8 @@ def client_of(request: Request) -> Client:
     return Client(request.client_id or "", f"/{request.connection.client_host}")
 
 
-def answered(
-    node: GroupContext, request: Request, group_id: str, ask: Callable[[Answer], None], refuse: Refuse
+def delayed_response(
+    node: GroupContext, request: Request, group_id: str, ask: Callable[[ResponseCallback], None], refuse: Refuse
 ) -> Response:
     """Call `ask` with a function that takes the response's fields, now or later, and return the response or DELAYED.
 
@@ -204,20 +204,20 @@ def answered(
         else:
             shards.when_committed(group_id, lambda code: deferred.respond(refuse(code) if code else fields))
 
-    def answer(fields: Fields) -> None:
+    def respond(fields: Fields) -> None:
         if deferred.is_delayed:
             groups.later(lambda: send(fields))
         else:
             decided.append(fields)
 
-    ask(answer)
-    groups.send_answers()
+    ask(respond)
+    groups.send_responses()
     if decided:
         send(decided[-1])
     return deferred.result()
 
 
-def told(node: GroupContext, request: Request, group_id: str, fields: Fields, refuse: Refuse) -> Response:
+def committed_response(node: GroupContext, request: Request, group_id: str, fields: Fields, refuse: Refuse) -> Response:
     """Respond with these fields: at once if they have an error, else when the group's records are committed, or with
     `refuse(error code)` if that fails."""
-    return answered(node, request, group_id, lambda answer: answer(fields), refuse)
+    return delayed_response(node, request, group_id, lambda respond: respond(fields), refuse)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafkatools.core.broker.apis.contexts import GroupContext
-from kafkatools.core.broker.apis.groups import told
+from kafkatools.core.broker.apis.groups import committed_response
 from kafkatools.core.broker.apis.offset_fetch_framing import GroupRows, PartitionRow, TopicRows, response_body
 from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
@@ -67,16 +67,16 @@ def handle_offset_commit(node: GroupContext, request: Request) -> Response:
         # Old clients set how long the offset is kept; otherwise the broker's setting applies.
         expire_ms = None if retention_ms < 0 else min(now_ms + retention_ms, LONG_MAX)
         times_ms = now_ms, expire_ms
-        answers = [(topic, _collect(node, request, topic, times_ms, offsets)) for topic in paced(entity.topics)]
+        responses = [(topic, _collect(node, request, topic, times_ms, offsets)) for topic in paced(entity.topics)]
         records = committed_offsets(entity.group_id, offsets)
         with pausing(None):
             status = _commit(node, entity, identity, version, offsets, records)
     except KafkaError as error:
         return _respond_commit(request, _commit_failed(node, version, entity, error))
     if status is None:
-        return _respond_commit(request, answers)
+        return _respond_commit(request, responses)
     with pausing(None):
-        return _when_kept(node, request, entity, answers, status)
+        return _respond_when_written(node, request, entity, responses, status)
 
 
 def _commit(
@@ -97,13 +97,13 @@ def _commit(
     return node.groups.commit(entity.group_id, offsets, records) if offsets else None
 
 
-def _when_kept(
-    node: GroupContext, request: Request, entity: Entity, answers: Answers, status: ProduceStatus
+def _respond_when_written(
+    node: GroupContext, request: Request, entity: Entity, responses: Answers, status: ProduceStatus
 ) -> Response:
     response, version = Deferred(request), request.version
 
     def complete(code: int) -> None:
-        failed = _commit_failed(node, version, entity, error_for_code(code)()) if code else answers
+        failed = _commit_failed(node, version, entity, error_for_code(code)()) if code else responses
         response.complete(_respond_commit(request, failed))
 
     if node.coordination.is_clustered:
@@ -114,10 +114,10 @@ def _when_kept(
     return response.result()
 
 
-def _respond_commit(request: Request, answers: Answers) -> Response:
+def _respond_commit(request: Request, responses: Answers) -> Response:
     topics = [
         {"name": topic.name, "topic_id": topic.topic_id, "partitions": partitions}
-        for topic, partitions in paced(answers)
+        for topic, partitions in paced(responses)
     ]
     return request.respond({"topics": topics})
 
@@ -133,14 +133,14 @@ def _commit_topic(node: GroupContext, version: int, topic: Entity) -> tuple[Topi
 def _commit_failed(node: GroupContext, version: int, entity: Entity, error: KafkaError) -> Answers:
     """The results of a failed OffsetCommit: the error for every partition. A topic that does not exist has its own
     error instead, unless the client may not read the group."""
-    answers = []
+    responses = []
     for topic in paced(entity.topics):
         image, missing_code = _commit_topic(node, version, topic)
         is_refused = isinstance(error, GroupAuthorizationFailed)  # must not reveal which topics exist
         code = coordinator_error_code(error) if image is not None or is_refused else missing_code
         indexes = (partition.partition_index for partition in paced(topic.partitions))
-        answers.append((topic, [{"partition_index": index, "error_code": code} for index in indexes]))
-    return answers
+        responses.append((topic, [{"partition_index": index, "error_code": code} for index in indexes]))
+    return responses
 
 
 def _collect(
@@ -304,7 +304,7 @@ def handle_offset_delete(node: GroupContext, request: Request) -> Response:
     except KafkaError as error:
         return request.respond(error_code_field(coordinator_error_code(error)))
     fields = {"error_code": 0, "topics": [_answer_deletion(node, topic, code) for topic, code in topics]}
-    return told(node, request, entity.group_id, fields, error_code_field)
+    return committed_response(node, request, entity.group_id, fields, error_code_field)
 
 
 def _deletion_refusal(node: GroupContext, request: Request, group: AnyGroup, topic: str) -> int:

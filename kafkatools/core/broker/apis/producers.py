@@ -41,7 +41,7 @@ def handle_init_producer_id(node: TransactionContext, request: Request) -> Respo
     entity = request.decode()
     response = Deferred(request)
 
-    def answer(code: int, identity: ProducerIdentity) -> None:
+    def respond(code: int, identity: ProducerIdentity) -> None:
         if code == ProducerFenced.code and request.version < FIRST_VERSION_OF_FENCING:
             code = InvalidProducerEpoch.code
         response.respond({"error_code": code, **identity._asdict()})
@@ -50,11 +50,11 @@ def handle_init_producer_id(node: TransactionContext, request: Request) -> Respo
         _authorize(node, request, entity)
         current = _current_identity(entity)
         if entity.transactional_id is None:
-            answer(0, ProducerIdentity(node.producer_ids.next_id(), 0))
+            respond(0, ProducerIdentity(node.producer_ids.next_id(), 0))
         else:
-            node.transactions.init_producer_id(entity.transactional_id, entity.transaction_timeout, current, answer)
+            node.transactions.init_producer_id(entity.transactional_id, entity.transaction_timeout, current, respond)
     except KafkaError as error:
-        answer(error.code, NOBODY)
+        respond(error.code, NOBODY)
     return response.result()
 
 

@@ -27,14 +27,23 @@ _SIZE_PREFIX = 4
 _ATTRIBUTES_LOW_BYTE, _TRANSACTIONAL_BIT = 22, 0x10
 _NO_TAGS = b"\0\0\0"
 """The end of a request: empty tagged fields of the partition, the topic and the request."""
-_ANSWER_END = b"\1\0\0" + b"\0" + b"\0\0\0\0" + b"\0"
+_RESPONSE_END = b"\1\0\0" + b"\0" + b"\0\0\0\0" + b"\0"
 """No record errors, message or tags of the partition; tags of the topic; throttle time; tags of the response."""
 
 
 class RepeatedProduce:
     """Appends batches of Produce frames that differ from an earlier one in correlation id and records only."""
 
-    __slots__ = ("_answer", "_answer_start", "_begin", "_connection", "_node", "_partition", "_start", "_timeout_ms")
+    __slots__ = (
+        "_response",
+        "_response_start",
+        "_begin",
+        "_connection",
+        "_node",
+        "_partition",
+        "_start",
+        "_timeout_ms",
+    )
 
     def __init__(
         self,
@@ -54,10 +63,10 @@ class RepeatedProduce:
         self._timeout_ms = timeout_ms
         self._start = (bytes(frame[:_CORRELATION_START]), bytes(frame[_CORRELATION_END:start_size]))
         self._begin = Struct(f">{_CORRELATION_START}si{start_size - _CORRELATION_END}s")
-        self._answer_start = b"\0\2" + wire_name + b"\2" + partition.index.to_bytes(4, "big")
-        self._answer = Struct(f">ii{len(self._answer_start)}shqqq{len(_ANSWER_END)}s")
+        self._response_start = b"\0\2" + wire_name + b"\2" + partition.index.to_bytes(4, "big")
+        self._response = Struct(f">ii{len(self._response_start)}shqqq{len(_RESPONSE_END)}s")
 
-    def answer(self, frame: memoryview) -> bytes | None:
+    def respond(self, frame: memoryview) -> bytes | None:
         """Append the frame's batch and return the response, or OWED when it waits for followers.
 
         Returns None, with nothing appended, for a frame that has to be decoded and dispatched. A failed write is the
@@ -110,9 +119,9 @@ class RepeatedProduce:
         return OWED
 
     def _frame(self, correlation_id: int, error_code: int, offsets: tuple[int, int, int]) -> bytes:
-        answer = self._answer
-        size = answer.size - _SIZE_PREFIX
-        return answer.pack(size, correlation_id, self._answer_start, error_code, *offsets, _ANSWER_END)
+        response = self._response
+        size = response.size - _SIZE_PREFIX
+        return response.pack(size, correlation_id, self._response_start, error_code, *offsets, _RESPONSE_END)
 
 
 def repeat_of(

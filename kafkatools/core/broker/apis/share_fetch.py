@@ -10,7 +10,7 @@ from kafkatools.core.broker.apis.consumer_groups import message_of
 from kafkatools.core.broker.apis.contexts import ShareContext
 from kafkatools.core.broker.apis.fetch import node_endpoints
 from kafkatools.core.broker.apis.share_groups import ensure_enabled
-from kafkatools.core.broker.coordinators.share_state.pending import Kept, PendingWrite, when_kept
+from kafkatools.core.broker.coordinators.share_state.pending import PendingWrite, ShareWrite, when_written
 from kafkatools.core.broker.coordinators.share_state.share_state import ShareKey
 from kafkatools.core.broker.metadata.controller.acls import GROUP, READ, TOPIC
 from kafkatools.core.broker.replicas.replica_manager import LEADER_ERRORS
@@ -54,24 +54,24 @@ def handle_share_fetch(node: ShareContext, request: Request) -> Response:
         session = _session(node, request, entity, requested, has_acknowledgements=bool(acknowledged))
     except KafkaError as error:
         return _respond(node, request, (error.code, message_of(error)), 0, {}, {})
-    kept: list[tuple[ShareKey | None, Kept]] = []
-    outcomes = acknowledge(node, request, member_id, (acknowledged, is_renewal), kept)
+    writes: list[tuple[ShareKey | None, ShareWrite]] = []
+    outcomes = acknowledge(node, request, member_id, (acknowledged, is_renewal), writes)
     response = Deferred(request)
 
-    def respond_when_kept(fetched: Mapping[ShareKey, ShareFetched]) -> None:
+    def respond_when_written(fetched: Mapping[ShareKey, ShareFetched]) -> None:
         lock_ms = node.groups.share.settings.lock_duration_ms(group_id)
 
         def respond() -> None:
             response.complete(_respond(node, request, DONE, lock_ms, fetched, outcomes))
 
-        tell_when_kept(node, kept, outcomes, respond)
+        call_when_written(node, writes, outcomes, respond)
 
     if session is None:
-        kept += [(None, write) for write in node.share_partitions.close_session((group_id, member_id))]
+        writes += [(None, write) for write in node.share_partitions.close_session((group_id, member_id))]
     if session is None or (is_renewal and entity.max_records <= 0):
-        respond_when_kept({})
+        respond_when_written({})
     else:
-        _fetch(node, request, entity, session, respond_when_kept)
+        _fetch(node, request, entity, session, respond_when_written)
     return response.result()
 
 
@@ -218,16 +218,16 @@ def handle_share_acknowledge(node: ShareContext, request: Request) -> Response:
     entity = request.decode()
     group_id, member_id = key = (entity.group_id or "", entity.member_id or "")
     requested = acknowledgements_of(entity.topics, group_id)
-    kept: list[tuple[ShareKey | None, Kept]] = []
+    writes: list[tuple[ShareKey | None, ShareWrite]] = []
     try:
         ensure_enabled(node)
         node.authorize_or_raise(request, READ, GROUP, group_id)
         ensure_session(node, key, entity.share_session_epoch)
     except KafkaError as error:
         return request.respond(_response_fields(node, request, (error.code, message_of(error)), 0, ()))
-    outcomes = acknowledge(node, request, member_id, (requested, entity.is_renew_ack), kept)
+    outcomes = acknowledge(node, request, member_id, (requested, entity.is_renew_ack), writes)
     if entity.share_session_epoch == FINAL_EPOCH:
-        kept += [(None, write) for write in node.share_partitions.close_session(key)]
+        writes += [(None, write) for write in node.share_partitions.close_session(key)]
     response = Deferred(request)
 
     def respond() -> None:
@@ -237,26 +237,26 @@ def handle_share_acknowledge(node: ShareContext, request: Request) -> Response:
         ]
         response.respond(_response_fields(node, request, DONE, lock_ms, results))
 
-    tell_when_kept(node, kept, outcomes, respond)
+    call_when_written(node, writes, outcomes, respond)
     return response.result()
 
 
-def tell_when_kept(
+def call_when_written(
     node: ShareContext,
-    kept: Sequence[tuple[ShareKey | None, Kept]],
+    writes: Sequence[tuple[ShareKey | None, ShareWrite]],
     outcomes: dict[ShareKey, Outcome],
-    tell: Callable[[], None],
+    on_written: Callable[[], None],
 ) -> None:
-    """Call `tell` when all writes in `kept` to the share-group state have succeeded or failed; at once if there are
-    none. The errors of partitions are put into `outcomes` first."""
+    """Call `on_written` when all writes in `writes` to the share-group state have succeeded or failed; at once if there
+    are none. The errors of partitions are put into `outcomes` first."""
 
     def over() -> None:
-        for key, write in kept:
+        for key, write in writes:
             if key is not None and isinstance(write, PendingWrite) and write.error is not None:
                 outcomes[key] = (write.error.code, message_of(write.error))
-        tell()
+        on_written()
 
-    when_kept(node.coordination.host, [write for _, write in kept], over)
+    when_written(node.coordination.host, [write for _, write in writes], over)
 
 
 def ensure_session(node: ShareContext, key: tuple[str, str], epoch: int) -> None:
@@ -291,12 +291,12 @@ def acknowledge(
     request: Request,
     member_id: str,
     requested: tuple[Mapping[ShareKey, Sequence[Acknowledgement]], bool],
-    kept: list[tuple[ShareKey | None, Kept]],
+    writes: list[tuple[ShareKey | None, ShareWrite]],
 ) -> dict[ShareKey, Outcome]:
     """Acknowledge records, partition by partition; returns (error code, message) of each. `requested` is the
     acknowledgements by share partition, and whether the request may renew locks.
 
-    The writes that the response has to wait for are appended to `kept`.
+    The writes that the response has to wait for are appended to `writes`.
     """
     by_partition, is_renewal = requested
     outcomes: dict[ShareKey, Outcome] = {}
@@ -314,7 +314,7 @@ def acknowledge(
             outcomes[key] = (error.code, None)
             continue
         try:
-            kept.append((key, node.share_partitions.acknowledge(key, member_id, acknowledgements)))
+            writes.append((key, node.share_partitions.acknowledge(key, member_id, acknowledgements)))
             outcomes[key] = DONE
         except KafkaError as error:
             outcomes[key] = (error.code, str(error))

@@ -44,18 +44,18 @@ Places = list[tuple[ShareKey, Fields]]
 
 def _group(node: ShareContext, request: Request, requested: Entity, places: Places) -> Fields:
     group_id = requested.group_id
-    answer: Fields = {"group_id": group_id}
+    description: Fields = {"group_id": group_id}
     try:
         ensure_enabled(node)
         node.authorize_or_raise(request, DESCRIBE, GROUP, group_id)
         node.groups.ensure_active(group_id)
         if requested.topics is not None:
-            answer["topics"] = _named(node, request, requested, places)
+            description["topics"] = _named(node, request, requested, places)
         elif group_id in node.groups.groups:
-            answer["topics"] = _all(node, request, node.groups.share.find(group_id), places)
+            description["topics"] = _all(node, request, node.groups.share.find(group_id), places)
     except KafkaError as error:
-        answer.update(error_code=error.code, error_message=str(error))
-    return answer
+        description.update(error_code=error.code, error_message=str(error))
+    return description
 
 
 def _all(node: ShareContext, request: Request, group: ShareGroup, places: Places) -> list[Fields]:
@@ -96,29 +96,29 @@ def _fill(node: ShareContext, places: Places, done: Callable[[], None]) -> None:
         if not left[0]:
             done()
 
-    for key, answer in places:
-        node.coordination.persister.summary(key, partial(_take, node, key, answer, filled))
+    for key, description in places:
+        node.coordination.persister.summary(key, partial(_take, node, key, description, filled))
     filled()
 
 
 def _take(
     node: ShareContext,
     key: ShareKey,
-    answer: Fields,
+    description: Fields,
     filled: Callable[[], None],
     error: KafkaError | None,
     state: ShareState | None,
 ) -> None:
     if error is not None:
-        answer.update(error_code=error.code, error_message=str(error))
+        description.update(error_code=error.code, error_message=str(error))
     elif state is not None:
-        answer.update(start_offset=state.start_offset, leader_epoch=state.leader_epoch)
+        description.update(start_offset=state.start_offset, leader_epoch=state.leader_epoch)
         if state.start_offset != UNKNOWN and state.delivery_complete_count != UNKNOWN:
             delivered = state.start_offset + state.delivery_complete_count
 
             def take_end(end: int | None) -> None:
                 if end is not None:
-                    answer["lag"] = max(0, end - delivered)
+                    description["lag"] = max(0, end - delivered)
                 filled()
 
             _latest(node, key, take_end)
@@ -126,20 +126,20 @@ def _take(
     filled()
 
 
-def _latest(node: ShareContext, key: ShareKey, answer: Callable[[int | None], None]) -> None:
-    """Call `answer` with the high watermark of a partition from its leader, now or later; with None without a leader or
-    a response, or after an error."""
+def _latest(node: ShareContext, key: ShareKey, on_offset: Callable[[int | None], None]) -> None:
+    """Call `on_offset` with the high watermark of a partition from its leader, now or later; with None without a leader
+    or a response, or after an error."""
     topic = node.image.topics_by_id.get(key.topic_id)
     state = None if topic is None else topic.partitions.get(key.partition)
     if topic is None or state is None or state.leader == NO_LEADER:
-        answer(None)
+        on_offset(None)
         return
     channel = node.coordination.host.channel
     if state.leader == node.node_id or channel is None:
         try:
-            answer(node.share_partitions.log_partition(key).log.high_watermark)
+            on_offset(node.share_partitions.log_partition(key).log.high_watermark)
         except KafkaError:
-            answer(None)
+            on_offset(None)
         return
     partition = {"partition_index": key.partition, "current_leader_epoch": -1, "timestamp": LATEST_TIMESTAMP}
     fields = {
@@ -150,7 +150,7 @@ def _latest(node: ShareContext, key: ShareKey, answer: Callable[[int | None], No
 
     def on_response(response: Any | None) -> None:
         result = None if response is None else response.topics[0].partitions[0]
-        answer(None if result is None or result.error_code else result.offset)
+        on_offset(None if result is None or result.error_code else result.offset)
 
     channel.send(state.leader, ApiKey.LIST_OFFSETS, fields, on_response)
 
@@ -170,7 +170,7 @@ def handle_alter_share_group_offsets(node: ShareContext, request: Request) -> Re
                 later.respond(failed(error))
                 return
             responses = [_altered_topic(node, topic, refused) for topic in entity.topics]
-            tell_when_committed(node, entity.group_id, later, responses)
+            respond_when_committed(node, entity.group_id, later, responses)
 
         node.groups.share_offsets.alter(entity.group_id, offsets, done)
     except KafkaError as error:
@@ -192,7 +192,7 @@ def failed(error: KafkaError) -> Fields:
     return {"error_code": coordinator_error_code(error), "error_message": str(error)}
 
 
-def tell_when_committed(node: ShareContext, group_id: str, later: Deferred, responses: list[Fields]) -> None:
+def respond_when_committed(node: ShareContext, group_id: str, later: Deferred, responses: list[Fields]) -> None:
     """Respond with these results when all records of the group are committed, or with an error if that fails."""
 
     def committed(code: int) -> None:
@@ -262,7 +262,7 @@ def handle_delete_share_group_offsets(node: ShareContext, request: Request) -> R
                 topic = None if name in refused else node.image.topics.get(name)
                 topic_id = None if topic is None else topic.topic_id
                 responses.append({"topic_name": name, "topic_id": topic_id, **outcome_fields(refused.get(name))})
-            tell_when_committed(node, entity.group_id, later, responses)
+            respond_when_committed(node, entity.group_id, later, responses)
 
         allowed = [name for name in names if name not in refused]
         node.groups.share_offsets.delete(entity.group_id, allowed, done)

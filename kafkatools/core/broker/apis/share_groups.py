@@ -6,10 +6,10 @@ from kafkatools.core.broker.apis.consumer_groups import ensure_may_subscribe, he
 from kafkatools.core.broker.apis.contexts import ShareContext
 from kafkatools.core.broker.apis.groups import (
     client_of,
+    committed_response,
     describe_each,
     ensure_may_see,
     refusal,
-    told,
     topics_of,
 )
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
@@ -47,7 +47,7 @@ def handle_share_group_heartbeat(node: ShareContext, request: Request) -> Respon
         fields = node.groups.share_heartbeat(heartbeat)
     except KafkaError as error:
         fields = heartbeat_refusal(coordinator_error_code(error), message_of(error))
-    return told(node, request, entity.group_id, fields, heartbeat_refusal)
+    return committed_response(node, request, entity.group_id, fields, heartbeat_refusal)
 
 
 def ensure_enabled(node: ShareContext) -> None:
@@ -60,10 +60,10 @@ def handle_share_group_describe(node: ShareContext, request: Request) -> Respons
     """Answer ShareGroupDescribe: state, members and assignments of share groups, one result or error per distinct group
     (KIP-932)."""
     entity = request.decode()
-    return describe_each(node, request, entity, entity.group_ids, _answer)
+    return describe_each(node, request, entity, entity.group_ids, _description)
 
 
-def _answer(node: ShareContext, request: Request, group_id: str) -> Fields:
+def _description(node: ShareContext, request: Request, group_id: str) -> Fields:
     try:
         ensure_enabled(node)
         node.authorize_or_raise(request, DESCRIBE, GROUP, group_id)

@@ -33,7 +33,7 @@ def handle_initialize_share_group_state(node: ShareContext, request: Request) ->
     def initialize(states: ShareCoordinator, key: ShareKey, requested: Entity) -> Outcome:
         return {}, states.initialize(key, requested.state_epoch, requested.start_offset)
 
-    return _answer(node, request, initialize)
+    return _respond(node, request, initialize)
 
 
 def handle_read_share_group_state(node: ShareContext, request: Request) -> Response:
@@ -45,7 +45,7 @@ def handle_read_share_group_state(node: ShareContext, request: Request) -> Respo
         batches = [batch._asdict() for batch in state.batches]
         return {"state_epoch": state.state_epoch, "start_offset": state.start_offset, "state_batches": batches}, None
 
-    return _answer(node, request, read)
+    return _respond(node, request, read)
 
 
 def handle_write_share_group_state(node: ShareContext, request: Request) -> Response:
@@ -57,12 +57,12 @@ def handle_write_share_group_state(node: ShareContext, request: Request) -> Resp
         epochs = requested.state_epoch, requested.leader_epoch
         return {}, states.write(key, ShareUpdate(*epochs, requested.start_offset, count, batches))
 
-    return _answer(node, request, write)
+    return _respond(node, request, write)
 
 
 def handle_delete_share_group_state(node: ShareContext, request: Request) -> Response:
     """Answer DeleteShareGroupState: delete the state of share partitions (KIP-932)."""
-    return _answer(node, request, lambda states, key, _requested: ({}, states.delete(key)))
+    return _respond(node, request, lambda states, key, _requested: ({}, states.delete(key)))
 
 
 def handle_read_share_group_state_summary(node: ShareContext, request: Request) -> Response:
@@ -79,10 +79,10 @@ def handle_read_share_group_state_summary(node: ShareContext, request: Request) 
         }
         return fields, None
 
-    return _answer(node, request, summarize)
+    return _respond(node, request, summarize)
 
 
-def _answer(node: ShareContext, request: Request, do: Do) -> Response:
+def _respond(node: ShareContext, request: Request, do: Do) -> Response:
     """Call `do` for every partition of the request, and respond with the results when the writes are committed or have
     failed. Without CLUSTER_ACTION every partition has CLUSTER_AUTHORIZATION_FAILED."""
     entity = request.decode()

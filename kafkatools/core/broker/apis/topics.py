@@ -51,13 +51,13 @@ def handle_create_topics(node: ChangeContext, request: Request) -> Response:
     entity = request.decode()
     counts = Counter(topic.name for topic in entity.topics)
     may_create = node.authorize(request, CREATE, CLUSTER, CLUSTER_NAME)
-    answers: dict[str, Fields] = {}
+    responses: dict[str, Fields] = {}
     allowed = []
     for topic in entity.topics:
         if counts[topic.name] > 1:
-            answers[topic.name] = _refused_topic(topic.name, InvalidRequest("Duplicate topic name."))
+            responses[topic.name] = _refused_topic(topic.name, InvalidRequest("Duplicate topic name."))
         elif topic.name != METADATA_TOPIC and not (may_create or node.authorize(request, CREATE, TOPIC, topic.name)):
-            answers[topic.name] = _refused_topic(topic.name, TopicAuthorizationFailed("Authorization failed."))
+            responses[topic.name] = _refused_topic(topic.name, TopicAuthorizationFailed("Authorization failed."))
         else:
             assignments = ((each.partition_index, tuple(each.broker_ids)) for each in topic.assignments)
             configs = {config.name: config.value for config in topic.configs}
@@ -66,8 +66,8 @@ def handle_create_topics(node: ChangeContext, request: Request) -> Response:
     results = node.controller.create_topics(allowed, validate_only=entity.validate_only)
     overrides = {topic.name: topic.configs for topic in allowed}
     for name, result in paced(results.items()):
-        answers[name] = _created_topic(node, request, result, overrides[name], name)
-    return request.respond({"topics": list(answers.values())})
+        responses[name] = _created_topic(node, request, result, overrides[name], name)
+    return request.respond({"topics": list(responses.values())})
 
 
 def _refused_topic(name: str, error: KafkaError) -> Fields:
@@ -83,12 +83,12 @@ def _created_topic(
 ) -> Fields:
     if isinstance(result, KafkaError):
         return _refused_topic(name, result)
-    answer: Fields = {"name": name, "topic_id": result.topic_id}
+    response: Fields = {"name": name, "topic_id": result.topic_id}
     if not node.authorize(request, DESCRIBE_CONFIGS, TOPIC, name):
-        return {**answer, "configs": [], "topic_config_error_code": TopicAuthorizationFailed.code}
+        return {**response, "configs": [], "topic_config_error_code": TopicAuthorizationFailed.code}
     configs = {key: value for key, value in overrides.items() if value is not None}
     return {
-        **answer,
+        **response,
         "num_partitions": len(result.partitions),
         "replication_factor": len(result.partitions[0].replicas),
         "configs": describe_values(configs, node.controller.settings, None),
@@ -109,12 +109,12 @@ def handle_delete_topics(node: ChangeContext, request: Request) -> Response:
         topics = [(name, None) for name in entity.topic_names]
     ids = {topic_id for name, topic_id in topics if name is None and topic_id is not None}
     counts = Counter(topics)
-    answers: dict[NameAndId, Fields] = {}
+    responses: dict[NameAndId, Fields] = {}
     for topic in paced(sorted(counts, key=lambda topic: topic[0] is None)):
-        answer = _delete_topic(node, request, topic, counts, ids)
+        response = _delete_topic(node, request, topic, counts, ids)
         if not (topic[0] is None and _is_named_too(node, topic[1], counts)):
-            answers[topic] = answer
-    return request.respond({"responses": list(answers.values())})
+            responses[topic] = response
+    return request.respond({"responses": list(responses.values())})
 
 
 def _is_named_too(node: ChangeContext, topic_id: uuid.UUID | None, counts: Mapping[NameAndId, int]) -> bool:
@@ -186,7 +186,7 @@ def handle_create_partitions(node: ChangeContext, request: Request) -> Response:
     counts = Counter(topic.name for topic in entity.topics)
     results: dict[str, dict[str, Any]] = {}
     for topic in paced(entity.topics):
-        answer = {"name": topic.name}
+        response = {"name": topic.name}
         try:
             if counts[topic.name] > 1:
                 raise InvalidRequest("Duplicate topic name.")
@@ -196,10 +196,10 @@ def handle_create_partitions(node: ChangeContext, request: Request) -> Response:
                 assignments = [tuple(assignment.broker_ids) for assignment in assignments]
             node.controller.create_partitions(topic.name, topic.count, assignments, validate_only=entity.validate_only)
         except (UnknownTopicOrPartition, TopicAuthorizationFailed) as error:
-            answer["error_code"] = error.code
+            response["error_code"] = error.code
         except KafkaError as error:
-            answer.update(error_fields(error))
-        results[topic.name] = answer
+            response.update(error_fields(error))
+        results[topic.name] = response
     return request.respond({"results": list(results.values())})
 
 

@@ -52,7 +52,7 @@ def handle_add_offsets_to_txn(node: TransactionContext, request: Request) -> Res
     entity = request.decode()
     response = Deferred(request)
 
-    def answer(code: int) -> None:
+    def respond_later(code: int) -> None:
         if code == ProducerFenced.code and request.version < FIRST_VERSION_OF_FENCING:
             code = InvalidProducerEpoch.code
         response.respond({"error_code": code})
@@ -62,9 +62,9 @@ def handle_add_offsets_to_txn(node: TransactionContext, request: Request) -> Res
         node.authorize_or_raise(request, READ, GROUP, entity.group_id)
         place = (OFFSETS_TOPIC, node.coordination.offsets_topic.partition_of(entity.group_id))
         producer = ProducerIdentity(entity.producer_id, entity.producer_epoch)
-        node.transactions.add_partitions(entity.transactional_id, producer, [place], CLIENT_VERSION, answer)
+        node.transactions.add_partitions(entity.transactional_id, producer, [place], CLIENT_VERSION, respond_later)
     except KafkaError as error:
-        answer(error.code)
+        respond_later(error.code)
     return response.result()
 
 
@@ -86,7 +86,7 @@ def handle_txn_offset_commit(node: TransactionContext, request: Request) -> Resp
 
     response = Deferred(request)
 
-    def answer(code: int) -> None:
+    def respond_later(code: int) -> None:
         response.complete_with(partial(respond, code))
 
     try:
@@ -98,11 +98,11 @@ def handle_txn_offset_commit(node: TransactionContext, request: Request) -> Resp
         records = committed_offsets(entity.group_id, offsets)
         with pausing(None):
             if offsets:
-                _commit(node, request.version, entity, offsets, records, answer)
+                _commit(node, request.version, entity, offsets, records, respond_later)
             else:
-                answer(0)
+                respond_later(0)
     except KafkaError as error:
-        answer(coordinator_error_code(error))
+        respond_later(coordinator_error_code(error))
     return response.result()
 
 
@@ -112,13 +112,13 @@ def _commit(
     entity: Entity,
     offsets: Offsets,
     records: Sequence[Record],
-    answer: Callable[[int], None],
+    respond_later: Callable[[int], None],
 ) -> None:
     """Verify that the partition of `__consumer_offsets` is part of the open transaction, or add it, then write the
     offsets.
 
-    Calls `answer` with an error code, 0 once the offsets are replicated. Raises a coordinator error if the group is not
-    active here.
+    Calls `respond_later` with an error code, 0 once the offsets are replicated. Raises a coordinator error if the group
+    is not active here.
     """
     node.groups.ensure_active(entity.group_id)
     producer = ProducerIdentity(entity.producer_id, entity.producer_epoch)
@@ -127,19 +127,19 @@ def _commit(
 
     def verified(code: int) -> None:
         if code:
-            answer(coordinator_error_code(error_for_code(code)()))
+            respond_later(coordinator_error_code(error_for_code(code)()))
             return
         try:
             status = node.groups.commit_transactional(
                 entity.group_id, member, entity.generation_id, Producer(*producer), offsets, records
             )
         except KafkaError as error:
-            answer(coordinator_error_code(error))
+            respond_later(coordinator_error_code(error))
             return
         if node.coordination.is_clustered:
-            node.coordination.groups.when_committed(entity.group_id, answer)
+            node.coordination.groups.when_committed(entity.group_id, respond_later)
         else:
-            node.coordination.host.when_durable([status], answer)
+            node.coordination.host.when_durable([status], respond_later)
 
     host, add_partitions = node.coordination.host, node.coordination.add_partitions
     operation = _operation(version)

@@ -77,10 +77,10 @@ def _handle_client(node: TransactionContext, request: Request, entity: Entity) -
     producer = ProducerIdentity(entity.v3_and_below_producer_id, entity.v3_and_below_producer_epoch)
     partitions = _partitions(entity.v3_and_below_topics)
 
-    def answer(codes: Codes) -> None:
+    def respond(codes: Codes) -> None:
         response.respond({"results_by_topic_v3_and_below": _topics(codes)})
 
-    _add(node, request, (entity.v3_and_below_transactional_id, producer), partitions, answer)
+    _add(node, request, (entity.v3_and_below_transactional_id, producer), partitions, respond)
     return response.result()
 
 
@@ -116,21 +116,21 @@ def _add(
     request: Request,
     transaction: tuple[str, ProducerIdentity],
     partitions: Sequence[TopicPartition],
-    answer: Callable[[Codes], None],
+    respond: Callable[[Codes], None],
 ) -> None:
     transactional_id, producer = transaction
     if not node.authorize(request, WRITE, TRANSACTIONAL_ID, transactional_id):
-        answer(dict.fromkeys(partitions, TransactionalIdAuthorizationFailed.code))
+        respond(dict.fromkeys(partitions, TransactionalIdAuthorizationFailed.code))
         return
     faults = {place: code for place in partitions if (code := _fault(node, request, place))}
     if faults:
-        answer({place: faults.get(place, OperationNotAttempted.code) for place in partitions})
+        respond({place: faults.get(place, OperationNotAttempted.code) for place in partitions})
         return
 
     def added(code: int) -> None:
         if code == ProducerFenced.code and request.version < FIRST_ADD_PARTITIONS_TO_TXN_VERSION_OF_FENCING:
             code = InvalidProducerEpoch.code
-        answer(dict.fromkeys(partitions, code))
+        respond(dict.fromkeys(partitions, code))
 
     client_version = BROKER_VERSION if request.version >= FIRST_VERSION_OF_BATCHES else CLIENT_VERSION
     node.transactions.add_partitions(transactional_id, producer, partitions, client_version, added)
@@ -161,7 +161,7 @@ def handle_end_txn(node: TransactionContext, request: Request) -> Response:
     entity = request.decode()
     response = Deferred(request)
 
-    def answer(code: int, identity: ProducerIdentity) -> None:
+    def respond(code: int, identity: ProducerIdentity) -> None:
         if code == ProducerFenced.code and request.version < FIRST_END_TXN_VERSION_OF_FENCING:
             code = InvalidProducerEpoch.code
         response.respond({"error_code": code, **identity._asdict()})
@@ -169,11 +169,11 @@ def handle_end_txn(node: TransactionContext, request: Request) -> Response:
     try:
         node.authorize_or_raise(request, WRITE, TRANSACTIONAL_ID, entity.transactional_id)
     except KafkaError as error:
-        answer(error.code, NOBODY)
+        respond(error.code, NOBODY)
         return response.result()
     client_version = EPOCH_BUMP if request.version >= FIRST_VERSION_OF_EPOCH_BUMP else PLAIN
     end = EndRequest(entity.producer_id, entity.producer_epoch, entity.committed, client_version)
-    node.transactions.end_transaction(entity.transactional_id, end, answer)
+    node.transactions.end_transaction(entity.transactional_id, end, respond)
     return response.result()
 
 

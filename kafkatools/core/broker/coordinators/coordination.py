@@ -61,7 +61,7 @@ class Coordination:
             host.config.offsets_commit_timeout_ms,
             lambda partition: group_service.load_partition(host, self.group_coordinator, partition),
             self.group_coordinator.release,
-            self.group_coordinator.send_answers,
+            self.group_coordinator.send_responses,
         )
 
     def start(self) -> None:

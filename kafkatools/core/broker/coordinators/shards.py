@@ -33,7 +33,7 @@ from kafkatools.core.protocol.slices import paced, pausing
 
 SLICE_PAUSE_MS = 1
 NONE = 0
-CodeAnswer = Callable[[int], None]
+CodeCallback = Callable[[int], None]
 
 
 class ShardState(Enum):
@@ -62,7 +62,7 @@ class _Commit(DelayedOperation):
 
     __slots__ = ("_code", "_done", "_end_offset", "_shard")
 
-    def __init__(self, delay_ms: int, shard: Shard, done: CodeAnswer) -> None:
+    def __init__(self, delay_ms: int, shard: Shard, done: CodeCallback) -> None:
         super().__init__(delay_ms)
         self._shard = shard
         self._end_offset = shard.partition.log.log_end_offset
@@ -206,7 +206,7 @@ class Shards:
             raise CoordinatorLoadInProgress()
 
     # -- commits ---------------------------------------------------------------------------------------------------
-    def when_committed(self, key: str, done: CodeAnswer) -> None:
+    def when_committed(self, key: str, done: CodeCallback) -> None:
         """Call `done` with 0 when everything written to the key's partition so far is below the high watermark. `done`
         gets the code of NotCoordinator if this broker does not coordinate the partition or loses it, of
         CoordinatorNotAvailable after `commit_timeout_ms`. On a broker without a cluster it gets 0 at once."""
@@ -216,7 +216,7 @@ class Shards:
             return
         self._when_partition_committed(partition_for(key, len(topic.partitions)), done)
 
-    def _when_partition_committed(self, index: int, done: CodeAnswer) -> None:
+    def _when_partition_committed(self, index: int, done: CodeCallback) -> None:
         shard = self._shards.get(index)
         if shard is None or shard.state is not ShardState.ACTIVE:
             done(NotCoordinator.code)

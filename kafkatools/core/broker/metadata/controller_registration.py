@@ -58,7 +58,7 @@ class ControllerRegistration:
             "listeners": list(self.listeners),
             "features": list(self.features()),
         }
-        self.link.send(ApiKey.CONTROLLER_REGISTRATION, fields, self._answered)
+        self.link.send(ApiKey.CONTROLLER_REGISTRATION, fields, self._handle_response)
 
-    def _answered(self, answer: Any | None) -> None:
+    def _handle_response(self, response: Any | None) -> None:
         self._is_asking = False

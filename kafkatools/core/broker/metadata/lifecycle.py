@@ -121,7 +121,7 @@ class BrokerLifecycle:
             self.on_failure(self._never_registered())
             return
         if self.state is State.PENDING_CONTROLLED_SHUTDOWN:
-            reason = self._why_no_hand_over(now_ms)
+            reason = self._pending_hand_over_reason(now_ms)
             if reason:
                 self.report(
                     f"WARN The controlled shutdown of broker {self.identity.node_id} was not completed: {reason}"
@@ -135,7 +135,7 @@ class BrokerLifecycle:
             else:
                 self._send_registration()
 
-    def _why_no_hand_over(self, now_ms: int) -> str:
+    def _pending_hand_over_reason(self, now_ms: int) -> str:
         """Return why a controlled shutdown cannot complete, empty while it still can."""
         silence_ms = now_ms - self._last_answer_ms
         if silence_ms >= HOPELESS_MS and self.is_hopeless():
@@ -170,15 +170,15 @@ class BrokerLifecycle:
         }
         self.link.send(ApiKey.BROKER_REGISTRATION, fields, self._registered)
 
-    def _registered(self, answer: Any | None) -> None:
+    def _registered(self, response: Any | None) -> None:
         self._is_asking = False
         now_ms = self.clock.now_ms()
-        if answer is None:
+        if response is None:
             self._next_ms = now_ms + RETRY_MS
             return
-        code = int(answer.error_code)
+        code = int(response.error_code)
         if code == 0:
-            self.epoch = answer.broker_epoch
+            self.epoch = response.broker_epoch
             self._is_registered = True
             self._registration_ends_ms = None
             self._last_answer_ms = self._next_ms = now_ms
@@ -221,24 +221,24 @@ class BrokerLifecycle:
             "cordoned_log_dirs": None if self.state is State.STARTING else list(self.cordoned_log_dirs),
         }
         self.link.send(
-            ApiKey.BROKER_HEARTBEAT, fields, self._answered, timeout_ms=max(1000, self.heartbeat_interval_ms)
+            ApiKey.BROKER_HEARTBEAT, fields, self._handle_response, timeout_ms=max(1000, self.heartbeat_interval_ms)
         )
 
-    def _answered(self, answer: Any | None) -> None:
+    def _handle_response(self, response: Any | None) -> None:
         self._is_asking = False
         now_ms = self.clock.now_ms()
-        code = None if answer is None else int(answer.error_code)
-        if code != 0 or answer is None:
+        code = None if response is None else int(response.error_code)
+        if code != 0 or response is None:
             self._next_ms = now_ms + RETRY_MS
             if code in (StaleBrokerEpoch.code, BrokerIdNotRegistered.code):
                 self._is_registered = False
             return
         self._last_answer_ms = now_ms
-        self.is_fenced = bool(answer.is_fenced)
+        self.is_fenced = bool(response.is_fenced)
         self._next_ms = now_ms + self.heartbeat_interval_ms
         if self.state is State.STARTING:
             self._next_ms = now_ms + STARTING_INTERVAL_MS
-            if answer.is_caught_up:
+            if response.is_caught_up:
                 self.state = State.RECOVERY
                 self._next_ms = now_ms
                 self.on_caught_up()
@@ -250,7 +250,7 @@ class BrokerLifecycle:
                 self.on_running()
         elif self.state is State.PENDING_CONTROLLED_SHUTDOWN:
             self._next_ms = now_ms + SHUTDOWN_INTERVAL_MS
-            if answer.should_shut_down:
+            if response.should_shut_down:
                 self.state = State.SHUTTING_DOWN
         if self._is_urgent:
             self._next_ms = now_ms

@@ -59,10 +59,10 @@ class ProducerIds:
 def request_from_controller(controller: ControllerChannel, fields: dict[str, int], on_block: OnBlock) -> None:
     """Request a block from the controller (AllocateProducerIds); `on_block` gets an empty one after an error."""
 
-    def answered(answer: Entity | None) -> None:
+    def handle_response(response: Entity | None) -> None:
         start = count = 0
-        if answer is not None and not int(answer.error_code):
-            start, count = int(answer.producer_id_start), answer.producer_id_len
+        if response is not None and not int(response.error_code):
+            start, count = int(response.producer_id_start), response.producer_id_len
         on_block(range(start, start + count))
 
-    controller.send(ApiKey.ALLOCATE_PRODUCER_IDS, fields, answered)
+    controller.send(ApiKey.ALLOCATE_PRODUCER_IDS, fields, handle_response)

@@ -66,14 +66,17 @@ class TopicCreation:
         }
         self._asked.add(topic.name)
         self.link.send_once(
-            ApiKey.ENVELOPE, envelope, lambda answer: self._answered(topic.name, answer), is_wanted=lambda: True
+            ApiKey.ENVELOPE,
+            envelope,
+            lambda response: self._handle_response(topic.name, response),
+            is_wanted=lambda: True,
         )
 
-    def _answered(self, name: str, answer: Entity) -> None:
+    def _handle_response(self, name: str, response: Entity) -> None:
         self._asked.discard(name)
-        if isinstance(answer, Fate) or int(answer.error_code) or answer.response_data is None:
+        if isinstance(response, Fate) or int(response.error_code) or response.response_data is None:
             return  # the next request for the topic retries
-        data = memoryview(bytes(answer.response_data))
+        data = memoryview(bytes(response.response_data))
         _, offset = decode_response_header(_KEY, _VERSION, data)
         created = messages.decode(messages.response_type(_KEY, _VERSION), data, offset)[0].topics[0]
         error = error_from_code(int(created.error_code), created.error_message)

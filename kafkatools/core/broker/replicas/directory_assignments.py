@@ -56,14 +56,14 @@ class DirectoryAssignments:
             self._next_ms = now_ms + RETRY_MS
             return
         self._sent = dict(list(self._queued.items())[:MAX_PER_REQUEST])
-        self._send(_fields(self._broker_id, epoch, self._sent), self._answered)
+        self._send(_fields(self._broker_id, epoch, self._sent), self._handle_response)
 
-    def _answered(self, answer: Any | None) -> None:
+    def _handle_response(self, response: Any | None) -> None:
         sent, self._sent = self._sent, {}
-        if answer is None or int(answer.error_code) != NONE:
+        if response is None or int(response.error_code) != NONE:
             self._next_ms = self._now_ms() + RETRY_MS
             return
-        for directory in answer.directories:
+        for directory in response.directories:
             for topic in directory.topics:
                 for each in topic.partitions:
                     replica = topic.topic_id, int(each.partition_index)

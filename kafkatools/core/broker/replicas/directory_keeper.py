@@ -50,8 +50,8 @@ class Membership(Protocol):
     def is_ready(self) -> bool:
         """Return whether the metadata image has been loaded."""
 
-    def assign_directories(self, fields: Mapping[str, Any], on_answer: Callable[[Any | None], None]) -> None:
-        """Send AssignReplicasToDirs; `on_answer` gets the response, None without one."""
+    def assign_directories(self, fields: Mapping[str, Any], on_response: Callable[[Any | None], None]) -> None:
+        """Send AssignReplicasToDirs; `on_response` gets the response, None without one."""
 
     def directory_failed(self, directory: LogDirectory) -> None:
         """Report an offline log directory to the controller. Raises KafkaStorageError."""

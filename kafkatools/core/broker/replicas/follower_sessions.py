@@ -167,7 +167,7 @@ class FollowerSessions:
         if is_new or now_ms - session.full_pass_ms >= FULL_PASS_MS:
             self._look_at_all(session, now_ms)
         if is_new and session.is_kept and current_pause() is not None:
-            response = self._answer(request, session, [])
+            response = self._response(request, session, [])
             return self._respond(request, None, (), SESSION_ID_NOT_FOUND) if session.is_ended else response
         with pausing(None):
             return self._answer_or_wait(request, session, data, is_new=is_new)
@@ -189,7 +189,7 @@ class FollowerSessions:
             return self._respond(request, None, (), SESSION_ID_NOT_FOUND)
         results = self._read(session, data)
         if results or is_new or data.max_wait_ms <= 0 or len(session.news) >= MOST_NEWS:
-            return self._answer(request, session, results)
+            return self._response(request, session, results)
         self._wait(session, request, data)
         return DELAYED
 
@@ -408,10 +408,10 @@ class FollowerSessions:
 
     def _finish(self, session: FollowerSession, waiting: WaitingFetch, results: list[_Result]) -> None:
         self._stop_waiting(session)
-        waiting.request.complete(self._answer(waiting.request, session, results))
+        waiting.request.complete(self._response(waiting.request, session, results))
 
     # -- answers -------------------------------------------------------------------------------------------------------
-    def _answer(self, request: Request, session: FollowerSession, results: list[_Result]) -> list[Part]:
+    def _response(self, request: Request, session: FollowerSession, results: list[_Result]) -> list[Part]:
         """Build the response from the read partitions and from those with a new high watermark or log start offset.
         Counts the records for the replication throttle, and removes the partitions of a session that ends with this
         response."""

@@ -62,7 +62,9 @@ class IsrChanges:
         sent = dict(islice(self._queued.items(), MOST_CHANGES))
         self._is_sent = True
         self._not_before_ms = now_ms + RETRY_MS
-        self.channel.send(ApiKey.ALTER_PARTITION, self._request(sent), lambda entity: self._answered(sent, entity))
+        self.channel.send(
+            ApiKey.ALTER_PARTITION, self._request(sent), lambda entity: self._handle_response(sent, entity)
+        )
 
     def _request(self, sent: dict[Any, tuple[Partition, PendingIsr]]) -> Fields:
         own_epoch = self.broker_epoch()
@@ -80,34 +82,36 @@ class IsrChanges:
         of_topics = [{"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in topics.items()]
         return {"broker_id": self.node_id, "broker_epoch": own_epoch, "topics": of_topics}
 
-    def _answered(self, sent: dict[Any, tuple[Partition, PendingIsr]], entity: Any | None) -> None:
+    def _handle_response(self, sent: dict[Any, tuple[Partition, PendingIsr]], entity: Any | None) -> None:
         """Apply the response. Without one, or with a top-level error, all changes are sent again."""
         self._is_sent = False
         if entity is None or int(entity.error_code) != NONE:
             return
         self._not_before_ms = 0
-        answers = {(topic.topic_id, each.partition_index): each for topic in entity.topics for each in topic.partitions}
+        responses = {
+            (topic.topic_id, each.partition_index): each for topic in entity.topics for each in topic.partitions
+        }
         for key, (partition, pending) in sent.items():
-            answer = answers.get(key)
-            if answer is None:
+            response = responses.get(key)
+            if response is None:
                 continue
             if (queued := self._queued.get(key)) is not None and queued[1] is pending:
                 del self._queued[key]  # another change may have been queued meanwhile, even of the same ISR
             if partition.pending is pending and partition.is_leader:
-                self._take(partition, pending, answer)
+                self._take(partition, pending, response)
 
-    def _take(self, partition: Partition, pending: PendingIsr, answer: Entity) -> None:
+    def _take(self, partition: Partition, pending: PendingIsr, response: Entity) -> None:
         """Apply one partition's result: commit the ISR, or drop an ineligible change. A change for which this broker's
         metadata is outdated stays pending; after other errors it is queued again (Partition.handleAlterPartitionUpdate,
         handleAlterPartitionError)."""
-        code = int(answer.error_code)
+        code = int(response.error_code)
         if code in (OPERATION_NOT_ATTEMPTED, INELIGIBLE_REPLICA):
             partition.revert_isr()
         elif code == NONE:
-            is_stale = answer.partition_epoch < partition.partition_epoch
-            if answer.leader_epoch != partition.leader_epoch or is_stale:
+            is_stale = response.partition_epoch < partition.partition_epoch
+            if response.leader_epoch != partition.leader_epoch or is_stale:
                 return
-            if partition.commit_isr(tuple(answer.isr), answer.partition_epoch):
+            if partition.commit_isr(tuple(response.isr), response.partition_epoch):
                 self.high_watermark_moved(partition)
         elif code not in WAIT_FOR_METADATA:
             self.submit(partition, pending)

@@ -193,11 +193,11 @@ class ReplicaFetcher:
         )
         self._is_waiting = True
         self.cluster.peers.send_raw(
-            self.leader_id, ApiKey.FETCH, VERSION, body, self._answered, timeout_ms=settings.request_timeout_ms
+            self.leader_id, ApiKey.FETCH, VERSION, body, self._handle_response, timeout_ms=settings.request_timeout_ms
         )
 
     # -- answers -------------------------------------------------------------------------------------------------------
-    def _answered(self, body: memoryview | None) -> None:
+    def _handle_response(self, body: memoryview | None) -> None:
         self._is_waiting = False
         now_ms = self.cluster.clock.now_ms()
         try:

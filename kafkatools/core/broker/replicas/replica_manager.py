@@ -462,7 +462,7 @@ class ReplicaManager:
         preferred replica is returned in the result, without records."""
         partition = self.find(requested)
         if partition is None:
-            return self._failed(requested, self._why_absent(requested), ())
+            return self._failed(requested, self._absence_error(requested), ())
         try:
             return self._read_partition(partition, requested, limit, reader, min_one)
         except KafkaError as error:
@@ -510,7 +510,7 @@ class ReplicaManager:
             result.aborted = aborted_transactions(partition, requested.fetch_offset, records)
         return result
 
-    def _why_absent(self, requested: FetchPartition) -> type[KafkaError]:
+    def _absence_error(self, requested: FetchPartition) -> type[KafkaError]:
         if requested.topic_id is not None:
             if requested.topic_id not in self.partitions_by_id:
                 return UnknownTopicId

@@ -46,7 +46,7 @@ MOST_READ: Final = 250_000
 MOST_CHANGED: Final = 20_000
 
 
-class AnsweredBy(Enum):
+class ServedBy(Enum):
     """The node that answers an API. The value is the text of docs/apis.md."""
 
     BROKER = "the broker"
@@ -57,9 +57,9 @@ class AnsweredBy(Enum):
     FORWARDED_READ = "the active controller; brokers forward the request, and repeat it if need be"
 
 
-FORWARDED: Final = (AnsweredBy.FORWARDED, AnsweredBy.FORWARDED_READ)
-_ON_BROKERS: Final = (AnsweredBy.BROKER, AnsweredBy.EITHER, *FORWARDED)
-_ON_CONTROLLERS: Final = (AnsweredBy.EITHER, AnsweredBy.CONTROLLER, AnsweredBy.ACTIVE_CONTROLLER, *FORWARDED)
+FORWARDED: Final = (ServedBy.FORWARDED, ServedBy.FORWARDED_READ)
+_ON_BROKERS: Final = (ServedBy.BROKER, ServedBy.EITHER, *FORWARDED)
+_ON_CONTROLLERS: Final = (ServedBy.EITHER, ServedBy.CONTROLLER, ServedBy.ACTIVE_CONTROLLER, *FORWARDED)
 
 
 class Work(Enum):
@@ -78,7 +78,7 @@ class Api:
 
     key: ApiKey
     module: str
-    answered_by: AnsweredBy = AnsweredBy.BROKER
+    served_by: ServedBy = ServedBy.BROKER
     needs: int | None = None  # the required operation on the cluster; None: the handler authorizes the resources
     work: Work = Work.AT_ONCE
     bytes_at_once: int = BYTES_AT_ONCE  # the size of a request above which it goes to the slow lane
@@ -121,7 +121,7 @@ class Api:
         return answer
 
 
-_K, _BY, _SLICED, _LARGE = ApiKey, AnsweredBy, Work.SLICED, Work.LARGE
+_K, _BY, _SLICED, _LARGE = ApiKey, ServedBy, Work.SLICED, Work.LARGE
 TABLE: Final = (
     Api(_K.PRODUCE, "produce", bytes_at_once=sys.maxsize),
     Api(_K.FETCH, "fetch", work=Work.PAUSES, bytes_at_once=FETCH_BYTES_AT_ONCE, most_elements=50_000),
@@ -226,8 +226,8 @@ TABLE: Final = (
 )
 
 
-BROKER_APIS: Final[dict[int, Api]] = {api.key: api for api in TABLE if api.answered_by in _ON_BROKERS}
-CONTROLLER_APIS: Final[dict[int, Api]] = {api.key: api for api in TABLE if api.answered_by in _ON_CONTROLLERS}
+BROKER_APIS: Final[dict[int, Api]] = {api.key: api for api in TABLE if api.served_by in _ON_BROKERS}
+CONTROLLER_APIS: Final[dict[int, Api]] = {api.key: api for api in TABLE if api.served_by in _ON_CONTROLLERS}
 _NEEDED: Final = {api.key: api.needs for api in TABLE if api.needs is not None}
 
 

@@ -1,7 +1,7 @@
 """Protocols for requests of a node to other nodes.
 
-Rules: nothing here waits. `on_answer` runs later on the node's thread, once, with None when no response arrives; after
-the channel was closed it does not run. In tests a channel is a list of requests and a deterministic network.
+Rules: nothing here waits. `on_response` runs later on the node's thread, once, with None when no response arrives;
+after the channel was closed it does not run. In tests a channel is a list of requests and a deterministic network.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.quorum.quorum_description import QuorumDescription
     from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
 
-OnAnswer = Callable[[Any | None], None]
+OnResponse = Callable[[Any | None], None]
 """Gets the response's entity; None after a refused or lost connection or a time-out, or if the node lacks the API."""
-OnRawAnswer = Callable[[memoryview | None], None]
+OnRawResponse = Callable[[memoryview | None], None]
 """Gets the encoded body of a response (without its header), valid until it returns; or None."""
 
 
@@ -27,7 +27,7 @@ class PeerChannel(Protocol):
         node_id: int,
         api_key: int,
         fields: Mapping[str, Any],
-        on_answer: OnAnswer,
+        on_response: OnResponse,
         *,
         timeout_ms: int | None = None,
         may_send: Callable[[], bool] | None = None,
@@ -36,7 +36,7 @@ class PeerChannel(Protocol):
         `messages.build`.
 
         `timeout_ms` is request.timeout.ms by default. `may_send` is called right before the request is written; when it
-        returns False the request is dropped and `on_answer` gets None.
+        returns False the request is dropped and `on_response` gets None.
         """
         ...
 
@@ -46,7 +46,7 @@ class PeerChannel(Protocol):
         api_key: int,
         version: int,
         body: bytes,
-        on_answer: OnRawAnswer,
+        on_response: OnRawResponse,
         *,
         timeout_ms: int | None = None,
     ) -> None:
@@ -59,9 +59,9 @@ class ControllerChannel(Protocol):
     active controller, until the time-out."""
 
     def send(
-        self, api_key: int, fields: Mapping[str, Any], on_answer: OnAnswer, *, timeout_ms: int | None = None
+        self, api_key: int, fields: Mapping[str, Any], on_response: OnResponse, *, timeout_ms: int | None = None
     ) -> None:
-        """Send a request; `on_answer` runs as for a `PeerChannel`."""
+        """Send a request; `on_response` runs as for a `PeerChannel`."""
         ...
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Protocol
 
-from kafkatools.core.broker.server.apis import CONTROLLER_APIS, FORWARDED, AnsweredBy, Api, Handler
+from kafkatools.core.broker.server.apis import CONTROLLER_APIS, FORWARDED, Api, Handler, ServedBy
 from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.dispatch import Dispatcher, Served
 from kafkatools.core.broker.server.forwarding import ControllerMember, forward, run_on_controller
@@ -19,7 +19,7 @@ class BrokerDispatcher(Dispatcher):
 
     def handler_of(self, api: Api) -> Handler:
         """The handler of an API; `forward` for an API that the active controller answers."""
-        return forward if api.answered_by in FORWARDED else super().handler_of(api)
+        return forward if api.served_by in FORWARDED else super().handler_of(api)
 
 
 class ControllerNode(Served, ControllerMember, Protocol):
@@ -35,7 +35,7 @@ class ControllerDispatcher(Dispatcher):
     def handler_of(self, api: Api) -> Handler:
         """The handler of an API; one that responds after the commit for APIs of the active controller."""
         plain = super().handler_of(api)
-        if api.answered_by not in (AnsweredBy.ACTIVE_CONTROLLER, AnsweredBy.FORWARDED):
+        if api.served_by not in (ServedBy.ACTIVE_CONTROLLER, ServedBy.FORWARDED):
             return plain
 
         def handle(node: Any, request: Request) -> Response:
@@ -47,7 +47,7 @@ class ControllerDispatcher(Dispatcher):
             later = Deferred(request)
 
             def give_up() -> None:
-                if api.answered_by is AnsweredBy.ACTIVE_CONTROLLER:
+                if api.served_by is ServedBy.ACTIVE_CONTROLLER:
                     later.respond({"error_code": NotController.code})
                 else:
                     later.close_connection(CloseConnection("this controller is not active"))

@@ -18,7 +18,7 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
-from kafkatools.core.broker.server.channels import OnAnswer, PeerChannel
+from kafkatools.core.broker.server.channels import OnResponse, PeerChannel
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import NotController, RequestTimedOut
 
@@ -39,7 +39,7 @@ class Fate(Enum):
 class _Call:
     api_key: int
     fields: Mapping[str, Any]
-    on_answer: OnAnswer
+    on_response: OnResponse
     deadline_ms: int
     attempt: int = field(default=0, init=False)
     retry_ms: int | None = field(default=None, init=False)  # None while a response is pending
@@ -67,10 +67,10 @@ class ControllerLink:
     _asked: int | None = field(default=None, init=False)
 
     def send(
-        self, api_key: int, fields: Mapping[str, Any], on_answer: OnAnswer, *, timeout_ms: int | None = None
+        self, api_key: int, fields: Mapping[str, Any], on_response: OnResponse, *, timeout_ms: int | None = None
     ) -> None:
-        """Send a request, again if need be; `on_answer` gets the response later, or None after the time-out."""
-        self._begin(self._call(api_key, fields, on_answer, timeout_ms))
+        """Send a request, again if need be; `on_response` gets the response later, or None after the time-out."""
+        self._begin(self._call(api_key, fields, on_response, timeout_ms))
 
     def send_once(
         self,
@@ -87,9 +87,9 @@ class ControllerLink:
         call.is_once, call.is_wanted = True, is_wanted
         self._begin(call)
 
-    def _call(self, api_key: int, fields: Mapping[str, Any], on_answer: OnAnswer, timeout_ms: int | None) -> _Call:
+    def _call(self, api_key: int, fields: Mapping[str, Any], on_response: OnResponse, timeout_ms: int | None) -> _Call:
         timeout = self.request_timeout_ms if timeout_ms is None else timeout_ms
-        return _Call(api_key, fields, on_answer, self.clock.now_ms() + timeout)
+        return _Call(api_key, fields, on_response, self.clock.now_ms() + timeout)
 
     def _begin(self, call: _Call) -> None:
         self._calls[call] = None
@@ -141,16 +141,18 @@ class ControllerLink:
         call.retry_ms = None
         attempt = call.attempt
 
-        def answered(answer: Any | None) -> None:
+        def handle_response(response: Any | None) -> None:
             if call in self._calls and call.attempt == attempt:
-                self._take(call, answer)
+                self._take(call, response)
 
         timeout_ms = max(1, call.deadline_ms - now_ms)
         if call.is_once:
             may_send = partial(self._may_send, call, attempt)
-            self.channel.send(leader, call.api_key, call.fields, answered, timeout_ms=timeout_ms, may_send=may_send)
+            self.channel.send(
+                leader, call.api_key, call.fields, handle_response, timeout_ms=timeout_ms, may_send=may_send
+            )
         else:
-            self.channel.send(leader, call.api_key, call.fields, answered, timeout_ms=timeout_ms)
+            self.channel.send(leader, call.api_key, call.fields, handle_response, timeout_ms=timeout_ms)
 
     def _may_send(self, call: _Call, attempt: int) -> bool:
         """Return whether the call may be written now. If so it counts as sent: from then on the controller may execute
@@ -160,19 +162,19 @@ class ControllerLink:
         call.is_sent = True
         return True
 
-    def _take(self, call: _Call, answer: Any | None) -> None:
-        error_code = getattr(answer, "error_code", 0)
-        if call.is_sent and (answer is None or error_code == RequestTimedOut.code):
+    def _take(self, call: _Call, response: Any | None) -> None:
+        error_code = getattr(response, "error_code", 0)
+        if call.is_sent and (response is None or error_code == RequestTimedOut.code):
             self._finish(call, Fate.UNKNOWN)
-        elif answer is None or error_code == NotController.code:
+        elif response is None or error_code == NotController.code:
             call.is_sent, call.last_word_ms = False, None
             call.retry_ms = self.clock.now_ms() + RETRY_MS
         else:
-            self._finish(call, answer)
+            self._finish(call, response)
 
-    def _finish(self, call: _Call, answer: Any | None) -> None:
+    def _finish(self, call: _Call, response: Any | None) -> None:
         del self._calls[call]
-        call.on_answer(answer)
+        call.on_response(response)
 
 
 def _fate(call: _Call) -> Fate | None:

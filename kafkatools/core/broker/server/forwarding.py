@@ -30,7 +30,7 @@ from kafkatools.core.broker.node_parts import (
     HasMetadataOffset,
     Rights,
 )
-from kafkatools.core.broker.server.apis import BROKER_APIS, AnsweredBy
+from kafkatools.core.broker.server.apis import BROKER_APIS, ServedBy
 from kafkatools.core.broker.server.controller_link import Fate
 from kafkatools.core.broker.server.deferred import Deferred, Waiting
 from kafkatools.core.broker.server.requests import Client, CloseConnection, Request, Response
@@ -49,8 +49,8 @@ class ControllerMember(HasController, HasMetadataOffset, Protocol):
 class Member(ControllerMember, Rights, HasConfig, HasClock, HasImage, HasBrokerSettings, HasLink, Protocol):
     """A node of a cluster that can forward requests to the active controller."""
 
-    def why_no_controller(self) -> str: ...
-    def why_no_answer(self) -> str: ...
+    def no_controller_reason(self) -> str: ...
+    def no_response_reason(self) -> str: ...
 
 
 _GONE: Final[int] = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
@@ -73,11 +73,11 @@ def run_on_controller(
     node: ControllerMember,
     api_key: int,
     work: Callable[[], Any],
-    answer: Callable[[Any], None],
+    respond: Callable[[Any], None],
     refuse: Callable[[], None],
     give_up: Callable[[], None],
 ) -> None:
-    """Call `work` on the active controller, and `answer` with its result when all metadata records written so far are
+    """Call `work` on the active controller, and `respond` with its result when all metadata records written so far are
     committed.
 
     `refuse` is called at once when this node's controller is not active, or stopped being active before `work` wrote a
@@ -99,10 +99,10 @@ def run_on_controller(
         (refuse if node.raft.end_offset == begun else give_up)()
         return
     if api_key == ApiKey.DESCRIBE_QUORUM or node.raft.end_offset <= node.metadata_offset:
-        answer(result)
+        respond(result)
     else:
         node.pending.append(
-            Waiting(node.raft.end_offset, lambda error_code: give_up() if error_code else answer(result))
+            Waiting(node.raft.end_offset, lambda error_code: give_up() if error_code else respond(result))
         )
 
 
@@ -123,7 +123,7 @@ class Forwarded:
         self._frame = bytes(request.frame)
         self._begun_ms = node.clock.now_ms()
         api = BROKER_APIS[request.api_key]
-        self._is_read = api.answered_by is AnsweredBy.FORWARDED_READ
+        self._is_read = api.served_by is ServedBy.FORWARDED_READ
         self._handler = api.load()
         self._later = Deferred(request)
 
@@ -170,16 +170,16 @@ class Forwarded:
             ApiKey.ENVELOPE, fields, self._ended, is_wanted=lambda: is_present(connection), timeout_ms=left_ms
         )
 
-    def _ended(self, answer: Any | None) -> None:
+    def _ended(self, respond: Any | None) -> None:
         """Respond after an Envelope response or a `Fate`."""
-        if answer is None or answer is Fate.NOT_SENT:
-            self._refuse(f"The request timed out: {self._node.why_no_controller()}")
-        elif answer is Fate.UNKNOWN:
-            self._refuse(f"Whether the change was made is not known: {self._node.why_no_answer()}")
-        elif answer is Fate.ABANDONED or int(answer.error_code) or answer.response_data is None:
+        if respond is None or respond is Fate.NOT_SENT:
+            self._refuse(f"The request timed out: {self._node.no_controller_reason()}")
+        elif respond is Fate.UNKNOWN:
+            self._refuse(f"Whether the change was made is not known: {self._node.no_response_reason()}")
+        elif respond is Fate.ABANDONED or int(respond.error_code) or respond.response_data is None:
             self._later.close_connection(CloseConnection("the controller did not answer the request"))
         else:
-            data = bytes(answer.response_data)
+            data = bytes(respond.response_data)
             self._later.complete([len(data).to_bytes(4, "big") + data])
 
     def _refuse(self, words: str) -> None:
@@ -242,4 +242,4 @@ class Refusing:
         self.node_id, self.clock, self.quorum = node.node_id, node.clock, node.raft
         self.authorize, self.authorize_or_raise = node.authorize, node.authorize_or_raise
         self.authorize_any, self.authorized_operations = node.authorize_any, node.authorized_operations
-        self.why_no_controller = node.why_no_controller
+        self.no_controller_reason = node.no_controller_reason

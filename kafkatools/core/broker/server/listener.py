@@ -2,7 +2,8 @@
 SocketServer and Selector).
 
 Rules:
-- The requests of a connection are handled and answered in their order. While a request is delayed, or its response does
+- The requests of a connection are handled and responded to in their order. While a request is delayed, or its response
+  does
   not fit into the socket, the connection is muted: it is not read. So a slow reader costs one response. Only repeated
   writes, which a shortcut handles, need not wait for each other's responses (`OWED`); the first other request does.
 - Memory grows with the bytes that arrived, never with the size a frame announces. A frame above `max_request_bytes`
@@ -165,18 +166,18 @@ class Connection:
 
     def _handle_frame(self, frame: memoryview) -> None:
         if self.shortcut is not None:
-            answer = self.shortcut.answer(frame)
-            if answer is OWED:
+            reply = self.shortcut.respond(frame)
+            if reply is OWED:
                 self._owed += 1
                 self.is_muted = self._owed >= MAX_OWED
                 return
-            if self._owed and answer is None:
+            if self._owed and reply is None:
                 self._start -= len(frame) + 4  # handle the frame again after the owed responses
                 self._is_held = self.is_muted = True
                 return
-            if answer is not None:
-                self._output.append(answer)
-                self._queued_bytes += len(answer)
+            if reply is not None:
+                self._output.append(reply)
+                self._queued_bytes += len(reply)
                 return
         request = Request(self, frame, _HEADER.unpack_from(frame))
         request.lane = self.listener.lane
@@ -245,12 +246,12 @@ class Connection:
             self._compact()
             self._update_events()
 
-    def pay(self, answer: bytes) -> None:
+    def pay(self, reply: bytes) -> None:
         """Queue the next response that the shortcut owes (OWED); `settle` sends it."""
         if not self.is_closed:
             self._owed -= 1
-            self._output.append(answer)
-            self._queued_bytes += len(answer)
+            self._output.append(reply)
+            self._queued_bytes += len(reply)
 
     def settle(self) -> None:
         """Send the queued responses that the shortcut owed, then handle the frames after them."""

@@ -3,7 +3,8 @@ NodeToControllerChannelManager, InterBrokerSendThread and KafkaNetworkChannel).
 
 Rules: a request waits until the connection is up, and fails with it. Each node has two connections: responses come in
 the order of the requests, so a Fetch that waits must not hold up a vote or a heartbeat. After a failure the next
-attempt waits for reconnect.backoff.ms; requests wait for that attempt. `on_answer` is never called from within `send`.
+attempt waits for reconnect.backoff.ms; requests wait for that attempt. `on_response` is never called from within
+`send`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kafkatools.core import config as tables
-from kafkatools.core.broker.server.channels import OnAnswer, OnRawAnswer
+from kafkatools.core.broker.server.channels import OnRawResponse, OnResponse
 from kafkatools.core.broker.server.listener import Listener
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
@@ -60,12 +61,12 @@ class Peers:
         max_idle_ms: int = 600_000,
         receive_buffer_bytes: int = -1,
         note_failure: Callable[[Exception], None] | None = None,
-        watch_answers: Callable[[int, Any], None] | None = None,
+        check_response: Callable[[int, Any], None] | None = None,
     ) -> None:
-        """`receive_buffer_bytes` is SO_RCVBUF; -1 leaves it to the system. `watch_answers` gets every response before
-        its `on_answer`.
+        """`receive_buffer_bytes` is SO_RCVBUF; -1 leaves it to the system. `check_response` gets every response before
+        its `on_response`.
 
-        `note_failure` gets what an `on_answer` raises; without it the exception reaches the caller of `poll`.
+        `note_failure` gets what an `on_response` raises; without it the exception reaches the caller of `poll`.
         """
         self._note_failure = note_failure
         self._listener = listener
@@ -80,7 +81,7 @@ class Peers:
         self._addresses: dict[int, Address] = {}
         self._next_ms: int | None = None
         self._is_polling = False
-        self._watch_answers = watch_answers
+        self._check_response = check_response
         listener.watch(self._client, self.poll)
 
     def send(
@@ -88,12 +89,12 @@ class Peers:
         node_id: int,
         api_key: int,
         fields: Mapping[str, Any],
-        on_answer: OnAnswer,
+        on_response: OnResponse,
         *,
         timeout_ms: int | None = None,
         may_send: Callable[[], bool] | None = None,
     ) -> None:
-        """Send a request when the connection is up; `on_answer` is called once, later, with the response or None.
+        """Send a request when the connection is up; `on_response` is called once, later, with the response or None.
         `may_send` is called right before the request is written; if it returns False the request is dropped."""
 
         def build(version: int) -> Any:
@@ -101,13 +102,13 @@ class Peers:
 
             return [messages.encode_fields(messages.request_type(api_key, version), fields)]
 
-        def answered(response: ClientResponse) -> None:
-            answer = _decoded(response)
-            if self._watch_answers is not None and answer is not None:
-                self._watch_answers(node_id, answer)
-            on_answer(answer)
+        def on_client_response(response: ClientResponse) -> None:
+            body = _decoded(response)
+            if self._check_response is not None and body is not None:
+                self._check_response(node_id, body)
+            on_response(body)
 
-        request = ClientRequest(_lane(node_id, api_key), api_key, build, answered, timeout_ms, decode=False)
+        request = ClientRequest(_lane(node_id, api_key), api_key, build, on_client_response, timeout_ms, decode=False)
         self._send(request, may_send)
 
     def send_raw(
@@ -116,17 +117,17 @@ class Peers:
         api_key: int,
         version: int,
         body: bytes,
-        on_answer: OnRawAnswer,
+        on_response: OnRawResponse,
         *,
         timeout_ms: int | None = None,
     ) -> None:
-        """Send a request with an encoded body; `on_answer` gets the response's body without decoding, or None."""
+        """Send a request with an encoded body; `on_response` gets the response's body without decoding, or None."""
         self._send(
             ClientRequest(
                 _lane(node_id, api_key),
                 api_key,
                 lambda _: [body],
-                lambda response: on_answer(response.raw),
+                lambda response: on_response(response.raw),
                 timeout_ms,
                 min_version=version,
                 max_version=version,
@@ -137,7 +138,7 @@ class Peers:
     def _send(self, request: ClientRequest, may_send: Callable[[], bool] | None = None) -> None:
         timeout_ms = self._request_timeout_ms if request.timeout_ms is None else request.timeout_ms
         lane, now_ms = request.node, self._clock.now_ms()
-        request = request._replace(callback=partial(self._answer, request.callback))
+        request = request._replace(callback=partial(self._complete, request.callback))
         if lane not in self._waiting and self._client.can_send(lane, now_ms) and (may_send is None or may_send()):
             self._client.send(request, now_ms)
             self._note_deadline(now_ms)
@@ -145,7 +146,7 @@ class Peers:
         self._waiting.setdefault(lane, deque()).append(_Waiting(request, now_ms + timeout_ms, may_send))
         self._next_ms = now_ms
 
-    def _answer(self, callback: Callable[[ClientResponse], None] | None, response: ClientResponse) -> None:
+    def _complete(self, callback: Callable[[ClientResponse], None] | None, response: ClientResponse) -> None:
         try:
             if callback is not None:
                 callback(response)
@@ -166,8 +167,8 @@ class Peers:
             self.poll()
 
     def poll(self) -> None:
-        """Handle the connections now: connect, send waiting requests, and call the `on_answer` of responses that
-        arrived. Does nothing when called from an `on_answer`."""
+        """Handle the connections now: connect, send waiting requests, and call the `on_response` of responses that
+        arrived. Does nothing when called from an `on_response`."""
         if self._is_polling:
             return
         self._is_polling = True
@@ -247,7 +248,7 @@ class Peers:
         return ""
 
     def close(self) -> None:
-        """Close the connections and drop the waiting requests, without calling their `on_answer`."""
+        """Close the connections and drop the waiting requests, without calling their `on_response`."""
         self._listener.unwatch(self._client)
         self._waiting.clear()
         self._client.close()

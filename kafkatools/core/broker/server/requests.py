@@ -61,7 +61,7 @@ NO_RESPONSE: Final[Response] = ()
 class Shortcut(Protocol):
     """Handles the frames of a connection that repeat an earlier request, without decoding them."""
 
-    def answer(self, frame: memoryview) -> bytes | None:
+    def respond(self, frame: memoryview) -> bytes | None:
         """The response to a frame; OWED if `Connection.pay` gets it later; None if the frame has to be dispatched."""
         ...
 

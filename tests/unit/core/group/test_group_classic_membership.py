@@ -49,12 +49,12 @@ class Turned:
         return self.member.join_request([("range", b"me")], NOW)
 
     def joined(self, leader: str = "other", generation: int = 5) -> Turned:
-        self.join().answered(join_answer(leader=leader, generation_id=generation), NOW)
+        self.join().answered(awaiting_join_callback(leader=leader, generation_id=generation), NOW)
         return self
 
     def stable(self) -> Turned:
         self.joined()
-        self.member.sync_request({}, NOW).answered(sync_answer(), NOW)
+        self.member.sync_request({}, NOW).answered(awaiting_sync_callback(), NOW)
         assert self.member.next_step(NOW) is Step.COMPLETE
         self.member.completed()
         assert self.member.next_step(NOW) is Step.NOTHING
@@ -66,7 +66,7 @@ class Turned:
         request.answered(SimpleNamespace(error_code=CODES.get(code, 0)), NOW + after_ms)
 
 
-def join_answer(code: str = "", **fields: Any) -> SimpleNamespace:
+def awaiting_join_callback(code: str = "", **fields: Any) -> SimpleNamespace:
     given: dict[str, Any] = {
         "error_code": CODES.get(code, 0),
         "generation_id": 5,
@@ -80,7 +80,7 @@ def join_answer(code: str = "", **fields: Any) -> SimpleNamespace:
     return SimpleNamespace(**{**given, **fields})
 
 
-def sync_answer(code: str = "", assignment: bytes = b"mine") -> SimpleNamespace:
+def awaiting_sync_callback(code: str = "", assignment: bytes = b"mine") -> SimpleNamespace:
     return SimpleNamespace(error_code=CODES.get(code, 0), assignment=assignment)
 
 
@@ -94,7 +94,7 @@ def test_a_new_member_takes_the_id_it_is_given_and_joins_at_once() -> None:
     request = turned.join()
     assert fields(request, 9)["member_id"] == ""
     assert turned.member.state is MemberState.PREPARING_REBALANCE
-    request.answered(join_answer("MEMBER_ID_REQUIRED", member_id="me-7"), NOW)
+    request.answered(awaiting_join_callback("MEMBER_ID_REQUIRED", member_id="me-7"), NOW)
     assert turned.member.next_step(NOW) is Step.JOIN
     assert fields(turned.join(), 9)["member_id"] == "me-7"
 
@@ -108,7 +108,7 @@ def test_a_follower_syncs_and_is_stable() -> None:
     assert (sent["generation_id"], sent["member_id"], sent["protocol_name"]) == (5, "me-1", "range")
     assert "protocol_name" not in fields(request, 4)
     assert "group_instance_id" not in fields(request, 2)
-    request.answered(sync_answer(), NOW)
+    request.answered(awaiting_sync_callback(), NOW)
     assert turned.member.state is MemberState.STABLE
     assert turned.member.assignment == b"mine"
     assert turned.member.group_metadata() == ("g", 5, "me-1", None)
@@ -117,7 +117,7 @@ def test_a_follower_syncs_and_is_stable() -> None:
 def test_a_leader_assigns_what_the_members_said() -> None:
     turned = Turned()
     said = (SimpleNamespace(member_id="me-1", group_instance_id=None, metadata=b"a"),)
-    turned.join().answered(join_answer(leader="me-1", members=said), NOW)
+    turned.join().answered(awaiting_join_callback(leader="me-1", members=said), NOW)
     assert turned.member.next_step(NOW) is Step.ASSIGN
     assert turned.member.joined is not None
     assert turned.member.joined.members == (("me-1", None, b"a"),)
@@ -130,14 +130,14 @@ def test_a_static_leader_that_came_back_leaves_the_assignment_as_it_is() -> None
     said = (SimpleNamespace(member_id="me-1", group_instance_id="one", metadata=b"a"),)
     request = turned.join()
     assert fields(request, 5)["group_instance_id"] == "one"
-    request.answered(join_answer(leader="me-1", members=said, skip_assignment=True), NOW)
+    request.answered(awaiting_join_callback(leader="me-1", members=said, skip_assignment=True), NOW)
     assert turned.member.next_step(NOW) is Step.SYNC
 
 
 @pytest.mark.parametrize("code", ["NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE"])
 def test_a_join_at_the_wrong_coordinator_looks_for_the_right_one(code: str) -> None:
     turned = Turned()
-    turned.join().answered(join_answer(code), NOW)
+    turned.join().answered(awaiting_join_callback(code), NOW)
     assert not turned.lookup.is_known
     assert turned.member.next_step(NOW) is Step.WAIT
     turned.find()
@@ -147,7 +147,7 @@ def test_a_join_at_the_wrong_coordinator_looks_for_the_right_one(code: str) -> N
 @pytest.mark.parametrize("code", ["COORDINATOR_LOAD_IN_PROGRESS", "REBALANCE_IN_PROGRESS"])
 def test_a_join_that_comes_too_early_backs_off(code: str) -> None:
     turned = Turned()
-    turned.join().answered(join_answer(code), NOW)
+    turned.join().answered(awaiting_join_callback(code), NOW)
     assert turned.lookup.is_known
     assert turned.member.next_step(NOW) is Step.WAIT
     assert turned.member.next_step(NOW + 120) is Step.JOIN
@@ -156,7 +156,7 @@ def test_a_join_that_comes_too_early_backs_off(code: str) -> None:
 def test_an_unknown_member_joins_as_a_new_one_after_it_reported_its_partitions_lost() -> None:
     turned = Turned().stable()
     turned.member.request_rejoin("test")
-    turned.join().answered(join_answer("UNKNOWN_MEMBER_ID"), NOW)
+    turned.join().answered(awaiting_join_callback("UNKNOWN_MEMBER_ID"), NOW)
     assert turned.member.next_step(NOW) is Step.PREPARE
     assert turned.member.generation == Generation()
 
@@ -174,14 +174,14 @@ def test_an_unknown_member_joins_as_a_new_one_after_it_reported_its_partitions_l
 )
 def test_what_no_other_try_cures_is_raised_once(code: str, error: type[KafkaError]) -> None:
     turned = Turned()
-    turned.join().answered(join_answer(code), NOW)
+    turned.join().answered(awaiting_join_callback(code), NOW)
     assert isinstance(turned.member.take_failure(), error)
     assert turned.member.take_failure() is None
 
 
 def test_a_group_of_another_type_is_an_error() -> None:
     turned = Turned()
-    turned.join().answered(join_answer(protocol_type="connect"), NOW)
+    turned.join().answered(awaiting_join_callback(protocol_type="connect"), NOW)
     assert isinstance(turned.member.take_failure(), InconsistentGroupProtocol)
 
 
@@ -197,7 +197,7 @@ def test_a_group_of_another_type_is_an_error() -> None:
 )
 def test_a_sync_that_fails_joins_again(code: str, step: Step, member_id: str) -> None:
     turned = Turned().joined()
-    turned.member.sync_request({}, NOW).answered(sync_answer(code), NOW)
+    turned.member.sync_request({}, NOW).answered(awaiting_sync_callback(code), NOW)
     assert turned.member.next_step(NOW) is step
     assert turned.member.member_id == member_id
     assert turned.member.generation_if_stable() is None
@@ -205,7 +205,7 @@ def test_a_sync_that_fails_joins_again(code: str, step: Step, member_id: str) ->
 
 def test_a_fenced_instance_gives_up() -> None:
     turned = Turned(group_instance_id="one").joined()
-    turned.member.sync_request({}, NOW).answered(sync_answer("FENCED_INSTANCE_ID"), NOW)
+    turned.member.sync_request({}, NOW).answered(awaiting_sync_callback("FENCED_INSTANCE_ID"), NOW)
     assert isinstance(turned.member.take_failure(), FencedInstanceId)
 
 
@@ -227,7 +227,7 @@ def test_a_heartbeat_is_sent_every_interval_and_one_at_a_time() -> None:
 
 def test_the_first_heartbeat_waits_for_the_interval_after_joining() -> None:
     turned = Turned()
-    turned.join().answered(join_answer(), NOW + 40_000)  # a rebalance may take longer than an interval
+    turned.join().answered(awaiting_join_callback(), NOW + 40_000)  # a rebalance may take longer than an interval
     assert turned.member.heartbeat_request(NOW + 42_999) is None
     assert turned.member.heartbeat_request(NOW + 43_000) is not None
 
@@ -295,6 +295,6 @@ def test_the_answer_to_a_join_after_leaving_is_ignored() -> None:
     turned = Turned()
     request = turned.join()
     turned.member.leave_request("unsubscribed")
-    request.answered(join_answer(), NOW)
+    request.answered(awaiting_join_callback(), NOW)
     assert turned.member.state is MemberState.UNJOINED
     assert turned.member.joined is None

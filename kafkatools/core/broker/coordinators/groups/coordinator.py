@@ -2,7 +2,7 @@
 
 Rules:
 - Everything runs on the listener's thread. Responses to delayed requests are queued and sent after the state change is
-  complete (`send_answers`), because sending one may bring in that client's next request.
+  complete (`send_responses`), because sending one may bring in that client's next request.
 - `member_id` is "" for a client without one, `instance_id` is None unless the member is static.
 """
 
@@ -33,10 +33,10 @@ from kafkatools.core.broker.coordinators.groups.offsets import Offsets, Place
 from kafkatools.core.broker.coordinators.groups.offsets_topic import OffsetsTopic, Producer
 from kafkatools.core.broker.coordinators.groups.replaced_offsets import Progress
 from kafkatools.core.broker.coordinators.groups.requests import (
-    Answer,
     Fields,
     JoinRequest,
     MemberIdentity,
+    ResponseCallback,
     SyncRequest,
     error_code_field,
     join_error,
@@ -77,8 +77,8 @@ class GroupCoordinator:
         self.clock = clock
         self.offsets = Offsets(progress)
         self._store = store
-        self._pending_answers: list[Callable[[], None]] = []
-        timers = KeyedTimer(timer, clock, self.send_answers, store.note_failure)
+        self._pending_responses: list[Callable[[], None]] = []
+        timers = KeyedTimer(timer, clock, self.send_responses, store.note_failure)
         self._course = Rebalancing(config, store, timers, clock)
         self._config = config
         topics = GroupTopics(image)
@@ -106,44 +106,44 @@ class GroupCoordinator:
 
     # -- answers ---------------------------------------------------------------------------------------------------
     def later(self, send: Callable[[], None]) -> None:
-        """Queue a response until `send_answers`."""
-        self._pending_answers.append(send)
+        """Queue a response until `send_responses`."""
+        self._pending_responses.append(send)
 
-    def send_answers(self) -> None:
+    def send_responses(self) -> None:
         """Send the queued responses, and those that they cause."""
-        pending = self._pending_answers
+        pending = self._pending_responses
         while pending:
             pending.pop(0)()
 
     # -- joining ---------------------------------------------------------------------------------------------------
-    def join(self, request: JoinRequest, answer: Answer) -> None:
-        """JoinGroup: join or rejoin. Calls `answer` with the response fields, at once or after the rebalance. After an
+    def join(self, request: JoinRequest, respond: ResponseCallback) -> None:
+        """JoinGroup: join or rejoin. Calls `respond` with the response fields, at once or after the rebalance. After an
         error these are an error code and a member id; MemberIdRequired carries the member id for the next join."""
         try:
             self._check_join(request)
             self.ensure_active(request.group_id)
             existing = self.groups.get(request.group_id)
             if isinstance(existing, ConsumerGroup) and not existing.is_empty:
-                self._join_consumer(existing, request, answer)
+                self._join_consumer(existing, request, respond)
                 return
             group = self._group_to_join(request)
             self._ensure_room(group, request.member_id)
             if not group.supports(request.protocol_type, request.protocols):
                 raise errors.InconsistentGroupProtocol()
             if request.member_id:
-                self._join_again(group, request, answer)
+                self._join_again(group, request, respond)
             else:
-                self._join_first(group, request, answer)
+                self._join_first(group, request, respond)
         except errors.GroupMaxSizeReached as error:
-            answer(join_error("", error.code))
+            respond(join_error("", error.code))
         except errors.KafkaError as error:
-            answer(join_error(request.member_id, coordinator_error_code(error)))
+            respond(join_error(request.member_id, coordinator_error_code(error)))
 
-    def _join_consumer(self, group: ConsumerGroup, request: JoinRequest, answer: Answer) -> None:
+    def _join_consumer(self, group: ConsumerGroup, request: JoinRequest, respond: ResponseCallback) -> None:
         try:
-            answer(self.consumer.classic_members.join(group, request))
+            respond(self.consumer.classic_members.join(group, request))
         except errors.KafkaError as error:
-            answer(join_error("", coordinator_error_code(error)))
+            respond(join_error("", coordinator_error_code(error)))
 
     def _check_join(self, request: JoinRequest) -> None:
         if not request.group_id:
@@ -185,43 +185,43 @@ class GroupCoordinator:
             self._course.cancel_session(group, member_id)
             raise errors.GroupMaxSizeReached()
 
-    def _join_first(self, group: Group, request: JoinRequest, answer: Answer) -> None:
+    def _join_first(self, group: Group, request: JoinRequest, respond: ResponseCallback) -> None:
         if request.instance_id in group.static_members:
-            self._course.return_static_member(group, request, answer)
+            self._course.return_static_member(group, request, respond)
             return
         member_id = f"{request.instance_id or request.client.client_id}-{uuid.uuid4()}"
         if request.instance_id is None and request.needs_member_id:
             group.pending_join.add(member_id)
             self._course.schedule_session(group, member_id, request.session_timeout_ms)
-            answer(join_error(member_id, errors.MemberIdRequired.code))
+            respond(join_error(member_id, errors.MemberIdRequired.code))
             return
-        self._course.add_member(group, request, member_id, answer)
+        self._course.add_member(group, request, member_id, respond)
 
-    def _join_again(self, group: Group, request: JoinRequest, answer: Answer) -> None:
+    def _join_again(self, group: Group, request: JoinRequest, respond: ResponseCallback) -> None:
         if request.member_id in group.pending_join:
-            self._course.add_member(group, request, request.member_id, answer)
+            self._course.add_member(group, request, request.member_id, respond)
             return
         member = group.ensure_member(request.member_id, request.instance_id)
         if group.is_in(GroupState.PREPARING_REBALANCE):
-            self._course.update_member(group, member, request, answer)
+            self._course.update_member(group, member, request, respond)
         elif group.is_in(GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
             is_leader_asking = group.is_in(GroupState.STABLE) and group.is_leader(member.member_id)
             if is_leader_asking or member.protocols != request.protocols:
-                self._course.update_member(group, member, request, answer)
+                self._course.update_member(group, member, request, respond)
             else:
-                answer(group.joined_fields(member))
+                respond(group.joined_fields(member))
         else:
             raise errors.UnknownMemberId()
 
     # -- sync, heartbeat, leave ------------------------------------------------------------------------------------
-    def sync(self, request: SyncRequest, answer: Answer) -> None:
-        """SyncGroup: get a member's assignment. The leader's request stores all assignments. Calls `answer` with the
+    def sync(self, request: SyncRequest, respond: ResponseCallback) -> None:
+        """SyncGroup: get a member's assignment. The leader's request stores all assignments. Calls `respond` with the
         response fields or an error code, at once or after the leader's request."""
         existing = self.groups.get(request.group_id)
         try:
             self._ensure_mine(request.group_id)
             if isinstance(existing, ConsumerGroup):
-                answer(self.consumer.classic_members.sync(existing, request))
+                respond(self.consumer.classic_members.sync(existing, request))
                 return
             group, member = self._member(request.group_id, request.member_id, request.instance_id)
             group.ensure_generation(request.generation_id)
@@ -232,14 +232,14 @@ class GroupCoordinator:
             if group.is_in(GroupState.PREPARING_REBALANCE):
                 raise errors.RebalanceInProgress()
         except errors.KafkaError as error:
-            answer(error_code_field(error.code))
+            respond(error_code_field(error.code))
             return
         if group.is_in(GroupState.STABLE):
             self._course.note_sync(group, member.member_id)
-            answer(group.synced_fields(member))
+            respond(group.synced_fields(member))
             return
         group.complete_sync(member, error_code_field(errors.RebalanceInProgress.code))
-        member.sync_answer = answer
+        member.awaiting_sync_callback = respond
         self._course.note_sync(group, member.member_id)
         if group.is_leader(member.member_id):
             self._course.store_assignments(group, dict(request.assignments))
@@ -516,7 +516,7 @@ class GroupCoordinator:
         for group in list(self.groups.values()):
             self._keeper_of(group).forget(group)
         self.offsets.clear()
-        self.send_answers()
+        self.send_responses()
 
     # -- loading and unloading -------------------------------------------------------------------------------------
     def take_over(self, loaded: LoadedGroups) -> None:
@@ -533,7 +533,7 @@ class GroupCoordinator:
     def release(self, is_released: Callable[[str], bool]) -> None:
         """Forget the groups for which `is_released` is true, those of an unloaded `__consumer_offsets` partition
         (onUnloaded). Cancels their timers. Requests that wait for a rebalance get NOT_COORDINATOR with the next
-        `send_answers`."""
+        `send_responses`."""
         for group in [each for each in self.groups.values() if is_released(each.group_id)]:
             self._keeper_of(group).release(group)
             self.offsets.pending.forget(group.group_id)

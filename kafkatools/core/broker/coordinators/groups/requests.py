@@ -1,6 +1,6 @@
 """Requests of the classic group protocol as handlers pass them to the coordinator.
 
-An `Answer` is a callable that takes the response fields. It is called exactly once, at once or later.
+An `ResponseCallback` is a callable that takes the response fields. It is called exactly once, at once or later.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 Fields = dict[str, Any]
-Answer = Callable[[Fields], None]
+ResponseCallback = Callable[[Fields], None]
 Protocols = tuple[tuple[str, bytes], ...]
 
 

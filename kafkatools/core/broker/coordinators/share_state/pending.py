@@ -35,21 +35,21 @@ class PendingWrite:
             self._then.append(act)
 
 
-Kept = ProduceStatus | PendingWrite | None
+ShareWrite = ProduceStatus | PendingWrite | None
 """An append on this broker, a request to a share coordinator, or None if there is nothing to wait for."""
 
 
-def when_kept(host: Host, kept: Sequence[Kept], done: Callable[[], None]) -> None:
+def when_written(host: Host, writes: Sequence[ShareWrite], done: Callable[[], None]) -> None:
     """Call `done` when all share-state writes have succeeded, failed or timed out; at once if there are none. Errors
     are not passed on: read `PendingWrite.error`."""
-    writes = [each for each in kept if isinstance(each, PendingWrite)]
-    left = [len(writes) + 1]
+    pending = [write for write in writes if isinstance(write, PendingWrite)]
+    remaining = [len(pending) + 1]
 
     def note() -> None:
-        left[0] -= 1
-        if not left[0]:
+        remaining[0] -= 1
+        if not remaining[0]:
             done()
 
-    host.when_durable([each for each in kept if isinstance(each, ProduceStatus)], lambda _code: note())
-    for write in writes:
+    host.when_durable([write for write in writes if isinstance(write, ProduceStatus)], lambda _code: note())
+    for write in pending:
         write.then(note)

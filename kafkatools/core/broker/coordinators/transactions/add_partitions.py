@@ -40,7 +40,7 @@ class _Request:
     places: Sequence[TopicPartition]
     adds: bool
     until_ms: int
-    answer: Callable[[Codes], None]
+    respond: Callable[[Codes], None]
 
     def fields(self) -> Fields:
         return {
@@ -52,7 +52,7 @@ class _Request:
         }
 
     def refuse(self, code: int) -> None:
-        self.answer(dict.fromkeys(self.places, code))
+        self.respond(dict.fromkeys(self.places, code))
 
 
 class AddPartitions:
@@ -69,16 +69,16 @@ class AddPartitions:
         transactional_id: str,
         producer: ProducerIdentity,
         places: Sequence[TopicPartition],
-        answer: Callable[[Codes], None],
+        respond: Callable[[Codes], None],
         *,
         adds: bool,
     ) -> None:
-        """Add partitions to a transaction, or with `adds=False` only verify that they belong to it. Calls `answer` with
-        an error code for each partition, at once or later. Adding is retried on ConcurrentTransactions for
+        """Add partitions to a transaction, or with `adds=False` only verify that they belong to it. Calls `respond`
+        with an error code for each partition, at once or later. Adding is retried on ConcurrentTransactions for
         add.partitions.to.txn.retry.backoff.max.ms. Without a coordinator, every code is CoordinatorNotAvailable."""
         host = self._host
         until_ms = host.clock.now_ms() + host.config.add_partitions_to_txn_retry_backoff_max_ms
-        request = _Request(transactional_id, producer, places, adds, until_ms, answer)
+        request = _Request(transactional_id, producer, places, adds, until_ms, respond)
         if host.is_clustered:
             self._dispatch(request)
         else:
@@ -106,7 +106,7 @@ class AddPartitions:
                 request.transactional_id, request.producer, request.places, ADDING_VERSION, request.refuse
             )
         else:
-            request.answer(coordinator.verify_partitions(request.transactional_id, request.producer, request.places))
+            request.respond(coordinator.verify_partitions(request.transactional_id, request.producer, request.places))
 
     def _handle_response(self, batch: Sequence[_Request], response: Any | None) -> None:
         code = errors.NetworkException.code if response is None else int(response.error_code)
@@ -130,7 +130,7 @@ class AddPartitions:
             backoff_ms = host.config.add_partitions_to_txn_retry_backoff_ms
             host.timer.schedule(backoff_ms, lambda _now_ms: self._dispatch(request), now_ms)
         else:
-            request.answer(codes)
+            request.respond(codes)
 
 
 def _one_of_each(queued: Sequence[_Request]) -> Sequence[_Request]:
@@ -178,26 +178,26 @@ def ensure_in_transaction(
     producer: ProducerIdentity,
     place: TopicPartition,
     operation: Operation,
-    answer: Callable[[int], None],
+    respond: Callable[[int], None],
 ) -> None:
-    """Check that a partition belongs to the producer's open transaction, or add it (KIP-890). Calls `answer`, at once
+    """Check that a partition belongs to the producer's open transaction, or add it (KIP-890). Calls `respond`, at once
     or later, with 0 or with the error code for the client. Answers 0 without the transaction coordinator if the
     partition's log holds the open transaction, or if transaction.partition.verification.enable is false and `operation`
     only verifies. Raises UnknownTopicOrPartition, NotLeaderOrFollower or KafkaStorageError if this broker does not lead
     the partition."""
     if host.replicas.get(*place).log.has_ongoing_transaction(*producer):
-        answer(0)
+        respond(0)
         return
     if operation.adds or host.config.transaction_partition_verification_enable:
         add_partitions.ask(
             transactional_id,
             producer,
             [place],
-            lambda codes: answer(client_code(codes[place], operation)),
+            lambda codes: respond(client_code(codes[place], operation)),
             adds=operation.adds,
         )
     else:
-        answer(0)
+        respond(0)
 
 
 def client_code(code: int, operation: Operation) -> int:

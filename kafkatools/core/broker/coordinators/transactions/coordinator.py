@@ -7,7 +7,7 @@ Rules:
 - PrepareCommit or PrepareAbort decides the end of a transaction. Then markers are written, and after all markers are
   durable the completed state. Nothing waits until the completed state is durable: later records follow it in the same
   partition, and if it is lost the next start writes the markers again.
-- An `answer` is called exactly once, at once or later.
+- An `respond` is called exactly once, at once or later.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class ProducerIdentity(NamedTuple):
 
 
 NOBODY = ProducerIdentity()
-IdentityAnswer = Callable[[int, ProducerIdentity], None]
-CodeAnswer = Callable[[int], None]
+IdentityCallback = Callable[[int, ProducerIdentity], None]
+CodeCallback = Callable[[int], None]
 
 
 @dataclass(eq=False, repr=False)
@@ -83,9 +83,9 @@ class TransactionCoordinator:
 
     # -- InitProducerId --------------------------------------------------------------------------------------------
     def init_producer_id(
-        self, transactional_id: str, timeout_ms: int, expected: ProducerIdentity | None, answer: IdentityAnswer
+        self, transactional_id: str, timeout_ms: int, expected: ProducerIdentity | None, respond: IdentityCallback
     ) -> None:
-        """InitProducerId: give a transactional producer a producer id and the next epoch. Calls `answer` with an error
+        """InitProducerId: give a transactional producer a producer id and the next epoch. Calls `respond` with an error
         code and the identity to use, -1 and -1 after an error. An open transaction is aborted instead, with the code of
         ConcurrentTransactions, after which the client tries again. Creates an unknown transactional id. `expected` is
         the identity of a producer that recovers from an error (KIP-360), else None."""
@@ -102,13 +102,13 @@ class TransactionCoordinator:
                 self.transactions[transactional_id] = transaction
             value = self._prepare_init(transaction, timeout_ms, expected)
         except errors.KafkaError as error:
-            answer(error.code, NOBODY)
+            respond(error.code, NOBODY)
             return
         if value.state is TransactionState.PREPARE_EPOCH_FENCE:
-            self._fence(transaction, value, lambda code, _: answer(code or errors.ConcurrentTransactions.code, NOBODY))
+            self._fence(transaction, value, lambda code, _: respond(code or errors.ConcurrentTransactions.code, NOBODY))
             return
         identity = ProducerIdentity(value.producer_id, value.producer_epoch)
-        self._write(transaction, value, lambda code: answer(code, NOBODY if code else identity))
+        self._write(transaction, value, lambda code: respond(code, NOBODY if code else identity))
 
     def _prepare_init(
         self, transaction: Transaction, timeout_ms: int, expected: ProducerIdentity | None
@@ -131,12 +131,12 @@ class TransactionCoordinator:
         expected_epoch = None if expected is None else expected.producer_epoch
         return transaction.prepare_next_epoch(timeout_ms, expected_epoch, self._now_ms())
 
-    def _fence(self, transaction: Transaction, fenced: TransactionValue, answer: IdentityAnswer) -> None:
+    def _fence(self, transaction: Transaction, fenced: TransactionValue, respond: IdentityCallback) -> None:
         """Abort an open transaction with an epoch that fences its producer. If the abort is refused, the transaction
         stays open."""
         version = self.transaction_version()
         request = EndRequest(fenced.producer_id, fenced.producer_epoch, False, version, is_from_client=False)
-        self.end_transaction(transaction.transactional_id, request, answer)
+        self.end_transaction(transaction.transactional_id, request, respond)
         if transaction.pending is TransactionState.PREPARE_EPOCH_FENCE:
             # The abort was refused, such as without a new producer id. The next request fences again.
             transaction.pending = None
@@ -148,9 +148,9 @@ class TransactionCoordinator:
         producer: ProducerIdentity,
         partitions: Iterable[TopicPartition],
         client_version: int,
-        answer: CodeAnswer,
+        respond: CodeCallback,
     ) -> None:
-        """AddPartitionsToTxn: add partitions; the first start the transaction. Calls `answer` with an error code.
+        """AddPartitionsToTxn: add partitions; the first start the transaction. Calls `respond` with an error code.
         Writes nothing if all partitions are in the open transaction already."""
         added = frozenset(partitions)
         try:
@@ -164,12 +164,12 @@ class TransactionCoordinator:
             if value.state.is_prepared:
                 raise errors.ConcurrentTransactions()
         except errors.KafkaError as error:
-            answer(error.code)
+            respond(error.code)
             return
         if value.state is TransactionState.ONGOING and added <= value.partitions:
-            answer(NONE)
+            respond(NONE)
             return
-        self._write(transaction, transaction.prepare_partitions(added, self._now_ms(), client_version), answer)
+        self._write(transaction, transaction.prepare_partitions(added, self._now_ms(), client_version), respond)
 
     def add_partitions_when_settled(
         self,
@@ -177,16 +177,16 @@ class TransactionCoordinator:
         producer: ProducerIdentity,
         partitions: Iterable[TopicPartition],
         client_version: int,
-        answer: CodeAnswer,
+        respond: CodeCallback,
     ) -> None:
         """Add partitions as `add_partitions`, after the markers of the last transaction are written. Waits at most
         add.partitions.to.txn.retry.backoff.max.ms, then tries anyway. Clients of transaction version 2 do not wait for
         markers themselves."""
         transaction = self.transactions.get(transactional_id)
         if transaction is None or not transaction.state.is_prepared:
-            self.add_partitions(transactional_id, producer, partitions, client_version, answer)
+            self.add_partitions(transactional_id, producer, partitions, client_version, respond)
             return
-        waiting = [(transactional_id, producer, frozenset(partitions), client_version, answer)]
+        waiting = [(transactional_id, producer, frozenset(partitions), client_version, respond)]
 
         def go_on(_now_ms: int = 0) -> None:
             if waiting:
@@ -222,8 +222,8 @@ class TransactionCoordinator:
         return is_same and value.state is TransactionState.ONGOING and partition in value.partitions
 
     # -- the end ---------------------------------------------------------------------------------------------------
-    def end_transaction(self, transactional_id: str, request: EndRequest, answer: IdentityAnswer) -> None:
-        """EndTxn: commit or abort. Calls `answer` with an error code and the identity for the next transaction, -1 and
+    def end_transaction(self, transactional_id: str, request: EndRequest, respond: IdentityCallback) -> None:
+        """EndTxn: commit or abort. Calls `respond` with an error code and the identity for the next transaction, -1 and
         -1 after an error. Answers when PrepareCommit or PrepareAbort is durable, before the markers are written. A
         repeated end of a transaction that already ended so gets 0 and writes nothing."""
         is_fence = False
@@ -234,21 +234,21 @@ class TransactionCoordinator:
             is_fence = transaction.pending is TransactionState.PREPARE_EPOCH_FENCE
             prepared = prepare_end(transaction, request, self.new_producer_id, self._now_ms())
         except errors.KafkaError as error:
-            answer(error.code, NOBODY)
+            respond(error.code, NOBODY)
             return
         if prepared is None:
-            answer(NONE, ProducerIdentity(transaction.value.producer_id, transaction.value.producer_epoch))
+            respond(NONE, ProducerIdentity(transaction.value.producer_id, transaction.value.producer_epoch))
             return
 
         def written(code: int) -> None:
             if code:
                 transaction.has_failed_epoch_fence = is_fence and not prepared.bumps_epoch
-                answer(code, NOBODY)
+                respond(code, NOBODY)
                 return
             completed = transaction.prepare_complete(self._now_ms())
             transaction.unmarked = set(prepared.partitions)
             self._write_markers(transaction, completed)
-            answer(NONE, ProducerIdentity(completed.producer_id, completed.producer_epoch))
+            respond(NONE, ProducerIdentity(completed.producer_id, completed.producer_epoch))
 
         self._write(transaction, prepared, written)
 
@@ -321,25 +321,25 @@ class TransactionCoordinator:
         record = (key_bytes(transactional_id), value_bytes(value, version))
         return self.log.append(transactional_id, [record])
 
-    def _write(self, transaction: Transaction, value: TransactionValue, answer: CodeAnswer) -> None:
+    def _write(self, transaction: Transaction, value: TransactionValue, respond: CodeCallback) -> None:
         """Append a prepared value, apply it when it is durable, then answer 0. After a failure the change is dropped
-        and `answer` gets an error code, NotCoordinator if this broker no longer coordinates the id."""
+        and `respond` gets an error code, NotCoordinator if this broker no longer coordinates the id."""
         try:
             status = self._append(transaction, value)
         except errors.KafkaError as error:
             transaction.pending = None
-            answer(coordinator_error_code(error))
+            respond(coordinator_error_code(error))
             return
 
         def durable(code: int) -> None:
             if self.transactions.get(transaction.transactional_id) is not transaction:
-                answer(errors.NotCoordinator.code)
+                respond(errors.NotCoordinator.code)
             elif code:
                 transaction.pending = None
-                answer(coordinator_error_code(errors.error_for_code(code)()))
+                respond(coordinator_error_code(errors.error_for_code(code)()))
             else:
                 transaction.complete(value)
-                answer(NONE)
+                respond(NONE)
 
         self.waiting.when_durable([status], durable)
 

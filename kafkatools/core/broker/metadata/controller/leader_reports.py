@@ -40,15 +40,15 @@ def alter_partitions(control: ReplicaControl, entity: Entity) -> tuple[list[Enti
     topics = []
     for requested in entity.topics:
         topic = control.image.topics_by_id.get(requested.topic_id)
-        answers = []
+        responses = []
         for each in requested.partitions:
             if topic is None:
-                answers.append({"partition_index": each.partition_index, "error_code": UnknownTopicId.code})
+                responses.append({"partition_index": each.partition_index, "error_code": UnknownTopicId.code})
             else:
-                made, answer = _alter_partition(control, entity.broker_id, topic, each)
+                made, response = _alter_partition(control, entity.broker_id, topic, each)
                 records += made
-                answers.append(answer)
-        topics.append({"topic_id": requested.topic_id, "partitions": answers})
+                responses.append(response)
+        topics.append({"topic_id": requested.topic_id, "partitions": responses})
     return records, {"error_code": NONE, "topics": topics}
 
 
@@ -145,11 +145,11 @@ def assign_directories(control: ReplicaControl, entity: Entity) -> tuple[list[En
         topics = []
         for reported in directory.topics:
             topic = control.image.topics_by_id.get(reported.topic_id)
-            answers = []
+            responses = []
             for each in reported.partitions:
                 index = each.partition_index
                 code = _assignment_refusal(topic, index, entity.broker_id)
-                answers.append({"partition_index": index, "error_code": code})
+                responses.append({"partition_index": index, "error_code": code})
                 if code != NONE:
                     continue
                 assert topic is not None
@@ -159,7 +159,7 @@ def assign_directories(control: ReplicaControl, entity: Entity) -> tuple[list[En
                 records += control.build(topic, builder)
                 if online and directory.id_ not in online:
                     offline[topic.topic_id, index] = (topic, partition)
-            topics.append({"topic_id": reported.topic_id, "partitions": answers})
+            topics.append({"topic_id": reported.topic_id, "partitions": responses})
         directories.append({"id_": directory.id_, "topics": topics})
     records += control.leader_and_isr_changes(offline.values(), remove=entity.broker_id)
     return records, {"error_code": NONE, "directories": directories}

@@ -23,13 +23,13 @@ def resign(raft: Member) -> Resigned | None:
     return Resigned(state.epoch, NEVER, set(raft.other_voters), state.successors())
 
 
-def take_answers(raft: Member, requests: PeerRequests) -> None:
+def take_responses(raft: Member, requests: PeerRequests) -> None:
     """Note the voters that responded to EndQuorumEpoch, with an error or not. Without a response the request is
     repeated after a back-off."""
-    for answer in requests.take_answers():
-        requests.settle(answer, raft.now_ms, is_settled=answer.entity is not None)
-        if answer.entity is not None and isinstance(raft.state, Resigned):
-            raft.state.unacknowledged.discard(answer.node_id)
+    for response in requests.take_responses():
+        requests.settle(response, raft.now_ms, is_settled=response.entity is not None)
+        if response.entity is not None and isinstance(raft.state, Resigned):
+            raft.state.unacknowledged.discard(response.node_id)
 
 
 def has_resigned(raft: Member) -> bool:

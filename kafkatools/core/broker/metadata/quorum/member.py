@@ -15,7 +15,7 @@ from kafkatools.core.broker.metadata.snapshot import Snapshot
 
 @dataclass(eq=False)
 class ParkedFetch:
-    """A Fetch request that waits for records, up to `deadline_ms`; `answer` sends the response."""
+    """A Fetch request that waits for records, up to `deadline_ms`; `respond` sends the response."""
 
     replica_id: int
     epoch: int
@@ -24,7 +24,7 @@ class ParkedFetch:
     high_watermark: int
     max_bytes: int
     deadline_ms: int
-    answer: Callable[[wire.Fields], None]
+    respond: Callable[[wire.Fields], None]
 
 
 class Member(Protocol):

@@ -25,7 +25,7 @@ class _Peer:
     losses: int = 0
 
 
-class Answer(NamedTuple):
+class PeerResponse(NamedTuple):
     """A response, with `entity` None when none came."""
 
     node_id: int
@@ -42,12 +42,12 @@ class PeerRequests:
         self._channel = channel
         self._settings = settings
         self._peers: defaultdict[int, _Peer] = defaultdict(_Peer)
-        self._answers: deque[Answer] = deque()
+        self._responses: deque[PeerResponse] = deque()
 
     @property
-    def has_answers(self) -> bool:
-        """Return whether responses wait for `take_answers`."""
-        return bool(self._answers)
+    def has_responses(self) -> bool:
+        """Return whether responses wait for `take_responses`."""
+        return bool(self._responses)
 
     @property
     def is_asking(self) -> bool:
@@ -76,24 +76,24 @@ class PeerRequests:
         token = peer.pending = object()
 
         def note(entity: Any) -> None:
-            self._answers.append(Answer(node_id, api_key, entity, peer, token))
+            self._responses.append(PeerResponse(node_id, api_key, entity, peer, token))
 
         self._channel.send(node_id, api_key, fields(), note, timeout_ms=self._settings.request_timeout_ms)
         return NEVER
 
-    def take_answers(self) -> Iterator[Answer]:
+    def take_responses(self) -> Iterator[PeerResponse]:
         """Yield the responses to requests that were not forgotten."""
-        while self._answers:
-            answer = self._answers.popleft()
-            if self._peers.get(answer.node_id) is answer.peer and answer.peer.pending is answer.token:
-                answer.peer.pending = None
-                yield answer
+        while self._responses:
+            response = self._responses.popleft()
+            if self._peers.get(response.node_id) is response.peer and response.peer.pending is response.token:
+                response.peer.pending = None
+                yield response
 
-    def settle(self, answer: Answer, now_ms: int, *, is_settled: bool) -> None:
+    def settle(self, response: PeerResponse, now_ms: int, *, is_settled: bool) -> None:
         """Reset the node's failure count if the request is settled, else start a back-off. A request without a response
         also counts as lost."""
-        peer = answer.peer
-        peer.losses = 0 if answer.entity is not None else peer.losses + 1
+        peer = response.peer
+        peer.losses = 0 if response.entity is not None else peer.losses + 1
         if is_settled:
             peer.failures = 0
             return

@@ -23,7 +23,7 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
-from kafkatools.core.broker.metadata.quorum import failed_member, raft_answers, raft_requests
+from kafkatools.core.broker.metadata.quorum import failed_member, raft_requests, raft_responses
 from kafkatools.core.broker.metadata.quorum import raft_messages as wire
 from kafkatools.core.broker.metadata.quorum.election_store import ElectionState, ElectionStore
 from kafkatools.core.broker.metadata.quorum.leadership import initial_state
@@ -133,7 +133,7 @@ class Raft:
     def next_deadline_ms(self) -> int:
         """Time in ms at which `tick` must run next; 0 for at once."""
         has_unflushed = self._has_unflushed and self.failure is None
-        return 0 if self._must_tick or self._requests.has_answers or has_unflushed else self._wake_ms
+        return 0 if self._must_tick or self._requests.has_responses or has_unflushed else self._wake_ms
 
     # -- calls of the owner --------------------------------------------------------------------------------------------
     def start(self, now_ms: int) -> None:
@@ -161,7 +161,7 @@ class Raft:
         self._must_tick = False
         if self.failure is not None:
             self._wake_ms = NEVER
-            failed_member.take_answers(self, self._requests)
+            failed_member.take_responses(self, self._requests)
             if isinstance(self.state, Resigned):
                 self._poll_resigned(self.state)
             self._tell()
@@ -238,10 +238,10 @@ class Raft:
         """Handle a FetchSnapshot request and return the response's fields. Raises `failure`."""
         return self._handle(raft_requests.fetch_snapshot, entity, now_ms)
 
-    def handle_fetch(self, entity: Entity, now_ms: int, answer: Callable[[wire.Fields], None]) -> None:
-        """Handle a Fetch request. `answer` gets the response's fields: at once, or when there are records, a new high
+    def handle_fetch(self, entity: Entity, now_ms: int, respond: Callable[[wire.Fields], None]) -> None:
+        """Handle a Fetch request. `respond` gets the response's fields: at once, or when there are records, a new high
         watermark or another leader, or the max wait has passed. Raises `failure` if the disk fails or has failed."""
-        self._handle(lambda raft, request: raft_requests.fetch(raft, request, answer), entity, now_ms)
+        self._handle(lambda raft, request: raft_requests.fetch(raft, request, respond), entity, now_ms)
 
     def _handle(self, handler: Callable[[Member, Any], _Result], entity: Entity, now_ms: int) -> _Result:
         """Run the handler of a request and return its result. Raises `failure`, which a disk error sets."""
@@ -504,10 +504,10 @@ class Raft:
         self._wake_at(self._requests.send(node_id, api_key, fields, self.now_ms))
 
     def _take_answers(self) -> None:
-        for answer in self._requests.take_answers():
-            entity = answer.entity
-            is_settled = entity is not None and raft_answers.handle(self, answer.node_id, answer.api_key, entity)
-            self._requests.settle(answer, self.now_ms, is_settled=is_settled)
+        for response in self._requests.take_responses():
+            entity = response.entity
+            is_settled = entity is not None and raft_responses.handle(self, response.node_id, response.api_key, entity)
+            self._requests.settle(response, self.now_ms, is_settled=is_settled)
 
     # -- the leader's log ----------------------------------------------------------------------------------------------
     def _settle_leader(self) -> None:
@@ -558,7 +558,7 @@ class Raft:
             self._enter(resigned)
         parked, self.parked = self.parked, []
         for fetch in parked:
-            fetch.answer(wire.fetch_response(self.position, self.voters, {"error_code": KafkaStorageError.code}))
+            fetch.respond(wire.fetch_response(self.position, self.voters, {"error_code": KafkaStorageError.code}))
         self.listener.on_fault(self.failure)
         return self.failure
 

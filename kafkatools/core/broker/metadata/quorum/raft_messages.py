@@ -125,7 +125,7 @@ def election_response(position: Position, voters: Voters, error_code: int, extra
 
 def fetch_response(position: Position, voters: Voters, partition: Fields) -> Fields:
     """Build a Fetch response; `partition` has the fields that differ from the defaults."""
-    answered = {
+    fields = {
         "partition_index": 0,
         "error_code": 0,
         "high_watermark": -1,
@@ -140,14 +140,14 @@ def fetch_response(position: Position, voters: Voters, partition: Fields) -> Fie
         "throttle_time": 0,
         "error_code": 0,
         "session_id": 0,
-        "responses": [{"topic": METADATA_TOPIC, "topic_id": METADATA_TOPIC_ID, "partitions": [answered]}],
+        "responses": [{"topic": METADATA_TOPIC, "topic_id": METADATA_TOPIC_ID, "partitions": [fields]}],
         "node_endpoints": [{**each, "rack": None} for each in _node_endpoints(position, voters)],
     }
 
 
 def snapshot_response(position: Position, voters: Voters, partition: Fields) -> Fields:
     """Build a FetchSnapshot response; `partition` has the fields that differ from the defaults."""
-    answered = {
+    fields = {
         "index": 0,
         "error_code": 0,
         "snapshot_id": {"end_offset": -1, "epoch": -1},
@@ -160,6 +160,6 @@ def snapshot_response(position: Position, voters: Voters, partition: Fields) -> 
     return {
         "throttle_time": 0,
         "error_code": 0,
-        "topics": [{"name": METADATA_TOPIC, "partitions": [answered]}],
+        "topics": [{"name": METADATA_TOPIC, "partitions": [fields]}],
         "node_endpoints": _node_endpoints(position, voters),
     }

@@ -159,15 +159,15 @@ def _successor_wait_ms(raft: Member, partition: Entity) -> int:
     return 0 if place <= 0 else min(longest_ms, (longest_ms >> (len(ids) - 1)) << (place - 1))
 
 
-def fetch(raft: Member, entity: Entity, answer: Callable[[wire.Fields], None]) -> None:
+def fetch(raft: Member, entity: Entity, respond: Callable[[wire.Fields], None]) -> None:
     """Handle Fetch: answer with an error, records, a diverging epoch or a snapshot id. A fetch without any waits in
     `raft.parked` for records, a new high watermark or its max wait."""
     if _has_other_cluster(raft, entity):
-        answer(wire.refusal(InconsistentClusterId, "responses"))
+        respond(wire.refusal(InconsistentClusterId, "responses"))
         return
     partition = wire.only_partition(entity.topics, "topic")
     if partition is None:
-        answer(wire.refusal(InvalidRequest, "responses"))
+        respond(wire.refusal(InvalidRequest, "responses"))
         return
     state = getattr(entity, "replica_state", None)
     replica_id = entity.replica_id if state is None else state.replica_id
@@ -175,7 +175,7 @@ def fetch(raft: Member, entity: Entity, answer: Callable[[wire.Fields], None]) -
     last_epoch = getattr(partition, "last_fetched_epoch", -1)
     is_wrong = min(max_wait_ms, partition.fetch_offset, last_epoch) < 0 or last_epoch > partition.current_leader_epoch
     if is_wrong or replica_id == raft.node_id:
-        answer(wire.fetch_response(raft.position, raft.voters, {"error_code": InvalidRequest.code}))
+        respond(wire.fetch_response(raft.position, raft.voters, {"error_code": InvalidRequest.code}))
         return
     parked = ParkedFetch(
         replica_id,
@@ -185,11 +185,11 @@ def fetch(raft: Member, entity: Entity, answer: Callable[[wire.Fields], None]) -
         getattr(partition, "high_watermark", wire.LONG_MAX),
         min(partition.partition_max_bytes or INT_MAX, entity.max_bytes or INT_MAX, raft.settings.fetch_max_bytes),
         raft.now_ms + max_wait_ms,
-        answer,
+        respond,
     )
     fields, is_worth_telling = _fetched(raft, parked)
     if is_worth_telling or max_wait_ms == 0:
-        answer(fields)
+        respond(fields)
     else:
         raft.parked.append(parked)
 
@@ -202,19 +202,19 @@ def _fetched(raft: Member, parked: ParkedFetch) -> tuple[wire.Fields, bool]:
     if error_code or not isinstance(state, Leader):
         return wire.fetch_response(raft.position, raft.voters, {"error_code": error_code}), True
     validity = raft.log.validate(parked.offset, parked.last_epoch)
-    answered: wire.Fields = {"log_start_offset": raft.log.start_offset, "high_watermark": state.high_watermark}
+    fields: wire.Fields = {"log_start_offset": raft.log.start_offset, "high_watermark": state.high_watermark}
     is_news = True
     if validity.snapshot is not None:
-        answered["snapshot_id"] = {"end_offset": validity.snapshot.offset, "epoch": validity.snapshot.epoch}
+        fields["snapshot_id"] = {"end_offset": validity.snapshot.offset, "epoch": validity.snapshot.epoch}
     elif validity.diverging is not None:
-        answered["diverging_epoch"] = {"epoch": validity.diverging.epoch, "end_offset": validity.diverging.offset}
+        fields["diverging_epoch"] = {"epoch": validity.diverging.epoch, "end_offset": validity.diverging.offset}
     else:
         if parked.replica_id >= 0:
             raft.note_fetch(state, parked.replica_id, parked.offset)
-        answered["records"] = raft.log.read(parked.offset, parked.max_bytes)
-        answered["high_watermark"] = state.high_watermark
-        is_news = bool(answered["records"]) or state.high_watermark > parked.high_watermark
-    return wire.fetch_response(raft.position, raft.voters, answered), is_news
+        fields["records"] = raft.log.read(parked.offset, parked.max_bytes)
+        fields["high_watermark"] = state.high_watermark
+        is_news = bool(fields["records"]) or state.high_watermark > parked.high_watermark
+    return wire.fetch_response(raft.position, raft.voters, fields), is_news
 
 
 def _has_news(raft: Member, parked: ParkedFetch) -> bool:
@@ -233,7 +233,7 @@ def complete_parked(raft: Member) -> None:
     ready = [each for each in parked if _has_news(raft, each)]
     raft.parked += [each for each in parked if each not in ready]
     for each in ready:
-        each.answer(_fetched(raft, each)[0])
+        each.respond(_fetched(raft, each)[0])
 
 
 def fetch_snapshot(raft: Member, entity: Entity) -> wire.Fields:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from kafkatools.core.broker.coordinators.share_state.pending import Kept
+from kafkatools.core.broker.coordinators.share_state.pending import ShareWrite
 from kafkatools.core.broker.coordinators.share_state.share_state import ShareState, ShareUpdate, StateBatch
 from kafkatools.core.broker.replicas.share.partition_runs import NO_MEMBER, RecordState, Run, Runs
 from kafkatools.core.errors import InvalidRecordState, InvalidRequest
@@ -77,7 +77,7 @@ class SharePartition:
     a KafkaError."""
 
     def __init__(
-        self, state: ShareState, leader_epoch: int, limits: Limits, write: Callable[[ShareUpdate], Kept]
+        self, state: ShareState, leader_epoch: int, limits: Limits, write: Callable[[ShareUpdate], ShareWrite]
     ) -> None:
         self.start_offset = state.start_offset
         self.state_epoch = state.state_epoch
@@ -232,7 +232,7 @@ class SharePartition:
         self._move_start()
 
     # -- acknowledging -------------------------------------------------------------------------------------------------
-    def acknowledge(self, member_id: str, acknowledgements: Iterable[Acknowledgement], now_ms: int) -> Kept:
+    def acknowledge(self, member_id: str, acknowledgements: Iterable[Acknowledgement], now_ms: int) -> ShareWrite:
         """Apply all acknowledgements, or none of them if one is invalid; RENEW extends the lock. Offsets below the
         start offset are ignored. Returns the write of the new state to wait for, None if nothing is written. Raises
         InvalidRequest, InvalidRecordState and the errors of `write`."""
@@ -280,22 +280,22 @@ class SharePartition:
             state = RecordState.ARCHIVED
         return _Step(run, state, run.delivery_count)
 
-    def release_member(self, member_id: str) -> Kept:
+    def release_member(self, member_id: str) -> ShareWrite:
         """Make the records that a member has acquired available again, after it left or closed its session. Records at
         the delivery limit are archived instead. Returns the write to wait for, None without acquired records. Raises
         the errors of `write`."""
         return self._release(lambda run: run.member_id == member_id)
 
-    def expire_locks(self, now_ms: int) -> Kept:
+    def expire_locks(self, now_ms: int) -> ShareWrite:
         """Make the records whose acquisition lock has expired available again; those at the delivery limit are archived
         instead. Returns the write to wait for, None without expired locks. Raises the errors of `write`."""
         return self._release(lambda run: run.expires_ms <= now_ms)
 
-    def _release(self, is_released: Callable[[Run], bool]) -> Kept:
+    def _release(self, is_released: Callable[[Run], bool]) -> ShareWrite:
         acquired = [run for run in self._runs if run.state is RecordState.ACQUIRED and is_released(run)]
         return self._commit([self._step(run, RecordState.AVAILABLE) for run in acquired])
 
-    def _commit(self, steps: Sequence[_Step]) -> Kept:
+    def _commit(self, steps: Sequence[_Step]) -> ShareWrite:
         """Send the new states to the share coordinator, then apply them without waiting for its response. Returns the
         write to wait for, None without steps."""
         if not steps:

@@ -14,7 +14,7 @@ from functools import partial
 from kafkatools.core.broker.coordinators.groups.share.settings import ShareGroupSettings
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
-from kafkatools.core.broker.coordinators.share_state.pending import Kept, PendingWrite
+from kafkatools.core.broker.coordinators.share_state.pending import PendingWrite, ShareWrite
 from kafkatools.core.broker.coordinators.share_state.persister import StatePersister, error_for_members
 from kafkatools.core.broker.coordinators.share_state.share_state import (
     UNINITIALIZED_START_OFFSET,
@@ -182,7 +182,7 @@ class SharePartitionManager:
                 return found.offset
         return partition.log.high_watermark
 
-    def _write(self, key: ShareKey, update: ShareUpdate) -> Kept:
+    def _write(self, key: ShareKey, update: ShareUpdate) -> ShareWrite:
         """Persist an update of a share partition and return the write to wait for. If it fails in a cluster, or with
         FencedStateEpoch on a node alone, the share partition is dropped and later loaded again, so that its acquired
         records are available again. On a node alone, raises KafkaError."""
@@ -194,7 +194,7 @@ class SharePartitionManager:
             self._forget(key)
             raise
 
-    def _ask_to_write(self, persister: StatePersister, key: ShareKey, update: ShareUpdate) -> Kept:
+    def _ask_to_write(self, persister: StatePersister, key: ShareKey, update: ShareUpdate) -> ShareWrite:
         pending = PendingWrite()
         written = self._partitions.get(key)
 
@@ -214,7 +214,7 @@ class SharePartitionManager:
             timer.cancel()
         self._host.replicas.wake(key)
 
-    def acknowledge(self, key: ShareKey, member_id: str, acknowledgements: Sequence[Acknowledgement]) -> Kept:
+    def acknowledge(self, key: ShareKey, member_id: str, acknowledgements: Sequence[Acknowledgement]) -> ShareWrite:
         """Apply all acknowledgements of one partition, or none if one is invalid. Returns the write to wait for, None
         if nothing is written. Raises UnknownTopicOrPartition if the share partition is not loaded, InvalidRequest,
         InvalidRecordState, and the errors of the write."""
@@ -226,10 +226,10 @@ class SharePartitionManager:
         self._host.replicas.wake(key)
         return status
 
-    def release(self, group_id: str, member_id: str) -> list[Kept]:
+    def release(self, group_id: str, member_id: str) -> list[ShareWrite]:
         """Make the records that a member has acquired available again, in all partitions of the group. Returns the
         writes to wait for, with None where there is none; an error is reported, not raised."""
-        statuses: list[Kept] = []
+        statuses: list[ShareWrite] = []
         for key in list(self._by_group.get(group_id, ())):
             try:
                 statuses.append(self._partitions[key].release_member(member_id))
@@ -238,9 +238,9 @@ class SharePartitionManager:
             self._host.replicas.wake(key)
         return statuses
 
-    def close_session(self, key: SessionKey) -> list[Kept]:
+    def close_session(self, key: SessionKey) -> list[ShareWrite]:
         """Close a member's share session, if it has one, and make its acquired records available again. Return the
-        share-state writes to wait for before the response (`when_kept`)."""
+        share-state writes to wait for before the response (`when_written`)."""
         self.sessions.remove(key)
         return self.release(*key)
 

@@ -23,9 +23,9 @@ class Link:
         self.sent: list[dict[str, Any]] = []
         self.waiting: list[Callable[[Any], None]] = []
 
-    def send(self, _api_key: int, fields: Any, on_answer: Callable[[Any], None], *, timeout_ms: int = 0) -> None:
+    def send(self, _api_key: int, fields: Any, on_response: Callable[[Any], None], *, timeout_ms: int = 0) -> None:
         self.sent.append({**fields, "timeout_ms": timeout_ms})
-        self.waiting.append(on_answer)
+        self.waiting.append(on_response)
 
     def answer(self, entity: Any = OK) -> None:
         self.waiting.pop(0)(None if entity is None else SimpleNamespace(**entity))

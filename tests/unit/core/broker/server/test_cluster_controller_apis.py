@@ -34,5 +34,5 @@ def test_apis_between_nodes_are_served_on_the_controller_s_listener_only() -> No
 
 
 def test_what_is_forwarded_is_served_to_clients_of_brokers_too() -> None:
-    forwarded = {api.key for api in TABLE if api.answered_by in FORWARDED}
+    forwarded = {api.key for api in TABLE if api.served_by in FORWARDED}
     assert set(BROKER_APIS) & set(CONTROLLER_APIS) >= forwarded

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.manual_clock import ManualClock
 
-from kafkatools.core.broker.server.channels import OnAnswer, OnRawAnswer
+from kafkatools.core.broker.server.channels import OnRawResponse, OnResponse
 from kafkatools.core.broker.server.controller_link import LAST_WORD_MS, RETRY_MS, ControllerLink, Fate
 
 HEARTBEAT, ENVELOPE, NOT_CONTROLLER, REQUEST_TIMED_OUT = 63, 58, 41, 7
@@ -19,7 +19,7 @@ class Recorded:
     """What was sent, to whom, and the way to answer it."""
 
     def __init__(self) -> None:
-        self.sent: list[tuple[int, Any, OnAnswer, int | None]] = []
+        self.sent: list[tuple[int, Any, OnResponse, int | None]] = []
         self.may_send: list[Callable[[], bool] | None] = []
 
     def send(
@@ -27,12 +27,12 @@ class Recorded:
         node_id: int,
         api_key: int,
         fields: Mapping[str, Any],
-        on_answer: OnAnswer,
+        on_response: OnResponse,
         *,
         timeout_ms: int | None = None,
         may_send: Callable[[], bool] | None = None,
     ) -> None:
-        self.sent.append((node_id, fields, on_answer, timeout_ms))
+        self.sent.append((node_id, fields, on_response, timeout_ms))
         self.may_send.append(may_send)
 
     def send_raw(
@@ -41,7 +41,7 @@ class Recorded:
         api_key: int,
         version: int,
         body: bytes,
-        on_answer: OnRawAnswer,
+        on_response: OnRawResponse,
         *,
         timeout_ms: int | None = None,
     ) -> None:

@@ -13,10 +13,10 @@ from kafkatools.core.broker.coordinators.groups.classic.member import Member
 from kafkatools.core.broker.coordinators.groups.classic.states import GroupState, may_follow
 from kafkatools.core.broker.coordinators.groups.offset_records import Record, group_tombstone
 from kafkatools.core.broker.coordinators.groups.requests import (
-    Answer,
     Fields,
     JoinRequest,
     Protocols,
+    ResponseCallback,
     error_code_field,
     join_error,
 )
@@ -84,7 +84,7 @@ class Group:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     # -- members ---------------------------------------------------------------------------------------------------
-    def add(self, member: Member, answer: Answer | None = None) -> None:
+    def add(self, member: Member, respond: ResponseCallback | None = None) -> None:
         """Add a member, with the callback for its pending JoinGroup response if there is one. The first member sets the
         group's protocol type and becomes leader."""
         if member.instance_id is not None:
@@ -94,7 +94,7 @@ class Group:
         if self.leader_id is None:
             self.leader_id = member.member_id
         self.members[member.member_id] = member
-        member.join_answer = answer
+        member.awaiting_join_callback = respond
         self.pending_join.discard(member.member_id)
 
     def remove(self, member_id: str) -> Member | None:
@@ -126,14 +126,14 @@ class Group:
             self.pending_sync.add(member_id)
         return member
 
-    def update(self, member: Member, request: JoinRequest, answer: Answer | None) -> None:
+    def update(self, member: Member, request: JoinRequest, respond: ResponseCallback | None) -> None:
         """Update a member from a new JoinGroup request. An older pending join gets REBALANCE_IN_PROGRESS."""
         member.protocols = request.protocols
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
         member.session_timeout_ms = request.session_timeout_ms
-        if answer is not None and member.join_answer is not None:
+        if respond is not None and member.awaiting_join_callback is not None:
             self.complete_join(member, join_error(member.member_id, errors.RebalanceInProgress.code))
-        member.join_answer = answer
+        member.awaiting_join_callback = respond
 
     def ensure_member(self, member_id: str, instance_id: str | None) -> Member:
         """The member of this id (validateMember). Raises UnknownMemberId for an unknown id or instance id,
@@ -270,17 +270,17 @@ class Group:
 
     def complete_join(self, member: Member, fields: Fields) -> bool:
         """Send a member's pending JoinGroup response. Returns False if none is pending."""
-        answer, member.join_answer = member.join_answer, None
-        if answer is not None:
-            answer(fields)
-        return answer is not None
+        respond, member.awaiting_join_callback = member.awaiting_join_callback, None
+        if respond is not None:
+            respond(fields)
+        return respond is not None
 
     def complete_sync(self, member: Member, fields: Fields) -> bool:
         """Send a member's pending SyncGroup response. Returns False if none is pending."""
-        answer, member.sync_answer = member.sync_answer, None
-        if answer is not None:
-            answer(fields)
-        return answer is not None
+        respond, member.awaiting_sync_callback = member.awaiting_sync_callback, None
+        if respond is not None:
+            respond(fields)
+        return respond is not None
 
     # -- checks of offsets -----------------------------------------------------------------------------------------
     def ensure_may_commit(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from kafkatools.core.broker.coordinators.groups.requests import Answer, Client, Protocols
+from kafkatools.core.broker.coordinators.groups.requests import Client, Protocols, ResponseCallback
 
 
 class Member:
@@ -15,13 +15,13 @@ class Member:
         "client",
         "instance_id",
         "is_new",
-        "join_answer",
+        "awaiting_join_callback",
         "member_id",
         "protocol_type",
         "protocols",
         "rebalance_timeout_ms",
         "session_timeout_ms",
-        "sync_answer",
+        "awaiting_sync_callback",
     )
 
     def __init__(
@@ -41,18 +41,18 @@ class Member:
         self.protocols = protocols
         self.assignment = b""
         self.is_new = False
-        self.join_answer: Answer | None = None
-        self.sync_answer: Answer | None = None
+        self.awaiting_join_callback: ResponseCallback | None = None
+        self.awaiting_sync_callback: ResponseCallback | None = None
 
     @property
     def is_awaiting_join(self) -> bool:
         """Return whether a JoinGroup response is pending."""
-        return self.join_answer is not None
+        return self.awaiting_join_callback is not None
 
     @property
     def is_awaiting_sync(self) -> bool:
         """Return whether a SyncGroup response is pending."""
-        return self.sync_answer is not None
+        return self.awaiting_sync_callback is not None
 
     @property
     def has_satisfied_heartbeat(self) -> bool:

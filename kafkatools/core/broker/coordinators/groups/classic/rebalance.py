@@ -24,7 +24,12 @@ from kafkatools.core.broker.coordinators.groups.classic.states import GroupState
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
 from kafkatools.core.broker.coordinators.groups.keyed_timer import KeyedTimer
 from kafkatools.core.broker.coordinators.groups.offsets_topic import OffsetsTopic
-from kafkatools.core.broker.coordinators.groups.requests import Answer, JoinRequest, error_code_field, join_error
+from kafkatools.core.broker.coordinators.groups.requests import (
+    JoinRequest,
+    ResponseCallback,
+    error_code_field,
+    join_error,
+)
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import KafkaError, NotCoordinator, RebalanceInProgress, UnknownMemberId
@@ -88,7 +93,7 @@ class Rebalancing:
         elif group.is_in(GroupState.PREPARING_REBALANCE):
             self.maybe_complete_join(group)
 
-    def add_member(self, group: Group, request: JoinRequest, member_id: str, answer: Answer) -> None:
+    def add_member(self, group: Group, request: JoinRequest, member_id: str, respond: ResponseCallback) -> None:
         """Add a member and start a rebalance or join the present one (addMemberThenRebalanceOrCompleteJoin). A new
         member sends no heartbeats yet, so its session lasts five minutes until the join phase ends."""
         timeouts_ms = (request.session_timeout_ms, request.rebalance_timeout_ms)
@@ -98,20 +103,20 @@ class Rebalancing:
         member.is_new = True
         if group.is_in(GroupState.PREPARING_REBALANCE) and group.previous_state is GroupState.EMPTY:
             group.has_new_member = True
-        group.add(member, answer)
+        group.add(member, respond)
         self.schedule_session(group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
         self.rebalance_or_complete(group)
 
-    def update_member(self, group: Group, member: Member, request: JoinRequest, answer: Answer) -> None:
+    def update_member(self, group: Group, member: Member, request: JoinRequest, respond: ResponseCallback) -> None:
         """Update a member that joins again, and start a rebalance (updateMemberThenRebalanceOrCompleteJoin)."""
-        group.update(member, request, answer)
+        group.update(member, request, respond)
         self.rebalance_or_complete(group)
 
-    def return_static_member(self, group: Group, request: JoinRequest, answer: Answer) -> None:
+    def return_static_member(self, group: Group, request: JoinRequest, respond: ResponseCallback) -> None:
         """Give a static member that joins without its member id a new one
         (updateStaticMemberThenRebalanceOrCompleteJoin). In a stable group whose protocol stays the same it keeps its
         assignment without a rebalance; otherwise a rebalance starts. If that state cannot be written, the old member id
-        comes back and `answer` gets the error."""
+        comes back and `respond` gets the error."""
         assert request.instance_id is not None
         old_id, old_leader = group.static_members[request.instance_id], group.leader_id
         self.cancel_session(group, old_id)
@@ -119,7 +124,7 @@ class Rebalancing:
         member = group.replace_static_member(request.instance_id, new_id)
         before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
         self.reschedule_session(group, member)
-        group.update(member, request, answer)
+        group.update(member, request, respond)
         if not group.is_in(GroupState.STABLE):
             self.rebalance_or_complete(group)
             return

@@ -95,7 +95,7 @@ class Harness:
         }
         answers = Answers() if answers is None else answers
         self.groups.join(JoinRequest(**fields), answers)
-        self.groups.send_answers()
+        self.groups.send_responses()
         return answers
 
     def sync(self, joined: dict[str, Any], assignments: Sequence[tuple[str, bytes]] = (), **changes: Any) -> Answers:

@@ -43,16 +43,16 @@ def handle(raft: Member, node_id: int, api_key: int, entity: Entity) -> bool:
         return _fetched(raft, node_id, entity)
     if api_key == wire.FETCH_SNAPSHOT:
         return _snapshot_fetched(raft, node_id, entity)
-    answered = wire.only_partition(entity.topics, "topic_name")
-    if answered is None:
+    partition = wire.only_partition(entity.topics, "topic_name")
+    if partition is None:
         return False
-    settled = _settle(raft, node_id, int(answered.error_code), answered.leader_epoch, answered.leader_id)
+    settled = _settle(raft, node_id, int(partition.error_code), partition.leader_epoch, partition.leader_id)
     if settled is not None:
         return settled
-    if answered.error_code:
-        return _unexpected(raft, node_id, int(answered.error_code))
+    if partition.error_code:
+        return _unexpected(raft, node_id, int(partition.error_code))
     if api_key == wire.VOTE:
-        _voted(raft, node_id, is_granted=bool(answered.vote_granted))
+        _voted(raft, node_id, is_granted=bool(partition.vote_granted))
     elif api_key == wire.BEGIN_QUORUM_EPOCH and isinstance(raft.state, Leader):
         raft.state.announced_ms[node_id] = raft.now_ms
     elif api_key == wire.END_QUORUM_EPOCH and isinstance(raft.state, Resigned):
@@ -110,32 +110,32 @@ def _voted(raft: Member, node_id: int, *, is_granted: bool) -> None:
         raft.back_off(state)
 
 
-def _settle_fetch(raft: Member, node_id: int, answered: Any) -> bool | None:
-    leader = answered.current_leader
-    return _settle(raft, node_id, int(answered.error_code), leader.leader_epoch, leader.leader_id)
+def _settle_fetch(raft: Member, node_id: int, partition: Any) -> bool | None:
+    leader = partition.current_leader
+    return _settle(raft, node_id, int(partition.error_code), leader.leader_epoch, leader.leader_id)
 
 
 def _fetched(raft: Member, node_id: int, entity: Entity) -> bool:
-    answered = wire.only_partition(entity.responses, "topic")
-    if answered is None:
+    partition = wire.only_partition(entity.responses, "topic")
+    if partition is None:
         return False
-    settled = _settle_fetch(raft, node_id, answered)
+    settled = _settle_fetch(raft, node_id, partition)
     if settled is not None:
         return settled
-    if answered.error_code:
-        return _unexpected(raft, node_id, int(answered.error_code))
+    if partition.error_code:
+        return _unexpected(raft, node_id, int(partition.error_code))
     state = raft.state
     if not isinstance(state, Follower) or node_id != state.leader_id:
         return True
-    diverging, snapshot_id = answered.diverging_epoch, answered.snapshot_id
+    diverging, snapshot_id = partition.diverging_epoch, partition.snapshot_id
     if diverging.epoch >= 0:
         is_done = _truncate(raft, SnapshotId(diverging.end_offset, diverging.epoch))
     elif snapshot_id.epoch >= 0 or snapshot_id.end_offset >= 0:
         is_done = _begin_snapshot(raft, state, SnapshotId(snapshot_id.end_offset, snapshot_id.epoch))
     else:
-        is_done = _take_records(raft, state, answered.records or b"")
-        if is_done and answered.high_watermark >= 0:
-            raft.note_high_watermark(min(raft.log.end_offset, answered.high_watermark))
+        is_done = _take_records(raft, state, partition.records or b"")
+        if is_done and partition.high_watermark >= 0:
+            raft.note_high_watermark(min(raft.log.end_offset, partition.high_watermark))
     if is_done:
         _heard(raft, state)
     return is_done
@@ -192,25 +192,25 @@ def _begin_snapshot(raft: Member, state: Follower, snapshot_id: SnapshotId) -> b
 
 
 def _snapshot_fetched(raft: Member, node_id: int, entity: Entity) -> bool:
-    answered = wire.only_partition(entity.topics, "name")
-    if answered is None:
+    partition = wire.only_partition(entity.topics, "name")
+    if partition is None:
         return False
-    settled = _settle_fetch(raft, node_id, answered)
+    settled = _settle_fetch(raft, node_id, partition)
     if settled is not None:
         return settled
     state = raft.state
     if not isinstance(state, Follower) or node_id != state.leader_id or state.download is None:
         return True
-    sent_id = SnapshotId(answered.snapshot_id.end_offset, answered.snapshot_id.epoch)
-    if answered.error_code or sent_id != state.download.snapshot_id or answered.position != state.download.size_bytes:
+    sent_id = SnapshotId(partition.snapshot_id.end_offset, partition.snapshot_id.epoch)
+    if partition.error_code or sent_id != state.download.snapshot_id or partition.position != state.download.size_bytes:
         state.download.abandon()  # the leader no longer has this snapshot: fetch again
         state.download = None
-        if int(answered.error_code) == SnapshotNotFound.code:
+        if int(partition.error_code) == SnapshotNotFound.code:
             _heard(raft, state)
             return True
         return False
-    state.download.append(answered.unaligned_records or b"")
-    if state.download.size_bytes >= answered.size:
+    state.download.append(partition.unaligned_records or b"")
+    if state.download.size_bytes >= partition.size:
         return _finish_snapshot(raft, state)
     _heard(raft, state)
     return True
