@@ -7,7 +7,7 @@ RetriableException and InvalidMetadataException. Local errors have code -1 and a
 org.apache.kafka.common.protocol.Errors of Apache Kafka 4.3.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 NONE = 0
@@ -776,3 +776,15 @@ class PartialFailure(KafkaError, name="PARTIAL_FAILURE"):
         self.results = results
         self.errors = dict(errors)
         self.__cause__ = next(iter(self.errors.values()), None)
+
+
+def unauthorized_topics(topics: Iterable[str]) -> TopicAuthorizationFailed:
+    """Make the error of a request that may not access these topics, with their names in its message."""
+    return TopicAuthorizationFailed(f"Not authorized to access topics: [{', '.join(dict.fromkeys(topics))}]")
+
+
+def with_group(error: KafkaError, group_id: str) -> KafkaError:
+    """Return GroupAuthorizationFailed with the group's id in its message; any other error unchanged."""
+    if isinstance(error, GroupAuthorizationFailed):
+        return GroupAuthorizationFailed(f"Not authorized to access group: {group_id}")
+    return error

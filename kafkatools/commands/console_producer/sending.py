@@ -13,7 +13,6 @@ from kafkatools.core.producer.first_contact import reason_not_to_start
 from kafkatools.core.producer.futures import RecordMetadata, RowsRun
 from kafkatools.core.producer.producer import Producer
 from kafkatools.core.producer.producer_batch import value_size_upper_bound
-from kafkatools.core.producer.producer_metadata import connection_problem
 from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.core.records.columns import RowColumns
 from kafkatools.exit_status import ExitStatus
@@ -244,9 +243,8 @@ class ConsoleProducer:
         sender = self._producer.sender
         if not sender.metadata.update_version:
             return None
-        cluster = sender.metadata.cluster
-        leader = cluster.leader_id(self._topic, partition)
-        return connection_problem(sender.client, cluster) if leader is None else sender.client.connection_error(leader)
+        leader = sender.metadata.cluster.leader_id(self._topic, partition)
+        return sender.client.cluster_error() if leader is None else sender.client.connection_error(leader)
 
     def _fail_line(self, error: Exception) -> None:
         self._tally.fail(1, error, lambda index: self._describe(-1, -1))

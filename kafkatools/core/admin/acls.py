@@ -139,8 +139,7 @@ def create_acls(admin: AdminClient, acls: Iterable[Acl]) -> dict[Acl, KafkaError
         response = admin.ask_controller(ApiKey.CREATE_ACLS, {"creations": creations}, deadline_ms)
         return {acl: error_in(result) or True for acl, result in zip(items, response.results, strict=False)}
 
-    outcomes = admin.retry_items(acls, once)
-    return refusals(outcomes)
+    return refusals(admin.retry_items(acls, once))
 
 
 def delete_acls(admin: AdminClient, filters: Iterable[AclFilter]) -> dict[AclFilter, DeletedAcls]:

@@ -138,13 +138,35 @@ class AdminClient(Closing):
                 target = self.controller
             attempts += 1
 
-    def ask_controller(self, api_key: int, fields: Fields, deadline_ms: int) -> Entity:
-        """Send one request for the controller and return its response. Until `follow_controller`, any broker gets and
-        forwards it. Raises KafkaError."""
-        response = self.ask_all([BrokerRequest(self.controller, api_key, fields)], deadline_ms)[0]
+    def ask_by_node(
+        self,
+        nodes: Mapping[K, int | None],
+        build: Callable[[int | None, list[K]], BrokerRequest],
+        read: Callable[[BrokerResponse, list[K]], Mapping[K, R | KafkaError]],
+        deadline_ms: int,
+    ) -> dict[K, R | KafkaError]:
+        """Send one request to each node about all its items, in parallel; return each item's result or error. `nodes`:
+        the node of each item (None: any). A failed request's error is that of all its items."""
+        groups: dict[int | None, list[K]] = {}
+        for item, node in nodes.items():
+            groups.setdefault(node, []).append(item)
+        requests = [build(node, group) for node, group in groups.items()]
+        results: dict[K, R | KafkaError] = {}
+        for group, response in zip(groups.values(), self.ask_all(requests, deadline_ms), strict=True):
+            results.update(read(response, group) if response.error is None else dict.fromkeys(group, response.error))
+        return results
+
+    def _ask_once(self, request: BrokerRequest, deadline_ms: int) -> Entity:
+        """Send one request and return its response. Raises KafkaError."""
+        response = self.ask_all([request], deadline_ms)[0]
         if response.error is not None:
             raise response.error
         return _entity(response)
+
+    def ask_controller(self, api_key: int, fields: Fields, deadline_ms: int) -> Entity:
+        """Send one request for the controller and return its response. Until `follow_controller`, any broker gets and
+        forwards it. Raises KafkaError."""
+        return self._ask_once(BrokerRequest(self.controller, api_key, fields), deadline_ms)
 
     def change(
         self, api_key: int, fields: Fields, check: Callable[[Entity], KafkaError | None] | None = None
@@ -268,20 +290,19 @@ class AdminClient(Closing):
         if not self.through_controllers:
             self.metadata_of((), deadline_ms)
             return
-        response = self.ask_all(
-            [BrokerRequest(None, ApiKey.DESCRIBE_CLUSTER, {"endpoint_type": CONTROLLERS}, 1)], deadline_ms
-        )[0]
-        error = response.error or error_in(response.entity)
+        request = BrokerRequest(None, ApiKey.DESCRIBE_CLUSTER, {"endpoint_type": CONTROLLERS}, 1)
+        response = self._ask_once(request, deadline_ms)
+        error = error_in(response)
         if error is not None:
             raise error
         from kafkatools.core.protocol.messages import build, response_type
 
         nodes = [
             {"node_id": node.broker_id, "host": node.host, "port": node.port, "rack": node.rack}
-            for node in response.entity.brokers
+            for node in response.brokers
         ]
-        known = {"brokers": nodes, "cluster_id": response.entity.cluster_id, "topics": ()}
-        known["controller_id"] = response.entity.controller_id
+        known = {"brokers": nodes, "cluster_id": response.cluster_id, "topics": ()}
+        known["controller_id"] = response.controller_id
         view = build(response_type(ApiKey.METADATA, _METADATA_VERSION), known)
         self.learn_brokers(view)
 
@@ -295,10 +316,7 @@ class AdminClient(Closing):
             return {"topics": [{"topic_id": None, "name": name} for name in names], **_no_creation(version)}
 
         oldest = 1 if names == () else 0
-        response = self.ask_all([BrokerRequest(None, ApiKey.METADATA, fields, oldest)], deadline_ms)[0]
-        if response.error is not None:
-            raise response.error
-        view = _entity(response)
+        view = self._ask_once(BrokerRequest(None, ApiKey.METADATA, fields, oldest), deadline_ms)
         self.learn_brokers(view)
         return view
 

@@ -138,10 +138,7 @@ def describe_configs(
                 **options,
             }
 
-        if node is None:
-            return _ask(admin, ApiKey.DESCRIBE_CONFIGS, items, fields, _read_described, deadline_ms)
-        response = admin.ask_all([BrokerRequest(node, ApiKey.DESCRIBE_CONFIGS, fields(items))], deadline_ms)[0]
-        return dict.fromkeys(items, response.error) if response.error is not None else _read_described(response.entity)
+        return _ask(admin, ApiKey.DESCRIBE_CONFIGS, items, fields, _read_described, deadline_ms, node)
 
     results = admin.retry_items(resources, once)
     return filled(results, lambda error: ResourceConfig((), error))
@@ -154,19 +151,21 @@ def _ask(
     fields: Callable[[list[Resource]], Fields],
     read: Callable[[Entity], Mapping[Resource, V | KafkaError]],
     deadline_ms: int,
+    node: int | None = None,
 ) -> dict[Resource, V | KafkaError]:
-    """Send requests for resources to all their brokers in parallel; a broker's error applies to all its resources."""
-    groups: dict[int | None, list[Resource]] = {}
-    for kind, name in resources:
-        is_own = kind in (BROKER, BROKER_LOGGER) and name != "" and not admin.through_controllers
-        groups.setdefault(int(name) if is_own else None, []).append((kind, name))
-    if any(node is not None for node in groups):
-        admin.refresh_cluster()
-    requests = [BrokerRequest(node, api_key, fields(group)) for node, group in groups.items()]
-    results: dict[Resource, V | KafkaError] = {}
-    for group, response in zip(groups.values(), admin.ask_all(requests, deadline_ms), strict=True):
-        results.update(dict.fromkeys(group, response.error) if response.error is not None else read(response.entity))
-    return results
+    """Send requests for resources to all their brokers in parallel, or to `node`. A broker's error is that of all its
+    resources."""
+    nodes: dict[Resource, int | None] = dict.fromkeys(resources, node)
+    if node is None and not admin.through_controllers:
+        nodes |= {(kind, name): int(name) for kind, name in resources if kind in (BROKER, BROKER_LOGGER) and name}
+        if any(own is not None for own in nodes.values()):
+            admin.refresh_cluster()
+    return admin.ask_by_node(
+        nodes,
+        lambda broker, group: BrokerRequest(broker, api_key, fields(group)),
+        lambda response, _: read(response.entity),
+        deadline_ms,
+    )
 
 
 def _read_described(entity: Entity) -> dict[Resource, ResourceConfig | KafkaError]:
@@ -211,8 +210,7 @@ def incremental_alter_configs(
 
         return _ask(admin, ApiKey.INCREMENTAL_ALTER_CONFIGS, items, fields, _read_altered, deadline_ms)
 
-    results = admin.retry_items(changes, once, timeout_ms)
-    return refusals(results)
+    return refusals(admin.retry_items(changes, once, timeout_ms))
 
 
 def _alterable(resource: Resource, changes: Sequence[ConfigChange]) -> Fields:

@@ -73,5 +73,4 @@ def update_features(
                 outcomes[result.feature] = error_in(result) or True
         return outcomes
 
-    found = admin.retry_items(levels, once)
-    return refusals(found)
+    return refusals(admin.retry_items(levels, once))

@@ -298,5 +298,4 @@ def delete_groups(
         return {result.group_id: error_in(result) or True for result in response.entity.results}
 
     request = CoordinatorRequest(ApiKey.DELETE_GROUPS, _build("groups_names"), read)
-    results = ask_coordinators(admin, group_ids, request, timeout_ms=timeout_ms)
-    return refusals(results)
+    return refusals(ask_coordinators(admin, group_ids, request, timeout_ms=timeout_ms))

@@ -40,7 +40,15 @@ def ask_leaders(
     request.timeout.ms. Raises KafkaError when metadata cannot be fetched."""
 
     def once(items: list[TopicPartition], deadline_ms: int) -> dict[TopicPartition, R | KafkaError]:
-        return _once(admin, items, request, deadline_ms)
+        leaders, errors = _find_leaders(admin, items, deadline_ms)
+        left_ms = admin.left_ms(deadline_ms)
+
+        def build(leader: int | None, group: list[TopicPartition]) -> BrokerRequest:
+            fields = request.build(group, left_ms)
+            return BrokerRequest(leader, request.api_key, fields, request.min_version, request.max_version)
+
+        found = admin.ask_by_node(leaders, build, lambda response, _: request.read(response.entity), deadline_ms)
+        return {**errors, **found}
 
     return admin.retry_items(partitions, once, timeout_ms, admin.may_move(leaderless_ms))
 
@@ -49,28 +57,6 @@ class NoSuchPartition(UnknownTopicOrPartition):
     """This server does not host this topic-partition."""
 
     retriable = False
-
-
-def _once(
-    admin: AdminClient, partitions: list[TopicPartition], request: LeaderRequest[R], deadline_ms: int
-) -> dict[TopicPartition, R | KafkaError]:
-    leaders, errors = _find_leaders(admin, partitions, deadline_ms)
-    results: dict[TopicPartition, R | KafkaError] = {**errors}
-    groups: dict[int, list[TopicPartition]] = {}
-    for partition, leader in leaders.items():
-        groups.setdefault(leader, []).append(partition)
-    left_ms = admin.left_ms(deadline_ms)
-    requests = [
-        BrokerRequest(leader, request.api_key, request.build(group, left_ms), request.min_version, request.max_version)
-        for leader, group in groups.items()
-    ]
-    responses = admin.ask_all(requests, deadline_ms)
-    for group, response in zip(groups.values(), responses, strict=True):
-        if response.error is not None:
-            results.update(dict.fromkeys(group, response.error))
-        else:
-            results.update(request.read(response.entity))
-    return results
 
 
 def _find_leaders(

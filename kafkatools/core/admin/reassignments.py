@@ -20,7 +20,7 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
     UnsupportedVersion,
 )
-from kafkatools.core.net.requests import BrokerRequest
+from kafkatools.core.net.requests import BrokerRequest, BrokerResponse
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.topic_partition import numbers_by_topic
@@ -146,24 +146,17 @@ def alter_replica_log_dirs(admin: AdminClient, wanted: Mapping[Replica, str]) ->
     replica. ReplicaNotAvailable means the broker does not have the replica yet; it will create it in that directory.
     Raises KafkaError when the brokers cannot be listed."""
 
-    def once(items: list[Replica], deadline_ms: int) -> dict[Replica, KafkaError | bool]:
-        groups = _by_broker(items)
-        requests = [
-            BrokerRequest(broker, ApiKey.ALTER_REPLICA_LOG_DIRS, {"dirs": _dirs(wanted, group)})
-            for broker, group in groups.items()
-        ]
-        found: dict[Replica, KafkaError | bool] = {}
-        for (broker, group), response in zip(groups.items(), admin.ask_all(requests, deadline_ms), strict=True):
-            if response.error is not None:
-                found.update(dict.fromkeys(group, response.error))
-                continue
-            for topic in response.entity.results:
-                for part in topic.partitions:
-                    key = Replica(topic.topic_name, part.partition_index, broker)
-                    found[key] = error_in(part) or True
-        return found
+    def build(broker: int | None, group: list[Replica]) -> BrokerRequest:
+        return BrokerRequest(broker, ApiKey.ALTER_REPLICA_LOG_DIRS, {"dirs": _dirs(wanted, group)})
 
-    return refusals(_of_live_brokers(admin, wanted, once, lambda error: False))
+    def read(response: BrokerResponse, group: list[Replica]) -> dict[Replica, KafkaError | bool]:
+        return {
+            Replica(topic.topic_name, part.partition_index, response.node): error_in(part) or True
+            for topic in response.entity.results
+            for part in topic.partitions
+        }
+
+    return refusals(_ask_live_brokers(admin, wanted, build, read, lambda error: False))
 
 
 def _dirs(paths: Mapping[Replica, str], replicas: Iterable[Replica]) -> list[Fields]:
@@ -185,30 +178,31 @@ def replica_log_dirs(admin: AdminClient, replicas: Collection[Replica]) -> dict[
     """Return the log directories of replicas, or the error of their broker. An empty ReplicaLogDir means that no online
     directory has the replica. Raises KafkaError when the brokers cannot be listed."""
 
-    def once(items: list[Replica], deadline_ms: int) -> dict[Replica, ReplicaLogDir | KafkaError]:
-        groups = _by_broker(items)
-        requests = [
-            BrokerRequest(broker, ApiKey.DESCRIBE_LOG_DIRS, {"topics": _described(group)})
-            for broker, group in groups.items()
-        ]
-        found: dict[Replica, ReplicaLogDir | KafkaError] = {}
-        for (broker, group), response in zip(groups.items(), admin.ask_all(requests, deadline_ms), strict=True):
-            error = response.error or error_in(response.entity)
-            found.update(dict.fromkeys(group, ReplicaLogDir() if error is None else error))
-            if error is None:
-                _read_log_dirs(broker, response.entity, found)
+    def build(broker: int | None, group: list[Replica]) -> BrokerRequest:
+        return BrokerRequest(broker, ApiKey.DESCRIBE_LOG_DIRS, {"topics": _described(group)})
+
+    def read(response: BrokerResponse, group: list[Replica]) -> dict[Replica, ReplicaLogDir | KafkaError]:
+        error = error_in(response.entity)
+        found: dict[Replica, ReplicaLogDir | KafkaError] = dict.fromkeys(group, error or ReplicaLogDir())
+        if error is None:
+            _read_log_dirs(response.node, response.entity, found)
         return found
 
-    return _of_live_brokers(admin, replicas, once, may_help_again)
+    return _ask_live_brokers(admin, replicas, build, read, may_help_again)
 
 
-def _of_live_brokers(
+def _ask_live_brokers(
     admin: AdminClient,
     replicas: Iterable[Replica],
-    once: Callable[[list[Replica], int], Mapping[Replica, R | KafkaError]],
+    build: Callable[[int | None, list[Replica]], BrokerRequest],
+    read: Callable[[BrokerResponse, list[Replica]], Mapping[Replica, R | KafkaError]],
     may_retry: Callable[[KafkaError], bool],
 ) -> dict[Replica, R | KafkaError]:
-    """Call `once` with retries for replicas on live brokers; other replicas get BrokerNotAvailable."""
+    """Ask the live brokers about their replicas, with retries; replicas of other brokers get BrokerNotAvailable."""
+
+    def once(items: list[Replica], deadline_ms: int) -> dict[Replica, R | KafkaError]:
+        return admin.ask_by_node({replica: replica.broker for replica in items}, build, read, deadline_ms)
+
     live = set(admin.brokers())
     reachable = [replica for replica in replicas if replica.broker in live]
     results: dict[Replica, R | KafkaError] = {
@@ -218,13 +212,6 @@ def _of_live_brokers(
     }
     results.update(admin.retry_items(reachable, once, may_retry=may_retry))
     return {replica: results[replica] for replica in replicas}
-
-
-def _by_broker(replicas: Iterable[Replica]) -> dict[int, list[Replica]]:
-    found: dict[int, list[Replica]] = {}
-    for replica in replicas:
-        found.setdefault(replica.broker, []).append(replica)
-    return found
 
 
 def _described(replicas: Iterable[Replica]) -> list[Fields]:

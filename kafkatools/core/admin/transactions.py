@@ -168,11 +168,12 @@ def describe_producers(
             request = LeaderRequest(ApiKey.DESCRIBE_PRODUCERS, lambda keys, left_ms: _topics(keys), _read_producers)
             results.update(ask_leaders(admin, chunk, request))
             continue
-        response = admin.ask_all(
-            [BrokerRequest(broker, ApiKey.DESCRIBE_PRODUCERS, _topics(chunk))], admin.deadline_ms()
-        )[0]
-        found = dict.fromkeys(chunk, response.error) if response.error is not None else _read_producers(response.entity)
-        results.update(found)
+        results |= admin.ask_by_node(
+            dict.fromkeys(chunk, broker),
+            lambda node, keys: BrokerRequest(node, ApiKey.DESCRIBE_PRODUCERS, _topics(keys)),
+            lambda response, _: _read_producers(response.entity),
+            admin.deadline_ms(),
+        )
     return results
 
 

@@ -19,7 +19,6 @@ from kafkatools.core.consumer.assignors.assignor import (
     RebalanceProtocol,
     partitions_of,
 )
-from kafkatools.core.consumer.commit_before import CommitBeforeRebalance
 from kafkatools.core.consumer.group_subscription import SubscriptionType
 from kafkatools.core.consumer.member_heartbeats import GroupParts, MemberHeartbeats
 from kafkatools.core.consumer.offset_requests import EXECUTING_REBALANCE, NOT_A_MEMBER, UNDERGOING_REBALANCE
@@ -67,15 +66,13 @@ class ClassicRebalance(MemberHeartbeats):
     def __init__(self, membership: ClassicMembership, parts: GroupParts, assignors: Sequence[Assignor]) -> None:
         self.membership: ClassicMembership = membership
         self._group_metadata = membership.group_metadata()
-        self._parts = parts
+        super().__init__(parts)
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._protocol = common_protocol(assignors)
         self._joined_topics: frozenset[str] = frozenset()
         self._group_topics: frozenset[str] = frozenset()
         self._snapshot: dict[str, list[PartitionInfo]] | None = None
         self._awaited_metadata: int | None = None
-        settings = membership.settings
-        self._commit = CommitBeforeRebalance(parts.commits, settings.max_poll_interval_ms, settings.retry_backoff_ms)
         self._steps = {
             Step.PREPARE: self._prepare,
             Step.JOIN: self._join,
@@ -122,14 +119,9 @@ class ClassicRebalance(MemberHeartbeats):
         """Revoke all partitions (as lost during a rebalance or without a generation), reset the membership and send
         LeaveGroup without waiting. Follows Kafka's onLeavePrepare and maybeLeaveGroup. LeaveGroup is not sent by a
         member that never joined, while the coordinator is unknown, or by a static member unless `even_static`."""
-        subscriptions = self._parts.subscriptions
-        dropped = subscriptions.assigned_partitions()
         with self._parts.channel.lock:
             is_lost = not self.membership.has_generation or self.membership.is_rebalancing
-        if dropped:
-            call = self._parts.listener.lost if is_lost else self._parts.listener.revoked
-            call(dropped)
-            subscriptions.assign(())
+        self._drop_all(as_lost=is_lost)
         with self._parts.channel.lock:
             request = self.membership.leave_request(reason, even_static=even_static)
             if request is not None:
@@ -221,10 +213,7 @@ class ClassicRebalance(MemberHeartbeats):
     def _give_up(self, owned: Sequence[TopicPartition], is_member: bool) -> None:
         subscriptions, listener = self._parts.subscriptions, self._parts.listener
         if not is_member:
-            if owned:
-                _log.info("Giving away all assigned partitions as lost")
-                listener.lost(owned)
-                subscriptions.assign(())
+            self._drop_all(as_lost=True)
         elif self._protocol is RebalanceProtocol.EAGER:
             listener.revoked(owned)
             subscriptions.assign(())
@@ -253,7 +242,7 @@ class ClassicRebalance(MemberHeartbeats):
                         assignor.subscription_user_data(topics),
                         owned,
                         generation.generation_id,
-                        self.membership.settings.rack_id,
+                        self.membership.settings.client_rack or None,
                     )
                 ),
             )

@@ -12,10 +12,10 @@ from kafkatools.core.consumer.offset_commits import Attempt, OffsetCommits
 class CommitBeforeRebalance:
     """State of the automatic commit, with its retries, that a rebalance sends before partitions are revoked."""
 
-    def __init__(self, commits: OffsetCommits, limit_ms: int, retry_backoff_ms: int) -> None:
+    def __init__(self, commits: OffsetCommits) -> None:
         self._commits = commits
-        self._limit_ms = limit_ms
-        self._retry_backoff_ms = retry_backoff_ms
+        self._limit_ms: int = commits.settings.max_poll_interval_ms
+        self._retry_backoff_ms: int = commits.settings.retry_backoff_ms
         self._attempt: Attempt | None = None
         self._deadline_ms: int | None = None
         self._retry_ms = 0
@@ -28,7 +28,7 @@ class CommitBeforeRebalance:
     def is_settled(self, now_ms: int) -> bool:
         """Start or retry the commit of consumed offsets if needed; return whether the rebalance can proceed. True at
         once without enable.auto.commit or without consumed offsets, and after a non-retriable error."""
-        if not self._commits.settings.is_auto or not self._commits.all_consumed():
+        if not self._commits.is_auto or not self._commits.all_consumed():
             return True
         if self._deadline_ms is None:
             self._deadline_ms = now_ms + self._limit_ms

@@ -497,7 +497,7 @@ class Consumer(RecordLoops):
         self._client.refresh_metadata(deadline)
         while self._client.is_being_created(topic) and self._clock.now_ms() < deadline:
             self._client.refresh_metadata(deadline)
-        error = self._client.topic_error(topic)
+        error = self._client.cluster.topic_error(topic)
         if error is not None:
             raise error
         return self._client.topics().get(topic, [])

@@ -12,7 +12,6 @@ import logging
 import uuid
 from collections.abc import Iterable
 
-from kafkatools.core.consumer.commit_before import CommitBeforeRebalance
 from kafkatools.core.consumer.errors import RetriableCommitFailed
 from kafkatools.core.consumer.member_heartbeats import GroupParts, MemberHeartbeats
 from kafkatools.core.consumer.offset_requests import NOT_A_MEMBER
@@ -29,10 +28,8 @@ class ConsumerRebalance(MemberHeartbeats):
 
     def __init__(self, membership: ConsumerMembership, parts: GroupParts) -> None:
         self.membership: ConsumerMembership = membership
-        self._parts = parts
+        super().__init__(parts)
         self._names: dict[uuid.UUID, str] = {}
-        settings = membership.settings
-        self._commit = CommitBeforeRebalance(parts.commits, settings.max_poll_interval_ms, settings.retry_backoff_ms)
         self._unresolved: frozenset[uuid.UUID] = frozenset()
 
     # --- what the group consumer asks
@@ -67,13 +64,9 @@ class ConsumerRebalance(MemberHeartbeats):
     def leave(self, reason: str, *, even_static: bool = False) -> None:
         """Revoke all partitions (as lost without an epoch), reset the membership and send the leave heartbeat without
         waiting. A member outside of the group or without a known coordinator sends none. Ignores both arguments."""
-        owned = self._parts.subscriptions.assigned_partitions()
         with self._parts.channel.lock:
             is_member = self.membership.has_epoch
-        if owned:
-            call = self._parts.listener.revoked if is_member else self._parts.listener.lost
-            call(owned)
-            self._parts.subscriptions.assign(())
+        self._drop_all(as_lost=not is_member)
         self._commit.forget()
         with self._parts.channel.lock:
             request = self.membership.leave_request()
@@ -117,11 +110,7 @@ class ConsumerRebalance(MemberHeartbeats):
 
     def _rejoin(self, now_ms: int) -> None:
         """Drop all partitions as lost and rejoin the group; a client-side pattern first waits for metadata."""
-        owned = self._parts.subscriptions.assigned_partitions()
-        if owned:
-            _log.info("Giving away all assigned partitions as lost")
-            self._parts.listener.lost(owned)
-            self._parts.subscriptions.assign(())
+        self._drop_all(as_lost=True)
         self._commit.forget()
         if self._parts.subscription.needs_all_topics and self._parts.client.cluster.is_bootstrap:
             return

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.consumer.network import ConsumerNetworkClient
-from kafkatools.core.errors import CoordinatorNotAvailable, GroupAuthorizationFailed, KafkaError
+from kafkatools.core.errors import CoordinatorNotAvailable, KafkaError, with_group
 from kafkatools.core.group.coordinator import CoordinatorLookup
 from kafkatools.core.group.requests import GroupRequest
 from kafkatools.core.protocol.entities import Entity
@@ -56,9 +56,7 @@ class CoordinatorChannel:
 
     def _found(self, entity: Entity, now_ms: int) -> None:
         error = self.lookup.handle_response(entity, now_ms)
-        if isinstance(error, GroupAuthorizationFailed):
-            error = GroupAuthorizationFailed(f"Not authorized to access group: {self.lookup.key}")
-        self.failure = error
+        self.failure = None if error is None else with_group(error, self.lookup.key)
 
     def _not_found(self, error: KafkaError, now_ms: int) -> None:
         self.failure = self.lookup.handle_failure(error, now_ms)

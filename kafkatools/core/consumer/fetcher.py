@@ -28,7 +28,7 @@ from kafkatools.core.consumer.fetch_messages import (
 )
 from kafkatools.core.consumer.fetch_session import FetchRequestData, FetchSessionHandler
 from kafkatools.core.consumer.subscription import FetchPosition, LeaderAndEpoch, SubscriptionState, TopicPartition
-from kafkatools.core.errors import KafkaError, error_for_code
+from kafkatools.core.errors import KafkaError, error_for_code, unauthorized_topics
 from kafkatools.core.net.metadata import NodeEndpoint
 from kafkatools.core.records.header import whole_batches
 from kafkatools.core.records.layout import HEADER_SIZE
@@ -427,7 +427,7 @@ class Fetcher:
                 f"Encountered corrupt message when fetching offset {fetch.fetch_offset} for topic-partition {part}"
             )
         elif code == TOPIC_AUTHORIZATION_FAILED:
-            raise error_for_code(code)(f"Not authorized to access topics: [{part.topic}]")
+            raise unauthorized_topics([part.topic])
         elif code not in _TRY_AGAIN:
             name = error_for_code(code).name
             raise FetchFailed(

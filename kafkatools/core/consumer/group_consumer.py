@@ -26,7 +26,7 @@ from kafkatools.core.consumer.group_subscription import (
 from kafkatools.core.consumer.heartbeat_thread import IN_FLIGHT_LOOK_MS, LONGEST_SLEEP_MS, HeartbeatThread
 from kafkatools.core.consumer.member_heartbeats import GroupParts
 from kafkatools.core.consumer.network import ConsumerNetworkClient
-from kafkatools.core.consumer.offset_commits import CommitCallback, CommitSettings, NoMembership, OffsetCommits
+from kafkatools.core.consumer.offset_commits import CommitCallback, NoMembership, OffsetCommits
 from kafkatools.core.consumer.offset_requests import Fetched, is_retriable_fetch
 from kafkatools.core.consumer.subscription import FetchPosition, SubscriptionState, TopicPartition
 from kafkatools.core.errors import ConfigError, KafkaError, UnsupportedVersion
@@ -34,7 +34,6 @@ from kafkatools.core.group.classic_membership import ClassicMembership
 from kafkatools.core.group.coordinator import CoordinatorKind, CoordinatorLookup
 from kafkatools.core.group.heartbeat_timers import Heartbeat
 from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata, committed
-from kafkatools.core.group.requests import GroupSettings
 from kafkatools.core.net.connection_states import ExponentialBackoff
 
 if TYPE_CHECKING:
@@ -47,22 +46,6 @@ NO_GROUP = (
     "configuration."
 )
 _LEAVE_WAIT_MS = 1000
-
-
-def group_settings(config: Config) -> GroupSettings:
-    """Return the membership settings from a consumer configuration."""
-    return GroupSettings(
-        config.group_id,
-        config.group_instance_id,
-        config.session_timeout_ms,
-        config.heartbeat_interval_ms,
-        config.max_poll_interval_ms,
-        config.request_timeout_ms,
-        config.retry_backoff_ms,
-        config.retry_backoff_max_ms,
-        config.client_rack or None,
-        config.group_remote_assignor,
-    )
 
 
 NOT_WITH = {
@@ -98,21 +81,13 @@ class GroupConsumer:
         self._clock = clock
         self._client = client
         self._subscriptions = subscriptions
-        self._settings = group_settings(config)
         backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._lookup = CoordinatorLookup(CoordinatorKind.GROUP, config.group_id, backoff)
         self.channel = CoordinatorChannel(client, self._lookup, clock)
         self.subscription = GroupSubscription(config.exclude_internal_topics)
         self._listener = ListenerCalls(self.subscription)
-        commit_settings = CommitSettings(
-            config.group_id,
-            config.enable_auto_commit,
-            config.auto_commit_interval_ms,
-            config.retry_backoff_ms,
-            config.retry_backoff_max_ms,
-        )
         self._by_hand = NoMembership(config.group_id)
-        self.commits = OffsetCommits(commit_settings, self.channel, subscriptions, self._by_hand, clock)
+        self.commits = OffsetCommits(config, self.channel, subscriptions, self._by_hand, clock)
         self._heartbeat = Heartbeat(
             config.heartbeat_interval_ms, config.session_timeout_ms, config.max_poll_interval_ms
         )
@@ -166,11 +141,11 @@ class GroupConsumer:
             from kafkatools.core.consumer.consumer_rebalance import ConsumerRebalance
             from kafkatools.core.group.consumer_membership import ConsumerMembership
 
-            return ConsumerRebalance(ConsumerMembership(self._settings, self._lookup, self._heartbeat), parts)
+            return ConsumerRebalance(ConsumerMembership(self._config, self._lookup, self._heartbeat), parts)
         from kafkatools.core.consumer.assignors.by_name import assignor_for_name
 
         assignors = [assignor_for_name(name) for name in self._config.partition_assignment_strategy]
-        return ClassicRebalance(ClassicMembership(self._settings, self._lookup, self._heartbeat), parts, assignors)
+        return ClassicRebalance(ClassicMembership(self._config, self._lookup, self._heartbeat), parts, assignors)
 
     def unsubscribe(self) -> None:
         """Leave the group, if joined, and drop the subscription and all partitions. Raises KafkaError with the
@@ -192,7 +167,7 @@ class GroupConsumer:
         """The last error of the group coordinator's lookup while no coordinator is known, or after it refused three
         requests in a row; else None."""
         error = self._lookup.problem
-        return None if error is None else type(error)(f"Group {self._settings.group_id}: {error}")
+        return None if error is None else type(error)(f"Group {self._config.group_id}: {error}")
 
     # --- the turn of a poll
 
@@ -208,7 +183,7 @@ class GroupConsumer:
             self._heartbeat.poll(now_ms)
             self._check_topics()
             if self._thread is None:
-                self._thread = HeartbeatThread(self._run_background, f"heartbeat | {self._settings.group_id}")
+                self._thread = HeartbeatThread(self._run_background, f"heartbeat | {self._config.group_id}")
             self.channel.tick(now_ms)
             rebalance.advance(now_ms)
         self.commits.maybe_auto_commit(now_ms)
@@ -222,7 +197,7 @@ class GroupConsumer:
             return
         self._seen_metadata = version
         for topic in self.subscription.topics:
-            error = self._client.topic_error(topic)
+            error = self._client.cluster.topic_error(topic)
             if error is not None:
                 raise error
             self._warn_if_missing(topic)
@@ -233,7 +208,7 @@ class GroupConsumer:
             self._missing.discard(topic)
         elif topic not in self._missing:
             self._missing.add(topic)
-            _log.warning("Topic %s does not exist; group %s waits for it", topic, self._settings.group_id)
+            _log.warning("Topic %s does not exist; group %s waits for it", topic, self._config.group_id)
 
     def _raise_failure(self) -> None:
         failure, self._failure = self._failure or self.channel.take_failure(), None
@@ -279,7 +254,7 @@ class GroupConsumer:
         requested, self._fetching = self._fetching, frozenset()
         if fetched.error is not None:
             if is_retriable_fetch(fetched.error):
-                self._retry_ms = self._clock.now_ms() + self._settings.retry_backoff_ms
+                self._retry_ms = self._clock.now_ms() + self._config.retry_backoff_ms
             else:
                 self._failure = fetched.error
             return
@@ -337,7 +312,7 @@ class GroupConsumer:
         """Return this member's group metadata. Before the first subscription, it has the group id and instance id
         only."""
         if self._rebalance is None:
-            return ConsumerGroupMetadata(self._settings.group_id, group_instance_id=self._settings.group_instance_id)
+            return ConsumerGroupMetadata(self._config.group_id, group_instance_id=self._config.group_instance_id)
         return self._rebalance.group_metadata()
 
     def enforce_rebalance(self, reason: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from typing import NamedTuple
 
+from kafkatools.core.consumer.commit_before import CommitBeforeRebalance
 from kafkatools.core.consumer.coordinator_channel import CoordinatorChannel
 from kafkatools.core.consumer.group_subscription import GroupSubscription, ListenerCalls
 from kafkatools.core.consumer.network import ConsumerNetworkClient
@@ -11,6 +13,8 @@ from kafkatools.core.consumer.offset_commits import OffsetCommits
 from kafkatools.core.consumer.subscription import SubscriptionState
 from kafkatools.core.group.classic_membership import ClassicMembership
 from kafkatools.core.group.consumer_membership import ConsumerMembership
+
+_log = logging.getLogger(__name__)
 
 
 class GroupParts(NamedTuple):
@@ -25,11 +29,23 @@ class GroupParts(NamedTuple):
 
 
 class MemberHeartbeats:
-    """Base of ClassicRebalance and ConsumerRebalance: heartbeats and client-side topic patterns."""
+    """Base of ClassicRebalance and ConsumerRebalance: heartbeats, client-side topic patterns, dropped partitions."""
 
     membership: ClassicMembership | ConsumerMembership
-    _parts: GroupParts
-    _seen_metadata = -1
+
+    def __init__(self, parts: GroupParts) -> None:
+        self._parts = parts
+        self._commit = CommitBeforeRebalance(parts.commits)
+        self._seen_metadata = -1
+
+    def _drop_all(self, *, as_lost: bool) -> None:
+        """Call the listener for all assigned partitions, as lost or as revoked, and assign none."""
+        owned = self._parts.subscriptions.assigned_partitions()
+        if owned:
+            _log.info("Giving away all assigned partitions as %s", "lost" if as_lost else "revoked")
+            call = self._parts.listener.lost if as_lost else self._parts.listener.revoked
+            call(owned)
+            self._parts.subscriptions.assign(())
 
     def _match_metadata(self) -> bool:
         """Match the topic pattern against new metadata; return whether metadata was new."""

@@ -25,12 +25,10 @@ from kafkatools.core.consumer.subscription import LeaderAndEpoch, TopicPartition
 from kafkatools.core.errors import (
     AuthenticationFailed,
     Disconnected,
-    InvalidTopic,
     KafkaError,
     LeaderNotAvailable,
     NotKafka,
     RequestTimedOut,
-    TopicAuthorizationFailed,
     UnknownTopicOrPartition,
 )
 from kafkatools.core.group.requests import GroupRequest
@@ -200,15 +198,6 @@ class ConsumerNetworkClient:
             if is_late or isinstance(error, (NotKafka, AuthenticationFailed)):
                 raise error
 
-    def topic_error(self, topic: str) -> KafkaError | None:
-        """Return InvalidTopic or TopicAuthorizationFailed from the topic's metadata, else None."""
-        error = self._metadata.cluster.topic_errors.get(topic)
-        if error is InvalidTopic:
-            return InvalidTopic(f"Invalid topics: [{topic}]")
-        if error is TopicAuthorizationFailed:
-            return TopicAuthorizationFailed(f"Not authorized to access topics: [{topic}]")
-        return None
-
     def is_being_created(self, topic: str) -> bool:
         """Return whether the topic's metadata is LEADER_NOT_AVAILABLE, as during topic creation."""
         return self._metadata.cluster.topic_errors.get(topic) is LeaderNotAvailable
@@ -227,8 +216,7 @@ class ConsumerNetworkClient:
 
     def cluster_problem(self) -> KafkaError | None:
         """Return a connection error when the last connection or attempt failed at every known broker, else None."""
-        errors = [self._client.connection_error(node) for node in self._metadata.cluster.nodes]
-        return errors[0] if errors and all(errors) else None
+        return self._client.cluster_error()
 
     # --- requests
 

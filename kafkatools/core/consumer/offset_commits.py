@@ -21,6 +21,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from kafkatools.core.clock import Clock
+from kafkatools.core.config import Config
 from kafkatools.core.consumer import offset_requests
 from kafkatools.core.consumer.coordinator_channel import CoordinatorChannel
 from kafkatools.core.consumer.errors import RetriableCommitFailed
@@ -61,16 +62,6 @@ class CommitIdentity(Protocol):
         """Return the member and epoch for OffsetFetch, None to send neither."""
 
 
-class CommitSettings(NamedTuple):
-    """The consumer settings for commits: group id, automatic commit, intervals and back-offs in ms."""
-
-    group_id: str
-    is_auto: bool
-    auto_interval_ms: int
-    retry_backoff_ms: int
-    retry_backoff_max_ms: int
-
-
 class _Waiting(NamedTuple):
     offsets: dict[TopicPartition, OffsetAndMetadata]
     on_done: OnCommitted
@@ -92,7 +83,7 @@ class Attempt:
 class OffsetCommits:
     """Commits and fetches a consumer's offsets through its group coordinator; for the application's thread only."""
 
-    settings: CommitSettings
+    settings: Config
     channel: CoordinatorChannel
     subscriptions: SubscriptionState
     identity: CommitIdentity
@@ -106,8 +97,9 @@ class OffsetCommits:
     on_commit: Callable[[Offsets], None] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
+        self.is_auto: bool = self.settings.enable_auto_commit
         self._backoff = ExponentialBackoff(self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms)
-        self._next_auto_ms = self.clock.now_ms() + self.settings.auto_interval_ms
+        self._next_auto_ms = self.clock.now_ms() + self.settings.auto_commit_interval_ms
 
     # --- one request
 
@@ -267,13 +259,13 @@ class OffsetCommits:
     def maybe_auto_commit(self, now_ms: int) -> None:
         """With enable.auto.commit, start a commit of the positions when auto.commit.interval.ms has passed. While the
         coordinator is unknown, look it up and try again after retry.backoff.ms."""
-        if not self.settings.is_auto or now_ms < self._next_auto_ms:
+        if not self.is_auto or now_ms < self._next_auto_ms:
             return
         if not self.channel.lookup.is_known:
             self.channel.tick(now_ms)
             self._next_auto_ms = now_ms + self.settings.retry_backoff_ms
             return
-        self._next_auto_ms = now_ms + self.settings.auto_interval_ms
+        self._next_auto_ms = now_ms + self.settings.auto_commit_interval_ms
         self.start_auto_commit()
 
     def start_auto_commit(self) -> Attempt | None:
@@ -296,11 +288,11 @@ class OffsetCommits:
 
     def restart_auto_commit(self, now_ms: int) -> None:
         """Restart auto.commit.interval.ms, after a rebalance."""
-        self._next_auto_ms = now_ms + self.settings.auto_interval_ms
+        self._next_auto_ms = now_ms + self.settings.auto_commit_interval_ms
 
     def commit_before_end(self, deadline: int) -> None:
         """With enable.auto.commit, commit consumed offsets before closing; log a failure instead of raising it."""
-        if not self.settings.is_auto:
+        if not self.is_auto:
             return
         offsets = self.all_consumed()
         if not offsets:

@@ -19,7 +19,7 @@ from kafkatools.core.consumer.subscription import (
     SubscriptionState,
     TopicPartition,
 )
-from kafkatools.core.errors import KafkaError, error_for_code
+from kafkatools.core.errors import KafkaError, unauthorized_topics
 from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.topic_partition import topic_fields
 
@@ -105,7 +105,7 @@ class OffsetFetcher:
                 else:
                     result.again.append(part)
         if forbidden:
-            raise error_for_code(_TOPIC_AUTHORIZATION_FAILED)(f"Not authorized to access topics: [{forbidden[0]}]")
+            raise unauthorized_topics(forbidden[:1])
         if result.again:
             self.leaders.request_update()
         return result
@@ -206,7 +206,7 @@ class OffsetFetcher:
     def _complete_validation(self, part: TopicPartition, data: Entity) -> None:
         code = int(data.error_code)
         if code == _TOPIC_AUTHORIZATION_FAILED:
-            raise error_for_code(code)(f"Not authorized to access topics: [{part.topic}]")
+            raise unauthorized_topics([part.topic])
         if code == 0 and part in self._validations:
             position = self._validations.pop(part)
             self.subscriptions.maybe_complete_validation(part, position, data.leader_epoch, data.end_offset)

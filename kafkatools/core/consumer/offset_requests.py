@@ -15,7 +15,6 @@ from kafkatools.core.errors import (
     CommitFailed,
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
-    GroupAuthorizationFailed,
     KafkaError,
     NotCoordinator,
     RebalanceInProgress,
@@ -26,6 +25,8 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
     UnstableOffsetCommit,
     error_for_code,
+    unauthorized_topics,
+    with_group,
 )
 from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata, commit_topics
 from kafkatools.core.topic_partition import topic_fields
@@ -88,14 +89,10 @@ def commit_error(entity: Entity, group_id: str) -> KafkaError | None:
             if code == NONE:
                 continue
             error = error_for_code(code)
-            if error is GroupAuthorizationFailed:
-                return GroupAuthorizationFailed(f"Not authorized to access group: {group_id}")
             if error is not TopicAuthorizationFailed:
-                return error()
+                return with_group(error(), group_id)
             forbidden.append(topic.name)
-    if forbidden:
-        return TopicAuthorizationFailed(f"Not authorized to access topics: {_listed(forbidden)}")
-    return None
+    return unauthorized_topics(forbidden) if forbidden else None
 
 
 def is_retriable_commit(error: KafkaError) -> bool:
@@ -127,10 +124,7 @@ def read_fetch(entity: Entity, group_id: str) -> Fetched:
     answer = entity if groups is None else groups[0]
     code = int(getattr(answer, "error_code", NONE))
     if code != NONE:
-        error = error_for_code(code)
-        if error is GroupAuthorizationFailed:
-            return Fetched({}, error(f"Not authorized to access group: {group_id}"))
-        return Fetched({}, error())
+        return Fetched({}, with_group(error_for_code(code)(), group_id))
     offsets: dict[TopicPartition, OffsetAndMetadata | None] = {}
     forbidden: list[str] = []
     for topic in answer.topics:
@@ -144,7 +138,7 @@ def read_fetch(entity: Entity, group_id: str) -> Fetched:
             else:
                 return Fetched({}, _partition_error(part, code))
     if forbidden:
-        return Fetched({}, TopicAuthorizationFailed(f"Not authorized to access topics: {_listed(forbidden)}"))
+        return Fetched({}, unauthorized_topics(forbidden))
     return Fetched(offsets)
 
 
@@ -167,7 +161,3 @@ def _partition_error(part: TopicPartition, code: int) -> KafkaError:
 def is_retriable_fetch(error: KafkaError) -> bool:
     """Return whether an OffsetFetch request may be retried after this error."""
     return error.retriable or isinstance(error, (CoordinatorLoadInProgress, StaleMemberEpoch, UnknownMemberId))
-
-
-def _listed(names: Iterable[str]) -> str:
-    return "[" + ", ".join(dict.fromkeys(names)) + "]"

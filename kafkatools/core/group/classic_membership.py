@@ -20,12 +20,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.core.config import Config
 from kafkatools.core.errors import (
     NONE,
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     FencedInstanceId,
-    GroupAuthorizationFailed,
     IllegalGeneration,
     InconsistentGroupProtocol,
     KafkaError,
@@ -35,12 +35,12 @@ from kafkatools.core.errors import (
     RetriableError,
     UnknownMemberId,
     error_for_code,
+    with_group,
 )
 from kafkatools.core.group.coordinator import CoordinatorLookup
 from kafkatools.core.group.heartbeat_timers import Heartbeat
 from kafkatools.core.group.metadata import NO_GENERATION, NO_MEMBER_ID, ConsumerGroupMetadata
-from kafkatools.core.group.requests import GroupRequest, GroupSettings, ignore_outcome
-from kafkatools.core.net.connection_states import ExponentialBackoff
+from kafkatools.core.group.requests import GroupMember, GroupRequest, ignore_outcome
 from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
@@ -98,16 +98,13 @@ class JoinedGroup(NamedTuple):
     skips_assignment: bool = False
 
 
-class ClassicMembership:
+class ClassicMembership(GroupMember):
     """The state machine of a classic group member: it builds the requests and processes their responses."""
 
-    def __init__(self, settings: GroupSettings, lookup: CoordinatorLookup, heartbeat: Heartbeat) -> None:
-        self.settings = settings
-        self.lookup = lookup
-        self.heartbeat = heartbeat
+    def __init__(self, settings: Config, lookup: CoordinatorLookup, heartbeat: Heartbeat) -> None:
+        super().__init__(settings, lookup, heartbeat)
         self.state = MemberState.UNJOINED
         self.generation = Generation()
-        self.failure: KafkaError | None = None
         self.joined: JoinedGroup | None = None
         self.assignment: bytes | None = None
         self._needs_rejoin = True
@@ -116,8 +113,6 @@ class ClassicMembership:
         self._reason = ""
         self._retry_ms = 0
         self._attempts = 0
-        self._backoff = ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
-        heartbeat.use_backoff(ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms))
 
     # --- what is known
 
@@ -148,14 +143,7 @@ class ClassicMembership:
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return the group id, generation, member id and instance id."""
         now = self.generation
-        return ConsumerGroupMetadata(
-            self.settings.group_id, now.generation_id, now.member_id, self.settings.group_instance_id
-        )
-
-    def take_failure(self) -> KafkaError | None:
-        """Return and clear the fatal error to raise, or None."""
-        failure, self.failure = self.failure, None
-        return failure
+        return ConsumerGroupMetadata(self.group_id, now.generation_id, now.member_id, self.settings.group_instance_id)
 
     # --- steps
 
@@ -255,7 +243,7 @@ class ClassicMembership:
         self.heartbeat.forget_request()
 
     def _handle_join_error(self, sent: Generation, error: KafkaError, entity: Entity, now_ms: int) -> None:
-        _log.info("JoinGroup of %s failed: %s", self.settings.group_id, error)
+        _log.info("JoinGroup of %s failed: %s", self.group_id, error)
         if isinstance(error, MemberIdRequired):
             self.state = MemberState.UNJOINED
             self.generation = Generation(NO_GENERATION, entity.member_id)
@@ -288,7 +276,7 @@ class ClassicMembership:
         self._is_waiting = True
         sent = self.generation
         fields: dict[str, object] = {
-            "group_id": self.settings.group_id,
+            "group_id": self.group_id,
             "generation_id": sent.generation_id,
             "member_id": sent.member_id,
             "assignments": [{"member_id": member, "assignment": data} for member, data in assignments.items()],
@@ -325,7 +313,7 @@ class ClassicMembership:
         self.heartbeat.reset_session(now_ms)
 
     def _handle_sync_error(self, sent: Generation, error: KafkaError, now_ms: int) -> None:
-        _log.info("SyncGroup of %s failed: %s", self.settings.group_id, error)
+        _log.info("SyncGroup of %s failed: %s", self.group_id, error)
         self.request_rejoin(f"SyncGroup failed: {error.name}")
         if isinstance(error, (UnknownMemberId, IllegalGeneration)):
             if self.generation == sent:
@@ -352,7 +340,7 @@ class ClassicMembership:
         if not self.is_in_group or not self.lookup.is_known:
             return None
         if self.heartbeat.session_expired(now_ms):
-            _log.info("The coordinator of %s was silent for session.timeout.ms", self.settings.group_id)
+            _log.info("The coordinator of %s was silent for session.timeout.ms", self.group_id)
             self.heartbeat.reset_session(now_ms)
             self.lookup.mark_unknown()
             return None
@@ -360,7 +348,7 @@ class ClassicMembership:
             return None
         self.heartbeat.sent(now_ms)
         sent = self.generation
-        fields = {"group_id": self.settings.group_id, "generation_id": sent.generation_id, "member_id": sent.member_id}
+        fields = {"group_id": self.group_id, "generation_id": sent.generation_id, "member_id": sent.member_id}
         return GroupRequest(
             ApiKey.HEARTBEAT,
             partial(self._with_instance, fields),
@@ -386,7 +374,7 @@ class ClassicMembership:
                 self.request_rejoin("group is already rebalancing")
             return
         self.heartbeat.failed(now_ms)
-        _log.info("Heartbeat of %s failed: %s", self.settings.group_id, error)
+        _log.info("Heartbeat of %s failed: %s", self.group_id, error)
         if isinstance(error, (NotCoordinator, CoordinatorNotAvailable)):
             self.lookup.mark_unknown(error)
         elif isinstance(error, (IllegalGeneration, UnknownMemberId)):
@@ -405,9 +393,7 @@ class ClassicMembership:
     def poll_expired(self) -> GroupRequest | None:
         """Reset the membership because max.poll.interval.ms passed without a poll. Return a LeaveGroup request, None
         for a static member, one that has not joined, or without a coordinator."""
-        _log.warning(
-            "The consumer of %s did not poll for max.poll.interval.ms and leaves its group", self.settings.group_id
-        )
+        self.warn_of_missed_polls()
         return self.leave_request("consumer poll timeout has expired.")
 
     @property
@@ -475,14 +461,12 @@ class ClassicMembership:
         self._fail(error)
 
     def _named(self, error: KafkaError) -> KafkaError:
-        if isinstance(error, GroupAuthorizationFailed):
-            return GroupAuthorizationFailed(f"Not authorized to access group: {self.settings.group_id}")
         if isinstance(error, FencedInstanceId):
             self._reset(keeps_member_id=False)
-        return error
+        return with_group(error, self.group_id)
 
     def _reset_and_rejoin(self, reason: str, keeps_member_id: bool) -> None:
-        _log.info("The member of %s resets its generation: %s", self.settings.group_id, reason)
+        _log.info("The member of %s resets its generation: %s", self.group_id, reason)
         self._reset(keeps_member_id)
         self.request_rejoin(reason)
         self._needs_prepare = True

@@ -22,12 +22,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kafkatools.core.config import Config
 from kafkatools.core.errors import (
     NONE,
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     FencedMemberEpoch,
-    GroupAuthorizationFailed,
     KafkaError,
     NotCoordinator,
     RetriableError,
@@ -35,12 +35,12 @@ from kafkatools.core.errors import (
     UnknownMemberId,
     UnsupportedVersion,
     error_for_code,
+    with_group,
 )
 from kafkatools.core.group.coordinator import CoordinatorLookup
 from kafkatools.core.group.heartbeat_timers import Heartbeat
 from kafkatools.core.group.metadata import ConsumerGroupMetadata
-from kafkatools.core.group.requests import GroupRequest, GroupSettings, ignore_outcome
-from kafkatools.core.net.connection_states import ExponentialBackoff
+from kafkatools.core.group.requests import GroupMember, GroupRequest, ignore_outcome
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.uuids import random_uuid, uuid_text
 
@@ -79,25 +79,21 @@ _IN_GROUP = (MemberState.JOINING, MemberState.RECONCILING, MemberState.ACKNOWLED
 _AT_ONCE = (MemberState.JOINING, MemberState.ACKNOWLEDGING)
 
 
-class ConsumerMembership:
+class ConsumerMembership(GroupMember):
     """The state machine of a KIP-848 group member: it builds heartbeats and processes their responses."""
 
-    def __init__(self, settings: GroupSettings, lookup: CoordinatorLookup, heartbeat: Heartbeat) -> None:
-        self.settings = settings
-        self.lookup = lookup
-        self.heartbeat = heartbeat
+    def __init__(self, settings: Config, lookup: CoordinatorLookup, heartbeat: Heartbeat) -> None:
+        super().__init__(settings, lookup, heartbeat)
         self.state = MemberState.UNSUBSCRIBED
         self.member_id = uuid_text(random_uuid())
         self.member_epoch = JOIN_EPOCH
         self._known_epoch = JOIN_EPOCH
-        self.failure: KafkaError | None = None
         self.target: Assigned | None = None
         self.current: Assigned | None = None
         self.life = 0
         self._topics: frozenset[str] = frozenset()
         self._pattern: str | None = None
         self._sent: dict[str, object] = {}
-        heartbeat.use_backoff(ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms))
 
     # --- what is known
 
@@ -122,13 +118,8 @@ class ConsumerMembership:
         (AsyncKafkaConsumer.updateGroupMetadata). Otherwise transactional offsets without a member would be accepted."""
         instance = self.settings.group_instance_id
         if self._known_epoch == JOIN_EPOCH:
-            return ConsumerGroupMetadata(self.settings.group_id, group_instance_id=instance)
-        return ConsumerGroupMetadata(self.settings.group_id, self._known_epoch, self.member_id, instance)
-
-    def take_failure(self) -> KafkaError | None:
-        """Return and clear the fatal error to raise, or None."""
-        failure, self.failure = self.failure, None
-        return failure
+            return ConsumerGroupMetadata(self.group_id, group_instance_id=instance)
+        return ConsumerGroupMetadata(self.group_id, self._known_epoch, self.member_id, instance)
 
     # --- what the owner does
 
@@ -183,8 +174,8 @@ class ConsumerMembership:
         settings = self.settings
         values: dict[str, object] = {
             "rebalance_timeout": settings.max_poll_interval_ms,
-            "rack_id": settings.rack_id,
-            "server_assignor": settings.remote_assignor,
+            "rack_id": settings.client_rack or None,
+            "server_assignor": settings.group_remote_assignor,
             "topic_partitions": _topic_partitions(self.current or {}),
         }
         if self._pattern is None:
@@ -246,7 +237,7 @@ class ConsumerMembership:
             self.lookup.mark_unknown(error)
             self.heartbeat.send_now()
         elif isinstance(error, (FencedMemberEpoch, UnknownMemberId)):
-            _log.info("The member %s of %s is fenced: %s", self.member_id, self.settings.group_id, error)
+            _log.info("The member %s of %s is fenced: %s", self.member_id, self.group_id, error)
             if self.is_in_group:
                 self.state = MemberState.FENCED
                 self.life += 1
@@ -256,10 +247,8 @@ class ConsumerMembership:
             self._fail(error)
 
     def _fail(self, error: KafkaError) -> None:
-        if isinstance(error, GroupAuthorizationFailed):
-            error = GroupAuthorizationFailed(f"Not authorized to access group: {self.settings.group_id}")
         self.state = MemberState.FATAL
-        self.failure = error
+        self.failure = with_group(error, self.group_id)
 
     def _handle_failure(self, life: int, error: KafkaError, now_ms: int) -> None:
         if life != self.life:
@@ -281,7 +270,7 @@ class ConsumerMembership:
         was_member = self.is_in_group and self.lookup.is_known
         static = self.settings.group_instance_id
         fields = {
-            "group_id": self.settings.group_id,
+            "group_id": self.group_id,
             "member_id": self.member_id,
             "member_epoch": LEAVE_EPOCH if static is None else LEAVE_STATIC_EPOCH,
             "instance_id": static,
@@ -300,9 +289,7 @@ class ConsumerMembership:
     def poll_expired(self) -> GroupRequest | None:
         """Leave the group because max.poll.interval.ms passed without a poll; the state becomes STALE. Returns the
         leaving heartbeat or None, as `leave_request`."""
-        _log.warning(
-            "The consumer of %s did not poll for max.poll.interval.ms and leaves its group", self.settings.group_id
-        )
+        self.warn_of_missed_polls()
         known_epoch = self._known_epoch
         request = self.leave_request()
         self.state, self._known_epoch = MemberState.STALE, known_epoch

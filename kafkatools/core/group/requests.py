@@ -1,15 +1,21 @@
-"""Requests that a group membership sends to its coordinator, and the membership's settings."""
+"""Requests that a group membership sends to its coordinator, and the base of the memberships of both protocols."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkatools.core.config import CONSUMER
+from kafkatools.core.config import Config
 from kafkatools.core.errors import KafkaError
+from kafkatools.core.group.coordinator import CoordinatorLookup
+from kafkatools.core.group.heartbeat_timers import Heartbeat
+from kafkatools.core.net.connection_states import ExponentialBackoff
 
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity
+
+_log = logging.getLogger(__name__)
 
 Fields = Mapping[str, object] | Callable[[int], Mapping[str, object]]
 
@@ -34,16 +40,23 @@ def ignore_outcome(*_: object) -> None:
     """Do nothing: both callbacks of a request whose outcome does not matter."""
 
 
-class GroupSettings(NamedTuple):
-    """The consumer settings of a group membership, named as in the configuration."""
+class GroupMember:
+    """The parts that memberships of both protocols have: settings, coordinator, timers, and the fatal error."""
 
-    group_id: str
-    group_instance_id: str | None = None
-    session_timeout_ms: int = CONSUMER.default_number("session.timeout.ms")
-    heartbeat_interval_ms: int = CONSUMER.default_number("heartbeat.interval.ms")
-    max_poll_interval_ms: int = CONSUMER.default_number("max.poll.interval.ms")
-    request_timeout_ms: int = CONSUMER.default_number("request.timeout.ms")
-    retry_backoff_ms: int = CONSUMER.default_number("retry.backoff.ms")
-    retry_backoff_max_ms: int = CONSUMER.default_number("retry.backoff.max.ms")
-    rack_id: str | None = None
-    remote_assignor: str | None = None
+    def __init__(self, settings: Config, lookup: CoordinatorLookup, heartbeat: Heartbeat) -> None:
+        self.settings = settings
+        self.group_id: str = settings.group_id
+        self.lookup = lookup
+        self.heartbeat = heartbeat
+        self.failure: KafkaError | None = None
+        self._backoff = ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
+        heartbeat.use_backoff(self._backoff)
+
+    def take_failure(self) -> KafkaError | None:
+        """Return and clear the fatal error to raise, or None."""
+        failure, self.failure = self.failure, None
+        return failure
+
+    def warn_of_missed_polls(self) -> None:
+        """Log that the application did not poll in time, so that the member leaves its group."""
+        _log.warning("The consumer of %s did not poll for max.poll.interval.ms and leaves its group", self.group_id)

@@ -17,7 +17,15 @@ import uuid
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkatools.core.errors import NONE, KafkaError, error_for_code, error_from_code
+from kafkatools.core.errors import (
+    NONE,
+    InvalidTopic,
+    KafkaError,
+    TopicAuthorizationFailed,
+    error_for_code,
+    error_from_code,
+    unauthorized_topics,
+)
 from kafkatools.core.net.connection_states import ExponentialBackoff
 
 if TYPE_CHECKING:
@@ -130,6 +138,14 @@ class ClusterView:
         """The id of a topic; None when unknown."""
         view = self.topics.get(topic)
         return None if view is None else view.id
+
+    def topic_error(self, topic: str) -> KafkaError | None:
+        """InvalidTopic or TopicAuthorizationFailed if that is the topic's error, with its name in the message; else
+        None."""
+        error = self.topic_errors.get(topic)
+        if error is InvalidTopic:
+            return InvalidTopic(f"Invalid topics: [{topic}]")
+        return unauthorized_topics([topic]) if error is TopicAuthorizationFailed else None
 
     def topic_name(self, topic_id: uuid.UUID) -> str | None:
         """The name of the topic with this id; None when unknown."""

@@ -131,6 +131,11 @@ class NetworkClient:
             state is ConnectionState.DISCONNECTED and self.connection_states.has_been_tried(node)
         )
 
+    def cluster_error(self) -> KafkaError | None:
+        """The first connection error when the connections to all brokers have failed; else None."""
+        problems = [self.connection_error(node) for node in self.metadata.cluster.nodes]
+        return problems[0] if problems and all(problems) else None
+
     def connection_error(self, node: int) -> KafkaError | None:
         """The error that ended the last connection or attempt; None without an attempt and after a connection became
         ready."""

@@ -42,7 +42,7 @@ from kafkatools.core.producer.producer_batch import (
     batch_size_upper_bound,
     rows_size_upper_bound,
 )
-from kafkatools.core.producer.producer_metadata import connection_problem, not_present
+from kafkatools.core.producer.producer_metadata import not_present
 from kafkatools.core.producer.producer_record import AnyHeaders, ProducerRecord
 from kafkatools.core.producer.row_groups import cells_of, group_rows, partitions_of_keys
 from kafkatools.core.producer.sender import MAX_POLL_MS
@@ -400,7 +400,7 @@ class Producer:
             if count is not None and (partition is None or partition < count):
                 return cluster, max(0, remaining_ms)
             if not is_updated or remaining_ms <= 0:
-                problem = connection_problem(self.sender.client, cluster)
+                problem = self.sender.client.cluster_error()
                 raise Timeout(not_present(topic, partition, count, max_wait_ms)) from problem
             self._ensure_open()
 

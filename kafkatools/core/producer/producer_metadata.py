@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
-from kafkatools.core.errors import InvalidTopic, KafkaError, TopicAuthorizationFailed
 from kafkatools.core.net.addresses import parse_bootstrap_servers
 from kafkatools.core.net.connection_states import ExponentialBackoff
-from kafkatools.core.net.metadata import ClusterView, Metadata
+from kafkatools.core.net.metadata import Metadata
 
 if TYPE_CHECKING:
-    from kafkatools.core.net.network_client import NetworkClient
+    pass
 
 
 class ProducerMetadata(Metadata):
@@ -85,11 +84,9 @@ class ProducerMetadata(Metadata):
 
     def raise_for_topic(self, topic: str) -> None:
         """Raise TopicAuthorizationFailed or InvalidTopic if that is the topic's error in the metadata."""
-        error = self.cluster.topic_errors.get(topic)
-        if error is TopicAuthorizationFailed:
-            raise TopicAuthorizationFailed(f"Not authorized to access topics: [{topic}]")
-        if error is InvalidTopic:
-            raise InvalidTopic(f"Invalid topics: [{topic}]")
+        error = self.cluster.topic_error(topic)
+        if error is not None:
+            raise error
 
     # -- the hooks of Metadata, under its lock --
 
@@ -126,9 +123,3 @@ def not_present(topic: str, partition: int | None, count: int | None, waited_ms:
         f"Partition {partition} of topic {topic} with partition count {count} "
         f"is not present in metadata after {waited_ms} ms."
     )
-
-
-def connection_problem(client: NetworkClient, cluster: ClusterView) -> KafkaError | None:
-    """The first connection error when the connections to all brokers have failed; else None."""
-    problems = [client.connection_error(node) for node in cluster.nodes]
-    return problems[0] if problems and all(problems) else None

@@ -19,7 +19,6 @@ from kafkatools.core.errors import (
     CommitFailed,
     ConcurrentTransactions,
     DecodeError,
-    GroupAuthorizationFailed,
     IllegalGeneration,
     KafkaError,
     OperationNotAttempted,
@@ -29,6 +28,8 @@ from kafkatools.core.errors import (
     UnknownMemberId,
     UnsupportedVersion,
     error_from_code,
+    unauthorized_topics,
+    with_group,
 )
 from kafkatools.core.group.coordinator import CoordinatorKind
 from kafkatools.core.group.metadata import commit_topics
@@ -315,7 +316,7 @@ class AddPartitionsToTxn(TxnRequest):
         )
         error: KafkaError
         if unauthorized:
-            error = TopicAuthorizationFailed(f"Not authorized to access topics: [{', '.join(unauthorized)}]")
+            error = unauthorized_topics(unauthorized)
         else:
             named = ", ".join(f"{partition}={error.name}" for partition, error in refused.items())
             error = KafkaError(f"Could not add partitions to transaction due to errors: {{{named}}}")
@@ -348,7 +349,7 @@ class AddOffsetsToTxn(TxnRequest):
         self.manager.enqueue(TxnOffsetCommit(self.manager, self.offsets, self.group, False, self.result))
 
     def react(self, error: KafkaError, now_ms: int) -> None:
-        super().react(_named(error, self.group.group_id), now_ms)
+        super().react(with_group(error, self.group.group_id), now_ms)
 
 
 class TxnOffsetCommit(TxnRequest):
@@ -407,7 +408,7 @@ class TxnOffsetCommit(TxnRequest):
                 if error is None:
                     self.pending.pop(TopicPartition(topic.name, int(partition.partition_index)), None)
                 elif reaction_to(self.api_key, error) not in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
-                    self.react(_named(error, self.group.group_id), now_ms)
+                    self.react(with_group(error, self.group.group_id), now_ms)
                     return
                 elif first is None or reaction_to(self.api_key, error) is Reaction.FIND_COORDINATOR:
                     first = error
@@ -466,10 +467,3 @@ class EndTxn(TxnRequest):
                 return
             self.manager.take_bumped_epoch(*identity)
         self.manager.complete_transaction(self.result)
-
-
-def _named(error: KafkaError, group_id: str) -> KafkaError:
-    """GroupAuthorizationFailed with the group's id in its message; any other error unchanged."""
-    if isinstance(error, GroupAuthorizationFailed):
-        return GroupAuthorizationFailed(f"Not authorized to access group: {group_id}")
-    return error

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kafkatools.core import errors
+from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.leaders import LeaderRequest, ask_leaders
 
 
@@ -24,6 +25,8 @@ class _Topic:
 
 class _Admin:
     """As much of an AdminClient as is needed: every request is answered with its partitions."""
+
+    ask_by_node = AdminClient.ask_by_node
 
     def __init__(self, *topics: _Topic) -> None:
         self._topics = topics

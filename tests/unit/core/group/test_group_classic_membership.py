@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kafkatools.core.config import CONSUMER, Config
 from kafkatools.core.errors import (
     Disconnected,
     FencedInstanceId,
@@ -21,11 +22,19 @@ from kafkatools.core.errors import (
 from kafkatools.core.group.classic_membership import ClassicMembership, Generation, MemberState, Step
 from kafkatools.core.group.coordinator import CoordinatorKind, CoordinatorLookup
 from kafkatools.core.group.heartbeat_timers import Heartbeat
-from kafkatools.core.group.requests import GroupRequest, GroupSettings
+from kafkatools.core.group.requests import GroupRequest
 from kafkatools.core.net.metadata import Node
 
 CODES = {error.name: code for code, error in known_codes().items()}
-SETTINGS = GroupSettings("g", None, 10_000, 3000, 60_000)
+SETTINGS = Config(
+    CONSUMER,
+    {
+        "group.id": "g",
+        "session.timeout.ms": 10_000,
+        "heartbeat.interval.ms": 3000,
+        "max.poll.interval.ms": 60_000,
+    },
+)
 NOW = 1_000_000
 
 
@@ -37,7 +46,8 @@ class Turned:
         self.find()
         self.heartbeat = Heartbeat(3000, 10_000, 60_000)
         self.heartbeat.reset(NOW)
-        self.member = ClassicMembership(SETTINGS._replace(**settings), self.lookup, self.heartbeat)
+        config = SETTINGS.replace({name.replace("_", "."): value for name, value in settings.items()})
+        self.member = ClassicMembership(config, self.lookup, self.heartbeat)
 
     def find(self) -> None:
         self.lookup.endpoint = Node(1, "h", 1)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafkatools.core.config import CONSUMER, Config
 from kafkatools.core.errors import (
     Disconnected,
     FencedInstanceId,
@@ -25,7 +26,7 @@ from kafkatools.core.errors import (
 from kafkatools.core.group.consumer_membership import ConsumerMembership, MemberState
 from kafkatools.core.group.coordinator import CoordinatorKind, CoordinatorLookup
 from kafkatools.core.group.heartbeat_timers import Heartbeat
-from kafkatools.core.group.requests import GroupRequest, GroupSettings
+from kafkatools.core.group.requests import GroupRequest
 from kafkatools.core.net.metadata import Node
 
 CODES = {error.name: code for code, error in known_codes().items()}
@@ -56,7 +57,9 @@ class Turned:
         self.lookup.endpoint = Node(1, "h", 1)
         self.heartbeat = Heartbeat(3000, 45_000, 60_000)
         self.heartbeat.poll(NOW)
-        self.member = ConsumerMembership(GroupSettings("g", **settings), self.lookup, self.heartbeat)
+        given = {name.replace("_", "."): value for name, value in settings.items()}
+        config = Config(CONSUMER, {"group.id": "g", **given})
+        self.member = ConsumerMembership(config, self.lookup, self.heartbeat)
         self.member.subscribe(frozenset({"t"}), None)
         self.member.rejoin()
 
@@ -83,7 +86,7 @@ def fields(request: GroupRequest | None) -> dict[str, Any]:
 
 
 def test_the_first_heartbeat_says_everything_and_later_ones_what_changed() -> None:
-    turned = Turned(rack_id="r", remote_assignor="range", max_poll_interval_ms=60_000)
+    turned = Turned(client_rack="r", group_remote_assignor="range", max_poll_interval_ms=60_000)
     request = turned.beat()
     first = fields(request)
     member = turned.member.member_id

@@ -71,6 +71,9 @@ class ScriptedClient:
     def connection_error(self, node: int) -> None:
         return None
 
+    def cluster_error(self) -> None:
+        return None
+
     def poll_delay_ms(self, node: int, now_ms: int) -> int:
         return 50
 
