@@ -63,7 +63,7 @@ class _Run:
         self._count = len(verifier.offsets) + len(unknown)
         self._has_findings = False
         self._last_report_ms = console.clock.now_ms()
-        self._told: dict[tuple[str, int, int], str] = {}
+        self._reported: dict[tuple[str, int, int], str] = {}
 
     def until_the_end(self) -> ExitStatus:
         """Run rounds until the end. Returns FINDINGS if replicas differ, else FAILED if a partition was not compared to
@@ -173,9 +173,9 @@ class _Run:
         """Print each new fetch error. OFFSET_OUT_OF_RANGE is not printed: the replica is only behind."""
         for (topic, partition, node), error in errors.items():
             text = str(error)
-            if self._told.get((topic, partition, node)) == text or error.name == "OFFSET_OUT_OF_RANGE":
+            if self._reported.get((topic, partition, node)) == text or error.name == "OFFSET_OUT_OF_RANGE":
                 continue
-            self._told[topic, partition, node] = text
+            self._reported[topic, partition, node] = text
             place = {"topic": topic, "partition": partition, "replica": node}
             self._console.error(f"replica {node} of partition {topic}-{partition}: {text}", error.name, **place)
 

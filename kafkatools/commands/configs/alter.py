@@ -27,7 +27,7 @@ from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args
 from kafkatools.options.properties import read_properties
 from kafkatools.options.quantities import plain_settings
-from kafkatools.tools.configs.changes import Difference, Plan, Setting, Value, Wanted
+from kafkatools.tools.configs.changes import Difference, Plan, RequestedConfigs, Setting, Value
 from kafkatools.tools.configs.entities import CLIENTS, IPS, TOPICS, USERS, Entities, quota_filter
 
 _OUTSIDE_BRACKETS = r"(?=[^\]]*(?:\[|$))"
@@ -117,7 +117,9 @@ def _refuse_unknown(words: str, added: Iterable[str], deleted: Iterable[str], kn
             raise UsageError(f"{words.format(done)} using --bootstrap-server. Unexpected config names: {names}")
 
 
-def _quotas(admin: AdminClient, entities: Entities, added: Mapping[str, str], deleted: Sequence[str]) -> Wanted:
+def _quotas(
+    admin: AdminClient, entities: Entities, added: Mapping[str, str], deleted: Sequence[str]
+) -> RequestedConfigs:
     requested: dict[str, Value | None] = {key: _quota(key, text) for key, text in added.items()}
     if deleted:
         found = describe_client_quotas(admin, quota_filter(entities))

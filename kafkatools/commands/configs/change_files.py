@@ -13,7 +13,7 @@ from kafkatools.commands.configs.alter import IP_QUOTAS, USER_QUOTAS
 from kafkatools.commands.configs.entities import WITH_DEFAULTS, check_topic_name
 from kafkatools.core.json_values import JsonValue
 from kafkatools.options import java_int
-from kafkatools.tools.configs.changes import Value, Wanted
+from kafkatools.tools.configs.changes import RequestedConfigs, Value
 from kafkatools.tools.configs.entities import (
     BROKER_LOGGERS,
     BROKERS,
@@ -29,9 +29,9 @@ from kafkatools.tools.undo_files import read_changes
 _KEYS = ("entity", "set", "delete")
 
 
-def read_file(path: str) -> list[tuple[Entities, Wanted]]:
+def read_file(path: str) -> list[tuple[Entities, RequestedConfigs]]:
     """Read the changes of each entity from a file. Raises OSError, or CommandError that names the line of a mistake."""
-    found: dict[Entities, Wanted] = {}
+    found: dict[Entities, RequestedConfigs] = {}
 
     def take(given: JsonValue) -> None:
         entities, requested = _change(given)
@@ -43,7 +43,7 @@ def read_file(path: str) -> list[tuple[Entities, Wanted]]:
     return list(found.items())
 
 
-def _change(given: JsonValue) -> tuple[Entities, Wanted]:
+def _change(given: JsonValue) -> tuple[Entities, RequestedConfigs]:
     """Parse one line of an undo file of kt configs. Raises ValueError or UsageError."""
     if not isinstance(given, dict):
         raise ValueError("the line is not a JSON object")

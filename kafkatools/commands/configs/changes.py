@@ -13,7 +13,7 @@ from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
 from kafkatools.tools.configs.changes import (
     Plan,
-    Wanted,
+    RequestedConfigs,
     apply,
     carried_out,
     differences,
@@ -27,7 +27,9 @@ from kafkatools.tools.undo_files import write_undo_file
 # -- one entity, from the command line --
 
 
-def change(console: Console, args: Args, admin: AdminClient, entities: Entities, requested: Wanted) -> ExitStatus:
+def change(
+    console: Console, args: Args, admin: AdminClient, entities: Entities, requested: RequestedConfigs
+) -> ExitStatus:
     """Change one entity, after writing --undo-file; with --dry-run only print what would change. Raises KafkaError or
     CommandError."""
     ensure_there(admin, entities, [name for name, _ in requested])
@@ -55,13 +57,13 @@ def report(console: Console, args: Args, entities: Entities, **more: object) -> 
 
 
 def carry_out(
-    console: Console, args: Args, admin: AdminClient, requested: Iterable[tuple[Entities, Wanted]]
+    console: Console, args: Args, admin: AdminClient, requested: Iterable[tuple[Entities, RequestedConfigs]]
 ) -> ExitStatus:
     """Apply the changes of a file (--from-file) that are not already as requested; with --dry-run only print them.
     Returns FAILED if an entity failed; its error is printed and the other entities are changed."""
     admin.refresh_cluster()
     plans = [planned(admin, entities, settings) for entities, settings in requested]
-    count = sum(len(plan.wanted) for plan in plans)
+    count = sum(len(plan.requested) for plan in plans)
     changing = [plan for plan in plans if plan.differences and plan.error is None]
     failed = [plan for plan in plans if plan.error is not None]
     if args.dry_run:
@@ -78,7 +80,7 @@ def carry_out(
     for plan in failed:
         console.print_outcome(_row(plan), error=f"{args.command.error_prefix}{words_of(plan.entities)}: {plan.error}")
     if not args.json and not args.dry_run:
-        wrong = sum(len(plan.wanted) for plan in plans if plan.error is not None)
+        wrong = sum(len(plan.requested) for plan in plans if plan.error is not None)
         to_change = sum(len(plan.differences) for plan in changing)
         console.print(f"{to_change} to change, {count - wrong - to_change} already as requested")
     return ExitStatus.FAILED if failed else ExitStatus.OK

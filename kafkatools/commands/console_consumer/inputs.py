@@ -11,7 +11,7 @@ from kafkatools.core.errors import ConfigError
 from kafkatools.exit_status import UsageError
 from kafkatools.options import INTERNAL_TOPICS, Args, Option, java_long, property_pairs, read_properties, settings_for
 from kafkatools.tools.lines.formatters import MessageFormatter, make_formatter
-from kafkatools.tools.lines.record_sources import Wanted
+from kafkatools.tools.lines.record_sources import RequestedTopics
 
 _BAD_OFFSET = (
     "The provided offset value '{}' is incorrect. Valid values are 'earliest', 'latest', or a non-negative long."
@@ -23,10 +23,12 @@ _GROUP_CONFLICT = (
 )
 
 
-def requested_records(args: Args, settings: Mapping[str, str]) -> Wanted:
+def requested_records(args: Args, settings: Mapping[str, str]) -> RequestedTopics:
     """Return the topics, partition and start offset that the options select. Raises UsageError."""
     hidden = () if settings.get("exclude.internal.topics", "").strip().lower() == "false" else INTERNAL_TOPICS
-    return Wanted(args.topic, args.include, _pattern(args.include, hidden), args.partition, _start_offset(args))
+    return RequestedTopics(
+        args.topic, args.include, _pattern(args.include, hidden), args.partition, _start_offset(args)
+    )
 
 
 def tell_deprecated(console: Console, args: Args, options: Iterable[Option]) -> None:

@@ -20,7 +20,7 @@ from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import Args
 from kafkatools.tools.lines.formatters import MessageFormatter
 from kafkatools.tools.lines.interruption import Interruption
-from kafkatools.tools.lines.record_sources import Source, Wanted, source_of
+from kafkatools.tools.lines.record_sources import RequestedTopics, Source, source_of
 from kafkatools.tools.lines.silence import Silence
 
 _FOREVER_MS = 1 << 60
@@ -34,7 +34,7 @@ _INTERRUPTED_COMMIT_MS = 5000
 class ConsoleConsumer:
     """One run of kt console-consumer, for the topics that `requested` selects."""
 
-    def __init__(self, console: Console, args: Args, formatter: MessageFormatter, requested: Wanted) -> None:
+    def __init__(self, console: Console, args: Args, formatter: MessageFormatter, requested: RequestedTopics) -> None:
         self._console = console
         self._args = args
         self._formatter = formatter

@@ -50,7 +50,7 @@ class ConsoleProducer:
         self._stopped: Exception | None = None
         self._is_interrupted = False
         self._last_line = 0
-        self._told_ms = console.clock.now_ms()
+        self._reported_ms = console.clock.now_ms()
         self._has_prompt = console.is_input_terminal and console.is_terminal
 
     def run(self) -> ExitStatus:
@@ -300,9 +300,9 @@ class ConsoleProducer:
         """Print new failures. Failures that still go on are printed once a minute, at the end, and after each line of
         an interactive input."""
         now_ms = self._console.clock.now_ms()
-        is_due = is_end or self._has_prompt or now_ms - self._told_ms >= _TELL_EVERY_MS
+        is_due = is_end or self._has_prompt or now_ms - self._reported_ms >= _TELL_EVERY_MS
         if is_due:
-            self._told_ms = now_ms
+            self._reported_ms = now_ms
         for kind, message in self._tally.take_messages(is_end=is_due):
             self._console.error(message, kind)
 
@@ -338,7 +338,7 @@ class ConsoleProducer:
         self._tell_failures(is_end=True)
         if tally.hidden > 0:
             self._console.error(f"{tally.hidden} more records failed")
-        if self._stopped is not None and not tally.has_told(self._stopped):
+        if self._stopped is not None and not tally.is_reported(self._stopped):
             self._console.error(str(self._stopped), getattr(self._stopped, "name", "FAILED"))
         if self._has_unsent_lines():
             self._console.note(f"Lines after line {self._last_line} were not sent")

@@ -119,7 +119,7 @@ def _reset(session: Session, reset: Reset) -> ExitStatus:
     if args.execute:
         plans, is_done = _carry_out(session, plans)
     if not args.execute:
-        _tell_missing(session, [plan for plan in plans if descriptions[plan.group_id].error is not None])
+        _report_missing(session, [plan for plan in plans if descriptions[plan.group_id].error is not None])
     _show(session, ordered, plans)
     is_good = is_complete and is_planned and is_done and len(inactive) == len(ordered)
     return ExitStatus.OK if is_good else ExitStatus.FAILED
@@ -147,7 +147,7 @@ def _carry_out(session: Session, plans: Sequence[GroupPlan]) -> tuple[list[Group
     return [group.done for group in changed], all(group.is_complete for group in changed)
 
 
-def _tell_missing(session: Session, plans: Iterable[GroupPlan]) -> None:
+def _report_missing(session: Session, plans: Iterable[GroupPlan]) -> None:
     for plan in plans:
         outcome = "--execute would create it" if plan.offsets else "there are no offsets to reset"
         session.console.note(f"Group '{plan.group_id}' does not exist: {outcome}")

@@ -25,7 +25,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     """Run kt pipeline count: print a row for each partition, and without --json the sums on stderr. Returns FINDINGS if
     damaged ranges were skipped."""
     with job_source.damage_reports() as reports:
-        source = job_source.given_source(console, args, args.operand, reports)
+        source = job_source.source_of_operand(console, args, args.operand, reports)
         columns: Sequence[str]
         rows: Sequence[Sequence[object]]
         if args.exact or source.is_log:
@@ -40,7 +40,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         return job_source.tell_damages(console, reports)
 
 
-def _by_offsets(source: job_source.GivenSource) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+def _by_offsets(source: job_source.JobSource) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
     """Count by the start and end offsets of a topic, without Spark. Returns columns and rows."""
     from kafkatools.pipeline.jobs.offsets import OFFSET_COLUMNS, count_offsets, offsets_of_topics
 
@@ -49,7 +49,7 @@ def _by_offsets(source: job_source.GivenSource) -> tuple[Sequence[str], Sequence
         return OFFSET_COLUMNS, count_offsets(offsets_of_topics(source.uri, source.options, source.cluster))
 
 
-def _table(spark: SparkSession, source: job_source.GivenSource, *, is_exact: bool, with_keys: bool) -> DataFrame:
+def _table(spark: SparkSession, source: job_source.JobSource, *, is_exact: bool, with_keys: bool) -> DataFrame:
     from kafkatools.pipeline.jobs.count import count_exact
 
     headers = _from_headers(spark, source) if source.is_log else None
@@ -59,7 +59,7 @@ def _table(spark: SparkSession, source: job_source.GivenSource, *, is_exact: boo
     return count_exact(source.table(spark, columns), headers, with_keys=with_keys)
 
 
-def _from_headers(spark: SparkSession, source: job_source.GivenSource) -> DataFrame:
+def _from_headers(spark: SparkSession, source: job_source.JobSource) -> DataFrame:
     """Count the records of a log by batch headers. Reads transactions only if a log has transactional batches."""
     from kafkatools.pipeline.jobs.count import count_batches
 

@@ -33,7 +33,7 @@ def _compare(console: Console, args: Args, compared: tuple[str, ...]) -> ExitSta
     more = {"includeHeaders": "true"} if "headers" in needed else {}
     with job_source.damage_reports() as reports:
         sources = (
-            job_source.given_source(console, args, args.operands[0], f"{reports}/left"),
+            job_source.source_of_operand(console, args, args.operands[0], f"{reports}/left"),
             _right(console, args, reports),
         )
         with session(console, args) as spark, spark_progress(console, spark, "Comparing"):
@@ -51,11 +51,11 @@ def _compare(console: Console, args: Args, compared: tuple[str, ...]) -> ExitSta
     return ExitStatus.FINDINGS if any(counts.values()) else status
 
 
-def _right(console: Console, args: Args, reports: str) -> job_source.GivenSource:
+def _right(console: Console, args: Args, reports: str) -> job_source.JobSource:
     """Return the second source, whose topic may be in the cluster of --right-bootstrap-server. Raises UsageError."""
     text = args.operands[1]
     if not args.given("right-bootstrap-server"):
-        return job_source.given_source(console, args, text, f"{reports}/right")
+        return job_source.source_of_operand(console, args, text, f"{reports}/right")
     from kafkatools.pipeline.uris import parse_source
 
     with usage():
@@ -64,7 +64,7 @@ def _right(console: Console, args: Args, reports: str) -> job_source.GivenSource
         raise UsageError(f"--right-bootstrap-server needs a topic as second source, not {text}")
     topics = [name for name in uri.target.split(",") if name]
     cluster = other_cluster(console, args.right_bootstrap_server, args.right_command_config, *topics)
-    return job_source.GivenSource(uri, property_pairs(args.from_option, "from-option"), cluster, f"{reports}/right")
+    return job_source.JobSource(uri, property_pairs(args.from_option, "from-option"), cluster, f"{reports}/right")
 
 
 COMMAND = Command(

@@ -59,7 +59,7 @@ def _export(console: Console, args: Args, reports: str) -> Export:
         raise UsageError(f"--partition-by takes date, topic, both separated by a comma, or none, not {unknown[0]}")
     if args.given("round") and args.round < 1:
         raise UsageError(f"--round takes a number of offsets above 0, not {args.round}")
-    source = job_source.given_source(console, args, args.operand)
+    source = job_source.source_of_operand(console, args, args.operand)
     options = {
         **source.options,
         **({} if args.no_headers else {"includeHeaders": "true"}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.pipeline.job_source import SOURCE_OPTIONS, GivenSource, given_log, print_table
+from kafkatools.commands.pipeline.job_source import SOURCE_OPTIONS, JobSource, log_of_operand, print_table
 from kafkatools.commands.pipeline.spark import cluster_of, session, spark_progress, usage
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args, Command, Option, java_long
@@ -26,7 +26,7 @@ def run_retention(console: Console, args: Args) -> ExitStatus:
     """Run kt pipeline retention-forecast: print for each segment which retention rule deletes it, and when."""
     from kafkatools.pipeline.jobs.forecast import measure_segments, retention_forecast
 
-    source = given_log(args, args.operand)
+    source = log_of_operand(args, args.operand)
     files = _files(source)
     settings = _settings(console, args, files)
     with session(console, args) as spark, spark_progress(console, spark, "Reading"):
@@ -43,7 +43,7 @@ def run_compaction(console: Console, args: Args) -> ExitStatus:
     """Run kt pipeline compact-forecast: print for each segment how much of it the log cleaner would remove."""
     from kafkatools.pipeline.jobs.forecast import cleanable_ranges, compact_forecast, measure_segments
 
-    source = given_log(args, args.operand)
+    source = log_of_operand(args, args.operand)
     files = _files(source)
     settings = _settings(console, args, files)
     with session(console, args) as spark, spark_progress(console, spark, "Reading"):
@@ -61,7 +61,7 @@ def run_compaction(console: Console, args: Args) -> ExitStatus:
     return ExitStatus.OK
 
 
-def _files(source: GivenSource) -> list[LogFile]:
+def _files(source: JobSource) -> list[LogFile]:
     from kafkatools.pipeline.sources.log.files import Selection, find_log_files
 
     with usage():

@@ -31,7 +31,7 @@ SOURCE_OPTIONS = (FROM_OPTION, *SPARK_OPTIONS, *CONNECTION)
 _CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
-class GivenSource(NamedTuple):
+class JobSource(NamedTuple):
     """The source of a job: a topic, or log files. Damaged ranges are reported in the directory `reports`."""
 
     uri: Uri
@@ -102,7 +102,7 @@ def _damages(reports: str) -> list[Damage]:
     return [found[place] for place in sorted(found)]
 
 
-def given_source(console: Console, args: Args, text: str | None, reports: str = "") -> GivenSource:
+def source_of_operand(console: Console, args: Args, text: str | None, reports: str = "") -> JobSource:
     """Return the source of an operand, topic:NAME or log:PATH, after a check that its topics exist.
 
     Raises UsageError for any other source, KafkaError or CommandError from the check.
@@ -117,12 +117,12 @@ def given_source(console: Console, args: Args, text: str | None, reports: str = 
         raise UsageError(f"{text}: unsupported source; use topic:NAME or log:PATH")
     options = property_pairs(args.from_option, "from-option")
     if uri.kind == "log":
-        return GivenSource(uri, options, None, reports)
+        return JobSource(uri, options, None, reports)
     topics = [name for name in uri.target.split(",") if name]
-    return GivenSource(uri, options, cluster_of(console, args, *topics), reports)
+    return JobSource(uri, options, cluster_of(console, args, *topics), reports)
 
 
-def given_log(args: Args, text: str | None, reports: str = "") -> GivenSource:
+def log_of_operand(args: Args, text: str | None, reports: str = "") -> JobSource:
     """Return the log files of an operand, PATH or log:PATH. Raises UsageError for a topic or no operand."""
     from kafkatools.pipeline.uris import Uri
 
@@ -132,7 +132,7 @@ def given_log(args: Args, text: str | None, reports: str = "") -> GivenSource:
     if colon and kind == "topic":
         raise UsageError(f"{text}: this command reads log files; use log:PATH")
     target = path if colon and kind == "log" else text
-    return GivenSource(Uri("log", target), property_pairs(args.from_option, "from-option"), None, reports)
+    return JobSource(Uri("log", target), property_pairs(args.from_option, "from-option"), None, reports)
 
 
 def ensure_one_of(option: str, value: str, choices: Sequence[str]) -> None:

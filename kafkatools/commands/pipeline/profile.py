@@ -29,7 +29,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
     _ensure_writable(args.out)
     with job_source.damage_reports() as reports:
-        source = job_source.given_source(console, args, args.operand, reports)
+        source = job_source.source_of_operand(console, args, args.operand, reports)
         with session(console, args) as spark, spark_progress(console, spark, "Reading"):
             profile = _profile(console, args, spark, source)
         status = job_source.tell_damages(console, reports)
@@ -48,7 +48,7 @@ def _ensure_writable(path: str) -> None:
         raise CommandError(f"Cannot write {path}: it is a directory, or its directory is missing or read-only")
 
 
-def _profile(console: Console, args: Args, spark: SparkSession, source: job_source.GivenSource) -> Profile:
+def _profile(console: Console, args: Args, spark: SparkSession, source: job_source.JobSource) -> Profile:
     from dataclasses import replace
 
     from kafkatools.pipeline.jobs.profile import batches_of_records, key_figures, profile_of
@@ -63,7 +63,7 @@ def _profile(console: Console, args: Args, spark: SparkSession, source: job_sour
     return replace(made, damages=job_source.count_damages(source.reports))
 
 
-def _lags(console: Console, source: job_source.GivenSource) -> list[GroupLag]:
+def _lags(console: Console, source: job_source.JobSource) -> list[GroupLag]:
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.pipeline.jobs.offsets import offsets_of_topics
     from kafkatools.pipeline.jobs.profile import group_lags

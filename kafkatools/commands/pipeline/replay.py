@@ -28,14 +28,12 @@ def run(console: Console, args: Args) -> ExitStatus:
     rate = _rate(args)
     target = _target(args)
     with job_source.damage_reports() as reports:
-        source = job_source.given_source(console, args, args.operand, reports)
+        source = job_source.source_of_operand(console, args, args.operand, reports)
         _replay(console, args, source, target, rate)
         return job_source.tell_damages(console, reports)
 
 
-def _replay(
-    console: Console, args: Args, source: job_source.GivenSource, target: str | None, rate: float | None
-) -> None:
+def _replay(console: Console, args: Args, source: job_source.JobSource, target: str | None, rate: float | None) -> None:
     from kafkatools.pipeline.jobs.replay import LOOP, SEND, decisions, planned
 
     with session(console, args) as spark:
@@ -87,7 +85,7 @@ def _target(args: Args) -> str | None:
     return uri.target
 
 
-def _topics(source: job_source.GivenSource, table: DataFrame, where: str | None) -> Sequence[str]:
+def _topics(source: job_source.JobSource, table: DataFrame, where: str | None) -> Sequence[str]:
     """Return the source topics, for loop detection: those of the source's name, else those of its records. Empty for
     files: sent records do not reach them."""
     if source.is_log:

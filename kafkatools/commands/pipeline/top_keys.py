@@ -20,7 +20,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     ranges were skipped. Raises UsageError."""
     job_source.ensure_one_of("by", args.by, ("records", "bytes"))
     with job_source.damage_reports() as reports:
-        source = job_source.given_source(console, args, args.operand, reports)
+        source = job_source.source_of_operand(console, args, args.operand, reports)
         with session(console, args) as spark, spark_progress(console, spark, "Reading"):
             _show(console, args, source.table(spark, ("key", "value", "topic", "partition")))
         return job_source.tell_damages(console, reports)

@@ -29,15 +29,15 @@ class BrokerWatch:
     tell: Callable[[str], None]
     patience_ms: int = PATIENCE_MS
     _silent_since_ms: int | None = field(default=None, init=False)
-    _has_told: bool = field(default=False, init=False)
+    _has_reported: bool = field(default=False, init=False)
 
     def look(self, now_ms: int, is_waiting: bool) -> int | None:
         """Report an outage or its end, if work waits for a broker (`is_waiting`). Returns the ms until the next check;
         None when nothing waits, a connection is ready, or the outage was reported."""
         if not is_waiting or self.client.connection_states.has_ready_nodes(now_ms):
             self._silent_since_ms = None
-            if self._has_told and is_waiting:
-                self._has_told = False
+            if self._has_reported and is_waiting:
+                self._has_reported = False
                 self.tell("A broker answers again")
             return None
         if self._silent_since_ms is None:
@@ -45,8 +45,8 @@ class BrokerWatch:
         left_ms = self._silent_since_ms + self.patience_ms - now_ms
         if left_ms > 0:
             return left_ms
-        if not self._has_told:
-            self._has_told = True
+        if not self._has_reported:
+            self._has_reported = True
             self.tell(f"No broker answers, still trying: {'; '.join(self._reasons())}")
         return None
 

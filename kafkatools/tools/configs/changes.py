@@ -40,7 +40,7 @@ from kafkatools.tools.configs.entities import (
 )
 
 Value = str | float
-Wanted = Sequence[tuple[str, Value | None]]
+RequestedConfigs = Sequence[tuple[str, Value | None]]
 """Configs with their new values in the order of the request; None removes a config."""
 _HIDDEN = "(hidden)"
 _NOT_SET = "(not set)"
@@ -81,12 +81,12 @@ class Plan(NamedTuple):
     change."""
 
     entities: Entities
-    wanted: Wanted
+    requested: RequestedConfigs
     differences: Sequence[Difference] = ()
     error: Exception | None = None
 
     @property
-    def changing(self) -> Wanted:
+    def changing(self) -> RequestedConfigs:
         """The configs to alter: only those that differ."""
         return [(each.name, each.new) for each in self.differences]
 
@@ -97,7 +97,7 @@ def _text(value: Value | None) -> str:
     return value if isinstance(value, str) else java_double(value)
 
 
-def planned(admin: AdminClient, entities: Entities, requested: Wanted) -> Plan:
+def planned(admin: AdminClient, entities: Entities, requested: RequestedConfigs) -> Plan:
     """Compare an entity's requested configs with the present ones. If any differ, validate the change on the brokers
     without applying it. The returned plan has the KafkaError or CommandError of a refused change."""
     found: list[Difference] = []
@@ -156,7 +156,7 @@ def ensure_there(admin: AdminClient, entities: Entities, names: Sequence[str]) -
             raise CommandError(f"Invalid broker logger(s): {','.join(invalid)}")
 
 
-def apply(admin: AdminClient, entities: Entities, requested: Wanted, *, validate_only: bool = False) -> None:
+def apply(admin: AdminClient, entities: Entities, requested: RequestedConfigs, *, validate_only: bool = False) -> None:
     """Alter an entity's configs or quotas, or with `validate_only` only validate the change. Raises KafkaError."""
     if entities.kind in QUOTA_KINDS:
         from kafkatools.core.admin.quotas import alter_client_quotas
@@ -177,7 +177,7 @@ def apply(admin: AdminClient, entities: Entities, requested: Wanted, *, validate
         raise error
 
 
-def differences(admin: AdminClient, entities: Entities, requested: Wanted) -> list[Difference]:
+def differences(admin: AdminClient, entities: Entities, requested: RequestedConfigs) -> list[Difference]:
     """The requested configs that differ from an entity's own values; other forms of a number, Boolean or list count as
     equal. Raises KafkaError."""
     last = dict(requested)

@@ -16,7 +16,7 @@ from kafkatools.exit_status import CommandError
 from kafkatools.tools.lines.topic_follower import TopicFollower
 
 
-class Wanted(NamedTuple):
+class RequestedTopics(NamedTuple):
     """The requested topics: one topic, all that the predicate `takes` accepts, or one partition. The partition is read
     from `start`: `earliest`, `latest` or an offset. `include` is the pattern behind `takes`."""
 
@@ -35,10 +35,10 @@ class Wanted(NamedTuple):
 class Source:
     """The partitions that a consumer reads; some may be created later. By default all are assigned directly."""
 
-    def __init__(self, note: Callable[[str], None], consumer: Consumer, wanted: Wanted) -> None:
+    def __init__(self, note: Callable[[str], None], consumer: Consumer, requested: RequestedTopics) -> None:
         self._note = note
         self._consumer = consumer
-        self._wanted = wanted
+        self._requested = requested
 
     def start(self, *, to_end: bool) -> None:
         """Assign or subscribe. Raises CommandError for a nonexistent partition, and for missing topics if `to_end`.
@@ -60,17 +60,17 @@ class Source:
         """Return whether a matching topic or partition exists."""
         return any(self.partitions())
 
-    def _tell_missing(self, to_end: bool) -> None:
+    def _report_missing(self, to_end: bool) -> None:
         if to_end:
-            raise CommandError(self._wanted.missing)
-        self._note(f"{self._wanted.missing} yet: waiting for {'it' if self._wanted.topic else 'one'}")
+            raise CommandError(self._requested.missing)
+        self._note(f"{self._requested.missing} yet: waiting for {'it' if self._requested.topic else 'one'}")
 
 
-def source_of(note: Callable[[str], None], consumer: Consumer, wanted: Wanted, is_member: bool) -> Source:
+def source_of(note: Callable[[str], None], consumer: Consumer, requested: RequestedTopics, is_member: bool) -> Source:
     """Return the source for the requested topics: a group's if `is_member`, else directly assigned partitions."""
-    if wanted.partition is not None:
-        return OnePartition(note, consumer, wanted)
-    return GroupTopics(note, consumer, wanted) if is_member else FollowedTopics(note, consumer, wanted)
+    if requested.partition is not None:
+        return OnePartition(note, consumer, requested)
+    return GroupTopics(note, consumer, requested) if is_member else FollowedTopics(note, consumer, requested)
 
 
 class OnePartition(Source):
@@ -79,11 +79,11 @@ class OnePartition(Source):
     def start(self, *, to_end: bool) -> None:
         """Assign the partition and seek to the start offset. Raises CommandError if topic or partition does not exist,
         or for an offset outside of the log."""
-        topic, partition, start = self._wanted.topic or "", self._wanted.partition or 0, self._wanted.start
+        topic, partition, start = self._requested.topic or "", self._requested.partition or 0, self._requested.start
         consumer = self._consumer
         known = consumer.partitions_for(topic)
         if not known:
-            raise CommandError(self._wanted.missing)
+            raise CommandError(self._requested.missing)
         if partition not in known:
             held = f"0 to {len(known) - 1}" if len(known) > 1 else "partition 0"
             raise CommandError(f"Topic {topic} has no partition {partition}, only {held}")
@@ -107,14 +107,14 @@ class OnePartition(Source):
 class FollowedTopics(Source):
     """All partitions of the matching topics, including those created later."""
 
-    def __init__(self, note: Callable[[str], None], consumer: Consumer, wanted: Wanted) -> None:
-        super().__init__(note, consumer, wanted)
-        self._follower = TopicFollower(consumer, wanted.topic, wanted.takes)
+    def __init__(self, note: Callable[[str], None], consumer: Consumer, requested: RequestedTopics) -> None:
+        super().__init__(note, consumer, requested)
+        self._follower = TopicFollower(consumer, requested.topic, requested.takes)
 
     def start(self, *, to_end: bool) -> None:
         """Assign all existing partitions. Raises CommandError without any if `to_end`, else prints that it waits."""
         if not self._follower.start():
-            self._tell_missing(to_end)
+            self._report_missing(to_end)
 
     def follow(self) -> None:
         """Assign partitions created since the last call."""
@@ -128,14 +128,14 @@ class GroupTopics(Source, RebalanceListener):
 
     def start(self, *, to_end: bool) -> None:
         """Subscribe. Raises CommandError for missing topics if `to_end`, else prints that it waits."""
-        takes = self._wanted.takes
+        takes = self._requested.takes
         if takes is None:
-            is_there = bool(self._consumer.partitions_for(self._wanted.topic or ""))
+            is_there = bool(self._consumer.partitions_for(self._requested.topic or ""))
         else:
             is_there = any(takes(topic) for topic in self._consumer.list_topics())
         if not is_there:
-            self._tell_missing(to_end)
-        self._consumer.subscribe([self._wanted.topic or ""] if takes is None else takes, self)
+            self._report_missing(to_end)
+        self._consumer.subscribe([self._requested.topic or ""] if takes is None else takes, self)
 
     def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         """Record that a rebalance is complete, even with an empty assignment."""

@@ -20,22 +20,22 @@ class Silence:
         self._tell = tell
         self._patience_ms = patience_ms
         self._since_ms: int | None = None
-        self._told: str | None = None
+        self._reported: str | None = None
 
     def look(self, now_ms: int, problem: Exception | None, *, has_broker: bool = False) -> None:
         """Process the error of an unreachable broker, None if all respond, and call `tell` if a message is due.
         `has_broker`: some other broker responds."""
         if problem is None:
             self._since_ms = None
-            if self._told is not None:
-                self._tell(f"A {self._told} answers again")
-                self._told = None
+            if self._reported is not None:
+                self._tell(f"A {self._reported} answers again")
+                self._reported = None
         elif self._since_ms is None:
             self._since_ms = now_ms
-        elif self._told is None and now_ms - self._since_ms >= self._patience_ms:
-            self._told = _kind(problem)
-            is_one = has_broker and self._told == "broker"
-            silent = "A broker does not answer" if is_one else f"No {self._told} answers"
+        elif self._reported is None and now_ms - self._since_ms >= self._patience_ms:
+            self._reported = _kind(problem)
+            is_one = has_broker and self._reported == "broker"
+            silent = "A broker does not answer" if is_one else f"No {self._reported} answers"
             self._tell(f"{silent}, still trying: {problem}")
 
 

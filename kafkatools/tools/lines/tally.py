@@ -64,7 +64,7 @@ class Tally:
         self._shown = 0
         self._lost = 0
         self._messages: list[tuple[str, str]] = []
-        self._told: set[int] = set()  # ids of the errors recorded for the report
+        self._reported: set[int] = set()  # ids of the errors recorded for the report
         self._lost_lines: dict[str, LostLines] = {}
         self._shown_ranges = 0
         self._in_lines = 0
@@ -111,7 +111,7 @@ class Tally:
                 self.first_failure = error
             for number in range(min(count, SHOWN_FAILURES - self._shown)):
                 self._shown += 1
-                self._told.add(id(error))
+                self._reported.add(id(error))
                 self._messages.append((_kind(error), f"{describe(number)} with error: {error}"))
 
     def fail_lines(self, lines: LostLines) -> None:
@@ -124,7 +124,7 @@ class Tally:
             self.failed += lines.count
             self._in_lines += lines.count
             self.first_failure = self.first_failure or lines.error
-            self._told.add(id(lines.error))
+            self._reported.add(id(lines.error))
             known = self._lost_lines.setdefault(lines.key, lines)
             if known is not lines:
                 known.first, known.last = min(known.first, lines.first), max(known.last, lines.last)
@@ -143,9 +143,9 @@ class Tally:
                     messages += [(_kind(lines.error), message) for message in lines.messages()]
             return messages
 
-    def has_told(self, error: Exception) -> bool:
+    def is_reported(self, error: Exception) -> bool:
         """Return whether a failure with this error object was recorded for the report."""
-        return id(error) in self._told
+        return id(error) in self._reported
 
     @property
     def hidden(self) -> int:

@@ -36,13 +36,13 @@ TopicPartition = tuple[str, int]
 _HEARD_MS = 10_000  # how long a broker may take to apply a change
 
 
-class TakenAway(NamedTuple):
+class RemovedThrottles(NamedTuple):
     """The result of removing throttles. `cleared`: the brokers and topics (`broker 1`). `foreign`: throttles that
-    another user changed. `left`: throttles that could not be removed, with the reason."""
+    another user changed. `remaining`: throttles that could not be removed, with the reason."""
 
     cleared: tuple[str, ...]
     foreign: tuple[str, ...]
-    left: Mapping[Setting, str]
+    remaining: Mapping[Setting, str]
 
 
 def settings_of(moves: Mapping[TopicPartition, PartitionMove], rate: int, found: Throttles) -> tuple[Setting, ...]:
@@ -103,13 +103,15 @@ def set_limits(admin: AdminClient, settings: Collection[Setting]) -> dict[str, K
     return {_label(key): error for key, error in _alter(admin, changes).items() if error is not None}
 
 
-def take_away(admin: AdminClient, settings: Collection[Setting], *, keep_before: bool = True) -> TakenAway:
+def remove_throttles(
+    admin: AdminClient, settings: Collection[Setting], *, keep_before: bool = True
+) -> RemovedThrottles:
     """Restore the previous values of throttles that still have a value of this run, or unset them without
     `keep_before`. Waits up to 10 s until the brokers have applied this. Raises KafkaError.
 
     A broker reports configs that it has applied, which may be older. A throttle that shows as unset or unchanged may
     still be on its way, so it is restored too. A throttle that another user has changed or removed is kept. Throttles
-    of brokers that are down, and those whose request failed, are returned in `left`; those of deleted topics are
+    of brokers that are down, and those whose request failed, are returned in `remaining`; those of deleted topics are
     dropped.
     """
     live = {str(broker) for broker in admin.brokers()}
@@ -144,7 +146,7 @@ def take_away(admin: AdminClient, settings: Collection[Setting], *, keep_before:
         {one: str(outcome[one.kind, one.name]) for one in reachable if (one.kind, one.name) in outcome.keys() - done}
     )
     _wait_until_heard(admin, [one for one in reachable if (one.kind, one.name) in done])
-    return TakenAway(tuple(_label(key) for key in outcome if key in done & seen), tuple(foreign), left)
+    return RemovedThrottles(tuple(_label(key) for key in outcome if key in done & seen), tuple(foreign), left)
 
 
 def _wait_until_heard(admin: AdminClient, settings: Collection[Setting]) -> None:

@@ -17,7 +17,7 @@ from kafkatools.core.clock import Clock
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.reassignment.adaptive_throttle import AdaptiveThrottle
 from kafkatools.tools.reassignment.journal import Journal, Record, Setting
-from kafkatools.tools.reassignment.limits import TakenAway, adopt, settings_of, take_away
+from kafkatools.tools.reassignment.limits import RemovedThrottles, adopt, remove_throttles, settings_of
 from kafkatools.tools.reassignment.listings import counted
 from kafkatools.tools.reassignment.moves import Moves
 from kafkatools.tools.reassignment.plan_file import Plan
@@ -82,9 +82,9 @@ class Run:
         leftover = self.journal.leftover
         if leftover is None:
             return True
-        removal = take_away(admin, leftover.settings)
+        removal = remove_throttles(admin, leftover.settings)
         self._note_removal(removal, _LEFTOVER)
-        return self.journal.keep(leftover, tuple(removal.left))
+        return self.journal.keep(leftover, tuple(removal.remaining))
 
     def carry_out(self, admin: AdminClient, work: Work) -> End:
         """Move the partitions and wait until they have moved, failed or timed out. The throttles are removed at the
@@ -112,7 +112,7 @@ class Run:
                 self._note_interrupted(supervision.moves)
         moves = supervision.moves
         counts = len(moves.done), len(moves.failed), len(moves.moving), len(moves.waiting)
-        return End(*counts, is_timed_out=supervision.is_timed_out, is_clean=not removal.left)
+        return End(*counts, is_timed_out=supervision.is_timed_out, is_clean=not removal.remaining)
 
     def _prepare(self, admin: AdminClient, work: Work) -> Supervision:
         """A supervision with its throttles. Removes throttles of an interrupted run that are no longer needed."""
@@ -124,9 +124,9 @@ class Run:
         left: tuple[Setting, ...] = ()
         if unneeded:
             self.journal.write(Record((*settings, *unneeded), replicas))
-            removal = take_away(admin, unneeded)
+            removal = remove_throttles(admin, unneeded)
             self._note_removal(removal, _LEFTOVER)
-            left = tuple(removal.left)
+            left = tuple(removal.remaining)
         throttle = None
         if settings and limits is not None:
             throttle = AdaptiveThrottle(*limits, rules.interval_ms * WINDOW_LOOKS)
@@ -161,12 +161,12 @@ class Run:
             self.report.note(f"Throttles that this run did not set {fate}: {', '.join(others)}")
         return adopted, unneeded
 
-    def _note_removal(self, removal: TakenAway, lead: str) -> None:
+    def _note_removal(self, removal: RemovedThrottles, lead: str) -> None:
         if lead and removal.cleared:
             self.report.note(f"{lead} {', '.join(removal.cleared)}.")
         if removal.foreign:
             self.report.note(f"Kept because another user has changed it: {', '.join(removal.foreign)}.")
-        for setting, reason in removal.left.items():
+        for setting, reason in removal.remaining.items():
             self.report.note(f"{setting.setting} of {setting.name} is left for the next run to remove: {reason}")
 
     def _note_interrupted(self, moves: Moves) -> None:

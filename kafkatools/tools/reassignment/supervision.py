@@ -19,7 +19,7 @@ from kafkatools.core.errors import KafkaError
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.reassignment.adaptive_throttle import AdaptiveThrottle, Change, Sample, is_stalled
 from kafkatools.tools.reassignment.journal import Journal, Record, Setting
-from kafkatools.tools.reassignment.limits import TakenAway, set_limits, take_away, with_rate
+from kafkatools.tools.reassignment.limits import RemovedThrottles, remove_throttles, set_limits, with_rate
 from kafkatools.tools.reassignment.moves import Moves, Progress, TopicPartition
 
 _TIDY_MS = 30_000
@@ -162,20 +162,20 @@ class Supervision:
                 "Raise --max-throttle."
             )
 
-    def tidy(self, *, interrupted: bool) -> TakenAway:
+    def tidy(self, *, interrupted: bool) -> RemovedThrottles:
         """Remove the throttles over a new connection, and delete the journal if none is left. When interrupted, cancel
         the moves if the rules say so. After a KafkaError all throttles count as left; it is not raised."""
-        removal = TakenAway((), (), {})
+        removal = RemovedThrottles((), (), {})
         try:
             with self.connect() as admin:
                 admin.timeout_ms = _TIDY_MS
                 if interrupted and self.rules.cancel_on_interrupt:
                     self._cancel(admin)
                 if self._record.settings:
-                    removal = take_away(admin, self._record.settings, keep_before=self.rules.keep_others)
+                    removal = remove_throttles(admin, self._record.settings, keep_before=self.rules.keep_others)
         except KafkaError as error:
-            removal = TakenAway((), (), dict.fromkeys(self._record.settings, str(error)))
-        self.journal.keep(self._record, tuple(removal.left))
+            removal = RemovedThrottles((), (), dict.fromkeys(self._record.settings, str(error)))
+        self.journal.keep(self._record, tuple(removal.remaining))
         return removal
 
     def _cancel(self, admin: AdminClient) -> None:

@@ -49,7 +49,7 @@ class VerifiableConsumer:
     events: EventSink
     _consumed: int = field(default=0, init=False)
     _failed_commits: int = field(default=0, init=False)
-    _has_told_missing: bool = field(default=False, init=False)
+    _has_reported_missing: bool = field(default=False, init=False)
 
     def run(self) -> ExitStatus:
         """Read until the limit, a signal or an error, then leave the group. Returns INTERRUPTED after a signal, FAILED
@@ -115,8 +115,8 @@ class VerifiableConsumer:
     def _tell_missing_topic(self, consumer: Consumer) -> None:
         """Note once on stderr that the topic does not exist. The consumer goes on waiting for it."""
         is_answered = consumer.metadata_version > 0
-        if is_answered and not self._has_told_missing and self.options.topic not in consumer.known_partitions():
-            self._has_told_missing = True
+        if is_answered and not self._has_reported_missing and self.options.topic not in consumer.known_partitions():
+            self._has_reported_missing = True
             self.events.note(f"Topic {self.options.topic} does not exist yet: waiting for it")
 
     def _take(self, records: ConsumerRecords) -> dict[TopicPartition, int]:

@@ -86,7 +86,7 @@ class ConnectionLimits:
         self._owned = 0
         self._refused: dict[str, int] = {}
         self._reasons: dict[str, str] = {}
-        self._told_ms: dict[str, int] = {}
+        self._reported_ms: dict[str, int] = {}
 
     def configure(self, config: Config, other_nodes: int = 0) -> None:
         """Apply the current max.connections settings and the number of other nodes in the cluster."""
@@ -164,10 +164,10 @@ class ConnectionLimits:
     def tell(self, now_ms: int) -> None:
         """Report the refused connections since the last report, at most one line a minute for each limit."""
         for setting, count in list(self._refused.items()):
-            told_ms = self._told_ms.get(setting)
-            if told_ms is not None and now_ms - told_ms < TELL_AGAIN_MS:
+            reported_ms = self._reported_ms.get(setting)
+            if reported_ms is not None and now_ms - reported_ms < TELL_AGAIN_MS:
                 continue
-            self._told_ms[setting] = now_ms
+            self._reported_ms[setting] = now_ms
             del self._refused[setting]
             connections = "1 connection was" if count == 1 else f"{count} connections were"
             self._report(f"WARN {connections} refused: {self._reasons[setting]}")

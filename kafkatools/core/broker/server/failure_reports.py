@@ -17,17 +17,17 @@ class FailureReports:
     def __init__(self, clock: Clock, report: Callable[[str], None]) -> None:
         self._clock = clock
         self._report = report
-        self._told: dict[str, tuple[int, int]] = {}  # line -> time of its report in ms, repetitions since then
+        self._reported: dict[str, tuple[int, int]] = {}  # line -> time of its report in ms, repetitions since then
 
     def tell(self, line: str) -> None:
         """Report the line. If it was reported less than a minute ago, count it for its next report instead."""
         now_ms = self._clock.now_ms()
-        told_ms, repeats = self._told.get(line, (now_ms - QUIET_MS, 0))
-        if now_ms - told_ms < QUIET_MS:
-            self._told[line] = told_ms, repeats + 1
+        reported_ms, repeats = self._reported.get(line, (now_ms - QUIET_MS, 0))
+        if now_ms - reported_ms < QUIET_MS:
+            self._reported[line] = reported_ms, repeats + 1
             return
-        if len(self._told) >= MOST_LINES:
-            self._told = {each: report for each, report in self._told.items() if now_ms - report[0] < QUIET_MS}
-        if len(self._told) < MOST_LINES:
-            self._told[line] = now_ms, 0
+        if len(self._reported) >= MOST_LINES:
+            self._reported = {each: report for each, report in self._reported.items() if now_ms - report[0] < QUIET_MS}
+        if len(self._reported) < MOST_LINES:
+            self._reported[line] = now_ms, 0
         self._report(f"{line} ({repeats} more times since the last report)" if repeats else line)

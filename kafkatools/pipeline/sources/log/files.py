@@ -131,7 +131,7 @@ class Selection:
             raise PipelineError(f"{problem}; {_topics(present)}")
 
 
-def given_paths(options: Mapping[str, str]) -> list[str]:
+def paths_of(options: Mapping[str, str]) -> list[str]:
     """Return the paths of a read: the option `path`, and the JSON list `paths` of `load([...])`. Raises PipelineError
     if both are missing."""
     values = {name.lower(): text for name, text in options.items()}

@@ -17,7 +17,7 @@ from kafkatools.pipeline.sources.live.options import (
     Limit,
     OptionReader,
 )
-from kafkatools.pipeline.sources.log.files import Selection, given_paths
+from kafkatools.pipeline.sources.log.files import Selection, paths_of
 from kafkatools.pipeline.sources.log.reader import TABLES, ReadOptions
 from kafkatools.pipeline.sources.log.splits import SPLIT_BYTES
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
@@ -63,7 +63,7 @@ def read_options(options: Mapping[str, str]) -> LogOptions:
         values.text("reportPath") or None,
     )
     return LogOptions(
-        given_paths(options),
+        paths_of(options),
         Selection.from_options(options),
         starting,
         ending,

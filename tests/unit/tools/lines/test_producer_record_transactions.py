@@ -172,7 +172,7 @@ def test_only_the_first_failures_are_told_one_by_one() -> None:
     error = InvalidRecord("bad")
     tally.fail(SHOWN_FAILURES + 5, error, lambda index: f"record {index}")
     assert len(tally.take_messages()) == SHOWN_FAILURES
-    assert (tally.hidden, tally.has_told(error), tally.take_messages()) == (5, True, [])
+    assert (tally.hidden, tally.is_reported(error), tally.take_messages()) == (5, True, [])
 
 
 def test_records_of_an_aborted_transaction_did_not_fail() -> None:

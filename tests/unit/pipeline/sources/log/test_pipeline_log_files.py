@@ -12,7 +12,7 @@ from support.recorded_logs import unpack_log
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.sources.log.files import Selection, find_log_files, given_paths
+from kafkatools.pipeline.sources.log.files import Selection, find_log_files, paths_of
 
 SEGMENT = f"{0:020}.log"
 
@@ -251,10 +251,10 @@ def test_without_fsspec_a_url_says_what_to_install(monkeypatch: pytest.MonkeyPat
 
 
 def test_paths_come_from_the_options_of_a_read() -> None:
-    assert given_paths({"path": "/a"}) == ["/a"]
-    assert given_paths({"paths": json.dumps(["/a", "/b"])}) == ["/a", "/b"]
+    assert paths_of({"path": "/a"}) == ["/a"]
+    assert paths_of({"paths": json.dumps(["/a", "/b"])}) == ["/a", "/b"]
     with pytest.raises(PipelineError, match="The option path is missing"):
-        given_paths({"subscribe": "x"})
+        paths_of({"subscribe": "x"})
 
 
 def test_a_name_is_split_and_joined() -> None:
