@@ -17,6 +17,7 @@ import transcripts
 from support.kt import Ran, run_kt
 from transcripts import Case, Difference, Expected
 
+from kafkatools.core.admin.scram import ScramUpsertion
 from kafkatools.exit_status import ExitStatus
 
 NOT_HERE = {
@@ -161,8 +162,44 @@ def test_json(start_broker: Callable[..., str]) -> None:
     assert json.loads(refused.err)["error"]["kind"] == "INVALID_CONFIG"
 
 
-def test_a_malformed_credential_is_refused_without_its_password() -> None:
-    words = ("--alter", "--user", "u", "--add-config", "SCRAM-SHA-256=[iterations=many,password=s3cret]")
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("[iterations=many,password=Tr0ub4dor&3]", "iterations=many,password=..."),
+        ("[iterations=8192,pasword=Tr0ub4dor&3]", "iterations=8192,[hidden]"),
+        ("[pasword=Tr0ub4dor&3]", "[hidden]"),
+        ("[password:Tr0ub4dor&3]", "[hidden]"),
+        ("[iterations=8192Tr0ub4dor&3]", "[hidden]"),
+        ("Tr0ub4dor&3", "[hidden]"),
+    ],
+)
+def test_a_malformed_credential_is_refused_without_its_password(value: str, shown: str) -> None:
+    words = ("--alter", "--user", "u", "--add-config", f"SCRAM-SHA-256={value}")
+    for more in ((), ("--dry-run",), ("--json",)):
+        ran = run_kt("configs", "--bootstrap-server", "127.0.0.1:9", *words, *more)
+        assert ran.status == ExitStatus.USAGE
+        assert f"Invalid credential property SCRAM_SHA_256={shown}" in ran.err
+        assert "Write SCRAM-SHA-256=[iterations=8192,password=...]" in ran.err
+        assert b"Tr0ub" not in ran.stdout + ran.stderr
+
+
+def test_a_malformed_credential_of_a_file_is_refused_without_its_password(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "credentials.properties"
+    file.write_text("SCRAM-SHA-512=[password=Tr0ub4dor&3]\n")
+    file.chmod(0o600)
+    words = ("--alter", "--user", "u", "--add-config-file", str(file))
     ran = run_kt("configs", "--bootstrap-server", "127.0.0.1:9", *words)
-    assert ran.status == ExitStatus.USAGE
-    assert ran.err.startswith("Invalid credential property SCRAM_SHA_256=iterations=many,password=...\n")
+    assert ran.status == ExitStatus.USAGE and b"Tr0ub" not in ran.stderr
+    assert "In --add-config-file omit the brackets" in ran.err
+
+
+def test_a_credential_to_delete_is_not_shown() -> None:
+    words = ("--alter", "--user", "u", "--delete-config", "SCRAM-SHA-256=[pasword=Tr0ub4dor&3]")
+    ran = run_kt("configs", "--bootstrap-server", "127.0.0.1:9", *words)
+    assert ran.status == ExitStatus.USAGE and b"Tr0ub" not in ran.stderr
+    assert "Unexpected config names: ArrayBuffer(SCRAM-SHA-256=[hidden])" in ran.err
+
+
+def test_a_credential_of_python_is_shown_without_its_password() -> None:
+    credential = ScramUpsertion("SCRAM-SHA-256", 8192, "Tr0ub4dor&3")
+    assert "Tr0ub" not in repr(credential) + str(credential) + f"{[credential]}"

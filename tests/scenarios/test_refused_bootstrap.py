@@ -19,6 +19,12 @@ PROGRAMS = {
     "poll": "c = kafkatools.Consumer(GROUP)\nc.subscribe(['t'])\nwhile True: c.poll(100)",
     "poll_columns": "c = kafkatools.Consumer(GROUP)\nc.assign([('t', 0)])\nwhile True: c.poll_columns(100)",
     "iterate": "c = kafkatools.Consumer(GROUP)\nc.subscribe(['t'])\nfor record in c: pass",
+    "end_offsets": "kafkatools.Consumer(bootstrap_servers=ADDRESS).end_offsets([('t', 0)])",
+    "read_to_end": "c = kafkatools.Consumer(bootstrap_servers=ADDRESS)\nc.assign([('t', 0)])\nc.seek_to_beginning()\n"
+    "for record in c.read_to_end(): pass",
+    "position": "c = kafkatools.Consumer(bootstrap_servers=ADDRESS)\nc.assign([('t', 0)])\nc.position(('t', 0))",
+    "committed": "kafkatools.Consumer(GROUP).committed([('t', 0)])",
+    "commit_sync": "kafkatools.Consumer(GROUP).commit_sync({('t', 0): 0})",
     "admin": "kafkatools.Admin(bootstrap_servers=ADDRESS).list_topics()",
 }
 """Each would go on for max.block.ms, a minute, or for ever."""
@@ -41,7 +47,7 @@ os._exit(0)  # closing would wait for what was not sent
 def test_a_client_fails_with_one_error_and_one_line(name: str) -> None:
     address = f"127.0.0.1:{free_port()}"
     program = FRAME.format(address=address, program=PROGRAMS[name])
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False)
     line = f"Connection to {address} failed: Connection refused\n"
     assert (done.stdout, done.stderr) == (line, line)
 

@@ -23,6 +23,7 @@ from kafkatools.core.admin.scram import (
 )
 from kafkatools.core.errors import ResourceNotFound
 from kafkatools.core.java.hash_order import hash_order
+from kafkatools.core.secrets import HIDDEN, remember
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args
 from kafkatools.options.properties import read_properties
@@ -111,7 +112,7 @@ def _is_about_credentials(entities: Entities, added: Mapping[str, str], deleted:
 def _refuse_unknown(words: str, added: Iterable[str], deleted: Iterable[str], known: Sequence[str]) -> None:
     """Raise UsageError for unknown names. Kafka's message shows them as a Scala Set or ArrayBuffer."""
     for done, form, keys in (("added", "Set", added), ("deleted", "ArrayBuffer", deleted)):
-        unknown = [key for key in keys if key not in known]
+        unknown = [key if "=" not in key else f"{key.partition('=')[0]}={HIDDEN}" for key in keys if key not in known]
         if unknown:
             names = f"{form}({', '.join(unknown)})"
             raise UsageError(f"{words.format(done)} using --bootstrap-server. Unexpected config names: {names}")
@@ -175,16 +176,28 @@ def _scram_differences(
     return [Difference(mechanism, before.get(mechanism, Setting()), new) for mechanism, new in requested.items()]
 
 
+def _without_password(text: str) -> str:
+    """Return a malformed credential for an error message: only the parts that are surely no password are shown."""
+    iterations, comma, rest = text.rpartition(",password=")
+    if comma and re.fullmatch(r"iterations=\w*", iterations):
+        return f"{iterations},password=..."
+    match = re.match(r"iterations=-?[0-9]{1,9}(?=,|\Z)", text)
+    iterations = match[0] if match is not None else ""
+    rest = text[len(iterations) :]
+    return f"{iterations},{HIDDEN}" if iterations and rest else iterations or HIDDEN
+
+
 def _credential(mechanism: str, text: str) -> ScramUpsertion:
     match = _CREDENTIAL.fullmatch(text)
     if match is None:
-        shown = re.sub(r"password=.*", "password=...", text)
-        raise UsageError(f"Invalid credential property {mechanism.replace('-', '_')}={shown}")
+        shown = _without_password(text)
+        hint = f"Write {mechanism}=[iterations=8192,password=...]; iterations= may be omitted."
+        if text.startswith("["):
+            hint += " In --add-config-file omit the brackets."
+        raise UsageError(f"Invalid credential property {mechanism.replace('-', '_')}={shown}", hint)
     iterations = DEFAULT_ITERATIONS if match[1] in (None, "-1") else int(match[1] or 0)
     if iterations < MIN_ITERATIONS:
         message = f"Iterations {iterations} is less than the minimum {MIN_ITERATIONS} required for {mechanism}"
         raise UsageError(message)
-    from kafkatools.core.secrets import remember
-
     remember(match[2])
     return ScramUpsertion(mechanism, iterations, match[2])

@@ -14,6 +14,7 @@ from kafkatools.core.admin.client import AdminClient, error_in, first_error
 from kafkatools.core.errors import KafkaError, ResourceNotFound
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity, Fields
+from kafkatools.core.secrets import HIDDEN
 
 MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
 """Name -> number on the wire and hash."""
@@ -37,6 +38,10 @@ class ScramUpsertion(NamedTuple):
     mechanism: str
     iterations: int
     password: str
+
+    def __repr__(self) -> str:
+        """Show the credential without its password, for logs and tracebacks."""
+        return f"ScramUpsertion(mechanism={self.mechanism!r}, iterations={self.iterations}, password={HIDDEN!r})"
 
 
 def describe_user_scram_credentials(admin: AdminClient, users: Sequence[str]) -> list[ScramCredentials]:

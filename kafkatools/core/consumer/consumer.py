@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,6 +31,7 @@ from kafkatools.core.consumer.interceptors import ConsumerInterceptor, ConsumerI
 from kafkatools.core.consumer.network import ConsumerNetworkClient
 from kafkatools.core.consumer.offset_fetcher import NodeRequest, OffsetAndTimestamp, OffsetFetcher
 from kafkatools.core.consumer.offset_listing import OffsetListing
+from kafkatools.core.consumer.partition_wait import PartitionWait, named
 from kafkatools.core.consumer.poison import AnyDeserializer, PoisonPolicy, RecordDecoder, up_to_failures
 from kafkatools.core.consumer.record_iterator import PendingRecords, RecordLoops, whole_ms
 from kafkatools.core.consumer.single_thread import TWO_THREADS, one_at_a_time
@@ -49,7 +50,6 @@ from kafkatools.core.errors import (
     InvalidGroupId,
     KafkaError,
     LeaderNotAvailable,
-    RequestTimedOut,
     UnsupportedVersion,
 )
 from kafkatools.core.group.requests import ignore_outcome
@@ -262,7 +262,7 @@ class Consumer(RecordLoops):
     @one_at_a_time
     def seek_to_time(self, timestamp_ms: int, partitions: Iterable[tuple[str, int]] = ()) -> None:
         """Move to the first record at or after `timestamp_ms` (ms since 1970), or to the end where there is none.
-        Without partitions, moves all assigned ones. Raises RequestTimedOut after default.api.timeout.ms."""
+        Without partitions, moves all assigned ones. Raises the errors of `offsets_for_times`."""
         chosen = [TopicPartition(*part) for part in partitions] or self.assignment()
         found = self.offsets_for_times(dict.fromkeys(chosen, timestamp_ms))
         self.give_back()
@@ -281,11 +281,12 @@ class Consumer(RecordLoops):
     @one_at_a_time
     def position(self, partition: tuple[str, int], timeout_ms: int | None = None) -> int:
         """Return the offset of the next record to be returned, waiting for its lookup if unknown. Raises
-        NoOffsetForPartition when auto.offset.reset=none and no offset is committed."""
+        NoOffsetForPartition when auto.offset.reset=none and no offset is committed, and the errors of `end_offsets`."""
         part = TopicPartition(*partition)
         if self._pending and part in (pending := self._pending.offsets()):
             return pending[part]
-        deadline = self._deadline(timeout_ms)
+        message = f"Timeout expired before the position for partition {part} could be determined"
+        wait = self._wait_for([part], message, timeout_ms)
         while True:
             position = self._subscriptions.position(part)
             if position is not None:
@@ -293,7 +294,8 @@ class Consumer(RecordLoops):
             if self._group is not None:
                 self._group.find_positions(self._clock.now_ms())
             self._update_positions()
-            self._wait(deadline, f"Timeout expired before the position for partition {part} could be determined")
+            wait.poll()
+            self._raise_failure()
 
     def known_position(self, partition: tuple[str, int]) -> int | None:
         """Return the position, None while it is unknown; never waits."""
@@ -454,9 +456,6 @@ class Consumer(RecordLoops):
 
         self._client.send(request.node, request.api_key, request.fields, answered, failed)
 
-    def _note_failure(self, error: KafkaError) -> None:
-        self._failure = error
-
     def _raise_failure(self) -> None:
         failure, self._failure = self._failure, None
         if failure is not None:
@@ -472,13 +471,14 @@ class Consumer(RecordLoops):
     @one_at_a_time
     def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
         """Return the high watermark of each partition (the last stable offset under read_committed); a partition for
-        which the broker reports none is left out."""
+        which the broker reports none is left out. Raises ConnectionFailed when no bootstrap server was ever reached,
+        UnknownTopicOrPartition after 5 seconds, and RequestTimedOut after default.api.timeout.ms."""
         return self._known_offsets(partitions, LATEST_TIMESTAMP)
 
     @one_at_a_time
     def offsets_for_times(self, timestamps: Mapping[Place, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return offset and timestamp of each partition's first record at or after its timestamp (ms); None where there
-        is none. Raises RequestTimedOut after default.api.timeout.ms, and TopicAuthorizationFailed."""
+        is none. Raises the errors of `end_offsets`, and TopicAuthorizationFailed."""
         return self._list({TopicPartition(*part): timestamp for part, timestamp in timestamps.items()})
 
     def _known_offsets(self, partitions: Iterable[tuple[str, int]], timestamp: int) -> dict[TopicPartition, int]:
@@ -486,8 +486,8 @@ class Consumer(RecordLoops):
         return {part: offset.offset for part, offset in found.items() if offset is not None}
 
     def _list(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        wait = partial(self._wait, self._deadline(None), "Failed to get offsets by times in time")
-        return OffsetListing(self._client, self._offsets, wait, self._note_failure).list(timestamps)
+        wait = self._wait_for(timestamps, f"Failed to get offsets by times in time for {named(timestamps)}", None)
+        return OffsetListing(self._client, self._offsets, wait).list(timestamps)
 
     @one_at_a_time
     def partitions_for(self, topic: str, timeout_ms: int | None = None) -> list[int]:
@@ -515,13 +515,8 @@ class Consumer(RecordLoops):
     def _deadline(self, timeout_ms: int | None) -> int:
         return self._clock.now_ms() + (self._api_timeout_ms if timeout_ms is None else timeout_ms)
 
-    def _wait(self, deadline: int, message: str) -> None:
-        now = self._clock.now_ms()
-        if now >= deadline:
-            problem = self._client.cluster_problem()
-            raise RequestTimedOut(message if problem is None else f"{message}: {problem}")
-        self._client.poll(min(deadline - now, self._client.poll_limit_ms))
-        self._raise_failure()
+    def _wait_for(self, partitions: Collection[TopicPartition], message: str, timeout_ms: int | None) -> PartitionWait:
+        return PartitionWait(self._client, self._clock, self._deadline(timeout_ms), message, partitions)
 
     @property
     def metadata_version(self) -> int:

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from kafkatools.core.errors import KafkaError
+from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
     from kafkatools.core.consumer.subscription import TopicPartition
@@ -83,7 +83,11 @@ class Ends:
         problem = self._consumer.connection_problem()
         if problem is not None:
             raise problem
-        for part, now in self._consumer.end_offsets(left).items():
+        try:
+            present_ends = self._consumer.end_offsets(left)
+        except UnknownTopicOrPartition as error:
+            raise EndUnreachable(f"{error} any more: it was deleted before it was read to the end") from None
+        for part, now in present_ends.items():
             if now < self.end_of(part):
                 raise EndUnreachable(
                     f"{part} ends at offset {now} now, before offset {self.end_of(part)} where it ended at the start: "

@@ -206,6 +206,11 @@ class ConsumerNetworkClient:
         """Return whether metadata reports the topic as nonexistent."""
         return self._metadata.cluster.topic_errors.get(topic) is UnknownTopicOrPartition
 
+    @property
+    def covers_all_topics(self) -> bool:
+        """Return whether metadata covers all topics, so that a topic without an entry does not exist."""
+        return self._metadata.topics_of_interest() is None
+
     def topics(self) -> dict[str, list[int]]:
         """Return the partition numbers of each topic in cached metadata."""
         return {name: sorted(topic.partitions) for name, topic in self._metadata.cluster.topics.items()}

@@ -180,7 +180,8 @@ class OffsetCommits:
         return attempt.error
 
     def await_coordinator(self, deadline: int) -> bool:
-        """Wait until the coordinator is known; return False after the deadline. Raises fatal lookup errors."""
+        """Wait until the coordinator is known; return False after the deadline. Raises fatal lookup errors, and the
+        connection error of a cluster that was never reached."""
         while not self.channel.lookup.is_known:
             failure = self.channel.take_failure()
             if failure is not None:
@@ -188,6 +189,7 @@ class OffsetCommits:
             if self.clock.now_ms() >= deadline:
                 return False
             self._turn(deadline)
+            self.channel.client.ensure_contact(self.clock.now_ms())
         return True
 
     def _turn(self, deadline: int) -> None:

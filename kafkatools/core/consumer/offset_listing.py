@@ -3,12 +3,13 @@ passes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
 from kafkatools.core.consumer.network import ConsumerNetworkClient
 from kafkatools.core.consumer.offset_fetcher import ListedOffsets, OffsetAndTimestamp, OffsetFetcher
+from kafkatools.core.consumer.partition_wait import PartitionWait
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.entities import Entity
@@ -16,24 +17,39 @@ from kafkatools.core.protocol.entities import Entity
 
 @dataclass(eq=False, repr=False)
 class OffsetListing:
-    """A blocking lookup of partition offsets by timestamp. `wait` polls the network once; it raises RequestTimedOut
-    after the deadline, and any error passed to `note_failure`."""
+    """A blocking lookup of partition offsets by timestamp."""
 
     client: ConsumerNetworkClient
     offsets: OffsetFetcher
-    wait: Callable[[], None]
-    note_failure: Callable[[KafkaError], None]
+    wait: PartitionWait
     _found: dict[TopicPartition, OffsetAndTimestamp | None] = field(default_factory=dict, init=False)
+    _failure: KafkaError | None = field(default=None, init=False)
 
     def list(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Wait for the first offset at or after each partition's timestamp (-2: earliest, -1: latest); None where there
-        is no such record. Raises what `wait` raises: RequestTimedOut and TopicAuthorizationFailed."""
+        is no such record. Raises the errors of PartitionWait, and TopicAuthorizationFailed."""
         self.client.set_topics({part.topic for part in timestamps})
-        while len(self._found) < len(timestamps):
-            self._list_once({part: timestamp for part, timestamp in timestamps.items() if part not in self._found})
+        first_version = self.client.metadata_version
+        while left := {part: timestamp for part, timestamp in timestamps.items() if part not in self._found}:
+            self.wait.partitions = left
+            version = self.client.metadata_version
+            self._list_once(left)
             if len(self._found) < len(timestamps):
-                self.wait()
+                self._back_off(version, is_first=version == first_version)
         return self._found
+
+    def _back_off(self, version: int, *, is_first: bool) -> None:
+        """Wait for retry.backoff.ms. Before the first metadata response of this lookup, wait for that response only:
+        it usually has the leaders."""
+        until = self.wait.clock.now_ms() + self.offsets.retry_backoff_ms
+        self._poll()
+        while self.wait.clock.now_ms() < until and not (is_first and self.client.metadata_version > version):
+            self._poll()
+
+    def _poll(self) -> None:
+        self.wait.poll()
+        if self._failure is not None:
+            raise self._failure
 
     def _list_once(self, timestamps: Mapping[TopicPartition, int]) -> None:
         requests, _ = self.offsets.list_requests(timestamps)
@@ -44,7 +60,7 @@ class OffsetListing:
             try:
                 listed: ListedOffsets = self.offsets.listed(entity)
             except KafkaError as error:
-                self.note_failure(error)
+                self._failure = error
                 return
             self._found.update(listed.found)
 
@@ -55,4 +71,4 @@ class OffsetListing:
             node, fields = request.node, request.fields
             self.client.send(node, request.api_key, fields, partial(answered, node), partial(failed, node))
         while waiting:
-            self.wait()
+            self._poll()
