@@ -256,6 +256,7 @@ class SandboxCluster:
     def _spawn(self, place: NodePlace, wait_for: Sequence[int]) -> Child:
         request: NodeRequest = {
             "run_file": _run_path(self.home, place.node_id),
+            "settings": self.layout.settings,
             "layout": self.layout.to_json(),
             "node": place.node_id,
             "wait_for": list(wait_for),

@@ -15,9 +15,8 @@ import random
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, TypedDict, cast
+from typing import Any, TypedDict
 
-from kafkatools.sandbox.messages import LayoutContent
 from kafkatools.sandbox.spawn import DEFAULT_PORT, HOST, SandboxError, write_json
 
 MOST_NODES = 9
@@ -93,9 +92,9 @@ class ClusterLayout:
         """The value of controller.quorum.voters."""
         return ",".join(f"{place.node_id}@{place.controller_address}" for place in self.places)
 
-    def to_json(self) -> LayoutContent:
+    def to_json(self) -> dict[str, object]:
         """The content of the sandbox's file `cluster.json`."""
-        return cast("LayoutContent", asdict(self))
+        return asdict(self)
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> ClusterLayout:

@@ -17,43 +17,21 @@ class RunInfo(TypedDict):
     node_id: NotRequired[int]
 
 
-class PlaceContent(TypedDict):
-    """The ports and the data directory of one node of a sandbox."""
-
-    node_id: int
-    port: int
-    controller_port: int
-    directory: str
-    rack: str | None
-
-
-class LayoutContent(TypedDict):
-    """The nodes of a sandbox and what they share: the content of `cluster.json`."""
-
-    cluster_id: str
-    root: str
-    places: list[PlaceContent]
-    settings: Mapping[str, str]
-    idle_ms: int
-    parent: int | None
-    removes_home: bool
-
-
 class NodeRequest(TypedDict):
     """The request that starts a process of a sandbox.
 
-    A sandbox of one has `port`, `directory` and `settings`; a node of several has `layout`, `node` and `wait_for`
-    (ids).
+    `settings` are the user's. A sandbox of one has `port` and `directory`; a node of several has `layout`
+    (`ClusterLayout.to_json`), `node` and `wait_for` (ids).
     """
 
     run_file: str
     idle_ms: int
+    settings: Mapping[str, str]
     parent: NotRequired[int | None]
     remove: NotRequired[str | None]
     port: NotRequired[int | None]
     directory: NotRequired[str]
-    settings: NotRequired[Mapping[str, str]]
-    layout: NotRequired[LayoutContent]
+    layout: NotRequired[Mapping[str, object]]
     node: NotRequired[int]
     wait_for: NotRequired[list[int]]
     used_file: NotRequired[str]

@@ -75,9 +75,7 @@ class Child:
     def __init__(self, request: NodeRequest, log_path: str, name: str = "the sandbox") -> None:
         import subprocess
 
-        layout = request.get("layout")
-        settings = request.get("settings") or (layout["settings"] if layout is not None else {})
-        remember(*secrets_of(settings))  # the error of a failed start may contain one
+        remember(*secrets_of(request["settings"]))  # the error of a failed start may contain one
         self.name = name
         self._log_path = log_path
         self._heard = b""

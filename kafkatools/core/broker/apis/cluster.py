@@ -10,7 +10,7 @@ from kafkatools.core.broker.metadata.controller import acls
 from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_NAME, DESCRIBE
 from kafkatools.core.broker.metadata.controller.features import FeatureUpdate
 from kafkatools.core.broker.server.alive_brokers import AliveBrokers, endpoint
-from kafkatools.core.broker.server.apis import ensure_permitted
+from kafkatools.core.broker.server.apis import decode_permitted
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import (
     CoordinatorNotAvailable,
@@ -231,9 +231,7 @@ def handle_unregister_broker(node: ChangeContext, request: Request) -> Response:
     Unlike Apache Kafka it raises InvalidRequest on a node alone, whose only broker would then serve nothing. Raises
     ClusterAuthorizationFailed and BrokerIdNotRegistered.
     """
-    broker_id = request.decode().broker_id
-    ensure_permitted(node, request)
-    node.controller.unregister_broker(broker_id)
+    node.controller.unregister_broker(decode_permitted(node, request).broker_id)
     return request.respond({"error_message": ""})
 
 
@@ -244,11 +242,10 @@ def handle_update_features(node: ChangeContext, request: Request) -> Response:
     As in Apache Kafka, `allow_downgrade` of version 0 is ignored. Raises ClusterAuthorizationFailed and
     InvalidUpdateVersion. Not done: an upgrade of kraft.version.
     """
-    entity = request.decode()
+    entity = decode_permitted(node, request)
     updates = [
         FeatureUpdate(each.feature, each.max_version_level, each.upgrade_type) for each in entity.feature_updates
     ]
-    ensure_permitted(node, request)
     node.controller.update_features(updates, validate_only=entity.validate_only)
     # Responses from version 2 on have no field for the results.
     return request.respond({"results": [{"feature": each.name, "error_message": "NONE"} for each in updates]})

@@ -26,7 +26,7 @@ from kafkatools.core.broker.metadata.image import (
     TOPIC_RESOURCE,
 )
 from kafkatools.core.broker.server import loggers
-from kafkatools.core.broker.server.apis import ensure_permitted
+from kafkatools.core.broker.server.apis import decode_permitted
 from kafkatools.core.broker.server.requests import CloseConnection, Request, Response, error_fields
 from kafkatools.core.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition, UnsupportedVersion
 from kafkatools.core.protocol.entities import Entity, Fields
@@ -197,8 +197,7 @@ def handle_list_config_resources(node: ChangeContext, request: Request) -> Respo
     have configs. Version 0 lists client metrics subscriptions only. Raises ClusterAuthorizationFailed without
     DESCRIBE_CONFIGS on the cluster, and UnsupportedVersion for an unknown type.
     """
-    entity = request.decode()
-    ensure_permitted(node, request)
+    entity = decode_permitted(node, request)
     kinds = {CLIENT_METRICS_RESOURCE}
     if request.version > 0:
         kinds = set(map(int, entity.resource_types)) or set(LISTED_KINDS)

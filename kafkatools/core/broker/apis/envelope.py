@@ -10,7 +10,7 @@ from functools import partial
 from struct import Struct
 from typing import Any, Protocol
 
-from kafkatools.core.broker.server.apis import BROKER_APIS, FORWARDED, Authorizes, ServedBy, ensure_permitted
+from kafkatools.core.broker.server.apis import BROKER_APIS, FORWARDED, Authorizes, ServedBy, decode_permitted
 from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.forwarding import ControllerMember, run_on_controller
 from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, Request, Response
@@ -32,8 +32,7 @@ def handle_envelope(node: EnvelopeContext, request: Request) -> Response:
     """
     import ipaddress
 
-    entity = request.decode()
-    ensure_permitted(node, request)
+    entity = decode_permitted(node, request)
     later = Deferred(request)
 
     def finish(response: Response) -> None:

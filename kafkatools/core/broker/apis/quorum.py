@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kafkatools.core.broker.apis.contexts import QuorumContext, RaftContext
 from kafkatools.core.broker.metadata.controller.topics import METADATA_TOPIC
-from kafkatools.core.broker.server.apis import ensure_permitted
+from kafkatools.core.broker.server.apis import decode_permitted
 from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import Request, Response, error_fields
 from kafkatools.core.errors import NotController, NotLeaderOrFollower, UnknownTopicOrPartition
@@ -20,37 +20,32 @@ def handle_raft_fetch(node: RaftContext, request: Request) -> Response:
     Waits for new records, at most the request's maximum wait. Versions before 12 are not served: they lack the last
     fetched epoch, by which the leader finds where a replica's log diverges. Raises ClusterAuthorizationFailed.
     """
-    ensure_permitted(node, request)
     response = Deferred(request)
-    node.raft.handle_fetch(request.decode(), node.clock.now_ms(), response.respond)
+    node.raft.handle_fetch(decode_permitted(node, request), node.clock.now_ms(), response.respond)
     return response.result()
 
 
 def handle_vote(node: RaftContext, request: Request) -> Response:
     """Answer Vote: grant or deny a candidate this voter's vote or pre-vote (KIP-595, KIP-996). Raises
     ClusterAuthorizationFailed."""
-    ensure_permitted(node, request)
-    return request.respond(node.raft.handle_vote(request.decode(), node.clock.now_ms()))
+    return request.respond(node.raft.handle_vote(decode_permitted(node, request), node.clock.now_ms()))
 
 
 def handle_begin_quorum_epoch(node: RaftContext, request: Request) -> Response:
     """Answer BeginQuorumEpoch: an elected leader announces its epoch to this voter (KIP-595). Raises
     ClusterAuthorizationFailed."""
-    ensure_permitted(node, request)
-    return request.respond(node.raft.handle_begin_quorum_epoch(request.decode(), node.clock.now_ms()))
+    return request.respond(node.raft.handle_begin_quorum_epoch(decode_permitted(node, request), node.clock.now_ms()))
 
 
 def handle_end_quorum_epoch(node: RaftContext, request: Request) -> Response:
     """Answer EndQuorumEpoch: a leader resigns and names its preferred successors (KIP-595). Raises
     ClusterAuthorizationFailed."""
-    ensure_permitted(node, request)
-    return request.respond(node.raft.handle_end_quorum_epoch(request.decode(), node.clock.now_ms()))
+    return request.respond(node.raft.handle_end_quorum_epoch(decode_permitted(node, request), node.clock.now_ms()))
 
 
 def handle_fetch_snapshot(node: RaftContext, request: Request) -> Response:
     """Answer FetchSnapshot: a range of bytes of a metadata snapshot (KIP-630). Raises ClusterAuthorizationFailed."""
-    ensure_permitted(node, request)
-    return request.respond(node.raft.handle_fetch_snapshot(request.decode(), node.clock.now_ms()))
+    return request.respond(node.raft.handle_fetch_snapshot(decode_permitted(node, request), node.clock.now_ms()))
 
 
 def handle_describe_quorum(node: QuorumContext, request: Request) -> Response:
@@ -60,8 +55,7 @@ def handle_describe_quorum(node: QuorumContext, request: Request) -> Response:
     reason why there is none. A quorum of one node is its own leader. A request for anything but partition 0 of
     `__cluster_metadata` gets UNKNOWN_TOPIC_OR_PARTITION. Raises ClusterAuthorizationFailed.
     """
-    entity = request.decode()
-    ensure_permitted(node, request)
+    entity = decode_permitted(node, request)
     names = [(topic.topic_name, part.partition_index) for topic in entity.topics for part in topic.partitions]
     nodes: list[Fields] = []
     quorum = error_fields(UnknownTopicOrPartition())

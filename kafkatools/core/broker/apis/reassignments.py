@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kafkatools.core.broker.apis.contexts import ChangeContext
-from kafkatools.core.broker.server.apis import ensure_permitted
+from kafkatools.core.broker.server.apis import decode_permitted, ensure_permitted
 from kafkatools.core.broker.server.requests import Request, Response, error_fields, outcome_fields
 from kafkatools.core.errors import KafkaError, NoReassignmentInProgress
 from kafkatools.core.protocol.entities import Fields
@@ -66,11 +66,10 @@ def _reassigned(index: int, error: KafkaError | None) -> Fields:
 def handle_list_partition_reassignments(node: ChangeContext, request: Request) -> Response:
     """Answer ListPartitionReassignments: current, adding and removing replicas of the partitions under reassignment, of
     the named ones or of all. Raises ClusterAuthorizationFailed."""
-    entity = request.decode()
+    entity = decode_permitted(node, request)
     requested = None
     if entity.topics is not None:
         requested = [(topic.name, list(topic.partition_indexes)) for topic in paced(entity.topics)]
-    ensure_permitted(node, request)
     topics = []
     for name, partitions in node.controller.list_reassignments(requested):
         fields = [

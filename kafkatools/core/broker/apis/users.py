@@ -12,7 +12,7 @@ from kafkatools.core.broker.metadata.controller.client_quotas import describe as
 from kafkatools.core.broker.metadata.controller.scram import Upsertion
 from kafkatools.core.broker.metadata.controller.scram import describe as describe_scram
 from kafkatools.core.broker.node_parts import Rights
-from kafkatools.core.broker.server.apis import ensure_permitted, is_permitted
+from kafkatools.core.broker.server.apis import decode_permitted, ensure_permitted, is_permitted
 from kafkatools.core.broker.server.authorizer import ANONYMOUS
 from kafkatools.core.broker.server.requests import Request, Response, error_fields, outcome_fields
 from kafkatools.core.errors import ClusterAuthorizationFailed, DelegationTokenRequestNotAllowed, KafkaError
@@ -22,8 +22,7 @@ from kafkatools.core.protocol.entities import Fields
 def handle_describe_user_scram_credentials(node: ChangeContext, request: Request) -> Response:
     """Answer DescribeUserScramCredentials: SCRAM mechanisms and iterations of the named users, or of all users. Raises
     ClusterAuthorizationFailed."""
-    entity = request.decode()
-    ensure_permitted(node, request)
+    entity = decode_permitted(node, request)
     users = None if entity.users is None else [each.name for each in entity.users]
     results = describe_scram(node.image.scram, users)
     return request.respond({"error_message": "", "results": results})

@@ -19,7 +19,7 @@ from kafkatools.core.errors import CoordinatorNotAvailable, KafkaError, KafkaSto
 from kafkatools.core.java.hashes import signed, string_hash
 from kafkatools.core.log.producers.append import AppendOrigin
 from kafkatools.core.protocol.schemas.errors import RecordFormatError
-from kafkatools.core.records.batch import RecordBatch
+from kafkatools.core.records.batch import RecordBatch, read_batches
 from kafkatools.core.records.builder import BatchBuilder
 
 Record = tuple[bytes, bytes | None]
@@ -131,8 +131,6 @@ def passed_over(partition: Partition, error: Exception) -> RecordFormatError:
 
 def batches_of(partition: Partition) -> Iterator[RecordBatch]:
     """All record batches of a partition, from the log start offset to the log end offset."""
-    from kafkatools.core.records.batch import RecordBatch, read_batches
-
     log = partition.log
     offset = log.log_start_offset
     while offset < log.log_end_offset:

@@ -6,7 +6,7 @@ Source: DynamicBrokerConfig and DynamicThreadPool of Apache Kafka 4.3. Unlike in
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from kafkatools.core.broker.metadata.image import BROKER_RESOURCE, MetadataImage
 from kafkatools.core.config import Config, to_text
@@ -56,11 +56,6 @@ SYNONYM_GROUPS = (
 )
 
 
-def broker_synonyms(name: str) -> Sequence[str]:
-    """Return the synonyms of a setting in order of precedence, including the setting itself (brokerConfigSynonyms)."""
-    return next((group for group in SYNONYM_GROUPS if name in group), (name,))
-
-
 class BrokerSettings:
     """A broker's settings in layers: dynamic of this broker, dynamic of all brokers, its properties file, defaults."""
 
@@ -100,7 +95,7 @@ class BrokerSettings:
     def layers(self, name: str) -> list[tuple[str, str | None, int]]:
         """Return (name, value, source) of each layer that sets a setting or a synonym, the one in effect first
         (configSynonyms). Synonyms before the setting's own first entry are left out."""
-        names = broker_synonyms(name)
+        names = next((group for group in SYNONYM_GROUPS if name in group), (name,))  # brokerConfigSynonyms
         table = self.static.table
         layers: list[tuple[str, str | None, int]] = []
         for values, source in (

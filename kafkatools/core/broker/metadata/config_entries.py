@@ -57,9 +57,7 @@ def describe_values(overrides: Mapping[str, str], settings: BrokerSettings, keys
 
 
 def _topic_entry(setting: Setting, overrides: Mapping[str, str], effective: Config, settings: BrokerSettings) -> Fields:
-    synonyms = []
-    if setting.name in overrides:
-        synonyms.append(_synonym(setting.name, to_text(setting.parse(overrides[setting.name])), TOPIC_CONFIG))
+    synonyms = _own(setting, overrides, TOPIC_CONFIG)
     for synonym in TOPIC_SYNONYMS.get(setting.name, ())[:1]:
         synonyms += [_synonym(*layer) for layer in settings.layers(synonym.name)]
     return _entry(setting, to_text(effective[setting.name]), synonyms)
@@ -131,19 +129,17 @@ def describe_group(image: MetadataImage, settings: BrokerSettings, name: str, ke
         raise InvalidRequest("Group name must not be empty")
     overrides = image.configs.get((GROUP_RESOURCE, name), {})
     effective = group_config(settings.effective(), overrides)
-    entries = []
-    for setting in GROUP:
-        if keys is not None and setting.name not in keys:
-            continue
-        synonyms = []
-        if setting.name in overrides:
-            synonyms.append(_synonym(setting.name, overrides[setting.name], GROUP_CONFIG))
+
+    def inherited(setting: Setting) -> list[Fields]:
         if setting.name in GROUP_SYNONYMS:
-            synonyms += [_synonym(*layer) for layer in settings.layers(GROUP_SYNONYMS[setting.name])]
-        else:
-            synonyms.append(_synonym(setting.name, to_text(setting.default), DEFAULT_CONFIG))
-        entries.append(_entry(setting, to_text(effective[setting.name]), synonyms))
-    return entries
+            return [_synonym(*layer) for layer in settings.layers(GROUP_SYNONYMS[setting.name])]
+        return [_synonym(setting.name, to_text(setting.default), DEFAULT_CONFIG)]
+
+    return [
+        _entry(setting, to_text(effective[setting.name]), _own(setting, overrides, GROUP_CONFIG) + inherited(setting))
+        for setting in GROUP
+        if keys is None or setting.name in keys
+    ]
 
 
 def describe_client_metrics(image: MetadataImage, name: str, keys: Keys) -> Entries:
@@ -155,13 +151,11 @@ def describe_client_metrics(image: MetadataImage, name: str, keys: Keys) -> Entr
         raise InvalidRequest("Client metrics subscription name must not be empty")
     overrides = image.configs.get((CLIENT_METRICS_RESOURCE, name), {})
     effective = Config(CLIENT_METRICS, overrides)
-    entries = []
-    for setting in CLIENT_METRICS:
-        if keys is None or setting.name in keys:
-            value = to_text(effective[setting.name])
-            synonyms = [_synonym(setting.name, value, CLIENT_METRICS_CONFIG)] if setting.name in overrides else []
-            entries.append(_entry(setting, value, synonyms))
-    return entries
+    return [
+        _entry(setting, to_text(effective[setting.name]), _own(setting, overrides, CLIENT_METRICS_CONFIG))
+        for setting in CLIENT_METRICS
+        if keys is None or setting.name in keys
+    ]
 
 
 def describe_loggers(levels: Mapping[str, str], keys: Keys) -> Entries:
@@ -172,6 +166,13 @@ def describe_loggers(levels: Mapping[str, str], keys: Keys) -> Entries:
         for name, level in levels.items()
         if keys is None or name in keys
     ]
+
+
+def _own(setting: Setting, overrides: Mapping[str, str], source: int) -> list[Fields]:
+    """Return the value that a resource sets itself as a list of synonyms, empty if it sets none."""
+    if setting.name not in overrides:
+        return []
+    return [_synonym(setting.name, to_text(setting.parse(overrides[setting.name])), source)]
 
 
 def _synonym(name: str, value: str | None, source: int) -> Fields:

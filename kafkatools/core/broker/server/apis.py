@@ -243,6 +243,14 @@ def is_permitted(node: Authorizes, request: Request) -> bool:
     return node.authorize(request, _NEEDED[ApiKey(request.api_key)], CLUSTER, CLUSTER_NAME)
 
 
+def decode_permitted(node: Authorizes, request: Request) -> Any:
+    """Decode a request that needs the right on the cluster that its API's row requires. Raises
+    ClusterAuthorizationFailed without it, CloseConnection for a malformed body."""
+    entity = request.decode()
+    ensure_permitted(node, request)
+    return entity
+
+
 def ensure_permitted(node: Authorizes, request: Request) -> None:
     """Raise ClusterAuthorizationFailed unless the client has the right on the cluster that the API's row requires."""
     node.authorize_or_raise(request, _NEEDED[ApiKey(request.api_key)], CLUSTER, CLUSTER_NAME)

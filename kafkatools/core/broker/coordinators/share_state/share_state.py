@@ -75,17 +75,20 @@ def combined(present: Sequence[StateBatch], updates: Iterable[StateBatch], start
     result = list(present)
     for batch in updates:
         result = _laid_over(result, batch)
-    joined: list[StateBatch] = []
-    for batch in result:
-        if batch.last_offset < start_offset:
-            continue
-        kept = batch._replace(first_offset=max(batch.first_offset, start_offset))
-        last = joined[-1] if joined else None
-        if last is not None and last.last_offset + 1 == kept.first_offset and last[2:] == kept[2:]:
-            joined[-1] = last._replace(last_offset=kept.last_offset)
+    kept = (batch for batch in result if batch.last_offset >= start_offset)
+    return tuple(joined(batch._replace(first_offset=max(batch.first_offset, start_offset)) for batch in kept))
+
+
+def joined(batches: Iterable[StateBatch]) -> list[StateBatch]:
+    """Join adjacent batches with the same delivery state and count. The batches are in offset order."""
+    result: list[StateBatch] = []
+    for batch in batches:
+        last = result[-1] if result else None
+        if last is not None and last.last_offset + 1 == batch.first_offset and last[2:] == batch[2:]:
+            result[-1] = last._replace(last_offset=batch.last_offset)
         else:
-            joined.append(kept)
-    return tuple(joined)
+            result.append(batch)
+    return result
 
 
 def _laid_over(batches: list[StateBatch], update: StateBatch) -> list[StateBatch]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from kafkatools.core.broker.coordinators.share_state.pending import ShareWrite
-from kafkatools.core.broker.coordinators.share_state.share_state import ShareState, ShareUpdate, StateBatch
+from kafkatools.core.broker.coordinators.share_state.share_state import ShareState, ShareUpdate, StateBatch, joined
 from kafkatools.core.broker.replicas.share.partition_runs import NO_MEMBER, RecordState, Run, Runs
 from kafkatools.core.errors import InvalidRecordState, InvalidRequest
 
@@ -300,7 +300,9 @@ class SharePartition:
         write to wait for, None without steps."""
         if not steps:
             return None
-        batches = _merged(sorted((step.run.first, step.run.last, step.state, step.delivery_count) for step in steps))
+        batches = joined(
+            sorted(StateBatch(step.run.first, step.run.last, int(step.state), step.delivery_count) for step in steps)
+        )
         done = sum(step.run.count for step in steps if step.state.is_terminal)
         update = ShareUpdate(
             self.state_epoch, self._leader_epoch, self.start_offset, self.delivery_complete_count + done, batches
@@ -339,17 +341,6 @@ def _stretches(batch: Acknowledgement) -> list[tuple[int, int, int]]:
         else:
             stretches.append((offset, offset, kind))
     return stretches
-
-
-def _merged(rows: Iterable[tuple[int, int, RecordState, int]]) -> list[StateBatch]:
-    merged: list[StateBatch] = []
-    for first, last, state, count in rows:
-        before = merged[-1] if merged else None
-        if before is not None and before.last_offset + 1 == first and before[2:] == (state, count):
-            merged[-1] = before._replace(last_offset=last)
-        else:
-            merged.append(StateBatch(first, last, int(state), count))
-    return merged
 
 
 def _chunks(batches: Sequence[tuple[int, int]], first: int, last: int, batch_size: int) -> list[tuple[int, int]]:

@@ -59,7 +59,7 @@ class SharePartitionManager:
     ) -> None:
         self._host = host
         self.settings = settings
-        self._own_states = states
+        self._states = states
         self._persister = persister
         self.sessions = ShareSessions(host.config.group_share_max_share_sessions)
         self._partitions: dict[ShareKey, SharePartition] = {}
@@ -67,11 +67,6 @@ class SharePartitionManager:
         self._lock_timers: dict[ShareKey, TimerTask] = {}
         self._opening: set[ShareKey] = set()
         self._failed: dict[ShareKey, KafkaError] = {}
-
-    @property
-    def states(self) -> ShareCoordinator:
-        """The share coordinator of a node alone, loaded at first use."""
-        return self._own_states()
 
     def log_partition(self, key: ShareKey) -> Partition:
         """Return the log partition. Raises UnknownTopicId, UnknownTopicOrPartition, NotLeaderOrFollower,
@@ -103,7 +98,7 @@ class SharePartitionManager:
                 self._ask_to_open(self._persister, key, partition)
             return self._partitions.get(key)
         try:
-            state = self.states.read(key, partition.leader_epoch)
+            state = self._states().read(key, partition.leader_epoch)
         except InvalidRequest as error:
             raise UnknownServerError(str(error)) from error
         return self._begin(key, partition, state)
@@ -189,7 +184,7 @@ class SharePartitionManager:
         if self._persister is not None:
             return self._ask_to_write(self._persister, key, update)
         try:
-            return self.states.write(key, update)
+            return self._states().write(key, update)
         except FencedStateEpoch:
             self._forget(key)
             raise
@@ -306,11 +301,11 @@ class SharePartitionManager:
         for key in [key for key in self._partitions if key.topic_id in topic_ids]:
             self._forget(key)
         if TOPIC in names:
-            self.states.unload()
+            self._states().unload()
             for group_id in list(self._by_group):
                 self.forget_group(group_id)
         for topic_id in topic_ids:
             try:
-                self.states.forget_topic(topic_id)
+                self._states().forget_topic(topic_id)
             except KafkaError as error:
                 self._host.note_failure(error)

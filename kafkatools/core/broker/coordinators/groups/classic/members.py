@@ -18,6 +18,8 @@ from kafkatools.core.broker.coordinators.groups.classic.conversion import (
 )
 from kafkatools.core.broker.coordinators.groups.classic.group import protocol_version
 from kafkatools.core.broker.coordinators.groups.modern.consumer_course import (
+    JOIN_TIMER,
+    SYNC_TIMER,
     ConsumerCourse,
     Draft,
     ensure_not_replaced,
@@ -85,7 +87,7 @@ class ClassicMembers:
         if is_downgrade:
             self._downgrade(draft, updated, is_stale)
         course.write(draft)
-        course.cancel_join(group.group_id, member_id)
+        course.timer.cancel((JOIN_TIMER, group.group_id, member_id))
         if not is_downgrade:
             course.watch_session(group.group_id, member_id, request.session_timeout_ms)
             course.watch_sync(group.group_id, member_id, request.rebalance_timeout_ms)
@@ -129,7 +131,7 @@ class ClassicMembers:
                 f"A new rebalance is triggered in group {group.group_id} and member {member.member_id} should rejoin "
                 "to catch up."
             )
-        self._course.cancel_sync(group.group_id, member.member_id)
+        self._course.timer.cancel((SYNC_TIMER, group.group_id, member.member_id))
         self._course.watch_session(group.group_id, member.member_id, member.classic.session_timeout_ms)
         return {
             "error_code": 0,

@@ -45,6 +45,7 @@ from kafkatools.core.broker.coordinators.groups.offset_records import Record
 from kafkatools.core.java.hash_order import hash_order
 
 METADATA_REFRESH_INTERVAL_MS = 2**31 - 1
+JOIN_TIMER, SYNC_TIMER = "consumer-join", "consumer-sync"
 
 Downgrade = Callable[[ConsumerGroup, Collection[str]], bool]
 """Convert a consumer group to a classic one if only classic members stay after these leave; returns whether it did."""
@@ -243,26 +244,18 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
     def watch_join(self, group_id: str, member: ConsumerMember) -> None:
         """Start the rebalance timeout within which a classic member must send JoinGroup after REBALANCE_IN_PROGRESS. A
         running timeout is not restarted. The member is removed when it expires."""
-        key = ("consumer-join", group_id, member.member_id)
+        key = (JOIN_TIMER, group_id, member.member_id)
         if not self.timer.is_scheduled(key):
             self._watch(*key, member.rebalance_timeout_ms)
 
     def watch_sync(self, group_id: str, member_id: str, timeout_ms: int) -> None:
         """Start the timeout within which a classic member must send SyncGroup after its join. The member is removed
         when it expires."""
-        self._watch("consumer-sync", group_id, member_id, timeout_ms)
-
-    def cancel_join(self, group_id: str, member_id: str) -> None:
-        """Cancel the timer of `watch_join`."""
-        self.timer.cancel(("consumer-join", group_id, member_id))
-
-    def cancel_sync(self, group_id: str, member_id: str) -> None:
-        """Cancel the timer of `watch_sync`."""
-        self.timer.cancel(("consumer-sync", group_id, member_id))
+        self._watch(SYNC_TIMER, group_id, member_id, timeout_ms)
 
     def cancel_timers(self, group_id: str, member_id: str) -> None:
         """Cancel all timers of a member."""
-        for kind in ("session", "rebalance", "consumer-join", "consumer-sync"):
+        for kind in ("session", "rebalance", JOIN_TIMER, SYNC_TIMER):
             self.timer.cancel((kind, group_id, member_id))
 
     def forget(self, group: ConsumerGroup) -> None:
