@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from kafkatools.sandbox import layout as layouts
 from kafkatools.sandbox.layout import ClusterLayout, NodePlace
 from kafkatools.sandbox.run_files import read_run_file
-from kafkatools.sandbox.spawn import DEFAULT_IDLE_MS, Child, SandboxError, folder, start_lock, write_json
+from kafkatools.sandbox.spawn import DEFAULT_IDLE_MS, Child, SandboxError, folder, remove_file, start_lock, write_json
 
 if TYPE_CHECKING:
     import subprocess
@@ -208,7 +208,7 @@ class SandboxCluster:
 
     def _forget(self) -> None:
         for path in _shared_files(self.home):
-            _remove(path)
+            remove_file(path)
 
     def start_all(self) -> None:
         """Start all nodes and wait until every broker is registered. Raises SandboxError; then no node is left running,
@@ -229,7 +229,7 @@ class SandboxCluster:
         except BaseException:
             for place, child in zip(self.layout.places, children, strict=False):
                 child.kill()
-                _remove(_run_path(self.home, place.node_id))
+                remove_file(_run_path(self.home, place.node_id))
             self._forget()
             for place in fresh:
                 shutil.rmtree(place.directory, ignore_errors=True)
@@ -321,11 +321,6 @@ def _used_path(home: str) -> str:
 
 def _shared_files(home: str) -> list[str]:
     return [_cluster_path(home), _used_path(home)]
-
-
-def _remove(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

@@ -7,7 +7,6 @@ controller, with a static quorum of voters in their settings.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
@@ -17,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypedDict
 
-from kafkatools.sandbox.spawn import DEFAULT_PORT, HOST, SandboxError, write_json
+from kafkatools.sandbox.spawn import DEFAULT_PORT, HOST, SandboxError, remove_file, write_json
 
 MOST_NODES = 9
 PORT_STEP = 10
@@ -296,5 +295,4 @@ def mark(layout: ClusterLayout) -> None:
 
 def forget_cluster(root: str) -> None:
     """Remove the file that ties a data directory to a cluster (`cluster.json`)."""
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(os.path.join(root, MARKER))
+    remove_file(os.path.join(root, MARKER))

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from kafkatools.core.broker.server.connection_limits import raise_descriptor_limit
 from kafkatools.core.errors import KafkaStorageError
 from kafkatools.sandbox.run_files import RunFile, read_run_file
-from kafkatools.sandbox.spawn import DEFAULT_PORT, HOST
+from kafkatools.sandbox.spawn import DEFAULT_PORT, HOST, remove_file
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -157,8 +157,7 @@ class Watch:
     def take_others_along(self) -> None:
         """Stop the other nodes of the sandbox, paused ones too, and remove the files that describe it."""
         for path in self._files:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
+            remove_file(path)
         for path in self._others:
             found = read_run_file(path)
             if found is not None:

@@ -69,6 +69,12 @@ def write_json(path: str, content: Mapping[str, object]) -> None:
     atomic_file.replace(path, json.dumps(content).encode(), mode=0o600)
 
 
+def remove_file(path: str) -> None:
+    """Remove a file, if it exists."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
 class Child:
     """A process of the sandbox that this one started, until it has reported that it listens or is ready."""
 

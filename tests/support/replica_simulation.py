@@ -56,7 +56,7 @@ FLEXIBLE_SINCE = {int(key): key.first_flexible_version for key in ApiKey}
 NEWEST = {int(key): key.last_version for key in ApiKey}
 INELIGIBLE_REPLICA, INVALID_UPDATE_VERSION, FENCED_LEADER_EPOCH, NEW_LEADER_ELECTED = 107, 95, 74, 109
 SETTINGS = ReplicationSettings(
-    max_lag_ms=200, fetch_wait_max_ms=50, fetch_backoff_ms=50, request_timeout_ms=100, fetch_max_bytes=4096
+    lag_time_max_ms=200, fetch_wait_max_ms=50, fetch_backoff_ms=50, socket_timeout_ms=100, fetch_max_bytes=4096
 )
 
 

@@ -231,7 +231,8 @@ def handle_unregister_broker(node: ChangeContext, request: Request) -> Response:
     Unlike Apache Kafka it raises InvalidRequest on a node alone, whose only broker would then serve nothing. Raises
     ClusterAuthorizationFailed and BrokerIdNotRegistered.
     """
-    node.controller.unregister_broker(decode_permitted(node, request).broker_id)
+    broker_id = decode_permitted(node, request).broker_id
+    node.controller.unregister_broker(broker_id)
     return request.respond({"error_message": ""})
 
 

@@ -10,27 +10,30 @@ from kafkatools.core.broker.server.requests import Request, Response
 def handle_broker_registration(node: ControllerContext, request: Request) -> Response:
     """Answer BrokerRegistration: register a broker that starts, and return its broker epoch. Raises
     ClusterAuthorizationFailed and the errors of `Controller.register_broker`, such as DuplicateBrokerRegistration."""
-    epoch = node.controller.register_broker(decode_permitted(node, request), node.clock.now_ms())
-    return request.respond({"broker_epoch": epoch})
+    entity = decode_permitted(node, request)
+    return request.respond({"broker_epoch": node.controller.register_broker(entity, node.clock.now_ms())})
 
 
 def handle_broker_heartbeat(node: ControllerContext, request: Request) -> Response:
     """Answer BrokerHeartbeat: extend a broker's session, and unfence it or let it shut down when it asks for that and
     may. Raises ClusterAuthorizationFailed and StaleBrokerEpoch."""
-    return request.respond(node.controller.heartbeat(decode_permitted(node, request), node.clock.now_ms()))
+    entity = decode_permitted(node, request)
+    return request.respond(node.controller.heartbeat(entity, node.clock.now_ms()))
 
 
 def handle_controller_registration(node: ControllerContext, request: Request) -> Response:
     """Answer ControllerRegistration: store the listeners and supported features of a controller (KIP-919). Raises
     ClusterAuthorizationFailed and UnsupportedVersion."""
-    node.controller.register_controller(decode_permitted(node, request))
+    entity = decode_permitted(node, request)
+    node.controller.register_controller(entity)
     return request.respond({})
 
 
 def handle_alter_partition(node: ControllerContext, request: Request) -> Response:
     """Answer AlterPartition: change the ISR of partitions for their leader, one result per partition. Raises
     ClusterAuthorizationFailed and StaleBrokerEpoch."""
-    return request.respond(node.controller.alter_partitions(decode_permitted(node, request)))
+    entity = decode_permitted(node, request)
+    return request.respond(node.controller.alter_partitions(entity))
 
 
 def handle_allocate_producer_ids(node: ControllerContext, request: Request) -> Response:
@@ -44,4 +47,5 @@ def handle_allocate_producer_ids(node: ControllerContext, request: Request) -> R
 def handle_assign_replicas_to_dirs(node: ControllerContext, request: Request) -> Response:
     """Answer AssignReplicasToDirs: store the log directories of a broker's replicas, one result each (KIP-858). Raises
     ClusterAuthorizationFailed, StaleBrokerEpoch, and UnsupportedVersion for an old metadata.version."""
-    return request.respond(node.controller.assign_directories(decode_permitted(node, request)))
+    entity = decode_permitted(node, request)
+    return request.respond(node.controller.assign_directories(entity))

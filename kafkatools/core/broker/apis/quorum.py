@@ -20,32 +20,37 @@ def handle_raft_fetch(node: RaftContext, request: Request) -> Response:
     Waits for new records, at most the request's maximum wait. Versions before 12 are not served: they lack the last
     fetched epoch, by which the leader finds where a replica's log diverges. Raises ClusterAuthorizationFailed.
     """
+    entity = decode_permitted(node, request)
     response = Deferred(request)
-    node.raft.handle_fetch(decode_permitted(node, request), node.clock.now_ms(), response.respond)
+    node.raft.handle_fetch(entity, node.clock.now_ms(), response.respond)
     return response.result()
 
 
 def handle_vote(node: RaftContext, request: Request) -> Response:
     """Answer Vote: grant or deny a candidate this voter's vote or pre-vote (KIP-595, KIP-996). Raises
     ClusterAuthorizationFailed."""
-    return request.respond(node.raft.handle_vote(decode_permitted(node, request), node.clock.now_ms()))
+    entity = decode_permitted(node, request)
+    return request.respond(node.raft.handle_vote(entity, node.clock.now_ms()))
 
 
 def handle_begin_quorum_epoch(node: RaftContext, request: Request) -> Response:
     """Answer BeginQuorumEpoch: an elected leader announces its epoch to this voter (KIP-595). Raises
     ClusterAuthorizationFailed."""
-    return request.respond(node.raft.handle_begin_quorum_epoch(decode_permitted(node, request), node.clock.now_ms()))
+    entity = decode_permitted(node, request)
+    return request.respond(node.raft.handle_begin_quorum_epoch(entity, node.clock.now_ms()))
 
 
 def handle_end_quorum_epoch(node: RaftContext, request: Request) -> Response:
     """Answer EndQuorumEpoch: a leader resigns and names its preferred successors (KIP-595). Raises
     ClusterAuthorizationFailed."""
-    return request.respond(node.raft.handle_end_quorum_epoch(decode_permitted(node, request), node.clock.now_ms()))
+    entity = decode_permitted(node, request)
+    return request.respond(node.raft.handle_end_quorum_epoch(entity, node.clock.now_ms()))
 
 
 def handle_fetch_snapshot(node: RaftContext, request: Request) -> Response:
     """Answer FetchSnapshot: a range of bytes of a metadata snapshot (KIP-630). Raises ClusterAuthorizationFailed."""
-    return request.respond(node.raft.handle_fetch_snapshot(decode_permitted(node, request), node.clock.now_ms()))
+    entity = decode_permitted(node, request)
+    return request.respond(node.raft.handle_fetch_snapshot(entity, node.clock.now_ms()))
 
 
 def handle_describe_quorum(node: QuorumContext, request: Request) -> Response:

@@ -15,27 +15,22 @@ from kafkatools.core.config import BROKER, Config
 class ReplicationSettings(NamedTuple):
     """The replica.* settings of a broker in ms and bytes; `quota_windows` is (window in ms, number of windows)."""
 
-    max_lag_ms: int = BROKER.default_number("replica.lag.time.max.ms")
+    lag_time_max_ms: int = BROKER.default_number("replica.lag.time.max.ms")
     fetch_max_bytes: int = BROKER.default_number("replica.fetch.max.bytes")
     fetch_min_bytes: int = BROKER.default_number("replica.fetch.min.bytes")
     fetch_response_max_bytes: int = BROKER.default_number("replica.fetch.response.max.bytes")
     fetch_wait_max_ms: int = BROKER.default_number("replica.fetch.wait.max.ms")
     fetch_backoff_ms: int = BROKER.default_number("replica.fetch.backoff.ms")
-    request_timeout_ms: int = BROKER.default_number("replica.socket.timeout.ms")
+    socket_timeout_ms: int = BROKER.default_number("replica.socket.timeout.ms")
     quota_windows: tuple[int, int] = (1000, 11)
     selects_by_rack: bool = False
 
     @classmethod
     def of(cls, config: Config) -> ReplicationSettings:
         """Read the settings from a broker's configuration."""
+        settings = {name: f"replica.{name.replace('_', '.')}" for name in cls._fields}
         return cls(
-            max_lag_ms=config.replica_lag_time_max_ms,
-            fetch_max_bytes=config.replica_fetch_max_bytes,
-            fetch_min_bytes=config.replica_fetch_min_bytes,
-            fetch_response_max_bytes=config.replica_fetch_response_max_bytes,
-            fetch_wait_max_ms=config.replica_fetch_wait_max_ms,
-            fetch_backoff_ms=config.replica_fetch_backoff_ms,
-            request_timeout_ms=config.replica_socket_timeout_ms,
+            **{name: config[setting] for name, setting in settings.items() if setting in config.table},
             quota_windows=(config.replication_quota_window_size_seconds * 1000, config.replication_quota_window_num),
             selects_by_rack=(config.replica_selector_class or "").endswith("RackAwareReplicaSelector"),
         )

@@ -193,7 +193,7 @@ class ReplicaFetcher:
         )
         self._is_waiting = True
         self.cluster.peers.send_raw(
-            self.leader_id, ApiKey.FETCH, VERSION, body, self._handle_response, timeout_ms=settings.request_timeout_ms
+            self.leader_id, ApiKey.FETCH, VERSION, body, self._handle_response, timeout_ms=settings.socket_timeout_ms
         )
 
     # -- answers -------------------------------------------------------------------------------------------------------
@@ -350,7 +350,7 @@ class ReplicaFetcher:
             ApiKey.LIST_OFFSETS,
             fields,
             lambda entity: self._take_range(followed, timestamp, entity),
-            timeout_ms=self.settings.request_timeout_ms,
+            timeout_ms=self.settings.socket_timeout_ms,
         )
 
     def _take_range(self, followed: Followed, timestamp: int, entity: Any | None) -> None:

@@ -37,16 +37,16 @@ class TransactionValue:
     """The persisted state of a transactional id, the fields of a TransactionLogValue. Times are in ms since 1970."""
 
     producer_id: int
-    previous_producer_id: int
-    next_producer_id: int
-    producer_epoch: int
-    last_producer_epoch: int
-    timeout_ms: int
-    state: TransactionState
-    partitions: frozenset[TopicPartition]
-    start_ms: int
-    last_update_ms: int
-    client_version: int
+    previous_producer_id: int = NO_PRODUCER_ID
+    next_producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    last_producer_epoch: int = NO_PRODUCER_EPOCH
+    timeout_ms: int = 0
+    state: TransactionState = TransactionState.EMPTY
+    partitions: frozenset[TopicPartition] = NOTHING
+    start_ms: int = NO_TIMESTAMP
+    last_update_ms: int = 0
+    client_version: int = 0
 
     @property
     def bumps_epoch(self) -> bool:
@@ -71,20 +71,7 @@ class Transaction:
     @classmethod
     def new(cls, transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> Transaction:
         """A new transactional id in state Empty with this producer id, without an epoch."""
-        value = TransactionValue(
-            producer_id,
-            NO_PRODUCER_ID,
-            NO_PRODUCER_ID,
-            NO_PRODUCER_EPOCH,
-            NO_PRODUCER_EPOCH,
-            timeout_ms,
-            TransactionState.EMPTY,
-            NOTHING,
-            NO_TIMESTAMP,
-            now_ms,
-            0,
-        )
-        return cls(transactional_id, value)
+        return cls(transactional_id, TransactionValue(producer_id, timeout_ms=timeout_ms, last_update_ms=now_ms))
 
     @property
     def state(self) -> TransactionState:

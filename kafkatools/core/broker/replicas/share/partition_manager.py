@@ -59,7 +59,7 @@ class SharePartitionManager:
     ) -> None:
         self._host = host
         self.settings = settings
-        self._states = states
+        self.states = states
         self._persister = persister
         self.sessions = ShareSessions(host.config.group_share_max_share_sessions)
         self._partitions: dict[ShareKey, SharePartition] = {}
@@ -98,7 +98,7 @@ class SharePartitionManager:
                 self._ask_to_open(self._persister, key, partition)
             return self._partitions.get(key)
         try:
-            state = self._states().read(key, partition.leader_epoch)
+            state = self.states().read(key, partition.leader_epoch)
         except InvalidRequest as error:
             raise UnknownServerError(str(error)) from error
         return self._begin(key, partition, state)
@@ -184,7 +184,7 @@ class SharePartitionManager:
         if self._persister is not None:
             return self._ask_to_write(self._persister, key, update)
         try:
-            return self._states().write(key, update)
+            return self.states().write(key, update)
         except FencedStateEpoch:
             self._forget(key)
             raise
@@ -301,11 +301,11 @@ class SharePartitionManager:
         for key in [key for key in self._partitions if key.topic_id in topic_ids]:
             self._forget(key)
         if TOPIC in names:
-            self._states().unload()
+            self.states().unload()
             for group_id in list(self._by_group):
                 self.forget_group(group_id)
         for topic_id in topic_ids:
             try:
-                self._states().forget_topic(topic_id)
+                self.states().forget_topic(topic_id)
             except KafkaError as error:
                 self._host.note_failure(error)

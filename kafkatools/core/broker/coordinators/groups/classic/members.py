@@ -196,12 +196,8 @@ class ClassicMembers:
     def _leaving(self, group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
         if identity.instance_id is None:
             return group.member(identity.member_id)
-        current = group.static_member(identity.instance_id)
-        if current is None:
-            raise errors.UnknownMemberId(f"Instance id {identity.instance_id} is unknown.")
-        if identity.member_id:
-            ensure_not_replaced(current, identity.member_id, identity.instance_id)
-        return current
+        member_id = identity.member_id or group.static_members.get(identity.instance_id, "")
+        return self._course.known_static(group, member_id, identity.instance_id)
 
 
 def _updated(current: ConsumerMember, request: JoinRequest, subscription: object) -> ConsumerMember:

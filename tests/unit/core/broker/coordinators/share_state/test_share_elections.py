@@ -172,15 +172,15 @@ def test_who_waits_for_a_state_that_moves_asks_its_new_coordinator() -> None:
     cluster.move_states(1)
     cluster.settle()
     assert answers == [(0, None)]
-    assert cluster.nodes[1].share_partitions.states.summary(cluster.key).start_offset == 5
-    assert cluster.nodes[2].share_partitions.states._states == {}
+    assert cluster.nodes[1].share_partitions.states().summary(cluster.key).start_offset == 5
+    assert cluster.nodes[2].share_partitions.states()._states == {}
 
 
 # -- groups ------------------------------------------------------------------------------------------------------------
 def test_members_get_partitions_when_their_states_are_made_elsewhere() -> None:
     cluster = Shares()
     cluster.joined()
-    assert cluster.nodes[2].share_partitions.states.summary(cluster.key).start_offset == -1
+    assert cluster.nodes[2].share_partitions.states().summary(cluster.key).start_offset == -1
     assert cluster.nodes[1].failures == []
 
 
@@ -234,7 +234,7 @@ def test_offsets_are_set_described_and_forgotten_by_the_coordinators_of_the_stat
     deleted = cluster.ask(1, DELETE, 0, group_id=GROUP, topics=[{"topic_name": "t"}])
     cluster.settle()
     assert (deleted.answer.error_code, deleted.answer.responses[0].error_code) == (0, 0)
-    assert cluster.nodes[2].share_partitions.states.summary(cluster.key) is None
+    assert cluster.nodes[2].share_partitions.states().summary(cluster.key) is None
     elsewhere = cluster.ask(2, ALTER, 0, group_id=GROUP, topics=wanted)
     assert elsewhere.answer.error_code == NOT_COORDINATOR
 
@@ -248,7 +248,7 @@ def test_a_group_is_deleted_after_its_states() -> None:
     assert asked.answer is None
     cluster.settle()
     assert [(each.group_id, each.error_code) for each in asked.answer.results] == [(GROUP, 0), ("other", 69)]
-    assert cluster.nodes[2].share_partitions.states.summary(cluster.key) is None
+    assert cluster.nodes[2].share_partitions.states().summary(cluster.key) is None
 
 
 def test_a_group_is_deleted_even_if_it_could_not_note_that_a_topic_was() -> None:
@@ -280,7 +280,7 @@ def test_a_leader_reads_and_writes_its_share_partition_at_the_coordinator() -> N
     assert not pending.is_over
     cluster.settle()
     assert (pending.is_over, pending.error) == (True, None)
-    state = cluster.nodes[2].share_partitions.states.summary(cluster.key)
+    state = cluster.nodes[2].share_partitions.states().summary(cluster.key)
     assert state.batches == (StateBatch(0, 4, 2, 1),)
     cluster.lead("t", 0, 1)
     assert cluster.nodes[3].share_partitions.find(cluster.key) is None
@@ -343,7 +343,7 @@ def test_locks_end_even_if_that_cannot_be_written_at_once() -> None:
     node.coordinate(None)  # on its own: nobody else is asked
     cluster.lead("t", 0, 2)
     manager = node.share_partitions
-    manager.states.initialize(cluster.key, 1, 0)
+    manager.states().initialize(cluster.key, 1, 0)
     shared = manager._opened(cluster.key, manager.log_partition(cluster.key))
     acquire(shared, 0, 9, cluster.clock.now_ms())
     manager.watch_locks(cluster.key, shared)
