@@ -1,4 +1,4 @@
-"""`Closing`, the base class of objects that a `with` statement closes."""
+"""`Closing`, the base class of objects that a `with` statement closes, and the check of a time-out of `close`."""
 
 from __future__ import annotations
 
@@ -20,3 +20,9 @@ class Closing(ABC):
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def ensure_close_timeout(timeout_ms: int | None) -> None:
+    """Raise ValueError for a negative time-out of `close`, as Kafka's clients do; None stands for the default."""
+    if timeout_ms is not None and timeout_ms < 0:
+        raise ValueError("The timeout cannot be negative.")

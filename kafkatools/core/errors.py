@@ -45,7 +45,10 @@ class KafkaError(Exception):
 
     @classmethod
     def default_message(cls) -> str:
-        """The message when the server sent none: the class's docstring on one line."""
+        """The message when the server sent none: the class's docstring on one line. Those of the base classes describe
+        no error."""
+        if cls in (KafkaError, RetriableError, InvalidMetadata):
+            return "An unexpected error occurred."
         return " ".join((cls.__doc__ or cls.name).split())
 
 

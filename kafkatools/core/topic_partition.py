@@ -20,9 +20,11 @@ class TopicPartition(NamedTuple):
 
 def as_partition(pair: tuple[str, int]) -> TopicPartition:
     """Convert a (topic, partition) tuple to a TopicPartition. Raises TypeError for anything else, such as a topic's
-    name."""
+    name, and ValueError for an empty topic name."""
     if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], str) or type(pair[1]) is not int:
         raise TypeError(f'A partition is a pair such as ("topic", 0), not {pair!r}')
+    if not pair[0]:
+        raise ValueError("Topic partitions to assign to cannot have null or empty topic")
     return TopicPartition(*pair)
 
 

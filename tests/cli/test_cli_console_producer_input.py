@@ -198,3 +198,13 @@ def test_a_broker_that_is_not_there_ends_the_run_at_once_for_all_lines() -> None
     assert int(failed.split()[0]) > 0
     assert lines[1].startswith("Topic t not present in metadata after 100 ms: lines 1-")
     assert len(lines) == 3
+
+
+def test_json_line_longer_than_a_request_may_hold_a_record_that_is_not(bootstrap: str) -> None:
+    escaped = '{"value": "' + "\\u0061" * 500_000 + '"}\n'
+    assert len(escaped) > 2 << 20
+    words = ("--bootstrap-server", bootstrap, "--topic", "escaped", "--json")
+    ran = run_kt("console-producer", *words, stdin=escaped.encode())
+    assert ran.status == ExitStatus.OK, ran.err
+    shown = run_kt("console-consumer", *words[:4], "--from-beginning", "--exit-at-end")
+    assert shown.out == "a" * 500_000 + "\n"

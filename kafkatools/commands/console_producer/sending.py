@@ -17,7 +17,7 @@ from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.core.records.columns import RowColumns
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
-from kafkatools.tools.lines.json_input import JsonInput
+from kafkatools.tools.lines.json_input import JsonInput, longest_line
 from kafkatools.tools.lines.line_reader import LineFormat, LineReader, MalformedLine
 from kafkatools.tools.lines.record_transactions import RecordTransactions
 from kafkatools.tools.lines.tally import LostLines, Tally, is_hopeless_cause
@@ -42,7 +42,8 @@ class ConsoleProducer:
         self._config = config
         self._format = line_format
         self._producer: Producer
-        self._reader = LineReader(line_format, config.max_request_size)
+        record_bytes: int = config.max_request_size
+        self._reader = LineReader(line_format, longest_line(record_bytes) if args.json else record_bytes)
         self._json = JsonInput(self._topic, self._reader, self._existing_partitions, self._fail_line)
         self._tally = Tally(config.transactional_id is not None)
         self._transaction_records: int = args.transaction_records or 0
@@ -284,7 +285,7 @@ class ConsoleProducer:
     # -- reporting --
 
     def _tell_oversized(self) -> None:
-        """Report lines that exceed max.request.size, which the reader does not keep."""
+        """Report lines that exceed max.request.size in any case, which the reader does not keep."""
         if not self._reader.oversized:
             return
         limit = self._config.max_request_size

@@ -31,7 +31,7 @@ from kafkatools.core.clock import Clock, SystemClock
 from kafkatools.core.closing import Closing
 from kafkatools.core.config.given import Settings, config_of
 from kafkatools.core.errors import IllegalState
-from kafkatools.core.group.metadata import OffsetAndMetadata
+from kafkatools.core.group.metadata import OffsetAndMetadata, committed
 from kafkatools.core.topic_partition import TopicPartition
 
 R = TypeVar("R")
@@ -227,10 +227,9 @@ class Admin(ClusterOperations, Closing):
 
     def alter_group_offsets(self, group_id: str, new: Mapping[P, OffsetAndMetadata | int]) -> None:
         """Set committed offsets of a group without members; the offsets of other partitions stay. Raises
-        UnknownMemberId when it has members."""
+        UnknownMemberId when it has members, and ValueError for a negative offset."""
         offsets_of: dict[tuple[str, int], OffsetAndMetadata] = {
-            TopicPartition(*part): at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at)
-            for part, at in new.items()
+            TopicPartition(*part): committed(at) for part, at in new.items()
         }
         found = self._ask(group_offsets.alter_offsets, {group_id: offsets_of})
         results.settle_altered(found[group_id], offsets_of)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkatools.core import config as tables
 from kafkatools.core.clock import Clock, SystemClock
+from kafkatools.core.closing import ensure_close_timeout
 from kafkatools.core.config import Config
 from kafkatools.core.config.given import Settings, config_of, take_objects
 from kafkatools.core.consumer.completed_fetch import (
@@ -30,7 +31,7 @@ from kafkatools.core.consumer.fetcher import Fetcher, FetchSettings
 from kafkatools.core.consumer.interceptors import ConsumerInterceptor, ConsumerInterceptors
 from kafkatools.core.consumer.network import ConsumerNetworkClient
 from kafkatools.core.consumer.offset_fetcher import NodeRequest, OffsetAndTimestamp, OffsetFetcher
-from kafkatools.core.consumer.offset_listing import OffsetListing
+from kafkatools.core.consumer.offset_listing import OffsetListing, target_times
 from kafkatools.core.consumer.partition_wait import PartitionWait, named
 from kafkatools.core.consumer.poison import AnyDeserializer, PoisonPolicy, RecordDecoder, up_to_failures
 from kafkatools.core.consumer.record_iterator import PendingRecords, RecordLoops, whole_ms
@@ -159,11 +160,13 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Replace the assigned partitions with these; partitions that stay assigned keep their position. Raises
-        IllegalState if subscribed."""
+        """Replace the assigned partitions with these, none: unsubscribe; partitions that stay assigned keep their
+        position. Raises IllegalState if subscribed, ValueError for an empty topic name."""
         chosen = [as_partition(part) for part in partitions]
         self.give_back()
-        if self._group is not None:
+        if not chosen:
+            self.unsubscribe()
+        elif self._group is not None:
             self._group.assign_by_hand()
         self._subscriptions.assign(chosen)
         self._client.set_topics(self._subscriptions.topics())
@@ -478,8 +481,8 @@ class Consumer(RecordLoops):
     @one_at_a_time
     def offsets_for_times(self, timestamps: Mapping[Place, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return offset and timestamp of each partition's first record at or after its timestamp (ms); None where there
-        is none. Raises the errors of `end_offsets`, and TopicAuthorizationFailed."""
-        return self._list({TopicPartition(*part): timestamp for part, timestamp in timestamps.items()})
+        is none. Raises the errors of `end_offsets`, TopicAuthorizationFailed, and ValueError for a negative time."""
+        return self._list(target_times(timestamps))
 
     def _known_offsets(self, partitions: Iterable[tuple[str, int]], timestamp: int) -> dict[TopicPartition, int]:
         found = self._list({TopicPartition(*part): timestamp for part in partitions})
@@ -497,8 +500,7 @@ class Consumer(RecordLoops):
         self._client.refresh_metadata(deadline)
         while self._client.is_being_created(topic) and self._clock.now_ms() < deadline:
             self._client.refresh_metadata(deadline)
-        error = self._client.cluster.topic_error(topic)
-        if error is not None:
+        if (error := self._client.cluster.topic_error(topic)) is not None:
             raise error
         return self._client.topics().get(topic, [])
 
@@ -539,10 +541,8 @@ class Consumer(RecordLoops):
         if self._group is not None and not self.assignment():
             return self._client.cluster_problem() or self._group.problem
         for part in self.assignment():
-            leader = self._leaders.leader(part)
-            problem = (
-                self._client.cluster_problem() if leader is None else self._client.connection_problem(leader.leader)
-            )
+            leader, client = self._leaders.leader(part), self._client
+            problem = client.cluster_problem() if leader is None else client.connection_problem(leader.leader)
             if problem is not None:
                 return problem
         return None
@@ -551,8 +551,7 @@ class Consumer(RecordLoops):
         """Return LeaderNotAvailable for the first assigned partition that metadata lists without a leader, else None. A
         partition that is missing from metadata does not count."""
         for part in self.assignment():
-            leader = self._leaders.leader(part)
-            if leader is not None and leader.leader < 0:
+            if (leader := self._leaders.leader(part)) is not None and leader.leader < 0:
                 return LeaderNotAvailable(f"{part[0]}-{part[1]} has no leader")
         return None
 
@@ -568,7 +567,8 @@ class Consumer(RecordLoops):
     def close(self, timeout_ms: int | None = None) -> None:
         """Leave the group within `timeout_ms` (default: 30 s), then end the fetch sessions and close the connections.
         With enable.auto.commit, commits before leaving. A second call does nothing. Raises KafkaError caused by a
-        rebalance listener, after closing, and IllegalState during another thread's call."""
+        rebalance listener, after closing; ValueError if negative; IllegalState during another thread's call."""
+        ensure_close_timeout(timeout_ms)
         if self._closed or not self._begin_close():
             return
         try:

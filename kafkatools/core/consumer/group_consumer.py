@@ -293,13 +293,7 @@ class GroupConsumer:
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         if offsets is None:
             return self.commits.all_consumed()
-        committable = {}
-        for part, value in offsets.items():
-            offset = committed(value)
-            if offset.offset < 0:
-                raise ValueError("Invalid negative offset")
-            committable[TopicPartition(*part)] = offset
-        return committable
+        return {TopicPartition(*part): committed(offset) for part, offset in offsets.items()}
 
     def committed(
         self, parts: Iterable[tuple[str, int]], timeout_ms: int

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 from kafkatools.core.consumer.network import ConsumerNetworkClient
 from kafkatools.core.consumer.offset_fetcher import ListedOffsets, OffsetAndTimestamp, OffsetFetcher
@@ -13,6 +14,8 @@ from kafkatools.core.consumer.partition_wait import PartitionWait
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.entities import Entity
+
+P = TypeVar("P", bound=tuple[str, int])
 
 
 @dataclass(eq=False, repr=False)
@@ -72,3 +75,14 @@ class OffsetListing:
             self.client.send(node, request.api_key, fields, partial(answered, node), partial(failed, node))
         while waiting:
             self._poll()
+
+
+def target_times(timestamps: Mapping[P, int]) -> dict[TopicPartition, int]:
+    """Return the timestamps (ms since 1970) that are searched for, by TopicPartition. Raises ValueError for a negative
+    one, which would stand for the start or the end of the log."""
+    for (topic, partition), timestamp in timestamps.items():
+        if timestamp < 0:
+            raise ValueError(
+                f"The target time for partition {topic}-{partition} is {timestamp}. It cannot be negative."
+            )
+    return {TopicPartition(*part): timestamp for part, timestamp in timestamps.items()}

@@ -44,5 +44,9 @@ def commit_topics(
 
 
 def committed(offset: OffsetAndMetadata | int) -> OffsetAndMetadata:
-    """Convert a bare offset to OffsetAndMetadata; return an OffsetAndMetadata as it is."""
-    return OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+    """Convert a bare offset to OffsetAndMetadata; return an OffsetAndMetadata as it is. Raises ValueError for a
+    negative offset, as Kafka's OffsetAndMetadata does."""
+    new = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+    if new.offset < 0:
+        raise ValueError("Invalid negative offset")
+    return new

@@ -8,6 +8,7 @@ continues with the record of the last interceptor that succeeded.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -28,7 +29,7 @@ class ProducerInterceptor(Protocol):
         a record that failed before it reached a batch, the sender's thread for the others."""
 
     def close(self) -> None:
-        """Called by each `Producer.close`."""
+        """Called once, by the first `Producer.close` that does not wait any more."""
 
 
 class ProducerInterceptors:
@@ -36,6 +37,8 @@ class ProducerInterceptors:
 
     def __init__(self, interceptors: Sequence[ProducerInterceptor] = ()) -> None:
         self._interceptors = tuple(interceptors)
+        self._lock = threading.Lock()
+        self._is_closed = False
 
     def __bool__(self) -> bool:
         return bool(self._interceptors)
@@ -64,7 +67,11 @@ class ProducerInterceptors:
             self.on_acknowledgement(RecordMetadata(record.topic, partition, NO_OFFSET, NO_TIMESTAMP, -1, -1), error)
 
     def close(self) -> None:
-        """Close all interceptors of the producer; an exception is only logged."""
+        """Close all interceptors of the producer at the first call; an exception is only logged."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
         for interceptor in self._interceptors:
             try:
                 interceptor.close()

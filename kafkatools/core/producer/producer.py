@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from kafkatools.core import config as tables
 from kafkatools.core.clock import Clock, SystemClock
+from kafkatools.core.closing import ensure_close_timeout
 from kafkatools.core.config.given import Settings, config_of, take_objects
 from kafkatools.core.errors import IllegalState, KafkaError, RecordTooLarge, Timeout
 from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata, committed
@@ -44,7 +45,7 @@ from kafkatools.core.producer.producer_batch import (
 )
 from kafkatools.core.producer.producer_metadata import not_present
 from kafkatools.core.producer.producer_record import AnyHeaders, ProducerRecord
-from kafkatools.core.producer.row_groups import cells_of, group_rows, partitions_of_keys
+from kafkatools.core.producer.row_groups import cells_of, group_rows, oversized_rows, partitions_of_keys
 from kafkatools.core.producer.sender import MAX_POLL_MS
 from kafkatools.core.producer.serializers import AnySerializer, Serializer, serialize_bytes, serializer_for
 from kafkatools.core.producer.transactional import as_transactional
@@ -320,7 +321,7 @@ class Producer:
 
     def _append_rows(self, target: TopicPartition, rows: RowColumns, sink: RowsSink, cluster: ClusterView) -> None:
         start = 0
-        stops = [*self._oversized_rows(rows), rows.count]
+        stops = [*oversized_rows(rows, self.config), rows.count]
         while start < rows.count:
             if start >= stops[0]:
                 stops.pop(0)
@@ -339,14 +340,6 @@ class Producer:
             start += result.rows
             if result.batch_is_full or result.new_batch:
                 self.sender.wakeup()
-
-    def _oversized_rows(self, rows: RowColumns) -> list[int]:
-        """The rows above max.request.size. Returns at once when no row can be, which is the usual case."""
-        limit = self._max_request_bytes - 200
-        largest_batch = self.config.batch_size if self.config.compression_type == "none" else len(rows.buffer)
-        if largest_batch <= self._max_request_bytes or max(rows.value_lengths, default=0) <= limit // 2:
-            return []
-        return [row for row in range(rows.count) if rows_size_upper_bound(rows, row) > self._max_request_bytes]
 
     def _send_rows_singly(self, topic: str, rows: RowColumns, partition: int | None, sink: RowsSink) -> None:
         for row, (key, value) in enumerate(cells_of(rows)):
@@ -390,6 +383,7 @@ class Producer:
         started_ms = self.clock.now_ms()
         remaining_ms = max_wait_ms
         while True:
+            self._ensure_open()
             version = self._metadata.request_update_for_topic(topic, self.clock.now_ms())
             self.sender.wakeup()
             is_updated = remaining_ms > 0 and await_update(self.sender, version, remaining_ms)
@@ -402,7 +396,6 @@ class Producer:
             if not is_updated or remaining_ms <= 0:
                 problem = self.sender.client.cluster_error()
                 raise Timeout(not_present(topic, partition, count, max_wait_ms)) from problem
-            self._ensure_open()
 
     def partitions_for(self, topic: str) -> list[int]:
         """The partition numbers of a topic. Waits for metadata up to max.block.ms. Raises KafkaError."""
@@ -412,7 +405,10 @@ class Producer:
     # -- flush, close, metrics --
 
     def flush(self) -> None:
-        """Send all queued records without waiting for linger.ms; return when each is acknowledged or failed."""
+        """Send all queued records without waiting for linger.ms; return when each is acknowledged or failed. Raises
+        IllegalState in a callback, whose thread would wait for itself."""
+        if self._thread is threading.current_thread():
+            raise IllegalState("flush cannot be called in a callback, because it waits for the callback's thread")
         self._accumulator.begin_flush()
         try:
             self.sender.wakeup()
@@ -425,14 +421,15 @@ class Producer:
         """Wait for unacknowledged records, at most `timeout_ms` (None: until delivery.timeout.ms); then fail the
         remaining ones. An open transaction is aborted, unless it is prepared, which takes max.block.ms at most.
 
-        Safe to call again. In a callback on the sender's thread it returns without waiting.
+        Safe to call again. In a callback it returns without waiting. Raises ValueError for a negative `timeout_ms`.
         """
+        ensure_close_timeout(timeout_ms)
         self._closed = True
         self._accumulator.close()
         self.sender.wakeup()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
-            thread.join(None if timeout_ms is None else max(0, timeout_ms) / 1000)
+            thread.join(None if timeout_ms is None else timeout_ms / 1000)
             if thread.is_alive():
                 self._force_close = True
                 self.sender.wakeup()

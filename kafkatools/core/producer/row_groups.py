@@ -1,4 +1,5 @@
-"""Group rows in columns by partition; the order of rows within a partition is kept."""
+"""Group rows in columns by partition, which keeps the order of rows within a partition, and find rows that are too
+large."""
 
 from __future__ import annotations
 
@@ -6,8 +7,12 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 
+from kafkatools.core.config import Config
+from kafkatools.core.producer.producer_batch import rows_size_upper_bound
 from kafkatools.core.records import kernel
 from kafkatools.core.records.columns import RowColumns
+
+_OVERHEAD_BYTES = 200  # more than a batch with one record has beside key and value
 
 
 def partitions_of_keys(columns: RowColumns, partition_count: int) -> array[int]:
@@ -65,3 +70,17 @@ def cells_of(rows: RowColumns) -> list[tuple[bytes | None, bytes | None]]:
         (cell(rows.key_positions, rows.key_lengths, row), cell(rows.value_positions, rows.value_lengths, row))
         for row in range(rows.count)
     ]
+
+
+def oversized_rows(rows: RowColumns, config: Config) -> list[int]:
+    """The rows above max.request.size for which a batch may have room behind other rows. Returns at once when no row
+    can be so large, which is the usual case."""
+    limit: int = config.max_request_size
+    if config.compression_type == "none" and config.batch_size <= limit:
+        return []
+    columns = [column for column in (rows.value_lengths, rows.key_lengths) if column is not None]
+    # Key and value may be the same bytes, so each of them can be as long as the buffer.
+    largest = limit - _OVERHEAD_BYTES
+    if len(columns) * len(rows.buffer) <= largest or sum(max(column, default=0) for column in columns) <= largest:
+        return []
+    return [row for row in range(rows.count) if rows_size_upper_bound(rows, row) > limit]

@@ -421,8 +421,7 @@ class Sender:
     def _fail_batch(self, batch: ProducerBatch, error: BatchError, adjust_sequences: bool) -> None:
         self.metrics.record("record-error", batch.record_count, self._clock.now_ms())
         if batch.complete_exceptionally(error) and self.transactions is not None:
-            cause = error.error if isinstance(error.error, Exception) else KafkaError()
-            self.transactions.handle_failed_batch(batch, cause, adjust_sequences)
+            self.transactions.handle_failed_batch(batch, error.error, adjust_sequences)
         self.accumulator.deallocate(batch)
 
 

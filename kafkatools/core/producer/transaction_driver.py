@@ -131,7 +131,7 @@ class TransactionDriver:
         with manager.lock:
             manager.in_flight = None
             if manager.has_fatal_error:
-                request.fail(manager.last_error or KafkaError())
+                request.fail(manager.last_error or KafkaError("The producer failed"))
             elif response.disconnected:
                 _log.debug("Disconnected from node %d. Will retry %r", response.request.node, request)
                 manager.lookup(request).mark_unknown()

@@ -16,8 +16,16 @@ from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.tools.lines.json_records import read_json_record
 from kafkatools.tools.lines.line_reader import LineReader, MalformedLine
 
+_BYTES_PER_RECORD_BYTE = 6  # JSON may write any character as an escape such as \u0041
+_LONGEST_LINE_BYTES = 1 << 30
+
 _PARTITION = re.compile(rb'(?<!\\)"partition"\s*:\s*(\d{1,10})')
 _ESCAPE = b"\\u"  # a JSON key may contain escapes
+
+
+def longest_line(max_record_bytes: int) -> int:
+    """Return how long a JSON line may be whose record has `max_record_bytes`: an escape takes six bytes for one."""
+    return max(max_record_bytes, min(max_record_bytes * _BYTES_PER_RECORD_BYTE, _LONGEST_LINE_BYTES))
 
 
 @dataclass(eq=False, repr=False)

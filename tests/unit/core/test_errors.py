@@ -70,3 +70,8 @@ def test_local_errors_are_not_on_the_wire() -> None:
     for error in (errors.NotKafka, errors.BufferExhausted, errors.RecordTooLarge, errors.ConfigError):
         assert error.code == -1
         assert error not in errors.known_codes().values()
+
+
+@pytest.mark.parametrize("base", [errors.KafkaError, errors.RetriableError, errors.InvalidMetadata])
+def test_base_class_without_a_message_does_not_print_its_docstring(base: type[errors.KafkaError]) -> None:
+    assert str(base()) == "An unexpected error occurred."

@@ -144,6 +144,12 @@ def test_offsets_in_words_and_by_time(admin: kafkatools.Admin, bootstrap: str) -
     assert list(failure.value.errors) == [("offsets", 9)] and failure.value.results[place].offset == 5
 
 
+def test_negative_offset_of_a_group_is_refused(admin: kafkatools.Admin) -> None:
+    with pytest.raises(ValueError, match="Invalid negative offset"):
+        admin.alter_group_offsets("negative", {("t", 0): -5})
+    assert "negative" not in {group.group_id for group in admin.list_groups()}
+
+
 def test_group_whose_only_member_left_is_not_simple(admin: kafkatools.Admin, bootstrap: str) -> None:
     admin.create_topics(NewTopic("left", 1))
     produce(bootstrap, "left", 1)

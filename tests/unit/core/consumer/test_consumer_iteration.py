@@ -262,3 +262,23 @@ def test_next_offsets_are_behind_the_last_record_that_an_interceptor_added(boots
         consumer.pause([(topic, 1)])
         offsets = consumer.poll(5000).next_offsets()
         assert {part: at.offset for part, at in offsets.items()} == {(topic, 0): 10, (topic, 7): 42}
+
+
+def test_assigning_no_partition_ends_a_subscription(bootstrap: str, topic: str) -> None:
+    with kafkatools.Consumer(GROUP, bootstrap_servers=bootstrap) as consumer:
+        consumer.subscribe([topic])
+        consumer.assign([])
+        assert consumer.subscription() == set()
+        consumer.assign([(topic, 0)])
+        assert len(consumer.poll(5000)) == 10
+
+
+def test_values_that_can_only_be_mistakes_are_refused(bootstrap: str, topic: str) -> None:
+    with reader(bootstrap, topic) as consumer:
+        with pytest.raises(ValueError, match="The target time .*-0 is -5"):
+            consumer.offsets_for_times({(topic, 0): -5})
+        with pytest.raises(ValueError, match="null or empty topic"):
+            consumer.assign([("", 0)])
+        with pytest.raises(ValueError, match="The timeout cannot be negative"):
+            consumer.close(-1)
+        assert len(list(consumer.read_to_end())) == 20

@@ -1,0 +1,121 @@
+"""A producer against the embedded broker: rows that are too large for a request, calls at odd moments."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+
+import pytest
+from support.embedded import embedded_broker
+
+import kafkatools
+from kafkatools import errors
+from kafkatools.core.producer.futures import RecordMetadata, RowsRun
+from kafkatools.core.producer.producer_record import ProducerRecord
+from kafkatools.core.records.columns import RowColumns
+
+
+@pytest.fixture(scope="module")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with embedded_broker(tmp_path_factory.mktemp("calls") / "data") as address:
+        with kafkatools.Admin(bootstrap_servers=address) as admin:
+            admin.create_topics(["rows"])
+        yield address
+
+
+def sent_and_refused(bootstrap: str, rows: RowColumns) -> tuple[list[int], list[int]]:
+    """The numbers of acknowledged rows, and of those that are too large for a request."""
+    runs: list[RowsRun] = []
+    limits = {"max.request.size": 100_000, "batch.size": 1_000_000, "compression.type": "gzip"}
+    with kafkatools.Producer(limits, bootstrap_servers=bootstrap) as producer:
+        producer.send_columns("rows", rows, callback=runs.append)
+    assert {type(run.error) for run in runs} <= {type(None), errors.RecordTooLarge}
+    sent = [row for run in runs if run.error is None for row in run.rows]
+    return sorted(sent), sorted(row for run in runs if run.error is not None for row in run.rows)
+
+
+@pytest.mark.parametrize(("key_size", "value_size"), [(150_000, 1), (1, 150_000), (60_000, 60_000)])
+def test_rows_above_a_requests_size_are_refused_wherever_their_bytes_are(
+    bootstrap: str, key_size: int, value_size: int
+) -> None:
+    large = (b"k" * key_size, b"v" * value_size)
+    cells = [(b"a", b"1"), large, (b"b", b"2"), (b"c", b"3"), large]
+    rows = RowColumns.of_values([value for _, value in cells], [key for key, _ in cells])
+    assert sent_and_refused(bootstrap, rows) == ([0, 2, 3], [1, 4])
+
+
+def test_rows_above_a_requests_size_are_refused_when_keys_are_parts_of_values(bootstrap: str) -> None:
+    starts, sizes = array("i", [0, 0, 1]), array("i", [5, 90_000, 5])
+    rows = RowColumns(b"x" * 90_000, starts, sizes, starts, sizes)
+    assert sent_and_refused(bootstrap, rows) == ([0, 2], [1])
+
+
+def test_a_row_slightly_above_a_requests_size_is_refused(bootstrap: str) -> None:
+    rows = RowColumns.of_values([b"", b"v" * 99_990])
+    assert sent_and_refused(bootstrap, rows) == ([0], [1])
+
+
+class Counted:
+    """An interceptor that counts how often it is closed."""
+
+    def __init__(self) -> None:
+        self.closed = 0
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        return record
+
+    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_interceptors_are_closed_once() -> None:
+    counted = Counted()
+    with kafkatools.Producer(bootstrap_servers="127.0.0.1:1", interceptors=[counted]) as producer:
+        producer.close()
+        assert counted.closed == 1
+        producer.close()
+    assert counted.closed == 1
+
+
+def test_flush_in_a_callback_is_an_error_and_not_a_deadlock(bootstrap: str) -> None:
+    failures: list[errors.IllegalState] = []
+
+    with kafkatools.Producer(bootstrap_servers=bootstrap) as producer:
+
+        def flush(metadata: RecordMetadata, error: Exception | None) -> None:
+            with pytest.raises(errors.IllegalState, match="flush cannot be called in a callback") as refused:
+                producer.flush()
+            failures.append(refused.value)
+
+        producer.send("rows", b"x", callback=flush)
+        producer.flush()
+        assert len(failures) == 1
+
+
+def test_closed_producer_does_not_wait_for_metadata(bootstrap: str) -> None:
+    producer = kafkatools.Producer(bootstrap_servers=bootstrap)
+    assert producer.partitions_for("rows") == [0]
+    producer.close()
+    assert producer.partitions_for("rows") == [0]
+    with pytest.raises(errors.IllegalState, match="after producer has been closed"):
+        producer.partitions_for("unknown")
+    producer.flush()
+
+
+def test_negative_time_out_does_not_close(bootstrap: str) -> None:
+    with kafkatools.Producer(bootstrap_servers=bootstrap) as producer:
+        with pytest.raises(ValueError, match="The timeout cannot be negative"):
+            producer.close(-1)
+        producer.send("rows", b"x").result(10_000)
+
+
+def test_negative_offset_is_not_sent_to_a_transaction(bootstrap: str) -> None:
+    with kafkatools.Producer(bootstrap_servers=bootstrap, transactional_id="negative") as producer:
+        with pytest.raises(ValueError, match="Invalid negative offset"), producer.transaction():
+            group = kafkatools.ConsumerGroupMetadata("g")
+            producer.send_offsets_to_transaction({("rows", 0): -5}, group)
+        with producer.transaction():
+            producer.send_offsets_to_transaction({}, group)
