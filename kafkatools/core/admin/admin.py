@@ -7,14 +7,11 @@ remaining `results`.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Concatenate, ParamSpec, TypeVar
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
 
-from kafkatools.core import config as tables
 from kafkatools.core.admin import acls, cluster, configs, group_offsets, groups, offsets, results, topics, transactions
 from kafkatools.core.admin.acls import Acl, AclFilter
-from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.cluster import ClusterDescription
 from kafkatools.core.admin.configs import ConfigChange, ConfigEntry
 from kafkatools.core.admin.groups import GroupDescription, GroupListing
@@ -27,15 +24,9 @@ from kafkatools.core.admin.transactions import (
     TransactionDescription,
     TransactionListing,
 )
-from kafkatools.core.clock import Clock, SystemClock
-from kafkatools.core.closing import Closing
-from kafkatools.core.config.given import Settings, config_of
-from kafkatools.core.errors import IllegalState
 from kafkatools.core.group.metadata import OffsetAndMetadata, committed
 from kafkatools.core.topic_partition import TopicPartition
 
-R = TypeVar("R")
-Arguments = ParamSpec("Arguments")
 P = TypeVar("P", bound=tuple[str, int])
 Resource = tuple[str, str]
 
@@ -56,7 +47,7 @@ _OFFSETS = {
 }
 
 
-class Admin(ClusterOperations, Closing):
+class Admin(ClusterOperations):
     """Queries and changes a cluster: topics, configurations, offsets, groups, transactions, ACLs, reassignments,
     elections, quotas, credentials, tokens. A context manager.
 
@@ -70,32 +61,6 @@ class Admin(ClusterOperations, Closing):
     Times are int milliseconds, partitions are pairs (topic, number), group offsets are those of the next record to
     read. Thread-safe: one call at a time.
     """
-
-    def __init__(self, config: Settings | None = None, clock: Clock | None = None, **settings: object) -> None:
-        chosen = config_of(tables.ADMIN, config, settings)
-        self.config = chosen
-        self._client = AdminClient(chosen.bootstrap_servers, chosen, clock or SystemClock())
-        self._lock = threading.RLock()
-        self._closed = False
-
-    def close(self) -> None:
-        """Close the connections. May be called again."""
-        with self._lock:
-            if not self._closed:
-                self._closed = True
-                self._client.close()
-
-    def _ask(
-        self,
-        function: Callable[Concatenate[AdminClient, Arguments], R],
-        *args: Arguments.args,
-        **options: Arguments.kwargs,
-    ) -> R:
-        """Call a function of the sibling modules with the client, under the lock. Raises IllegalState after `close`."""
-        with self._lock:
-            if self._closed:
-                raise IllegalState("Cannot perform operation after the admin client has been closed")
-            return function(self._client, *args, **options)
 
     # -- topics --
 

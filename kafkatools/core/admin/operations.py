@@ -5,9 +5,11 @@ Errors follow the rule in `admin.py`.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Concatenate, ParamSpec, TypeVar
 
+from kafkatools.core import config as tables
 from kafkatools.core.admin import (
     cluster,
     delegation_tokens,
@@ -27,7 +29,10 @@ from kafkatools.core.admin.log_dirs import LogDir
 from kafkatools.core.admin.quotas import EntityQuotas
 from kafkatools.core.admin.reassignments import PartitionReassignment, Replica, ReplicaLogDir
 from kafkatools.core.admin.share_groups import ShareOffset
-from kafkatools.core.errors import ElectionNotNeeded
+from kafkatools.core.clock import Clock, SystemClock
+from kafkatools.core.closing import Closing
+from kafkatools.core.config.given import Settings, config_of
+from kafkatools.core.errors import ElectionNotNeeded, IllegalState
 from kafkatools.core.topic_partition import TopicPartition
 
 R = TypeVar("R")
@@ -36,8 +41,21 @@ P = TypeVar("P", bound=tuple[str, int])
 _ELECTIONS = {"preferred": elections.PREFERRED, "unclean": elections.UNCLEAN}
 
 
-class ClusterOperations:
-    """Mixin of Admin with the cluster operations. The class that uses it defines `_ask`."""
+class ClusterOperations(Closing):
+    """Base of Admin: its client, and the cluster operations."""
+
+    def __init__(self, config: Settings | None = None, clock: Clock | None = None, **settings: object) -> None:
+        self.config = config_of(tables.ADMIN, config, settings)
+        self._client = AdminClient(self.config.bootstrap_servers, self.config, clock or SystemClock())
+        self._lock = threading.RLock()
+        self._closed = False
+
+    def close(self) -> None:
+        """Close the connections. May be called again."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._client.close()
 
     def _ask(
         self,
@@ -45,7 +63,11 @@ class ClusterOperations:
         *args: Arguments.args,
         **options: Arguments.kwargs,
     ) -> R:
-        raise TypeError(f"{type(self).__name__} does not define _ask")
+        """Call a function of the sibling modules with the client, under the lock. Raises IllegalState after `close`."""
+        with self._lock:
+            if self._closed:
+                raise IllegalState("Cannot perform operation after the admin client has been closed")
+            return function(self._client, *args, **options)
 
     # -- replicas and leaders --
 

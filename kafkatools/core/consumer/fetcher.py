@@ -10,26 +10,24 @@ take effect when their response is collected.
 from __future__ import annotations
 
 import struct
-import uuid
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from kafkatools.core.config import CONSUMER, Config
 from kafkatools.core.consumer.completed_fetch import READ_COMMITTED, CompletedFetch, FetchedColumns, FetchOptions
 from kafkatools.core.consumer.errors import FetchFailed, FetchOffsetOutOfRange
 from kafkatools.core.consumer.fetch_messages import (
-    CurrentLeader,
     FetchedPartition,
     FetchPartition,
     FetchRequest,
     FetchResponse,
 )
 from kafkatools.core.consumer.fetch_session import FetchRequestData, FetchSessionHandler
-from kafkatools.core.consumer.subscription import FetchPosition, LeaderAndEpoch, SubscriptionState, TopicPartition
+from kafkatools.core.consumer.network import MetadataLeaders
+from kafkatools.core.consumer.subscription import FetchPosition, SubscriptionState, TopicPartition
 from kafkatools.core.errors import KafkaError, error_for_code, unauthorized_topics
-from kafkatools.core.net.metadata import NodeEndpoint
 from kafkatools.core.records.header import whole_batches
 from kafkatools.core.records.layout import HEADER_SIZE
 
@@ -83,30 +81,6 @@ class FetchedBatches(NamedTuple):
     aborted: tuple[tuple[int, int], ...] = ()
 
 
-class Leaders(Protocol):
-    """The cluster metadata that the fetcher needs: leaders, replicas, topic ids and update requests."""
-
-    def leader(self, partition: TopicPartition) -> LeaderAndEpoch | None:
-        """Return the partition's leader and epoch, None when the partition is unknown."""
-
-    def topic_id(self, topic: str) -> uuid.UUID:
-        """Return the topic's id, the zero UUID when it has none."""
-
-    def has_replica(self, partition: TopicPartition, node: int) -> bool:
-        """Return whether the node is in the cluster and holds an online replica of the partition."""
-
-    def request_update(self) -> None:
-        """Request fresh metadata."""
-
-    def note_epoch(self, partition: TopicPartition, epoch: int) -> None:
-        """Request fresh metadata when this leader epoch (-1 = none) is newer than the cached one."""
-
-    def update_leadership(
-        self, partition: TopicPartition, leader: CurrentLeader, endpoints: tuple[NodeEndpoint, ...]
-    ) -> bool:
-        """Apply a leader reported by a Fetch response (KIP-951); return False when it is not newer."""
-
-
 class NodeFetch(NamedTuple):
     """A Fetch request that is ready to be sent to a node."""
 
@@ -120,7 +94,7 @@ class Fetcher:
 
     settings: FetchSettings
     subscriptions: SubscriptionState
-    leaders: Leaders
+    leaders: MetadataLeaders
     _sessions: dict[int, FetchSessionHandler] = field(default_factory=dict, init=False)
     _in_flight: set[int] = field(default_factory=set, init=False)
     _completed: deque[CompletedFetch] = field(default_factory=deque, init=False)

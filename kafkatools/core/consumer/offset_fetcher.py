@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kafkatools.core.consumer.fetcher import Leaders
+from kafkatools.core.consumer.network import MetadataLeaders
 from kafkatools.core.consumer.subscription import (
     AutoOffsetResetStrategy,
     FetchPosition,
@@ -61,7 +61,7 @@ class OffsetFetcher:
     """Builds ListOffsets and OffsetForLeaderEpoch requests and applies their responses to positions."""
 
     subscriptions: SubscriptionState
-    leaders: Leaders
+    leaders: MetadataLeaders
     isolation_level: int
     retry_backoff_ms: int
     request_timeout_ms: int

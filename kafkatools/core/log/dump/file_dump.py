@@ -19,7 +19,7 @@ from kafkatools.core.log.dump.decoders import Decoder
 from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.index_checks import CheckedEntry, check_offset_index, check_time_index, slice_end
 from kafkatools.core.log.dump.index_files import SLACK_ENTRIES, OffsetIndexFile, TimeIndexFile
-from kafkatools.core.log.dump.log_walk import LogWalk
+from kafkatools.core.log.dump.log_walk import HeaderChecks, LogWalk
 from kafkatools.core.log.dump.options import ALL_BYTES, DumpOptions
 from kafkatools.core.log.dump.segment_file import LARGEST_FILE, SegmentFile
 from kafkatools.core.log.dump.segment_limits import (
@@ -143,16 +143,7 @@ class FileDump:
             limits = UNLIMITED
             if base_offset >= 0 and self._options.judges_by_neighbours:
                 limits = read_limits(path, base_offset, self._report)
-            walk = LogWalk(
-                file,
-                end,
-                path,
-                self._report,
-                base_offset=base_offset,
-                limits=limits,
-                stop_at_damage=self._options.stop_at_damage,
-                salvage=self._options.salvage,
-            )
+            walk = LogWalk(file, end, HeaderChecks(path, self._report, base_offset, limits), self._options)
             gaps = GapFinder(self.summary.gaps.setdefault(os.path.abspath(path), {}))
             self._dump_batches(walk, self._lines.stretch(file, end, gaps, limits), gaps, path)
             if limits is not UNLIMITED and end == file.size:

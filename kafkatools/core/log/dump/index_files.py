@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import operator
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from kafkatools.core.log.dump.damage import Damage
 from kafkatools.core.log.dump.segment_file import LARGEST_FILE, SegmentFile
-from kafkatools.core.log.format.offset_index import OffsetIndex, offset_index_problem
-from kafkatools.core.log.format.time_index import TimeIndex, time_index_problem
+from kafkatools.core.log.format.offset_index import OffsetIndex
+from kafkatools.core.log.format.time_index import TimeIndex
 from kafkatools.core.records.layout import LOG_OVERHEAD, SMALLEST_OVERHEAD
 
 _WARM_BYTES = 8192
@@ -98,9 +99,10 @@ def read_index(path: str, entry_bytes: int, log_bytes: int) -> tuple[bytes, int]
 
 
 @dataclass(frozen=True)
-class _IndexFile:
+class _IndexFile(ABC):
     """The common parts of offset and time indexes. `offset_slot`: the entry's field with the relative offset."""
 
+    label: ClassVar[str]
     entry_format: ClassVar[struct.Struct]
     offset_slot: ClassVar[int]
     base_offset: int
@@ -129,20 +131,37 @@ class _IndexFile:
         """The file position of a zero entry that hides later entries from readers, negative when there is none."""
         return _hiding_zero(self.entries.relative_offsets()) * self.entry_format.size
 
+    def sanity_check(self, path: str) -> None:
+        """Raise Damage with Kafka's message for an impossible last entry or size (AbstractIndex.sanityCheck)."""
+        problem = self._problem_of_last(path, self.entries[0], self.entries[-1]) if self.entries else None
+        if problem is None and self.odd_bytes:
+            problem = (
+                f"{self.label} file {path} is corrupt, found {self.size} bytes which is neither positive nor a "
+                f"multiple of {self.entry_format.size}"
+            )
+        if problem is not None:
+            raise Damage(problem)
+
+    @abstractmethod
+    def _problem_of_last(self, path: str, first: tuple[int, int], last: tuple[int, int]) -> str | None:
+        """Return Kafka's message for a last entry that cannot be right, None for a sane one."""
+
 
 @dataclass(frozen=True)
 class OffsetIndexFile(_IndexFile):
     """An offset index, `<base offset>.index`: pairs of offset and position."""
 
+    label = "Index"
     entry_format = OffsetIndex.entry
     offset_slot = OffsetIndex.offset_slot
 
-    def sanity_check(self, path: str) -> None:
-        """Raise Damage with Kafka's message for an impossible last offset or size (OffsetIndex.sanityCheck)."""
-        last = self.entries[-1] if self.entries else None
-        problem = offset_index_problem(path, self.base_offset, last, self.size)
-        if problem is not None:
-            raise Damage(problem)
+    def _problem_of_last(self, path: str, first: tuple[int, int], last: tuple[int, int]) -> str | None:
+        if last[0] >= self.base_offset:
+            return None
+        return (
+            f"Corrupt index found, index file {path} has non-zero size but the last offset is {last[0]} which is less "
+            f"than the base offset {self.base_offset}"
+        )
 
     def lookup(self, target: int) -> int:
         """Return the position of the last entry at or below an offset, 0 without one
@@ -174,12 +193,14 @@ class OffsetIndexFile(_IndexFile):
 class TimeIndexFile(_IndexFile):
     """A time index, `<base offset>.timeindex`: pairs of timestamp and offset."""
 
+    label = "Time index"
     entry_format = TimeIndex.entry
     offset_slot = TimeIndex.offset_slot
 
-    def sanity_check(self, path: str) -> None:
-        """Raise Damage with Kafka's message for an impossible last entry or size (TimeIndex.sanityCheck)."""
-        ends = (self.entries[0], self.entries[-1]) if self.entries else None
-        problem = time_index_problem(path, self.base_offset, ends, self.size)
-        if problem is not None:
-            raise Damage(problem)
+    def _problem_of_last(self, path: str, first: tuple[int, int], last: tuple[int, int]) -> str | None:
+        start = f"Corrupt time index found, time index file ({path}) has non-zero size but the last"
+        if last[0] < first[0]:
+            return f"{start} timestamp is {last[0]} which is less than the first timestamp {first[0]}"
+        if last[1] < self.base_offset:
+            return f"{start} offset is {last[1]} which is less than the first offset {self.base_offset}"
+        return None

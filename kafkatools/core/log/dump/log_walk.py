@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 
 from kafkatools.core.log.dump.batch_headers import Header, V2Header, next_batch
 from kafkatools.core.log.dump.damage import Damage, Finding
+from kafkatools.core.log.dump.options import DumpOptions
 from kafkatools.core.log.dump.resync import next_valid_batch
 from kafkatools.core.log.dump.segment_file import SegmentFile
-from kafkatools.core.log.dump.segment_limits import UNLIMITED, SegmentLimits
+from kafkatools.core.log.dump.segment_limits import SegmentLimits
 
 UNKNOWN = -1
 LARGEST_OFFSET = (1 << 63) - 1
@@ -23,27 +24,16 @@ class LogWalk:
     """The batches of a segment file up to byte `end`. `has_stopped`: Kafka's tool would have ended by now.
     `trailing_bytes`: the invalid bytes that Kafka's tool reports at the end."""
 
-    def __init__(
-        self,
-        file: SegmentFile,
-        end: int,
-        shown_name: str,
-        report: Callable[[Finding], None],
-        *,
-        base_offset: int = UNKNOWN,
-        limits: SegmentLimits = UNLIMITED,
-        stop_at_damage: bool = False,
-        salvage: bool = False,
-    ) -> None:
+    def __init__(self, file: SegmentFile, end: int, checks: HeaderChecks, options: DumpOptions) -> None:
         self._file = file
         self._end = end
-        self._name = shown_name
-        self._report = report
+        self._name = checks.shown_name
+        self._report = checks.report
         self._position = 0
-        self._checks = HeaderChecks(shown_name, report, base_offset, limits)
+        self._checks = checks
         self._is_legacy = False
-        self._stop_at_damage = stop_at_damage
-        self._salvage = salvage
+        self._stop_at_damage = options.stop_at_damage
+        self._salvage = options.salvage
         self.has_stopped = False
         self.trailing_bytes = 0
 
@@ -142,8 +132,8 @@ class HeaderChecks:
     def __init__(
         self, shown_name: str, report: Callable[[Finding], None], base_offset: int, limits: SegmentLimits
     ) -> None:
-        self._name = shown_name
-        self._report = report
+        self.shown_name = shown_name
+        self.report = report
         self._limits = limits
         self._is_beyond_limits = False
         self._epoch_problem = ""
@@ -190,4 +180,4 @@ class HeaderChecks:
         self.state[1] = header.partition_leader_epoch
 
     def _found(self, header: Header, problem: str, lost: str) -> None:
-        self._report(Finding(self._name, header.position, problem, lost))
+        self.report(Finding(self.shown_name, header.position, problem, lost))

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from kafkatools.core.errors import CorruptIndex
 from kafkatools.core.log.files import FileSystem
 from kafkatools.core.log.format.sparse_index import InvalidIndexOffset, SparseIndex
 
@@ -78,26 +77,3 @@ class OffsetIndex(SparseIndex):
             )
         self._append_entry(self.relative_offset(offset), position)
         self._last_offset = offset
-
-    def sanity_check(self) -> None:
-        """Raise CorruptIndex with Kafka's message for an impossible last offset or size (OffsetIndex.sanityCheck)."""
-        last = self.entry_at(self.entry_count - 1) if self.entry_count else None
-        problem = offset_index_problem(self.path, self.base_offset, last, self.file_size_bytes)
-        if problem is not None:
-            raise CorruptIndex(problem)
-
-
-def offset_index_problem(path: str, base_offset: int, last: tuple[int, int] | None, size_bytes: int) -> str | None:
-    """Return Kafka's message for an impossible last entry or file size of an offset index, None for a sane index."""
-    if last is not None and last[0] < base_offset:
-        return (
-            f"Corrupt index found, index file {path} has non-zero size but the last offset is {last[0]} which is less "
-            f"than the base offset {base_offset}"
-        )
-    entry_size = OffsetIndex.entry.size
-    if size_bytes % entry_size:
-        return (
-            f"Index file {path} is corrupt, found {size_bytes} bytes which is neither positive nor a multiple of "
-            f"{entry_size}"
-        )
-    return None

@@ -61,12 +61,6 @@ class SparseIndex(IndexFile):
         return self.entry_count * self.entry.size
 
     @property
-    def file_size_bytes(self) -> int:
-        """The size of the index file on disk in bytes, preallocated space included; 0 when there is no file."""
-        file = self._open_existing()
-        return 0 if file is None else file.size_bytes
-
-    @property
     def is_full(self) -> bool:
         """Return whether the index takes no further entry, so that the segment has to roll."""
         return self.entry_count >= self._max_entries

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from kafkatools.core.errors import CorruptIndex, IllegalState
+from kafkatools.core.errors import IllegalState
 from kafkatools.core.log.files import FileSystem
 from kafkatools.core.log.format.sparse_index import InvalidIndexOffset, SparseIndex
 
@@ -88,31 +88,3 @@ class TimeIndex(SparseIndex):
         if timestamp > last.timestamp:
             self._append_entry(timestamp, self.relative_offset(offset))
             self._last_entry = TimestampOffset(timestamp, offset)
-
-    def sanity_check(self) -> None:
-        """Raise CorruptIndex with Kafka's message for an impossible last entry or size (TimeIndex.sanityCheck)."""
-        ends = (self.entry_at(0), self.last_entry) if self.entry_count else None
-        problem = time_index_problem(self.path, self.base_offset, ends, self.file_size_bytes)
-        if problem is not None:
-            raise CorruptIndex(problem)
-
-
-def time_index_problem(
-    path: str, base_offset: int, ends: tuple[tuple[int, int], tuple[int, int]] | None, size_bytes: int
-) -> str | None:
-    """Return Kafka's message for an impossible last entry or file size of a time index, None for a sane index. `ends`:
-    the first and the last entry."""
-    if ends is not None:
-        start = f"Corrupt time index found, time index file ({path}) has non-zero size but the last"
-        first, last = ends
-        if last[0] < first[0]:
-            return f"{start} timestamp is {last[0]} which is less than the first timestamp {first[0]}"
-        if last[1] < base_offset:
-            return f"{start} offset is {last[1]} which is less than the first offset {base_offset}"
-    entry_size = TimeIndex.entry.size
-    if size_bytes % entry_size:
-        return (
-            f"Time index file {path} is corrupt, found {size_bytes} bytes which is neither positive nor a multiple of "
-            f"{entry_size}"
-        )
-    return None

@@ -10,6 +10,8 @@ from support.faulty_files import FaultyFileSystem
 from support.log_batches import contents
 
 from kafkatools.core.errors import CorruptIndex, IllegalState, KafkaError
+from kafkatools.core.log.dump.damage import Damage
+from kafkatools.core.log.dump.index_files import OffsetIndexFile, TimeIndexFile
 from kafkatools.core.log.files import RealFileSystem
 from kafkatools.core.log.format.offset_index import OffsetIndex, OffsetPosition
 from kafkatools.core.log.format.sparse_index import InvalidIndexOffset
@@ -142,11 +144,11 @@ def test_the_last_entry_of_an_empty_time_index_is_no_timestamp(tmp_path: Path) -
     ],
 )
 def test_offset_index_sanity(data: bytes, complaint: str, tmp_path: Path) -> None:
-    index = offset_index(tmp_path)
-    Path(index.path).write_bytes(data)
-    with pytest.raises(CorruptIndex, match=complaint):
-        index.sanity_check()
-    assert Path(index.path).read_bytes() == data
+    path = tmp_path / "x.index"
+    path.write_bytes(data)
+    with pytest.raises(Damage, match=complaint):
+        OffsetIndexFile.read(str(path), BASE, 1 << 20).sanity_check(str(path))
+    assert path.read_bytes() == data
 
 
 @pytest.mark.parametrize(
@@ -161,10 +163,10 @@ def test_offset_index_sanity(data: bytes, complaint: str, tmp_path: Path) -> Non
     ],
 )
 def test_time_index_sanity(data: bytes, complaint: str, tmp_path: Path) -> None:
-    index = time_index(tmp_path)
-    Path(index.path).write_bytes(data)
-    with pytest.raises(CorruptIndex, match=complaint):
-        index.sanity_check()
+    path = tmp_path / "x.timeindex"
+    path.write_bytes(data)
+    with pytest.raises(Damage, match=complaint):
+        TimeIndexFile.read(str(path), BASE, 1 << 20).sanity_check(str(path))
 
 
 def test_transaction_index_rules(tmp_path: Path) -> None:
