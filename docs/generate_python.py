@@ -111,7 +111,7 @@ def _class(found: type[Any]) -> Iterator[str]:
     yield from (f"## {found.__name__}", "")
     if _is_tuple(found):
         yield from (f"`{found.__name__}{_fields(found)}`", "")
-    elif "__init__" in vars(found):
+    elif inspect.isfunction(found.__init__) and not issubclass(found, Exception):
         yield from (f"`{found.__name__}{_signature(found.__init__)}`", "")
     yield from (_text(found), "")
     for name, member in _members(found):

@@ -110,11 +110,6 @@ class ClassicRebalance(MemberHeartbeats):
         with self._parts.channel.lock:
             self.membership.request_rejoin(reason)
 
-    @property
-    def is_done(self) -> bool:
-        """Return whether no rebalance is needed or in progress."""
-        return not self.membership.rejoin_needed_or_pending
-
     def leave(self, reason: str, *, even_static: bool = False) -> None:
         """Revoke all partitions (as lost during a rebalance or without a generation), reset the membership and send
         LeaveGroup without waiting. Follows Kafka's onLeavePrepare and maybeLeaveGroup. LeaveGroup is not sent by a
@@ -176,7 +171,7 @@ class ClassicRebalance(MemberHeartbeats):
         if self._match_metadata() and self._snapshot is not None and self._snapshot != self._partitions():
             self._snapshot = None
             self.request_rejoin("cached metadata has changed")
-        if self.is_done and self._joined_topics != subscription.topics:
+        if not self.membership.rejoin_needed_or_pending and self._joined_topics != subscription.topics:
             self.request_rejoin("subscription has changed")
 
     def _partitions(self) -> dict[str, list[PartitionInfo]]:

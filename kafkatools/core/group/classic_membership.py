@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -201,17 +201,13 @@ class ClassicMembership(GroupMember):
             "protocol_type": PROTOCOL_TYPE,
             "protocols": [{"name": name, "metadata": metadata} for name, metadata in protocols],
         }
-        extra = (
-            ("group_instance_id", settings.group_instance_id, _FIRST_JOIN_WITH_INSTANCES),
+        instance = settings.group_instance_id
+        # A static member's id is in every version: encoding fails in those without static members.
+        fields_of = _by_version(
+            fields,
+            ("group_instance_id", instance, _FIRST_JOIN_WITH_INSTANCES if instance is None else 0),
             ("reason", self._reason, _FIRST_JOIN_WITH_REASON),
         )
-
-        def fields_of(version: int) -> Mapping[str, object]:
-            optional = {name: value for name, value, first in extra if version >= first}
-            if settings.group_instance_id is not None:  # encoding fails in versions without static members
-                optional["group_instance_id"] = settings.group_instance_id
-            return {**fields, **optional}
-
         timeout_ms = max(settings.request_timeout_ms, settings.max_poll_interval_ms + JOIN_TIMEOUT_LAPSE_MS)
         return GroupRequest(
             ApiKey.JOIN_GROUP, fields_of, partial(self._handle_join, sent), self._handle_join_failure, timeout_ms, 2
@@ -275,21 +271,13 @@ class ClassicMembership(GroupMember):
         self.joined = None
         self._is_waiting = True
         sent = self.generation
-        fields: dict[str, object] = {
-            "group_id": self.group_id,
-            "generation_id": sent.generation_id,
-            "member_id": sent.member_id,
-            "assignments": [{"member_id": member, "assignment": data} for member, data in assignments.items()],
-        }
-        extra = (
+        assigned = [{"member_id": member, "assignment": data} for member, data in assignments.items()]
+        fields_of = _by_version(
+            {**self._identity(), "assignments": assigned},
             ("group_instance_id", self.settings.group_instance_id, _FIRST_WITH_INSTANCES),
             ("protocol_type", PROTOCOL_TYPE, _FIRST_SYNC_WITH_PROTOCOL),
             ("protocol_name", sent.protocol_name, _FIRST_SYNC_WITH_PROTOCOL),
         )
-
-        def fields_of(version: int) -> Mapping[str, object]:
-            return {**fields, **{name: value for name, value, first in extra if version >= first}}
-
         return GroupRequest(
             ApiKey.SYNC_GROUP, fields_of, partial(self._handle_sync, sent), self._handle_sync_failure, None, 0
         )
@@ -348,19 +336,18 @@ class ClassicMembership(GroupMember):
             return None
         self.heartbeat.sent(now_ms)
         sent = self.generation
-        fields = {"group_id": self.group_id, "generation_id": sent.generation_id, "member_id": sent.member_id}
+        instance = ("group_instance_id", self.settings.group_instance_id, _FIRST_WITH_INSTANCES)
         return GroupRequest(
             ApiKey.HEARTBEAT,
-            partial(self._with_instance, fields),
+            _by_version(self._identity(), instance),
             partial(self._handle_heartbeat, sent),
             self._handle_heartbeat_failure,
             is_background=True,
         )
 
-    def _with_instance(self, fields: Mapping[str, object], version: int) -> Mapping[str, object]:
-        if version < _FIRST_WITH_INSTANCES:
-            return fields
-        return {**fields, "group_instance_id": self.settings.group_instance_id}
+    def _identity(self) -> dict[str, object]:
+        now = self.generation
+        return {"group_id": self.group_id, "generation_id": now.generation_id, "member_id": now.member_id}
 
     def _handle_heartbeat(self, sent: Generation, entity: Entity, now_ms: int) -> None:
         code = int(entity.error_code)
@@ -476,3 +463,8 @@ class ClassicMembership(GroupMember):
         self.state = MemberState.UNJOINED
         self.generation = Generation(NO_GENERATION, self.generation.member_id if keeps_member_id else NO_MEMBER_ID)
         self.heartbeat.forget_request()
+
+
+def _by_version(fields: Mapping[str, object], *more: tuple[str, object, int]) -> Callable[[int], Mapping[str, object]]:
+    """Return a function from an API version to the fields of a request; `more`: name, value and first version."""
+    return lambda version: {**fields, **{name: value for name, value, first in more if version >= first}}

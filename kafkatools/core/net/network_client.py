@@ -31,8 +31,7 @@ from kafkatools.core.net.in_flight import InFlightRequest, InFlightRequests
 from kafkatools.core.net.metadata import Metadata, Node
 from kafkatools.core.net.metadata_updater import MetadataUpdater
 from kafkatools.core.net.selector import READ, WRITE, Ready, Selector
-from kafkatools.core.net.transport import Buffer, TransportFactory
-from kafkatools.core.net.transport_choice import transport_for
+from kafkatools.core.net.transport import Buffer, TransportFactory, plaintext_factory
 from kafkatools.core.protocol.api_versions import NEVER, ApiKey, BrokerVersions
 from kafkatools.core.protocol.frames import decode_response_header, encode_request, frame_request
 
@@ -46,6 +45,16 @@ DEFAULT_MAX_IN_FLIGHT = 100
 MAX_FRAME_BYTES = 0x7FFFFFFF
 # A larger size before the ApiVersions response is text of another protocol.
 MAX_FIRST_FRAME_BYTES = 1 << 20
+
+
+def transport_for(config: Config) -> TransportFactory:
+    """The transport factory for security.protocol: TCP for PLAINTEXT and SASL_PLAINTEXT, TLS for any other value.
+    Raises ConfigError and KeyStoreUnreadable for invalid TLS settings."""
+    if config.security_protocol.upper() in ("PLAINTEXT", "SASL_PLAINTEXT"):
+        return plaintext_factory(config)
+    from kafkatools.core.net.security.tls_transport import tls_factory
+
+    return tls_factory(config)
 
 
 class NetworkClient:

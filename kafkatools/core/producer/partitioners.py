@@ -16,29 +16,22 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Protocol
 
+from kafkatools.core.net.metadata import ClusterView
 from kafkatools.core.producer.serializers import class_not_found
 from kafkatools.core.records import kernel
 
 UNKNOWN_PARTITION = -1
 
 
-class Cluster(Protocol):
-    """The cluster metadata that a partitioner needs; core.net.metadata.ClusterView implements it."""
-
-    def partition_count(self, topic: str) -> int | None: ...
-
-    def available_partitions(self, topic: str) -> Sequence[int]: ...
-
-
 class Partitioner(Protocol):
     """The interface of the object in `Producer(partitioner=...)` (Kafka's Partitioner)."""
 
-    def partition(self, topic: str, key: bytes | None, value: bytes | None, cluster: Cluster) -> int:
+    def partition(self, topic: str, key: bytes | None, value: bytes | None, cluster: ClusterView) -> int:
         """Return the partition of a record by its topic and its serialized key and value; a negative one is an
         error."""
 
@@ -53,7 +46,7 @@ def partition_for_key(key: bytes, partition_count: int) -> int:
     return (kernel.murmur2(key) & 0x7FFFFFFF) % partition_count
 
 
-def _available_partition(topic: str, cluster: Cluster, number: int) -> int:
+def _available_partition(topic: str, cluster: ClusterView, number: int) -> int:
     """Pick the partition at `number` modulo their count: among those with a leader if there are any, else among all of
     the topic."""
     available = cluster.available_partitions(topic)
@@ -81,14 +74,14 @@ class StickyPartitioner:
         self._cumulative: list[int] | None = None
         self._partition_ids: list[int] = []
 
-    def peek(self, cluster: Cluster) -> StickyPartitionInfo:
+    def peek(self, cluster: ClusterView) -> StickyPartitionInfo:
         """The current sticky partition of the topic; draws one on first use."""
         if self._current is None:
             self._current = StickyPartitionInfo(self.next_partition(cluster))
         return self._current
 
     def update(
-        self, info: StickyPartitionInfo | None, appended_bytes: int, cluster: Cluster, enable_switch: bool = True
+        self, info: StickyPartitionInfo | None, appended_bytes: int, cluster: ClusterView, enable_switch: bool = True
     ) -> None:
         """Count appended bytes and draw a new sticky partition after batch.size bytes if `enable_switch`, after twice
         that in any case. `info` None has no effect.
@@ -103,7 +96,7 @@ class StickyPartitioner:
         if (produced >= self.sticky_batch_size and enable_switch) or produced >= self.sticky_batch_size * 2:
             self._current = StickyPartitionInfo(self.next_partition(cluster))
 
-    def next_partition(self, cluster: Cluster) -> int:
+    def next_partition(self, cluster: ClusterView) -> int:
         """Draw a random partition: weighted if `update_load_stats` set weights, else among the partitions with a
         leader, else among all."""
         number = self._draw()
@@ -135,7 +128,7 @@ class RoundRobinPartitioner:
     def __init__(self) -> None:
         self._counters: dict[str, int] = {}
 
-    def partition(self, topic: str, key: bytes | None, value: bytes | None, cluster: Cluster) -> int:
+    def partition(self, topic: str, key: bytes | None, value: bytes | None, cluster: ClusterView) -> int:
         turn = self._counters.get(topic, 0)
         self._counters[topic] = (turn + 1) & 0x7FFFFFFF
         return _available_partition(topic, cluster, turn)

@@ -25,7 +25,7 @@ from kafkatools.core.producer.buffer_pool import BufferPool
 from kafkatools.core.producer.compression_ratio import CompressionRatioEstimator
 from kafkatools.core.producer.futures import TopicPartition
 from kafkatools.core.producer.incomplete_batches import IncompleteBatches
-from kafkatools.core.producer.partitioners import UNKNOWN_PARTITION, Cluster, StickyPartitioner
+from kafkatools.core.producer.partitioners import UNKNOWN_PARTITION, StickyPartitioner
 from kafkatools.core.producer.producer_batch import Callback, Payload, ProducerBatch, RowsSink
 from kafkatools.core.producer.record_appends import Append, AppendResult, RecordAppend, RowsAppend
 from kafkatools.core.producer.transaction_manager import TransactionManager, sequence_before
@@ -120,7 +120,7 @@ class RecordAccumulator:
         payload: Payload,
         callback: Callback | None,
         max_block_ms: int,
-        cluster: Cluster,
+        cluster: ClusterView,
     ) -> AppendResult:
         """Append a record; for partition -1 the sticky partitioner chooses. Waits for memory up to `max_block_ms`.
         Raises BufferExhausted, IllegalState when closed or outside a transaction of a transactional producer, and that
@@ -134,13 +134,13 @@ class RecordAccumulator:
         span: tuple[int, int],
         sink: RowsSink,
         max_block_ms: int,
-        cluster: Cluster,
+        cluster: ClusterView,
     ) -> AppendResult:
         """Append rows of a (start, stop) span to one batch, at least one row; `rows` of the result is their number.
         Waits and raises as `append`."""
         return self._append(partition, RowsAppend(columns, span, sink, self._clock.wall_ms()), max_block_ms, cluster)
 
-    def _append(self, target: TopicPartition, append: Append, max_block_ms: int, cluster: Cluster) -> AppendResult:
+    def _append(self, target: TopicPartition, append: Append, max_block_ms: int, cluster: ClusterView) -> AppendResult:
         with self._lock:
             self._appends_in_progress += 1
         buffer: bytearray | None = None
@@ -161,7 +161,7 @@ class RecordAccumulator:
                 self._appends_in_progress -= 1
 
     def _join_locked(
-        self, topic: TopicInfo, target: TopicPartition, append: Append, buffer: bytearray | None, cluster: Cluster
+        self, topic: TopicInfo, target: TopicPartition, append: Append, buffer: bytearray | None, cluster: ClusterView
     ) -> AppendResult | None:
         """Append, and in the same step add the partition to the transaction, if there is one. Returns None when the
         last batch has no room and there is no `buffer` for a new one.
@@ -180,7 +180,7 @@ class RecordAccumulator:
             return result
 
     def _attempt_locked(
-        self, topic: TopicInfo, target: TopicPartition, append: Append, buffer: bytearray | None, cluster: Cluster
+        self, topic: TopicInfo, target: TopicPartition, append: Append, buffer: bytearray | None, cluster: ClusterView
     ) -> AppendResult | None:
         result = self._try_append_locked(topic, target, append, cluster)
         if result is None and buffer is not None:
@@ -195,7 +195,7 @@ class RecordAccumulator:
         return topic
 
     def _try_append_locked(
-        self, topic: TopicInfo, target: TopicPartition, append: Append, cluster: Cluster
+        self, topic: TopicInfo, target: TopicPartition, append: Append, cluster: ClusterView
     ) -> AppendResult | None:
         if self._closed:
             raise IllegalState("Producer closed while send in progress")
@@ -213,7 +213,7 @@ class RecordAccumulator:
         return AppendResult(append.future, append.taken, len(queue) > 1 or batch.is_full, False, partition)
 
     def _append_new_batch_locked(
-        self, topic: TopicInfo, target: TopicPartition, append: Append, buffer: bytearray, cluster: Cluster
+        self, topic: TopicInfo, target: TopicPartition, append: Append, buffer: bytearray, cluster: ClusterView
     ) -> AppendResult:
         sticky = topic.sticky.peek(cluster) if target.partition == UNKNOWN_PARTITION else None
         partition = target.partition if sticky is None else sticky.partition
@@ -228,7 +228,7 @@ class RecordAccumulator:
         topic.sticky.update(sticky, batch.estimated_size_bytes, cluster, batch.is_full)
         return AppendResult(append.future, append.taken, len(queue) > 1 or batch.is_full, True, partition)
 
-    def sticky_partition(self, topic: str, size_bytes: int, cluster: Cluster) -> int:
+    def sticky_partition(self, topic: str, size_bytes: int, cluster: ClusterView) -> int:
         """The sticky partition for rows without a key that are sent together with keyed rows; counts their bytes."""
         with self._lock:
             sticky = self._topic_locked(topic).sticky

@@ -5,7 +5,6 @@ offset is the *last* one of a batch, the position is where that batch begins. `O
 without a size is for readers and never writes.
 """
 
-from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -59,11 +58,6 @@ class OffsetIndex(SparseIndex):
         """Return the index entry with this number, counted from 0."""
         relative, position = self._slot(number)
         return OffsetPosition(self.base_offset + relative, position)
-
-    def entries(self) -> Iterator[OffsetPosition]:
-        """Yield every entry in file order. Preallocated zeros count as entries (base offset, position 0)."""
-        for number in range(self.entry_count):
-            yield self.entry_at(number)
 
     def append(self, offset: int, position: int) -> None:
         """Add an entry. Raises InvalidIndexOffset if the offset is not above the last one, is too far from the base

@@ -5,7 +5,6 @@ timestamp. An entry is written together with one of `.index` if the newest times
 segment is closed. `TimeIndex(files, path, base_offset)` without a size is for readers and never writes.
 """
 
-from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -59,11 +58,6 @@ class TimeIndex(SparseIndex):
         """Return the index entry with this number, counted from 0."""
         timestamp, relative = self._slot(number)
         return TimestampOffset(timestamp, self.base_offset + relative)
-
-    def entries(self) -> Iterator[TimestampOffset]:
-        """Yield every entry in file order. Preallocated zeros count as entries (timestamp 0, base offset)."""
-        for number in range(self.entry_count):
-            yield self.entry_at(number)
 
     def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
         """Add an entry if the timestamp is above that of the last entry; the same timestamp changes nothing.

@@ -45,18 +45,15 @@ class Login(Protocol):
         """Make the SASL mechanism for a new exchange."""
 
 
+@dataclass(eq=False, repr=False)
 class StaticLogin:
-    """A login with user name and password (PLAIN, SCRAM)."""
+    """A login with user name and password (PLAIN, SCRAM); `start` makes the mechanism."""
 
-    def __init__(self, mechanism: str, make: Callable[[], Mechanism]) -> None:
-        self.mechanism = mechanism
-        self._make = make
+    mechanism: str
+    start: Callable[[], Mechanism]
 
     def is_ready(self) -> bool:
         return True
-
-    def start(self) -> Mechanism:
-        return self._make()
 
 
 @dataclass(eq=False, repr=False)
