@@ -17,12 +17,11 @@ from kafkatools.tools import json_files
 if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.topics import DeletedRecords
+    from kafkatools.core.admin.topics import DeletedRecords, TopicPartition
     from kafkatools.core.errors import KafkaError
     from kafkatools.core.json_values import JsonValue
     from kafkatools.tools.record_deletions import Deletion
 
-TopicPartition = tuple[str, int]
 _NOT_JSON = "The input string is not a valid JSON"
 _VERSION = 1
 _AT_A_TIME = 1000

@@ -7,10 +7,8 @@ from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.cluster import describe_cluster
-from kafkatools.core.admin.topics import PartitionDescription, describe_all_topics, describe_topics
+from kafkatools.core.admin.topics import PartitionDescription, TopicPartition, describe_all_topics, describe_topics
 from kafkatools.core.errors import EligibleLeadersNotAvailable, PreferredLeaderNotAvailable, UnknownTopicOrPartition
-
-TopicPartition = tuple[str, int]
 
 
 class Election(NamedTuple):

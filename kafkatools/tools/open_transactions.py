@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.topics import describe_topics, list_topics
-from kafkatools.core.admin.transactions import ProducerState, describe_producers
+from kafkatools.core.admin.transactions import ProducerState, TopicPartition, describe_producers
 from kafkatools.core.errors import KafkaError, UnsupportedVersion
 from kafkatools.exit_status import CommandError
 
-TopicPartition = tuple[str, int]
 MORE = "Enable debug logging for additional detail."
 
 

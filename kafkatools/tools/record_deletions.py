@@ -7,11 +7,9 @@ from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.configs import TOPIC, describe_configs
-from kafkatools.core.admin.leaders import ELECTION_MS
+from kafkatools.core.admin.leaders import ELECTION_MS, TopicPartition
 from kafkatools.core.admin.offsets import EARLIEST, LATEST, list_offsets
 from kafkatools.core.errors import KafkaError, OffsetOutOfRange, PolicyViolation
-
-TopicPartition = tuple[str, int]
 
 
 class Deletion(NamedTuple):

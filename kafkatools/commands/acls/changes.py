@@ -12,13 +12,25 @@ from typing import NamedTuple
 
 from kafkatools.commands.acls.entries import EntriesByPattern, Entry, Pattern, entry_of, pattern_of
 from kafkatools.console import Console
-from kafkatools.core.admin.acls import Acl, AclFilter, create_acls, delete_acls, describe_acls, filter_of
+from kafkatools.core.admin.acls import (
+    OPERATIONS,
+    PATTERN_TYPES,
+    PERMISSIONS,
+    RESOURCE_TYPES,
+    Acl,
+    AclFilter,
+    create_acls,
+    delete_acls,
+    describe_acls,
+    filter_of,
+)
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.json_values import JsonValue
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
 from kafkatools.options.confirmation import agrees_to_remove
+from kafkatools.output import json_line
 from kafkatools.tools.undo_files import read_changes, write_undo_file
 
 _ADD, _REMOVE = "add", "remove"
@@ -34,8 +46,6 @@ class Change(NamedTuple):
 
 def row(acl: Acl, **more: object) -> str:
     """Return an ACL as a line of JSON, after the keys of `more`."""
-    from kafkatools.output import json_line
-
     return json_line({**more, **acl._asdict()})
 
 
@@ -195,27 +205,25 @@ def read_file(path: str) -> list[Change]:
 
 def _change(given: JsonValue) -> Change:
     """Parse one line of a file of ACL changes. Raises ValueError."""
-    from kafkatools.core.admin import acls
-
     if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
         raise ValueError("the line is not a JSON object of strings")
-    missing = {"action", *acls.Acl._fields} - given.keys()
+    missing = {"action", *Acl._fields} - given.keys()
     if missing:
         raise ValueError(f"the JSON object lacks the keys {', '.join(sorted(missing))}")
-    unknown = given.keys() - {"action", *acls.Acl._fields}
+    unknown = given.keys() - {"action", *Acl._fields}
     if unknown:
         raise ValueError(f"unknown keys: {', '.join(sorted(unknown))}")
     if given["action"] not in _DONE:
         raise ValueError(f"action is {given['action']!r}, not 'add' or 'remove'")
     for field, names in (
-        ("resource_type", acls.RESOURCE_TYPES[2:]),
-        ("operation", acls.OPERATIONS[2:]),
-        ("permission", acls.PERMISSIONS[2:]),
-        ("pattern_type", acls.PATTERN_TYPES[3:]),
+        ("resource_type", RESOURCE_TYPES[2:]),
+        ("operation", OPERATIONS[2:]),
+        ("permission", PERMISSIONS[2:]),
+        ("pattern_type", PATTERN_TYPES[3:]),
     ):
         if given[field] not in names:
             raise ValueError(f"{field} is {given[field]!r}, not one of {', '.join(names)}")
-    return Change(given.pop("action"), acls.Acl(**given))
+    return Change(given.pop("action"), Acl(**given))
 
 
 def _by_pattern(changes: Iterable[Change]) -> dict[Pattern, list[Change]]:

@@ -11,6 +11,7 @@ from kafkatools.console import Console
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
+from kafkatools.output import json_line
 from kafkatools.tools.configs.changes import (
     Plan,
     RequestedConfigs,
@@ -109,7 +110,5 @@ def _rows(plan: Plan) -> list[dict[str, object]]:
 
 
 def _write_undo(args: Args, plans: Iterable[Plan]) -> None:
-    from kafkatools.output import json_line
-
     lines = [json_line(inverse(plan)) + "\n" for plan in plans if plan.differences]
     write_undo_file(args.undo_file, lines)

@@ -8,8 +8,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from kafkatools.console import Console
 from kafkatools.core.config import CONSUMER
 from kafkatools.core.errors import ConfigError
+from kafkatools.core.java.patterns import java_pattern
 from kafkatools.exit_status import UsageError
 from kafkatools.options import INTERNAL_TOPICS, Args, Option, java_long, property_pairs, read_properties, settings_for
+from kafkatools.output import visible
 from kafkatools.tools.lines.formatters import MessageFormatter, make_formatter
 from kafkatools.tools.lines.record_sources import RequestedTopics
 
@@ -62,8 +64,6 @@ def _pattern(include: str | None, hidden: Collection[str]) -> Callable[[str], bo
 
     The topics in `hidden` never match. Raises UsageError for an invalid expression.
     """
-    from kafkatools.core.java.patterns import java_pattern
-
     if include is None:
         return None
     try:
@@ -94,8 +94,6 @@ def formatter(console: Console, args: Args) -> MessageFormatter:
 
 def _visible(text: bytes) -> bytes:
     """Escape control characters, so that a record cannot drive the terminal."""
-    from kafkatools.output import visible
-
     return visible(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 

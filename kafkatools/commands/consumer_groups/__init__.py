@@ -11,16 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.consumer_groups import shared_options
-from kafkatools.commands.consumer_groups.session import (
-    FAILED,
+from kafkatools.commands.consumer_groups.shared_options import (
     ONE_VIEW,
     STATES,
     TYPES,
-    Session,
     available,
-    carry_out,
     check_values,
-    consumer_groups,
     needs,
     words_of,
 )
@@ -37,6 +33,7 @@ from kafkatools.options import (
 )
 
 if TYPE_CHECKING:
+    from kafkatools.commands.consumer_groups.session import Session
     from kafkatools.console import Console
     from kafkatools.core.admin.groups import GroupListing
 
@@ -186,6 +183,8 @@ def run(console: Console, args: Args) -> ExitStatus:
     if args.given("validate-regex"):
         return _validate_regex(console, args)
     check_values(args, is_for_one_group=args.delete_offsets)
+    from kafkatools.commands.consumer_groups.session import carry_out
+
     return carry_out(console, args, _prepare(console, args))
 
 
@@ -227,6 +226,8 @@ def _validate_regex(console: Console, args: Args) -> ExitStatus:
 
 
 def _list(session: Session, states: tuple[str, ...], types: tuple[str, ...]) -> ExitStatus:
+    from kafkatools.commands.consumer_groups.session import consumer_groups
+
     listings, is_complete = consumer_groups(session, states, types or TYPES)
     args = session.args
     if args.json:
@@ -257,7 +258,7 @@ COMMAND = Command(
     options=OPTIONS,
     run=run,
     rules=RULES,
-    error_prefix=FAILED,
+    error_prefix="Error: Executing consumer group command failed due to ",
     examples=(
         "kt consumer-groups --describe --all-groups",
         "kt consumer-groups --reset-offsets --group billing --topic orders --by-duration PT2H --dry-run",

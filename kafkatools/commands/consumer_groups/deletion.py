@@ -9,20 +9,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from kafkatools.commands.consumer_groups.session import Session, chosen_groups, say_deleted, say_would_delete
-from kafkatools.core.admin.group_offsets import fetch_offsets
+from kafkatools.core.admin.group_offsets import TopicPartition, fetch_offsets
 from kafkatools.core.admin.groups import delete_groups
+from kafkatools.core.java.hash_order import hash_order
 from kafkatools.exit_status import ExitStatus
 from kafkatools.tools.groups.deletions import committed_offsets, refusals, subscribed_topics
 from kafkatools.tools.groups.plan_file import save_undo
-
-TopicPartition = tuple[str, int]
 
 
 def delete(session: Session) -> ExitStatus:
     """Delete groups, after saving their offsets in --undo-file; with --dry-run only print them. Returns FAILED when a
     group was not deleted or a broker did not list its groups."""
-    from kafkatools.core.java.hash_order import hash_order
-
     is_dry = session.args.dry_run
     names, is_complete = chosen_groups(session, "" if is_dry else "Deleting")
     if is_dry:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafkatools.commands.consumer_groups.condition_texts import parse_condition
-from kafkatools.commands.consumer_groups.session import STATES, Session, chosen_groups
+from kafkatools.commands.consumer_groups.session import Session, chosen_groups
+from kafkatools.commands.consumer_groups.shared_options import STATES
 from kafkatools.commands.consumer_groups.tables import members_table, state_table
 from kafkatools.commands.consumer_groups.views import DescribeOptions, collect_views, judge, offsets_json, offsets_lines
 from kafkatools.core.admin.groups import GroupDescription, describe_groups

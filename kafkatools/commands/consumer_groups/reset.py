@@ -13,10 +13,12 @@ from kafkatools.commands.consumer_groups.deletion import note_offsets, show_dele
 from kafkatools.commands.consumer_groups.session import Session, chosen_groups
 from kafkatools.commands.consumer_groups.tables import assignment_text
 from kafkatools.console import Console
-from kafkatools.core.admin.group_offsets import GroupOffsets, delete_offsets, fetch_offsets
+from kafkatools.core.admin.group_offsets import GroupOffsets, TopicPartition, delete_offsets, fetch_offsets
 from kafkatools.core.admin.groups import SHARE, STREAMS, GroupDescription, describe_groups, list_groups
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.group.metadata import OffsetAndMetadata
+from kafkatools.core.java.exceptions import exception_class
+from kafkatools.core.java.hash_order import hash_order
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args, java_int
 from kafkatools.options.quantities import DURATION_FORM, duration_ms
@@ -25,7 +27,6 @@ from kafkatools.tools.groups.plan_file import NO_OFFSET, csv_line, plan_json
 from kafkatools.tools.groups.targets import Goal, Reset, Targets, TopicScope, known_partitions_of, partitions_of
 from kafkatools.tools.groups.times import parse_datetime, parse_duration
 
-TopicPartition = tuple[str, int]
 _DRY_RUN = (
     "WARN: No action will be performed as the --execute option is missing. In version 5.0, this command will require "
     "either --dry-run or --execute to be specified. You should add the --dry-run option explicitly if you are "
@@ -103,8 +104,6 @@ def _timestamp(console: Console, args: Args) -> int | None:
 
 
 def _reset(session: Session, reset: Reset) -> ExitStatus:
-    from kafkatools.core.java.hash_order import hash_order
-
     args = session.args
     is_complete = True
     if reset.plan is not None and args.all_groups:
@@ -351,8 +350,6 @@ def _print_deleted(
     outcome: Mapping[TopicPartition, KafkaError | None],
     has_partition_errors: bool,
 ) -> None:
-    from kafkatools.core.java.exceptions import exception_class
-
     console = session.console
     if error is not None and error.name in GROUP_ERRORS:
         console.error(f"Error: {error}")

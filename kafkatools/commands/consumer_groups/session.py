@@ -1,69 +1,20 @@
-"""Code that the actions of kt consumer-groups and kt share-groups share: rules, errors, the choice of groups."""
+"""Code that the actions of kt consumer-groups and kt share-groups share: errors, the choice of groups, deletions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from kafkatools.exit_status import ExitStatus, UsageError
-from kafkatools.options import Args, rules
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
-    from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.groups import GroupListing, GroupListings
-    from kafkatools.core.errors import KafkaError
-
-FAILED = "Error: Executing consumer group command failed due to "
-TYPES = ("Consumer", "Classic")
-STATES = ("Dead", "CompletingRebalance", "Stable", "Assigning", "Empty", "PreparingRebalance", "Reconciling")
-
-
-def needs(option: str, *actions: str) -> rules.Requirement:
-    """Return a rule of kt that refuses an option without one of these actions, because it would have no effect."""
-    others = ']" or "['.join(actions)
-    message = f'Option "[{option}]" can only be used with option "[{others}]"'
-    return rules.Requirement(actions, when=(option,), message=message)
-
-
-def available(option: str, *actions: str) -> rules.Requirement:
-    """Return Kafka's rule that an option belongs to these actions only."""
-    message = f"Option(s) [{option}] are unavailable given other options on the command line"
-    return rules.Requirement(actions, when=(option,), message=message)
-
-
-ONE_VIEW = tuple(
-    rules.Refusal(
-        one,
-        (other,),
-        "Option [describe] takes at most one of these options: [members], [offsets], [state]",
-        ("describe",),
-    )
-    for one, other in (("members", "offsets"), ("members", "state"), ("offsets", "state"))
-)
-"""Kafka's rules that --describe shows offsets, members or the state of groups."""
-
-
-def check_values(args: Args, *, is_for_one_group: bool) -> None:
-    """Raise UsageError for values that kt consumer-groups and kt share-groups both refuse."""
-    if args.describe and args.state:
-        raise UsageError("Option [describe] does not take a value for [state]")
-    if args.timeout < 0:
-        raise UsageError(f"{args.command.error_prefix}--timeout must be 0 ms or more, not {args.timeout}")
-    if is_for_one_group and len(args.group) > 1:
-        raise UsageError(
-            f"{args.command.error_prefix}Found multiple arguments for option group, but you asked for only one"
-        )
-
-
-def words_of(text: str | None, valid: Sequence[str], what: str) -> tuple[str, ...]:
-    """Parse a comma-separated list of states or types, in any case, to Kafka's spelling; empty for None or an empty
-    text. Raises UsageError."""
-    by_name = {one.lower(): one for one in valid}
-    words = [word.strip().lower() for word in text.split(",")] if text else []
-    if any(word not in by_name for word in words):
-        raise UsageError(f"Invalid {what} list '{text}'. Valid {what.rstrip('s')}s are: {', '.join(valid)}")
-    return tuple(dict.fromkeys(by_name[word] for word in words))
+from kafkatools.commands.consumer_groups.shared_options import TYPES
+from kafkatools.console import Console
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.groups import CONSUMER_PROTOCOLS, SHARE, GroupListing, GroupListings, list_groups
+from kafkatools.core.control_characters import json_safe
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.java.hash_order import hash_order
+from kafkatools.exit_status import ExitStatus
+from kafkatools.options import Args
+from kafkatools.options.connection import connect_admin
 
 
 class Session(NamedTuple):
@@ -89,8 +40,6 @@ class Session(NamedTuple):
 
         Errors of single brokers are printed. Raises KafkaError when no broker answered.
         """
-        from kafkatools.core.java.hash_order import hash_order
-
         if not found.has_responses:
             raise next(iter(found.errors.values()))
         for node, error in found.errors.items():
@@ -103,15 +52,11 @@ class Session(NamedTuple):
         """Print a row of texts and numbers as a line of JSON, without the search for bytes in Console.print_json."""
         import json
 
-        from kafkatools.core.control_characters import json_safe
-
         self.console.print(json_safe(json.dumps(row, ensure_ascii=False, separators=(",", ":"))))
 
 
 def carry_out(console: Console, args: Args, action: Callable[[Session], ExitStatus]) -> ExitStatus:
     """Connect to the cluster, run an action with the time limit of --timeout, and return its exit status."""
-    from kafkatools.options.connection import connect_admin
-
     with connect_admin(console, args) as admin:
         admin.timeout_ms = args.timeout
         return action(Session(console, args, admin))
@@ -122,8 +67,6 @@ def consumer_groups(
 ) -> tuple[list[GroupListing], bool]:
     """List the consumer groups in these states (empty: all) and of these types. Returns them, and whether every broker
     answered; raises KafkaError when none did."""
-    from kafkatools.core.admin.groups import CONSUMER_PROTOCOLS, list_groups
-
     found = list_groups(
         session.admin, states=states, types=[one.lower() for one in types], protocol_types=CONSUMER_PROTOCOLS
     )
@@ -133,8 +76,6 @@ def consumer_groups(
 def share_groups(session: Session, states: Collection[str] = ()) -> tuple[list[GroupListing], bool]:
     """List the share groups in these states (empty: all). Returns them, and whether every broker answered; raises
     KafkaError when none did."""
-    from kafkatools.core.admin.groups import SHARE, list_groups
-
     return session.ordered(list_groups(session.admin, states=states, types=(SHARE.lower(),)))
 
 

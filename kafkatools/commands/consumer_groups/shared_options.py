@@ -1,6 +1,15 @@
-"""Options that kt consumer-groups and kt share-groups have in common; each command lists them in its own order."""
+"""Options, rules and values that kt consumer-groups and kt share-groups have in common; each command lists the options
+in its own order."""
 
-from kafkatools.options import Option, java_long
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafkatools.exit_status import UsageError
+from kafkatools.options import Args, Option, java_long, rules
+
+TYPES = ("Consumer", "Classic")
+STATES = ("Dead", "CompletingRebalance", "Stable", "Assigning", "Empty", "PreparingRebalance", "Reconciling")
 
 DELETE = Option("--delete", "Delete groups without members and their offsets.")
 GROUP = Option("--group", "A group.", value="GROUP", repeatable=True)
@@ -39,3 +48,50 @@ def state_option(states: tuple[str, ...]) -> Option:
         implied="",
         choices=states,
     )
+
+
+def needs(option: str, *actions: str) -> rules.Requirement:
+    """Return a rule of kt that refuses an option without one of these actions, because it would have no effect."""
+    others = ']" or "['.join(actions)
+    message = f'Option "[{option}]" can only be used with option "[{others}]"'
+    return rules.Requirement(actions, when=(option,), message=message)
+
+
+def available(option: str, *actions: str) -> rules.Requirement:
+    """Return Kafka's rule that an option belongs to these actions only."""
+    message = f"Option(s) [{option}] are unavailable given other options on the command line"
+    return rules.Requirement(actions, when=(option,), message=message)
+
+
+ONE_VIEW = tuple(
+    rules.Refusal(
+        one,
+        (other,),
+        "Option [describe] takes at most one of these options: [members], [offsets], [state]",
+        ("describe",),
+    )
+    for one, other in (("members", "offsets"), ("members", "state"), ("offsets", "state"))
+)
+"""Kafka's rules that --describe shows offsets, members or the state of groups."""
+
+
+def check_values(args: Args, *, is_for_one_group: bool) -> None:
+    """Raise UsageError for values that kt consumer-groups and kt share-groups both refuse."""
+    if args.describe and args.state:
+        raise UsageError("Option [describe] does not take a value for [state]")
+    if args.timeout < 0:
+        raise UsageError(f"{args.command.error_prefix}--timeout must be 0 ms or more, not {args.timeout}")
+    if is_for_one_group and len(args.group) > 1:
+        raise UsageError(
+            f"{args.command.error_prefix}Found multiple arguments for option group, but you asked for only one"
+        )
+
+
+def words_of(text: str | None, valid: Sequence[str], what: str) -> tuple[str, ...]:
+    """Parse a comma-separated list of states or types, in any case, to Kafka's spelling; empty for None or an empty
+    text. Raises UsageError."""
+    by_name = {one.lower(): one for one in valid}
+    words = [word.strip().lower() for word in text.split(",")] if text else []
+    if any(word not in by_name for word in words):
+        raise UsageError(f"Invalid {what} list '{text}'. Valid {what.rstrip('s')}s are: {', '.join(valid)}")
+    return tuple(dict.fromkeys(by_name[word] for word in words))

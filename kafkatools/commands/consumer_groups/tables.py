@@ -101,16 +101,32 @@ def _assignments(description: GroupDescription, member: MemberDescription, *, is
 
 
 def state_table(description: GroupDescription, *, verbose: bool) -> Iterator[str]:
-    """Yield the lines of --state for one group."""
+    """Yield the lines of --state for one consumer group."""
+    columns = [
+        ("ASSIGNMENT-STRATEGY", 20, description.assignor or MISSING),
+        ("STATE", 20, description.state),
+        ("GROUP-EPOCH", 15, _shown(description.group_epoch)),
+        ("TARGET-ASSIGNMENT-EPOCH", 25, _shown(description.target_assignment_epoch)),
+    ]
+    return _state_lines(description, columns if verbose else columns[:2])
+
+
+def share_state_table(description: GroupDescription, *, verbose: bool) -> Iterator[str]:
+    """Yield the lines of --state for one share group."""
+    columns = [
+        ("STATE", 15, description.state),
+        ("GROUP-EPOCH", 12, description.group_epoch),
+        ("ASSIGNMENT-EPOCH", 17, description.target_assignment_epoch),
+    ]
+    return _state_lines(description, columns if verbose else columns[:1])
+
+
+def _state_lines(description: GroupDescription, columns: Sequence[tuple[str, int, object]]) -> Iterator[str]:
+    """Yield a blank line, titles and cells: group and coordinator, these columns (title, width, cell), member count."""
     where = description.coordinator
     coordinator = f"{where.host}:{where.port}  ({where.node})"
-    start = f"%-{width([description.group_id])}s %-{width([coordinator], 25)}s %-20s %-20s"
-    state: list[object] = [description.group_id, coordinator, description.assignor or MISSING, description.state]
-    titles = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE"]
-    if verbose:
-        start += " %-15s %-25s"
-        titles += ["GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH"]
-        state += [_shown(description.group_epoch), _shown(description.target_assignment_epoch)]
+    start = f"%-{width([description.group_id])}s %-{width([coordinator], 25)}s "
+    line = start + "".join(f"%-{size}s " for _, size, _ in columns) + "%s"
     yield ""
-    yield (start + " %s") % (*titles, "#MEMBERS")
-    yield (start + " %s") % (*state, len(description.members))
+    yield line % ("GROUP", "COORDINATOR (ID)", *(title for title, _, _ in columns), "#MEMBERS")
+    yield line % (description.group_id, coordinator, *(cell for _, _, cell in columns), len(description.members))

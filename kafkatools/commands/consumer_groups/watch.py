@@ -14,6 +14,7 @@ from kafkatools.commands.consumer_groups.views import DescribeOptions, collect_v
 from kafkatools.core.errors import KafkaError
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
+from kafkatools.output import visible
 from kafkatools.tools.groups.view import GroupView
 
 _CLEAR = "\x1b[H\x1b[2J"
@@ -59,8 +60,6 @@ def _show(session: Session, views: Sequence[GroupView], options: DescribeOptions
 
 
 def _frame(session: Session, views: Sequence[GroupView], options: DescribeOptions) -> Iterator[str]:
-    from kafkatools.output import visible
-
     moment = datetime.fromtimestamp(session.console.clock.wall_ms() / 1000, UTC).astimezone()
     yield f"{moment:%H:%M:%S}  every {session.args.watch:g} s, Ctrl-C to exit"
     for view in views:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from kafkatools.commands.monitor.monitor_options import MonitorOptions
 from kafkatools.commands.monitor.tables import tables
 from kafkatools.console import Console
+from kafkatools.output import table, visible
 from kafkatools.tools.monitor.conditions import active_controllers
 from kafkatools.tools.monitor.figures import at_least, rate, stamp
 from kafkatools.tools.monitor.view import ClusterView
@@ -41,8 +42,6 @@ def line(view: ClusterView) -> str:
 
 def once_text(console: Console, view: ClusterView, options: MonitorOptions) -> Iterator[str]:
     """Yield the tables of --once with their titles. On a terminal, control characters in names are escaped."""
-    from kafkatools.output import table, visible
-
     cluster = view.cluster_id or "-"
     yield f"cluster {visible(cluster) if console.is_terminal else cluster}, {summary(view)}"
     for one in tables(view, options.sections, options.is_overview, view.events):

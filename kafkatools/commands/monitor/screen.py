@@ -7,24 +7,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, cast
 
+from rich.console import Console as RichConsole
+from rich.console import Group, JustifyMethod, RenderableType
+from rich.live import Live
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from kafkatools.commands.monitor.monitor_options import MonitorOptions
 from kafkatools.commands.monitor.outputs import Output
 from kafkatools.commands.monitor.tables import BAD, GOOD, WARNING, Row, Table, tables
+from kafkatools.console import Console
+from kafkatools.core.errors import KafkaError
+from kafkatools.output import visible
+from kafkatools.tools.monitor.board import Board
 from kafkatools.tools.monitor.conditions import what_is_wrong
 from kafkatools.tools.monitor.figures import at_least, local_time, rate, size
-
-if TYPE_CHECKING:
-    from rich.console import JustifyMethod, RenderableType
-    from rich.live import Live
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    from kafkatools.commands.monitor.monitor_options import MonitorOptions
-    from kafkatools.console import Console
-    from kafkatools.core.errors import KafkaError
-    from kafkatools.tools.monitor.board import Board
-    from kafkatools.tools.monitor.view import ClusterView
+from kafkatools.tools.monitor.view import ClusterView
 
 _DEFAULT_HEIGHT = 40
 _EVENTS = 8
@@ -47,9 +47,6 @@ class Screen(Output):
         self._view: ClusterView | None = None
 
     def __enter__(self) -> Screen:
-        from rich.console import Console as RichConsole
-        from rich.live import Live
-
         drawn = RichConsole(
             file=cast(IO[str], _Writer(self.console)),
             force_terminal=True,
@@ -78,8 +75,6 @@ class Screen(Output):
         self.console.flush()
 
     def _draw(self) -> None:
-        from rich.console import Group
-
         width, height = self.console.width, _height(self.console)
         self._live.console.size = (width, height)
         if self._view is not None:
@@ -88,10 +83,6 @@ class Screen(Output):
             self._live.update(Group(*lines, *self._tables(self._view, left)), refresh=True)
 
     def _head(self, view: ClusterView) -> Iterator[RenderableType]:
-        from rich.text import Text
-
-        from kafkatools.output import visible
-
         totals = view.totals
         every = f"every {self.options.interval_ms / 1000:g} s, Ctrl-C to exit"
         cluster = visible(view.cluster_id or "-")
@@ -157,17 +148,10 @@ def column_widths(table: Table, rows: Sequence[Row], width: int) -> list[int]:
 
 
 def _text(line: str, style: str = "") -> Text:
-    from rich.text import Text
-
     return Text(line, style=style, no_wrap=True, overflow="ellipsis")
 
 
 def _rich_table(table: Table, count: int, width: int) -> RichTable:
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    from kafkatools.output import visible
-
     more = len(table.rows) - count
     rows = list(table.rows[: count - 1 if more else count])
     title = table.title + (f" (first {len(rows)} of {len(table.rows):,})" if more else "")

@@ -18,6 +18,7 @@ from kafkatools.core.net.addresses import HostPort
 from kafkatools.core.net.http_server import Refused
 from kafkatools.core.package_files import package_text
 from kafkatools.exit_status import CommandError
+from kafkatools.output import json_line
 from kafkatools.tools.monitor.board import Board
 from kafkatools.tools.monitor.page_data import page_data
 from kafkatools.tools.monitor.prometheus import CONTENT_TYPE, metrics
@@ -54,8 +55,6 @@ def page(interval_ms: int) -> str:
 
 
 def _web_pages(board: Board, options: MonitorOptions) -> Pages:
-    from kafkatools.output import json_line
-
     html = page(options.interval_ms).encode()
     return {
         "/": lambda query: Content("text/html; charset=utf-8", html),

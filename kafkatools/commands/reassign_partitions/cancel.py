@@ -34,8 +34,6 @@ def run(console: Console, args: Args) -> ExitStatus:
     with session(console, args) as opened:
         if plan.log_dirs and opened.admin.through_controllers:
             raise CommandError("Only brokers can cancel moves between log directories: use --bootstrap-server")
-        from kafkatools.core.admin.reassignments import active_reassignments
-
         found = active_reassignments(opened.admin, plan.replicas) if plan.partitions else {}
         if args.dry_run:
             return _dry_run(opened, plan, sorted(found))

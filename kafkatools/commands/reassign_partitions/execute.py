@@ -42,8 +42,6 @@ def run(console: Console, args: Args) -> ExitStatus:
     plan = read_plan(args.reassignment_json_file)
     check_executable(plan)
     with session(console, args) as opened:
-        from kafkatools.core.admin.reassignments import active_reassignments
-
         active = active_reassignments(opened.admin)
         if active and not args.additional:
             return opened.complain(_EXISTING)

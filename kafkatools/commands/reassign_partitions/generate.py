@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from kafkatools.commands.reassign_partitions.session import session
 from kafkatools.console import Console
+from kafkatools.core.admin.reassignments import partitions_of
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args, java_int
+from kafkatools.tools.reassignment.log_dirs import present_log_dirs, replicas_of
 from kafkatools.tools.reassignment.plan_file import plan_fields, plan_text, read_topics
+from kafkatools.tools.reassignment.proposal import propose, usable_brokers
 
 
 def run(console: Console, args: Args) -> ExitStatus:
@@ -18,10 +21,6 @@ def run(console: Console, args: Args) -> ExitStatus:
     brokers_to_use = _broker_list(args.broker_list)
     topics = read_topics(args.topics_to_move_json_file)
     with session(console, args) as opened:
-        from kafkatools.core.admin.reassignments import partitions_of
-        from kafkatools.tools.reassignment.log_dirs import present_log_dirs, replicas_of
-        from kafkatools.tools.reassignment.proposal import propose, usable_brokers
-
         partitions = partitions_of(opened.admin, topics)
         current = {part: found.replicas for part, found in partitions.items()}
         brokers = usable_brokers(opened.admin, brokers_to_use, is_rack_aware=not args.disable_rack_aware)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkatools.console import Console
-from kafkatools.core.admin.reassignments import PartitionReassignment
+from kafkatools.core.admin.reassignments import PartitionReassignment, active_reassignments
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
 from kafkatools.options.connection import connect_admin
@@ -13,8 +13,6 @@ from kafkatools.tools.reassignment.listings import ids
 def run(console: Console, args: Args) -> ExitStatus:
     """Print the active reassignments, sorted by topic and partition."""
     with connect_admin(console, args) as admin:
-        from kafkatools.core.admin.reassignments import active_reassignments
-
         active = sorted(active_reassignments(admin).items())
     if args.json:
         for (topic, partition), moving in active:

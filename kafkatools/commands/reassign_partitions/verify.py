@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from kafkatools.commands.reassign_partitions.session import Session, session, still_moving
 from kafkatools.commands.reassign_partitions.throttles import clear_all
 from kafkatools.console import Console
-from kafkatools.core.admin.reassignments import Replica, TopicPartition
+from kafkatools.core.admin.reassignments import Replica, TopicPartition, active_reassignments
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
 from kafkatools.tools.reassignment.listings import ids, names
@@ -28,8 +28,6 @@ def run(console: Console, args: Args) -> ExitStatus:
     """
     plan = read_plan(args.reassignment_json_file)
     with session(console, args) as opened:
-        from kafkatools.core.admin.reassignments import active_reassignments
-
         active = active_reassignments(opened.admin)
         partitions = partition_states(opened.admin, plan.replicas, active)
         moves = move_states(opened.admin, plan.log_dirs)

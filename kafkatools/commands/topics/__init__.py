@@ -7,23 +7,18 @@ selects this topic only. Topics that a pattern matched are listed on stderr.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from importlib import import_module
 
-from kafkatools.commands.topics.changes import alter, delete
-from kafkatools.commands.topics.create import create
-from kafkatools.commands.topics.describe import REPORTS, describe
-from kafkatools.commands.topics.names import names_taken
+from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
-from kafkatools.options import BOOTSTRAP_SERVER, INTERNAL_TOPICS, Args, Command, Option, command_config, java_int, rules
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int, rules
 from kafkatools.options.common import setting_option
 from kafkatools.options.connection import connect_admin
 
-if TYPE_CHECKING:
-    from kafkatools.console import Console
-    from kafkatools.core.admin.client import AdminClient
-
-_ACTIONS = ("create", "list", "alter", "describe", "delete")
+_ACTIONS = {"create": "create", "list": "names", "alter": "changes", "describe": "describe", "delete": "changes"}
+"""Each action with its module, whose function `run_ACTION` carries it out."""
+REPORTS = ("under-replicated-partitions", "unavailable-partitions", "under-min-isr-partitions", "at-min-isr-partitions")
+"""Options of --describe that choose partitions by their state."""
 _DELETE_CONFIG = (
     "delete-config option is no longer supported and deprecated since version 4.0. "
     "The config will be fully removed in future releases."
@@ -83,12 +78,12 @@ OPTIONS = (
 
 
 def _others(*allowed: str) -> tuple[str, ...]:
-    return tuple(action for action in ("alter", "create", "delete", "describe", "list") if action not in allowed)
+    return tuple(action for action in sorted(_ACTIONS) if action not in allowed)
 
 
 RULES: tuple[rules.Rule, ...] = (
     rules.ExactlyOne(
-        _ACTIONS, "Command must include exactly one action: --list, --describe, --create, --alter or --delete"
+        tuple(_ACTIONS), "Command must include exactly one action: --list, --describe, --create, --alter or --delete"
     ),
     rules.Requirement(
         ("topic", "topic-id"),
@@ -118,22 +113,10 @@ def run(console: Console, args: Args) -> ExitStatus:
         console.note(_DELETE_CONFIG)
     action = next(action for action in _ACTIONS if args.given(action))
     with connect_admin(console, args) as admin:
-        return _RUN[action](console, args, admin)
+        module = import_module(f"kafkatools.commands.topics.{_ACTIONS[action]}")
+        status: ExitStatus = getattr(module, f"run_{action}")(console, args, admin)
+        return status
 
-
-def _list(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
-    for name in names_taken(admin, args, exclude_internal=args.exclude_internal):
-        console.print(name, {"topic": name, "internal": name in INTERNAL_TOPICS})
-    return ExitStatus.OK
-
-
-_RUN: Mapping[str, Callable[[Console, Args, AdminClient], ExitStatus]] = {
-    "create": create,
-    "list": _list,
-    "describe": describe,
-    "alter": alter,
-    "delete": delete,
-}
 
 COMMAND = Command(
     "topics",

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from kafkatools.commands.topics.create import partitions_text, replica_assignment
 from kafkatools.commands.topics.names import targets
+from kafkatools.console import Console
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.topics import NewPartitions, create_partitions, delete_topics, describe_topics
+from kafkatools.core.errors import KafkaError
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
-    from kafkatools.core.admin.client import AdminClient
 
 _DELETED_AT_A_TIME = 500
 
 
-def delete(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+def run_delete(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     """Delete topics, 500 in a request; with --dry-run only print them. Returns FAILED when a topic was not deleted; its
     error is printed. Raises CommandError, or KafkaError if the first request fails."""
-    from kafkatools.core.admin.topics import delete_topics
-    from kafkatools.core.errors import KafkaError
-
     names = targets(console, args, admin)
     if args.dry_run:
         return _show_deletion(console, args, admin, names)
@@ -42,8 +38,6 @@ def delete(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
 
 
 def _show_deletion(console: Console, args: Args, admin: AdminClient, names: Sequence[str]) -> ExitStatus:
-    from kafkatools.core.admin.topics import describe_topics
-
     described = describe_topics(admin, names=names) if names else {}
     for name in names:
         topic = described[name]
@@ -55,13 +49,11 @@ def _show_deletion(console: Console, args: Args, admin: AdminClient, names: Sequ
     return _report(console, args, failed, "deleted")
 
 
-def alter(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+def run_alter(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     """Add partitions to topics. Raises CommandError or KafkaError; returns FAILED when a topic was not altered.
 
     Of --replica-assignment, each topic uses the entries after its present partitions (TopicService.alterTopic).
     """
-    from kafkatools.core.admin.topics import NewPartitions, create_partitions, describe_topics
-
     assignment = replica_assignment(args.replica_assignment) if args.replica_assignment is not None else None
     names = targets(console, args, admin)
     if not names:

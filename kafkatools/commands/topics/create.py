@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from kafkatools.console import Console
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.topics import CreatedTopic, NewTopic, create_topics
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import Args, java_int
 from kafkatools.options.quantities import plain_settings
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
-    from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.topics import CreatedTopic
 
 _COLLISION = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
@@ -24,11 +21,9 @@ _EQUALS = re.compile(r"\s*=\s*", re.ASCII)
 _MAX_REPLICATION_FACTOR = 32767
 
 
-def create(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+def run_create(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     """Create a topic, with the checks in the order of TopicService.createTopic. An existing topic is no failure with
     --if-not-exists. Raises CommandError or KafkaError."""
-    from kafkatools.core.admin.topics import NewTopic, create_topics
-
     configs = plain_settings(topic_configs(args.config), console.note)
     assignment = replica_assignment(args.replica_assignment) if args.replica_assignment is not None else None
     if not args.topic:

@@ -7,27 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from kafkatools.commands.topics import REPORTS
 from kafkatools.commands.topics.names import ensure_found, names_taken
+from kafkatools.console import Console
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.cluster import describe_cluster
+from kafkatools.core.admin.configs import DEFAULT_CONFIG, TOPIC, ConfigEntry, describe_configs
+from kafkatools.core.admin.reassignments import PartitionReassignment, list_reassignments
+from kafkatools.core.admin.topics import PartitionDescription, TopicDescription, describe_all_topics, describe_topics
+from kafkatools.core.errors import RequestTimedOut, Timeout
+from kafkatools.core.java.hash_order import hash_order
+from kafkatools.core.protocol.uuids import uuid_from_text
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import INTERNAL_TOPICS, Args
 
-if TYPE_CHECKING:
-    from kafkatools.console import Console
-    from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.configs import ConfigEntry
-    from kafkatools.core.admin.reassignments import PartitionReassignment
-    from kafkatools.core.admin.topics import PartitionDescription, TopicDescription
-
-REPORTS = ("under-replicated-partitions", "unavailable-partitions", "under-min-isr-partitions", "at-min-isr-partitions")
 MOVES_WITHIN_MS = 5000
 
 
-def describe(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+def run_describe(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     """Print the topics of --topic or --topic-id. Returns FAILED when something could not be described."""
-    from kafkatools.core.admin.configs import TOPIC, describe_configs
-
     topics = _described(args, admin)
     if not topics:
         return ExitStatus.OK
@@ -62,9 +62,6 @@ def _moves(console: Console, admin: AdminClient) -> Mapping[tuple[str, int], Par
 
     Brokers report everything else without a controller, so the command continues.
     """
-    from kafkatools.core.admin.reassignments import list_reassignments
-    from kafkatools.core.errors import RequestTimedOut, Timeout
-
     try:
         return list_reassignments(admin, timeout_ms=min(MOVES_WITHIN_MS, admin.timeout_ms))
     except (RequestTimedOut, Timeout) as error:
@@ -77,18 +74,12 @@ def _live_brokers(args: Args, admin: AdminClient) -> set[int]:
     """Return the ids of unfenced brokers if --unavailable-partitions needs them, else an empty set."""
     if not args.unavailable_partitions:
         return set()
-    from kafkatools.core.admin.cluster import describe_cluster
-
     return {node.id for node in describe_cluster(admin).nodes}
 
 
 def _described(args: Args, admin: AdminClient) -> list[TopicDescription]:
     """Return the requested topics in Kafka's order, with their errors. --topic-id wins over --topic; the zero id counts
     as none. Raises CommandError for an invalid id or a missing topic, unless --if-exists."""
-    from kafkatools.core.admin.topics import describe_all_topics, describe_topics
-    from kafkatools.core.java.hash_order import hash_order
-    from kafkatools.core.protocol.uuids import uuid_from_text
-
     if args.topic_id is not None:
         try:
             topic_id = uuid_from_text(args.topic_id)
@@ -128,9 +119,6 @@ class Settings(NamedTuple):
 
 def settings_of(entries: Sequence[ConfigEntry]) -> Settings:
     """Build Settings from the entries of a topic's configuration."""
-    from kafkatools.core.admin.configs import DEFAULT_CONFIG
-    from kafkatools.core.java.hash_order import hash_order
-
     own = {entry.name: entry.value for entry in entries if entry.source != DEFAULT_CONFIG}
     text = ",".join(f"{name}={own[name]}" for name in hash_order(entry.name for entry in entries) if name in own)
     minimum = next((entry.value for entry in entries if entry.name == "min.insync.replicas"), None)

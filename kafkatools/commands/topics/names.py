@@ -1,16 +1,21 @@
-"""The topics that --topic of kt topics matches, as in TopicCommand."""
+"""kt topics --list, and the topics that --topic of kt topics matches, as in TopicCommand."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from kafkatools.exit_status import CommandError
+from kafkatools.console import Console
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.topics import list_topics
+from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import INTERNAL_TOPICS, Args, TopicFilter
 
-if TYPE_CHECKING:
-    from kafkatools.console import Console
-    from kafkatools.core.admin.client import AdminClient
+
+def run_list(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+    """Print the topics of --topic, or all topics."""
+    for name in names_taken(admin, args, exclude_internal=args.exclude_internal):
+        console.print(name, {"topic": name, "internal": name in INTERNAL_TOPICS})
+    return ExitStatus.OK
 
 
 def names_taken(admin: AdminClient, args: Args, *, exclude_internal: bool) -> list[str]:
@@ -18,8 +23,6 @@ def names_taken(admin: AdminClient, args: Args, *, exclude_internal: bool) -> li
 
     Follows TopicService.getTopics. Raises CommandError for an invalid expression.
     """
-    from kafkatools.core.admin.topics import list_topics
-
     requested = None
     if args.topic:
         try:

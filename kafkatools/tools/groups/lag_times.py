@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.group_offsets import TopicPartition
 from kafkatools.core.admin.offsets import MAX_TIMESTAMP, PartitionOffset, list_offsets
 from kafkatools.core.errors import KafkaError
 from kafkatools.tools.groups.record_times import record_times
 from kafkatools.tools.groups.view import GroupView, PartitionRow
-
-TopicPartition = tuple[str, int]
 
 
 def with_times(

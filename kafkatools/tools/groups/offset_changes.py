@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient
-from kafkatools.core.admin.group_offsets import alter_offsets, delete_offsets, fetch_offsets
+from kafkatools.core.admin.group_offsets import TopicPartition, alter_offsets, delete_offsets, fetch_offsets
 from kafkatools.core.admin.results import AlteredOffsets
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.group.metadata import OffsetAndMetadata
@@ -19,7 +19,6 @@ from kafkatools.exit_status import CommandError
 from kafkatools.tools.groups.plan_file import write_undo
 from kafkatools.tools.undo_files import free_undo_path
 
-TopicPartition = tuple[str, int]
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _MAX_NAME = 100
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.exit_status import CommandError
+from kafkatools.output import json_line
 from kafkatools.tools.undo_files import write_new_file, write_undo_file
 
 TopicPartition = tuple[str, int]
@@ -245,8 +246,6 @@ def save_undo(path: str, before: Mapping[str, Mapping[TopicPartition, OffsetAndM
 
 
 def _undo_lines(path: str, before: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata | None]]) -> Iterator[str]:
-    from kafkatools.output import json_line
-
     is_json = path.endswith((".json", ".jsonl"))
     for group_id, offsets in before.items():
         for key, old in sorted(offsets.items()):

@@ -10,15 +10,16 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient
-from kafkatools.core.admin.group_offsets import GroupOffsets
+from kafkatools.core.admin.group_offsets import GroupOffsets, TopicPartition
 from kafkatools.core.admin.offsets import EARLIEST, LATEST, list_offsets
 from kafkatools.core.admin.topics import describe_topics
 from kafkatools.core.errors import KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
 from kafkatools.core.group.metadata import OffsetAndMetadata
+from kafkatools.core.java.hash_order import hash_order
+from kafkatools.core.java.hashes import partition_hash
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.groups.plan_file import PlanFile, PlanLine, refuse
 
-TopicPartition = tuple[str, int]
 NewOffsets = dict[TopicPartition, "OffsetAndMetadata | None"]
 
 
@@ -134,9 +135,6 @@ class Targets:
     def of_group(self, group_id: str) -> NewOffsets:
         """Return the new offsets of one group, in the order of Kafka's hash map; None deletes an offset. Raises
         CommandError for a group without plan lines, or a shift of a partition without committed offset."""
-        from kafkatools.core.java.hash_order import hash_order
-        from kafkatools.core.java.hashes import partition_hash
-
         goal, amount = self._reset.goal, self._reset.amount
         keys = hash_order(self._wanted[group_id], hash_of=partition_hash)
         if self._reset.plan is not None:

@@ -10,13 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient
-from kafkatools.core.admin.group_offsets import fetch_offsets
+from kafkatools.core.admin.group_offsets import TopicPartition, fetch_offsets
 from kafkatools.core.admin.groups import GroupDescription, MemberDescription, describe_groups
 from kafkatools.core.admin.offsets import LATEST, PartitionOffset, list_offsets
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.group.metadata import OffsetAndMetadata
-
-TopicPartition = tuple[str, int]
 
 
 class PartitionRow(NamedTuple):

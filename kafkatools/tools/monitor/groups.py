@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_in
-from kafkatools.core.admin.group_offsets import GroupOffsets, fetch_offsets, read_offset_fetch
+from kafkatools.core.admin.group_offsets import GroupOffsets, TopicPartition, fetch_offsets, read_offset_fetch
 from kafkatools.core.admin.groups import CLASSIC, CONSUMER, SHARE, UNKNOWN
 from kafkatools.core.admin.share_groups import ShareOffsets, read_offsets
 from kafkatools.core.errors import KafkaError, UnsupportedVersion
@@ -19,7 +19,6 @@ from kafkatools.core.net.requests import BrokerRequest, BrokerResponse
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.tools.monitor.view import GroupPartition, GroupView
 
-TopicPartition = tuple[str, int]
 _StateAndMembers = tuple[str, int]
 _Result = _StateAndMembers | GroupOffsets | ShareOffsets | KafkaError
 

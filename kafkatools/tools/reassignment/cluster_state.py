@@ -7,14 +7,12 @@ from collections.abc import Callable, Collection, Mapping
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.cluster import describe_cluster
 from kafkatools.core.admin.log_dirs import describe_log_dirs
-from kafkatools.core.admin.reassignments import list_reassignments
+from kafkatools.core.admin.reassignments import TopicPartition, list_reassignments
 from kafkatools.core.admin.topics import PartitionDescription, describe_all_topics
 from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.reassignment.listings import WAIT_HINT, named
 from kafkatools.tools.reassignment.plan import Broker, ClusterState, Partition
-
-TopicPartition = tuple[str, int]
 
 
 def read_cluster(admin: AdminClient, complain: Callable[[str], None]) -> ClusterState:

@@ -19,6 +19,7 @@ from kafkatools.core.admin.configs import (
     describe_configs,
     incremental_alter_configs,
 )
+from kafkatools.core.admin.reassignments import TopicPartition
 from kafkatools.core.admin.replication_throttles import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -32,7 +33,6 @@ from kafkatools.core.admin.replication_throttles import (
 from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition
 from kafkatools.tools.reassignment.journal import Setting
 
-TopicPartition = tuple[str, int]
 _HEARD_MS = 10_000  # how long a broker may take to apply a change
 
 

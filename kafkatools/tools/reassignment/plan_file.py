@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from kafkatools.core.admin.reassignments import Replica
+from kafkatools.core.admin.reassignments import Replica, TopicPartition
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.java.hashes import partition_hash
 from kafkatools.core.json_values import JsonValue
@@ -27,7 +27,6 @@ from kafkatools.tools.json_files import (
 )
 from kafkatools.tools.reassignment.listings import names
 
-TopicPartition = tuple[str, int]
 T = TypeVar("T")
 
 ANY_LOG_DIR = "any"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient
-from kafkatools.core.admin.reassignments import PartitionReassignment, active_reassignments
+from kafkatools.core.admin.reassignments import PartitionReassignment, TopicPartition, active_reassignments
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.reassignment.cluster_state import read_cluster
 from kafkatools.tools.reassignment.journal import Record
@@ -19,7 +19,6 @@ from kafkatools.tools.reassignment.plan import ClusterState, Move, Partition, Re
 from kafkatools.tools.reassignment.plan_file import Plan, check_executable, plan_text, read_plan
 from kafkatools.tools.undo_files import free_undo_path, write_undo_file
 
-TopicPartition = tuple[str, int]
 Active = Mapping[TopicPartition, "PartitionReassignment"]
 
 

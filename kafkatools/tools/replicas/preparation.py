@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.configs import TOPIC, describe_configs
 from kafkatools.core.admin.offsets import LATEST, list_offsets
-from kafkatools.core.admin.topics import describe_topics, list_topics
+from kafkatools.core.admin.topics import TopicPartition, describe_topics, list_topics
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.java.hashes import partition_hash
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.replicas.verification import ReplicaVerifier, Subject
 
-TopicPartition = tuple[str, int]
 PATIENCE_MS = 30_000
 
 

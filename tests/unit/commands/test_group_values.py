@@ -3,7 +3,7 @@
 import pytest
 
 from kafkatools.commands.consumer_groups.condition_texts import parse_condition
-from kafkatools.commands.consumer_groups.session import STATES
+from kafkatools.commands.consumer_groups.shared_options import STATES
 from kafkatools.commands.consumer_groups.tables import assignment_text
 from kafkatools.core.admin.groups import GroupDescription
 from kafkatools.core.errors import LeaderNotAvailable

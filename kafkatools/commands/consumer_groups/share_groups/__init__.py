@@ -10,26 +10,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.consumer_groups import shared_options
-from kafkatools.commands.consumer_groups.session import (
-    ONE_VIEW,
-    Session,
-    available,
-    carry_out,
-    check_values,
-    needs,
-    say_deleted,
-    say_would_delete,
-    share_groups,
-    words_of,
-)
+from kafkatools.commands.consumer_groups.shared_options import ONE_VIEW, available, check_values, needs, words_of
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, rules
 
 if TYPE_CHECKING:
+    from kafkatools.commands.consumer_groups.session import Session
     from kafkatools.console import Console
-    from kafkatools.core.admin.groups import GroupListing
 
-FAILED = "Error: Executing share group command failed due to "
 _STATES = ("Stable", "Empty", "Dead")
 _ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
 _SCENARIOS = ("to-datetime", "to-earliest", "to-latest")
@@ -119,6 +107,8 @@ def run(console: Console, args: Args) -> ExitStatus:
     """Run the action option of kt share-groups, such as --list. Returns FAILED if a group or broker failed. Raises
     UsageError, CommandError or KafkaError."""
     check_values(args, is_for_one_group=args.delete_offsets or (args.reset_offsets and args.from_file is None))
+    from kafkatools.commands.consumer_groups.session import carry_out
+
     return carry_out(console, args, _prepare(args))
 
 
@@ -137,15 +127,16 @@ def _prepare(args: Args) -> Callable[[Session], ExitStatus]:
 
         return delete_offsets
     if args.delete:
-        return _delete
+        from kafkatools.commands.consumer_groups.share_groups.offsets import delete
+
+        return delete
     states = words_of(args.state, _STATES, "state")
     return lambda session: _list(session, states)
 
 
-# -- list --
-
-
 def _list(session: Session, states: tuple[str, ...]) -> ExitStatus:
+    from kafkatools.commands.consumer_groups.session import share_groups
+
     listings, is_complete = share_groups(session, states)
     if session.args.json:
         for listing in sorted(listings):
@@ -160,40 +151,6 @@ def _list(session: Session, states: tuple[str, ...]) -> ExitStatus:
     return ExitStatus.OK if is_complete else ExitStatus.FAILED
 
 
-# -- delete --
-
-
-def _delete(session: Session) -> ExitStatus:
-    from kafkatools.commands.consumer_groups.share_groups.offsets import note_offsets
-    from kafkatools.core.admin.groups import delete_groups
-    from kafkatools.core.java.hash_order import hash_order
-
-    listings, is_complete = share_groups(session)
-    by_name = {listing.group_id: listing for listing in listings}
-    names = list(by_name) if session.args.all_groups else list(dict.fromkeys(session.args.group))
-    if session.args.all_groups and names and not session.args.dry_run:
-        plural = "s" * (len(names) > 1)
-        session.console.note(f"Deleting {len(names)} group{plural}: {', '.join(sorted(names))}.")
-    refused = {name: reason for name in names if (reason := _why_not(name, by_name.get(name)))}
-    requested = [name for name in names if name not in refused]
-    if session.args.dry_run:
-        return max(say_would_delete(session, names, refused), ExitStatus.OK if is_complete else ExitStatus.FAILED)
-    note_offsets(session, dict.fromkeys(requested))
-    outcome = delete_groups(session.admin, requested) if requested else {}
-    failed = refused | {name: str(error) for name, error in outcome.items() if error is not None}
-    say_deleted(session, "share", hash_order(names), failed)
-    return ExitStatus.FAILED if failed or not is_complete else ExitStatus.OK
-
-
-def _why_not(name: str, listing: GroupListing | None) -> str:
-    """Return why a group cannot be deleted, by its listing; an empty text if it can."""
-    if listing is None:
-        return f"Group '{name}' is not a share group."
-    if listing.state == "Dead":
-        return f"Share group '{name}' group state is DEAD."
-    return "" if listing.state == "Empty" else f"Share group '{name}' is not EMPTY."
-
-
 COMMAND = Command(
     "share-groups",
     "List, describe and delete share groups, and reset their start offsets.",
@@ -201,7 +158,7 @@ COMMAND = Command(
     run=run,
     rules=RULES,
     destructive=("delete", "delete-offsets", "execute"),
-    error_prefix=FAILED,
+    error_prefix="Error: Executing share group command failed due to ",
     examples=(
         "kt share-groups --describe --all-groups",
         "kt share-groups --reset-offsets --group workers --topic jobs --to-earliest --dry-run",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kafkatools.commands.consumer_groups.session import Session, share_groups
-from kafkatools.commands.consumer_groups.tables import MISSING, assignment_text, width
+from kafkatools.commands.consumer_groups.tables import MISSING, assignment_text, share_state_table, width
 from kafkatools.core.admin.groups import GroupDescription, MemberDescription, describe_share_groups
 from kafkatools.core.admin.share_groups import ShareOffsets, list_share_group_offsets
 from kafkatools.exit_status import ExitStatus
@@ -147,19 +147,5 @@ def _show_states(session: Session, descriptions: Iterable[GroupDescription]) -> 
             )
             continue
         _say_when_empty(session, description)
-        _print_state(session, description)
-
-
-def _print_state(session: Session, description: GroupDescription) -> None:
-    where = description.coordinator
-    coordinator = f"{where.host}:{where.port}  ({where.node})"
-    line = f"%-{width([description.group_id])}s %-{width([coordinator], 25)}s %-15s "
-    titles: tuple[object, ...] = ("GROUP", "COORDINATOR (ID)", "STATE")
-    cells: tuple[object, ...] = (description.group_id, coordinator, description.state)
-    if session.args.verbose:
-        line += "%-12s %-17s "
-        titles += ("GROUP-EPOCH", "ASSIGNMENT-EPOCH")
-        cells += (description.group_epoch, description.target_assignment_epoch)
-    session.console.print()
-    session.console.print((line + "%s") % (*titles, "#MEMBERS"))
-    session.console.print((line + "%s") % (*cells, len(description.members)))
+        for line in share_state_table(description, verbose=session.args.verbose):
+            session.console.print(line)

@@ -1,4 +1,4 @@
-"""kt share-groups --reset-offsets and --delete-offsets (ShareGroupCommand.resetOffsets, deleteOffsets).
+"""kt share-groups --delete, --reset-offsets and --delete-offsets (ShareGroupCommand).
 
 Order: parse the command line and files, compute the new offsets, write the undo file, change offsets.
 """
@@ -8,18 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from kafkatools.commands.consumer_groups.reset import GROUP_ERRORS, goal_of, offset_rows, print_offsets, topic_scope
-from kafkatools.commands.consumer_groups.session import Session
+from kafkatools.commands.consumer_groups.session import Session, say_deleted, say_would_delete, share_groups
 from kafkatools.core.admin.group_offsets import GroupOffsets
-from kafkatools.core.admin.groups import describe_share_groups
+from kafkatools.core.admin.groups import GroupListing, delete_groups, describe_share_groups
 from kafkatools.core.admin.share_groups import (
     NO_START,
     ShareOffsets,
+    TopicPartition,
     alter_share_group_offsets,
     delete_share_group_offsets,
     list_share_group_offsets,
 )
 from kafkatools.core.errors import NonEmptyGroup
 from kafkatools.core.group.metadata import OffsetAndMetadata
+from kafkatools.core.java.hash_order import hash_order
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args
 from kafkatools.tools.groups.offset_changes import GroupPlan
@@ -27,7 +29,6 @@ from kafkatools.tools.groups.plan_file import csv_line, save_undo
 from kafkatools.tools.groups.targets import Goal, Reset, Targets, known_partitions_of
 from kafkatools.tools.groups.times import parse_datetime
 
-TopicPartition = tuple[str, int]
 _INACTIVE = ("Empty", "Dead")
 
 
@@ -66,7 +67,7 @@ def _reset(session: Session, reset: Reset) -> ExitStatus:
     plans = _plan(session, reset, inactive)
     done = plans
     if session.args.execute:
-        note_offsets(session, {plan.group_id: plan.offsets for plan in plans})
+        _note_offsets(session, {plan.group_id: plan.offsets for plan in plans})
         done = [_carry_out(session, plan) for plan in plans]
     _show(session, [plan for plan in done if plan.offsets])
     is_good = len(inactive) == len(descriptions) and done == plans
@@ -103,7 +104,7 @@ def _as_committed(found: ShareOffsets) -> GroupOffsets:
     return GroupOffsets({key: OffsetAndMetadata(offset) for key, offset in known.items()}, {})
 
 
-def note_offsets(session: Session, requested: Mapping[str, Collection[TopicPartition] | None]) -> None:
+def _note_offsets(session: Session, requested: Mapping[str, Collection[TopicPartition] | None]) -> None:
     """Save start offsets of these groups and partitions (None: all) in --undo-file. Does nothing without that option or
     without groups. Raises CommandError, KafkaError."""
     path = session.args.undo_file
@@ -155,7 +156,7 @@ def delete_offsets(session: Session) -> ExitStatus:
         return _show_deletable_topics(session, group_id, topics)
     if session.args.undo_file is not None:
         known = _share_offsets(session, [group_id])[group_id].offsets
-        note_offsets(session, {group_id: [key for key in known if key[0] in topics]})
+        _note_offsets(session, {group_id: [key for key in known if key[0] in topics]})
     result = delete_share_group_offsets(session.admin, group_id, topics)
     outcome = {topic: result.error or result.errors.get(topic) for topic in sorted(topics)}
     if session.args.json:
@@ -191,3 +192,35 @@ def _show_deletable_topics(session: Session, group_id: str, topics: Sequence[str
     if not known.intersection(topics) and not session.args.json:
         session.console.note("Nothing would change.")
     return ExitStatus.OK
+
+
+# -- delete groups --
+
+
+def delete(session: Session) -> ExitStatus:
+    """Delete share groups without members, after saving their offsets in --undo-file; with --dry-run only print them.
+    Returns FAILED when a group was not deleted or a broker did not list its groups."""
+    listings, is_complete = share_groups(session)
+    by_name = {listing.group_id: listing for listing in listings}
+    names = list(by_name) if session.args.all_groups else list(dict.fromkeys(session.args.group))
+    if session.args.all_groups and names and not session.args.dry_run:
+        plural = "s" * (len(names) > 1)
+        session.console.note(f"Deleting {len(names)} group{plural}: {', '.join(sorted(names))}.")
+    refused = {name: reason for name in names if (reason := _why_not(name, by_name.get(name)))}
+    requested = [name for name in names if name not in refused]
+    if session.args.dry_run:
+        return max(say_would_delete(session, names, refused), ExitStatus.OK if is_complete else ExitStatus.FAILED)
+    _note_offsets(session, dict.fromkeys(requested))
+    outcome = delete_groups(session.admin, requested) if requested else {}
+    failed = refused | {name: str(error) for name, error in outcome.items() if error is not None}
+    say_deleted(session, "share", hash_order(names), failed)
+    return ExitStatus.FAILED if failed or not is_complete else ExitStatus.OK
+
+
+def _why_not(name: str, listing: GroupListing | None) -> str:
+    """Return why a group cannot be deleted, by its listing; an empty text if it can."""
+    if listing is None:
+        return f"Group '{name}' is not a share group."
+    if listing.state == "Dead":
+        return f"Share group '{name}' group state is DEAD."
+    return "" if listing.state == "Empty" else f"Share group '{name}' is not EMPTY."

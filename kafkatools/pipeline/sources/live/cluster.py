@@ -23,6 +23,7 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
     error_for_code,
 )
+from kafkatools.core.java.patterns import java_pattern
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.sources.live.offsets import OffsetRange, Offsets
@@ -114,8 +115,6 @@ class LiveCluster:
         return {part: present[part] for part in subscription.partitions if part in present}
 
     def _matching(self, text: str) -> dict[TopicPartition, uuid.UUID | None]:
-        from kafkatools.core.java.patterns import java_pattern
-
         pattern = java_pattern(text)
         topics = self._ask(lambda admin: _topics(admin, None))
         return {

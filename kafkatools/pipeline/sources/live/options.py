@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 from kafkatools.core import config as tables
 from kafkatools.core.config import Config
 from kafkatools.core.errors import ConfigError
+from kafkatools.core.java.patterns import java_pattern
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
@@ -336,8 +337,6 @@ class OptionReader:
 
 
 def _check_pattern(text: str) -> None:
-    from kafkatools.core.java.patterns import java_pattern
-
     if not text:
         raise PipelineError("subscribePattern is empty")
     try:
