@@ -125,19 +125,14 @@ def run_command(command: Command, arguments: Sequence[str], console: Console, ch
         args.profile = profile_for(args, chosen.profile, console.environ)
         if args.profile is not None:
             ensure_confirmed(console, command, args, args.profile, chosen.confirm)
-        return _run(part, args, console)
+        if part.run is None:
+            raise UsageError(f"kt {part.name} needs a subcommand")
+        return part.run(console, args)
     except (BrokenPipeError, KeyboardInterrupt):
         raise
     except Exception as error:  # noqa: BLE001 - the boundary of the program: any other exception becomes one line
         page = f"{command.name} {subcommand.name}" if subcommand else command.name
         return _report(command, page, error, console, args)
-
-
-def _run(command: Command, args: Args, console: Console) -> ExitStatus:
-    run: Callable[[Console, Args], ExitStatus] | None = command.run
-    if run is None:
-        raise UsageError(f"kt {command.name} needs a subcommand")
-    return run(console, args)
 
 
 def _quiet_logs(console: Console) -> None:

@@ -25,11 +25,12 @@ _BUDGET_MS = 200
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt completion: print a script, or names for a script. Raises UsageError for an unknown shell."""
-    from kafkatools.output import json_line
+    from kafkatools.output import json_line, visible
 
     if args.shell is None:
-        for name in filter(_is_typable, _names(console, args)):
-            console.print(json_line({"name": name}) if args.json else name)
+        for name in _names(console, args):
+            if visible(name) == name:  # a shell cannot complete control characters
+                console.print(json_line({"name": name}) if args.json else name)
         return ExitStatus.OK
     if args.shell not in SHELLS:
         raise UsageError(f"Unsupported shell '{args.shell}'; completions exist for {', '.join(SHELLS)}")
@@ -67,12 +68,6 @@ def _names(console: Console, args: Args) -> Iterable[str]:
     except (KafkaError, OSError):
         return known
     return names
-
-
-def _is_typable(name: str) -> bool:
-    from kafkatools.output import visible
-
-    return visible(name) == name
 
 
 def _place(console: Console, args: Args) -> tuple[str | None, dict[str, str]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int
 from kafkatools.options.connection import BOOTSTRAP_CONTROLLER, connect_admin
-from kafkatools.options.table import ARGPARSE4J
+from kafkatools.options.table import ARGPARSE4J, java_short
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -21,7 +21,6 @@ _USAGE_PREFIX = "Command line error: "
 _USAGE_SUFFIX = ". Type --help for help."
 _METADATA_VERSION = "metadata.version"
 _UNRELEASED = "4.4-IV0"
-_SHORT = range(-(1 << 15), 1 << 15)
 
 
 def _connect(console: Console, args: Args) -> AdminClient:
@@ -83,11 +82,9 @@ def _name_and_level(text: str) -> tuple[str, int]:
     if not equals:
         raise UsageError(problem + "equals sign not found.")
     try:
-        number = java_int(level)
+        number = java_short(level)
     except ValueError:
-        number = _SHORT.stop
-    if number not in _SHORT:
-        raise UsageError(f"{problem}unable to parse {level} as a short.")
+        raise UsageError(f"{problem}unable to parse {level} as a short.") from None
     if number < 0:
         raise UsageError("Cannot specify a negative version level.")
     return name.strip(), number

@@ -65,7 +65,7 @@ def _option(option: Option) -> dict[str, object]:
     }
 
 
-_TYPES = {"java_int": "int", "java_long": "long", "_java_short": "short", "int": "int", "java_double": "double"}
+_TYPES = {"java_int": "int", "java_long": "long", "java_short": "short", "int": "int", "java_double": "double"}
 """JSON type names by the name of the parsing function. Any other value is a string that the command parses."""
 
 COMMAND = Command(

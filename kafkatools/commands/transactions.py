@@ -11,8 +11,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
-from kafkatools.options import ARGPARSE4J, BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int, java_long
+from kafkatools.options import (
+    ARGPARSE4J,
+    BOOTSTRAP_SERVER,
+    Args,
+    Command,
+    Option,
+    command_config,
+    java_int,
+    java_long,
+)
 from kafkatools.options.connection import with_admin
+from kafkatools.options.table import java_short
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -248,13 +258,6 @@ def _hanging_row(args: Args, one: OpenTransaction, now_ms: int) -> dict[str, obj
 # -- the table --
 
 
-def _java_short(text: str) -> int:
-    number = java_int(text)
-    if not -(1 << 15) <= number < 1 << 15:
-        raise ValueError(text)
-    return number
-
-
 _TOPIC = Option("--topic", "Topic of the partition.", value="TOPIC", required=True)
 _PARTITION = Option("--partition", "Number of the partition.", value="NUMBER", type=java_int, required=True)
 _DRY_RUN = Option("--dry-run", "Print what would be aborted, and abort nothing.", ours=True)
@@ -318,7 +321,7 @@ COMMAND = Command(
                 Option(
                     "--producer-id", "Producer id of the transaction (brokers before 3.0).", value="ID", type=java_long
                 ),
-                Option("--producer-epoch", "Producer epoch of the transaction.", value="EPOCH", type=_java_short),
+                Option("--producer-epoch", "Producer epoch of the transaction.", value="EPOCH", type=java_short),
                 Option("--coordinator-epoch", "Epoch of the transaction coordinator.", value="EPOCH", type=java_int),
                 _DRY_RUN,
             ),

@@ -3,49 +3,28 @@
 Commands import this module before they can print --help, so it must import little.
 """
 
-from kafkatools.options.args import Args
-from kafkatools.options.common import (
-    BOOTSTRAP_SERVER,
-    DURABILITY,
-    client_settings,
-    client_values,
-    command_config,
-    note_deprecated,
-    profile_settings,
-    properties_file,
-    property_pairs,
-    setting_option,
-    settings_for,
-)
-from kafkatools.options.parser import parse
-from kafkatools.options.patterns import INTERNAL_TOPICS, TopicFilter
-from kafkatools.options.properties import parse_properties, read_properties
-from kafkatools.options.table import ALWAYS, ARGPARSE4J, Command, Option, java_int, java_long, positive_seconds, under
-
-__all__ = [
-    "ALWAYS",
-    "ARGPARSE4J",
-    "BOOTSTRAP_SERVER",
-    "DURABILITY",
-    "client_values",
-    "note_deprecated",
-    "INTERNAL_TOPICS",
-    "Args",
-    "Command",
-    "Option",
-    "TopicFilter",
-    "client_settings",
-    "command_config",
-    "java_int",
-    "java_long",
-    "parse",
-    "parse_properties",
-    "positive_seconds",
-    "profile_settings",
-    "properties_file",
-    "property_pairs",
-    "read_properties",
-    "setting_option",
-    "settings_for",
-    "under",
-]
+from kafkatools.options.args import Args as Args
+from kafkatools.options.common import BOOTSTRAP_SERVER as BOOTSTRAP_SERVER
+from kafkatools.options.common import DURABILITY as DURABILITY
+from kafkatools.options.common import client_settings as client_settings
+from kafkatools.options.common import client_values as client_values
+from kafkatools.options.common import command_config as command_config
+from kafkatools.options.common import note_deprecated as note_deprecated
+from kafkatools.options.common import profile_settings as profile_settings
+from kafkatools.options.common import properties_file as properties_file
+from kafkatools.options.common import property_pairs as property_pairs
+from kafkatools.options.common import setting_option as setting_option
+from kafkatools.options.common import settings_for as settings_for
+from kafkatools.options.parser import parse as parse
+from kafkatools.options.patterns import INTERNAL_TOPICS as INTERNAL_TOPICS
+from kafkatools.options.patterns import TopicFilter as TopicFilter
+from kafkatools.options.properties import parse_properties as parse_properties
+from kafkatools.options.properties import read_properties as read_properties
+from kafkatools.options.table import ALWAYS as ALWAYS
+from kafkatools.options.table import ARGPARSE4J as ARGPARSE4J
+from kafkatools.options.table import Command as Command
+from kafkatools.options.table import Option as Option
+from kafkatools.options.table import java_int as java_int
+from kafkatools.options.table import java_long as java_long
+from kafkatools.options.table import positive_seconds as positive_seconds
+from kafkatools.options.table import under as under

@@ -25,6 +25,11 @@ def _java_number(text: str, bits: int) -> int:
     return number
 
 
+def java_short(text: str) -> int:
+    """Parse a number like Java's Short.valueOf: optional sign, digits, 16 bits. Raises ValueError."""
+    return _java_number(text, 16)
+
+
 def java_int(text: str) -> int:
     """Parse a number like Java's Integer.valueOf: optional sign, digits, 32 bits. Raises ValueError."""
     return _java_number(text, 32)

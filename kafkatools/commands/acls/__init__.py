@@ -66,7 +66,7 @@ def _list(console: Console, args: Args) -> ExitStatus:
 
         for acl in found:
             if not names or acl.principal in names:
-                console.print(row(acl))
+                console.print_json(row(acl))
         return ExitStatus.OK
     if not names:
         _print(console, found)

@@ -44,9 +44,9 @@ class Change(NamedTuple):
     acl: Acl
 
 
-def row(acl: Acl, **more: object) -> str:
-    """Return an ACL as a line of JSON, after the keys of `more`."""
-    return json_line({**more, **acl._asdict()})
+def row(acl: Acl, **more: object) -> dict[str, object]:
+    """Return an ACL as a JSON row, after the keys of `more`."""
+    return {**more, **acl._asdict()}
 
 
 def add(console: Console, args: Args, admin: AdminClient, requested: EntriesByPattern) -> ExitStatus:
@@ -60,10 +60,9 @@ def add(console: Console, args: Args, admin: AdminClient, requested: EntriesByPa
             acl = _acl(pattern, entry)
             if acl not in existing:
                 planned.append(Change(_ADD, acl))
-            elif args.json:
-                console.print(row(acl, action=_ADD, outcome="exists", error=None))
             else:
-                console.print(f"Acl (pattern={pattern}, entry={entry}) already exists.")
+                text = f"Acl (pattern={pattern}, entry={entry}) already exists."
+                console.print(text, row(acl, action=_ADD, outcome="exists", error=None))
     if args.dry_run:
         return _show(console, args, planned)
     if planned:
@@ -145,10 +144,8 @@ def _show(console: Console, args: Args, changes: Iterable[Change]) -> ExitStatus
     shown = 0
     for action, acl in changes:
         shown += 1
-        if args.json:
-            console.print(row(acl, action=action, outcome="planned", error=None))
-        else:
-            console.print(f"would be {_DONE[action]}: {pattern_of(acl)} {entry_of(acl)}")
+        text = f"would be {_DONE[action]}: {pattern_of(acl)} {entry_of(acl)}"
+        console.print(text, row(acl, action=action, outcome="planned", error=None))
     if not shown and not args.json:
         console.note("Nothing would change.")
     return ExitStatus.OK
@@ -181,13 +178,11 @@ def _tell(console: Console, args: Args, change: Change, error: KafkaError | None
     """Print the outcome of a change; without --json a success only with `say`, since Kafka's tool prints failures only.
     Returns FAILED for an error."""
     action, acl = change
-    if args.json:
-        outcome = "failed" if error is not None else _DONE[action]
-        console.print(row(acl, action=action, outcome=outcome, error=None if error is None else str(error)))
-    elif error is not None:
-        console.error(f"{args.command.error_prefix}{pattern_of(acl)} {entry_of(acl)}: {error}")
-    elif say:
-        console.print(f"{_DONE[action]} {pattern_of(acl)} {entry_of(acl)}")
+    text = f"{pattern_of(acl)} {entry_of(acl)}"
+    done = _DONE[action] if error is None else "failed"
+    outcome = row(acl, action=action, outcome=done, error=None if error is None else str(error))
+    failure = "" if error is None else f"{args.command.error_prefix}{text}: {error}"
+    console.print_outcome(outcome, f"{done} {text}" if say else "", failure)
     return ExitStatus.OK if error is None else ExitStatus.FAILED
 
 
@@ -195,7 +190,7 @@ def _write_undo(args: Args, changes: Iterable[Change]) -> None:
     if args.undo_file is None:
         return
     inverse = {_ADD: _REMOVE, _REMOVE: _ADD}
-    write_undo_file(args.undo_file, [row(acl, action=inverse[action]) + "\n" for action, acl in changes])
+    write_undo_file(args.undo_file, [json_line(row(acl, action=inverse[action])) + "\n" for action, acl in changes])
 
 
 def read_file(path: str) -> list[Change]:

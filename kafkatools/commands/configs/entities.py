@@ -86,16 +86,13 @@ def _check_types(types: Sequence[str]) -> None:
 def _check_names(entities: Entities) -> None:
     for name in filter(None, entities.names):
         if BROKERS in entities.types or BROKER_LOGGERS in entities.types:
-            _check_broker_id(entities.kind, name)
+            try:
+                java_int(name)
+            except ValueError:
+                message = f"The entity name for {entities.kind} must be a valid integer broker id, but it is: {name}"
+                raise UsageError(message) from None
         elif IPS in entities.types:
             _check_address(entities.kind, name)
-
-
-def _check_broker_id(kind: str, name: str) -> None:
-    try:
-        java_int(name)
-    except ValueError:
-        raise UsageError(f"The entity name for {kind} must be a valid integer broker id, but it is: {name}") from None
 
 
 def _check_address(kind: str, name: str) -> None:

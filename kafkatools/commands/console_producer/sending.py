@@ -92,7 +92,8 @@ class ConsoleProducer:
 
     def _pump(self, producer: Producer) -> None:
         read = self._input()
-        send = self._sending(producer)
+        has_single_records = self._is_json or self._format.parse_headers or self._is_sync
+        send = self._send_records if has_single_records else self._send_rows
         count = 1
         with self._console.input_progress("Sending") as progress:
             while count and self._stopped is None:
@@ -103,7 +104,7 @@ class ConsoleProducer:
                 self._reader.filled(count)
                 progress.advance(count)
                 try:
-                    send()
+                    send(producer)
                 except MalformedLine as error:
                     self._stopped = error
                 except KafkaError as error:
@@ -125,11 +126,6 @@ class ConsoleProducer:
         self._console.enlarge_input_pipe(_PIPE_BYTES)
         read: Callable[[memoryview], int | None] = getattr(stdin, "readinto1", None) or stdin.readinto  # type: ignore[attr-defined]
         return lambda room: read(room) or 0
-
-    def _sending(self, producer: Producer) -> Callable[[], None]:
-        if self._is_json or self._format.parse_headers or self._is_sync:
-            return lambda: self._send_records(producer)
-        return lambda: self._send_rows(producer)
 
     # -- sending --
 

@@ -281,9 +281,6 @@ class _Present(NamedTuple):
 
     offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
 
-    def is_known(self, group_id: str) -> bool:
-        return group_id in self.offsets
-
     def of(self, group_id: str, key: TopicPartition) -> int | None:
         """Return the committed offset of a partition; None without one."""
         found = self.offsets.get(group_id, {}).get(key)
@@ -291,7 +288,7 @@ class _Present(NamedTuple):
 
     def cells(self, group_id: str, key: TopicPartition, shown: object, new: int | None) -> tuple[object, ...]:
         """Return the cells current offset, new offset and difference: `-` for no offset, `?` for an unknown one."""
-        if not self.is_known(group_id):
+        if group_id not in self.offsets:
             return "?", shown, "?"
         current = self.of(group_id, key)
         difference = "-" if current is None or new is None else f"{new - current:+d}" if new != current else "0"

@@ -9,8 +9,7 @@ import datetime
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.commands.pipeline.show import counted, plain
@@ -73,28 +72,22 @@ def reports_of(directory: str, part: str) -> str:
     return os.path.join(directory, part)
 
 
-@contextmanager
-def damage_reports() -> Iterator[str]:
+def damage_reports() -> tempfile.TemporaryDirectory[str]:
     """Create a temporary directory for the damage reports of readers, and delete it at the end of the context."""
-    with tempfile.TemporaryDirectory(prefix="kt-pipeline-") as directory:
-        yield directory
+    return tempfile.TemporaryDirectory(prefix="kt-pipeline-")
 
 
 def tell_damages(console: Console, reports: str) -> ExitStatus:
     """Print how many damaged ranges were left out. Returns FINDINGS if there is one, else OK."""
-    found = _damages(reports)
+    found = damages_in(reports)
     if not found:
         return ExitStatus.OK
     console.error(f"{counted(len(found), 'damaged range')} skipped, the first: {found[0].text()}", "DAMAGE")
     return ExitStatus.FINDINGS
 
 
-def count_damages(reports: str) -> int:
-    """Return the number of damaged ranges in the reports."""
-    return len(_damages(reports))
-
-
-def _damages(reports: str) -> list[Damage]:
+def damages_in(reports: str) -> list[Damage]:
+    """Return the damaged ranges in the reports, sorted by file and position."""
     from kafkatools.pipeline.run.reports import read_reports
 
     parts = [report for part in ("batches", "records") for report in read_reports(reports_of(reports, part))]

@@ -60,7 +60,7 @@ def _profile(console: Console, args: Args, spark: SparkSession, source: job_sour
     keys = None if args.no_keys else key_figures(source.table(spark, ("key", "value", "topic")), args.top)
     lags = None if source.is_log else _lags(console, source)
     made = profile_of(str(source.uri), console.clock.wall_ms(), batches, keys=keys, lags=lags)
-    return replace(made, damages=job_source.count_damages(source.reports))
+    return replace(made, damages=len(job_source.damages_in(source.reports)))
 
 
 def _lags(console: Console, source: job_source.JobSource) -> list[GroupLag]:

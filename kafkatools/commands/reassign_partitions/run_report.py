@@ -116,7 +116,7 @@ class LineReport:
 
     def limit(self, change: Change) -> None:
         """Print the new throttle rate and the reason."""
-        self._say(limit_text(change))
+        self._say(f"Throttle: {bytes_text(change.rate)}/s, because {change.reason}.")
 
     def note(self, message: str) -> None:
         """Print a note."""
@@ -176,11 +176,6 @@ def progress_text(progress: Progress, speed: float | None) -> str:
         text += f", {duration_text(left)} left"
     text += f"; partitions: {progress.moving} moving, {progress.waiting} waiting, {progress.done} done"
     return text + (f", {progress.failed} failed" if progress.failed else "")
-
-
-def limit_text(change: Change) -> str:
-    """Return the new throttle rate and the reason as a sentence."""
-    return f"Throttle: {bytes_text(change.rate)}/s, because {change.reason}."
 
 
 def duration_text(seconds: int) -> str:

@@ -278,11 +278,7 @@ def _single_shaper(field: FieldDescriptor) -> Callable[[Any], object]:
     if field.enum_type is not None:
         names = {number: one.name for number, one in field.enum_type.values_by_number.items()}
         return lambda value: names.get(value, str(value))
-    return Decimal if field.cpp_type == field.CPPTYPE_UINT64 else _same
-
-
-def _same(value: object) -> object:
-    return value
+    return Decimal if field.cpp_type == field.CPPTYPE_UINT64 else lambda value: value
 
 
 def message_shaper(descriptor: Descriptor) -> Callable[[Any], object]:

@@ -256,7 +256,7 @@ def _offsets(value: JsonValue) -> dict[str, dict[str, int]]:
 def _source_result(pipeline: Pipeline, source: Source, reports: str, counts: _Counts) -> SourceResult:
     at = pipeline.sources.index(source)
     metrics = counts.metrics.get(f"kt_{source.name}", {})
-    result = read_reported(source, reports) if source.uri.is_kafka else SourceResult(source.name, str(source.uri))
+    result = read_reported(source, reports)
     result.records = counts.read_of[at] if at < len(counts.read_of) else 0
     if source.uri.is_kafka and not result.partitions and at < len(counts.offsets):
         result.partitions = _progressed(*counts.offsets[at])

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from kafkatools.core.records.columns import RowColumns
+from kafkatools.tools.lines.record_transactions import rows_slice
 
 CHUNK_BYTES = 65_536
 _POOL_BYTES = 4 << 20
@@ -47,7 +48,7 @@ class RandomPayloads:
 
     def rows(self, sent: int, most: int) -> RowColumns:
         """The next random values: at least one and at most `most`."""
-        return first_rows(self._prepared[int(self._source.random() * _PREPARED)], most)
+        return rows_slice(self._prepared[int(self._source.random() * _PREPARED)], 0, most)
 
 
 class ListedPayloads:
@@ -90,13 +91,6 @@ class MonotonicPayloads:
         text = "".join(map(str, range(sent, stop))).encode()
         count = stop - sent
         return RowColumns(text, array("i", range(0, count * digits, digits)), array("i", [digits]) * count)
-
-
-def first_rows(rows: RowColumns, most: int) -> RowColumns:
-    """The first `most` rows, over the same buffer. Values only, without keys."""
-    if most >= rows.count:
-        return rows
-    return RowColumns(rows.buffer, rows.value_positions[:most], rows.value_lengths[:most])
 
 
 def split_payloads(data: bytes, delimiter: str, pattern: re.Pattern[str] | None = None) -> list[bytes]:

@@ -304,11 +304,7 @@ class _Layout:
         """The brokers in order of load, the least loaded first."""
         return sorted(brokers, key=lambda broker: (self.count[broker], self._all[broker], broker))
 
-    def spreads_better(self, key: TopicPartition, source: int, target: int) -> bool:
-        """Return whether a move improves the partition's spread over racks."""
-        return self._rack_change(key, source, target) < 0
-
-    def _rack_change(self, key: TopicPartition, source: int, target: int) -> int:
+    def rack_change(self, key: TopicPartition, source: int, target: int) -> int:
         """Return the loss of the partition's spread over racks by a move; negative if it improves. The measure is half
         the change of the sum of squared replica counts per rack."""
         if self._rack(source) == self._rack(target):
@@ -331,7 +327,7 @@ class _Layout:
     def _may_move(self, key: TopicPartition, source: int, target: int) -> bool:
         return (
             target not in self.replicas[key]
-            and self._rack_change(key, source, target) <= 0
+            and self.rack_change(key, source, target) <= 0
             and key not in self.left_out
             and not self.cannot_be_copied(key)
         )
@@ -406,7 +402,7 @@ def _repair(layout: _Layout, key: TopicPartition, onto: frozenset[int], share: i
     ]
     sources = [broker for broker in layout.replicas[key] if broker in layout.live]
     better = [
-        (source, target) for source in sources for target in targets if layout.spreads_better(key, source, target)
+        (source, target) for source in sources for target in targets if layout.rack_change(key, source, target) < 0
     ]
     if not better or layout.cannot_be_copied(key):
         return None
