@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING
 
 from kafkatools.commands.pipeline.show import show_rows, tell_result
 from kafkatools.commands.pipeline.spark import (
@@ -42,7 +42,7 @@ _TEXTS = (
     "to-command-config",
 )  # fmt: skip
 _FLAGS = ("stream", "strict", "resume")
-_TABLES: tuple[Literal["from-option", "to-option"], ...] = ("from-option", "to-option")
+_TABLES = ("from-option", "to-option")
 _FORMATS = ("binary", "string", "json", "avro", "protobuf")
 
 OPTIONS = (
@@ -210,7 +210,7 @@ def _values(args: Args) -> PipelineValues:
             values = read_toml(args.operand)
     given = {name: getattr(args, name.replace("-", "_")) for name in _TEXTS if args.given(name)}
     given |= {name: True for name in _FLAGS if args.given(name)}
-    values |= cast("PipelineValues", given)
+    values |= given
     for name in _TABLES:
         values[name] = values.get(name, {}) | property_pairs(getattr(args, name.replace("-", "_")), name)
     if args.partition_by:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -109,7 +108,9 @@ def tell_result(console: Console, pipeline: Pipeline, result: RunResult) -> None
 
 def result_row(pipeline: Pipeline, result: RunResult) -> dict[str, object]:
     """Return the summary of a run as a JSON row."""
-    sources = [asdict(source) for source in result.sources]
+    sources = [vars(source).copy() for source in result.sources]
+    for source in sources:
+        source["damages"] = source.pop("damages")  # as the last key
     files = None if result.files is None else [{"path": one.path, "size": one.size_bytes} for one in result.files]
     sink = {"uri": result.sink, "rows": result.rows, "files": files}
     return {"skipped": result.is_skipped, "sources": sources, "sink": sink, "manifest": pipeline.manifest}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import NamedTuple, NotRequired, TypedDict
+from typing import Any, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
@@ -31,23 +31,6 @@ class RegisteredSchema(NamedTuple):
     references: tuple[tuple[str, RegisteredSchema], ...] = ()
 
 
-class _Reference(TypedDict):
-    """A reference from one schema to a version of another, as in the registry's JSON."""
-
-    name: str
-    subject: str
-    version: int
-
-
-class _Answer(TypedDict):
-    """The JSON object with which the registry describes a schema."""
-
-    id: int
-    schema: str
-    schemaType: NotRequired[str]
-    references: NotRequired[list[_Reference]]
-
-
 class SchemaRegistry:
     """A schema registry at a URL, with optional user and password. Requests are made on demand; the object can be
     pickled."""
@@ -55,7 +38,7 @@ class SchemaRegistry:
     def __init__(self, url: str, credentials: tuple[str, str] | None = None) -> None:
         self.url = url
         self._credentials = credentials
-        self._replies: dict[str, _Answer | None] = {}
+        self._replies: dict[str, dict[str, Any] | None] = {}
 
     def __repr__(self) -> str:
         return f"SchemaRegistry({self.url})"
@@ -74,7 +57,7 @@ class SchemaRegistry:
         answer = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
         return None if answer is None else int(answer["id"])
 
-    def _schema(self, answer: _Answer, query: str) -> RegisteredSchema:
+    def _schema(self, answer: dict[str, Any], query: str) -> RegisteredSchema:
         references = []
         for one in answer.get("references") or ():
             path = f"/subjects/{quote(one['subject'], safe='')}/versions/{one['version']}{query}"
@@ -85,12 +68,12 @@ class SchemaRegistry:
             references.append((str(one["name"]), self._schema(referenced, query)))
         return RegisteredSchema(answer["schema"], answer.get("schemaType") or "AVRO", tuple(references))
 
-    def _get(self, path: str) -> _Answer | None:
+    def _get(self, path: str) -> dict[str, Any] | None:
         if path not in self._replies:
             self._replies[path] = self._request(path)
         return self._replies[path]
 
-    def _request(self, path: str) -> _Answer | None:
+    def _request(self, path: str) -> dict[str, Any] | None:
         request = Request(self.url + path, headers={"Accept": "application/vnd.schemaregistry.v1+json"})
         if self._credentials is not None:
             token = base64.b64encode(":".join(self._credentials).encode()).decode()
@@ -98,7 +81,7 @@ class SchemaRegistry:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 with urlopen(request, timeout=_TIMEOUT_S) as reply:
-                    answer: _Answer = json.load(reply)
+                    answer: dict[str, Any] = json.load(reply)
                     return answer
             except HTTPError as error:
                 if error.code == 404:

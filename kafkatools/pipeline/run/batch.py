@@ -58,9 +58,9 @@ class SourceResult:
     uri: str
     records: int | None = None
     partitions: list[PartitionContent] = field(default_factory=list)
+    damages: list[dict[str, object]] = field(default_factory=list)
     bad_keys: int | None = None
     bad_values: int | None = None
-    damages: list[dict[str, object]] = field(default_factory=list)
 
 
 @dataclass
@@ -333,7 +333,7 @@ def read_reported(source: Source, reports: str) -> SourceResult:
     splits = list(read_reports(reports_of(reports, source)))
     damages = [asdict(damage) for split in splits for damage in split.damages]
     records = sum(split.records for split in splits)
-    return SourceResult(source.name, str(source.uri), records, partition_rows(splits), damages=damages)
+    return SourceResult(source.name, str(source.uri), records, partition_rows(splits), damages)
 
 
 def partition_rows(reports: Iterable[SplitReport]) -> list[PartitionContent]:

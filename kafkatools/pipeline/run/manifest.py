@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Literal, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from kafkatools.core import atomic_file
 from kafkatools.core.topic_partition import numbers_by_topic
@@ -21,13 +21,12 @@ from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.spec import ISOLATION_OPTIONS, Decoding, Pipeline, Sink, Source
 from kafkatools.pipeline.storage import unreadable
 from kafkatools.pipeline.types import (
+    FileContent,
     Journal,
     ManifestContent,
     PartitionContent,
     PipelineIdentity,
-    SinkFileContent,
     SourceContent,
-    SourceFileContent,
 )
 from kafkatools.pipeline.uris import Cluster, parse_sink, parse_source
 
@@ -36,8 +35,8 @@ _MASK = (1 << 64) - 1
 _KEYS = ("manifest", "pipeline", "sources", "sink")
 
 
-_COUNTS: tuple[Literal["records", "bad_keys", "bad_values"], ...] = ("records", "bad_keys", "bad_values")
-_WORDS: dict[Literal["first_offset", "last_offset", "records", "checksum"], str] = {
+_COUNTS = ("records", "bad_keys", "bad_values")
+_WORDS = {
     "first_offset": "begins with offset {}",
     "last_offset": "ends with offset {}",
     "records": "has {} records",
@@ -70,10 +69,10 @@ def read_manifest(path: str) -> ManifestContent | None:
         raise PipelineError(f"{path} is not a manifest of kt pipeline run")
     if content["manifest"] != VERSION:
         raise PipelineError(f"{path} is a manifest of version {content['manifest']}; supported is version {VERSION}")
-    return cast("ManifestContent", content)
+    return content
 
 
-def _read_json(path: str) -> dict[str, object] | None:
+def _read_json(path: str) -> dict[str, Any] | None:
     """Read a JSON object; None if the file does not exist. Raises PipelineError if the file is unreadable or not a JSON
     object."""
     try:
@@ -115,7 +114,7 @@ def journal_path(path: str) -> str:
 def read_journal(path: str) -> Journal | None:
     """Read the journal beside a manifest; None if there is none. Raises PipelineError if the file is unreadable or not
     a JSON object."""
-    return cast("Journal | None", _read_json(journal_path(path)))
+    return _read_json(journal_path(path))
 
 
 def delete_journal(path: str) -> None:
@@ -314,7 +313,7 @@ def partition_differences(
 
 
 def file_differences(
-    uri: str, recorded: Iterable[SinkFileContent | SourceFileContent], present: Mapping[str, tuple[int, int | None]]
+    uri: str, recorded: Iterable[FileContent], present: Mapping[str, tuple[int, int | None]]
 ) -> list[Difference]:
     """Compare file entries of a manifest with the files present; one difference at most for each recorded file,
     additional files are ignored. `present` maps paths to size in bytes and rows (None: not counted, then not

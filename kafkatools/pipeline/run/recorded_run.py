@@ -13,7 +13,7 @@ import os
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import NamedTuple, cast
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import SparkSession
@@ -36,13 +36,12 @@ from kafkatools.pipeline.run.reports import read_reports
 from kafkatools.pipeline.run.spec import ISOLATION_OPTIONS, Pipeline, Source
 from kafkatools.pipeline.sinks.files import Directory
 from kafkatools.pipeline.types import (
+    FileContent,
     Journal,
     ManifestContent,
     PipelineIdentity,
     SinkContent,
-    SinkFileContent,
     SourceContent,
-    SourceFileContent,
 )
 from kafkatools.version import __version__
 
@@ -113,7 +112,7 @@ def _ensure_same_files(spark: SparkSession, pipeline: Pipeline, before: Manifest
             )
 
 
-def _source_files(spark: SparkSession, source: Source) -> list[SourceFileContent] | None:
+def _source_files(spark: SparkSession, source: Source) -> list[FileContent] | None:
     if not source.uri.is_file:
         return None
     files = Directory(spark, uris.path_of(source.uri)).files()
@@ -257,7 +256,7 @@ def _content(
     files to their number of rows."""
     by_name = {source.name: source for source in pipeline.sources}
     sources = [{**vars(source), "files": _source_files(spark, by_name[source.name])} for source in result.sources]
-    files: list[SinkFileContent] = [
+    files: list[FileContent] = [
         {"path": file.path, "size": file.size_bytes, "rows": rows.get(file.path, 0)} for file in result.files or ()
     ]
     content: ManifestContent = {
@@ -269,7 +268,7 @@ def _content(
         "finished_ms": recording.clock.wall_ms(),
         "runs": 1,
         "pipeline": recording.identity,
-        "sources": cast("list[SourceContent]", sources),
+        "sources": sources,
         "sink": {
             "uri": result.sink,
             "mode": mode,

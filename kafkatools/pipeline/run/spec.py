@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, cast
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from kafkatools.pipeline.errors import PipelineError
@@ -42,10 +42,7 @@ _LISTS = ("partition-by",)
 KEYS = (*_TEXTS, *_FLAGS, *_TABLES, *_LISTS, "sources")
 """All keys of a pipeline file."""
 
-_Part = Literal["key", "value"]
-_PARTS: tuple[_Part, ...] = ("key", "value")
-_SCHEMAS: dict[_Part, Literal["key-schema", "value-schema"]] = {"key": "key-schema", "value": "value-schema"}
-_MESSAGES: dict[_Part, Literal["key-message", "value-message"]] = {"key": "key-message", "value": "value-message"}
+_PARTS = ("key", "value")
 
 
 class Decoding(NamedTuple):
@@ -123,7 +120,7 @@ def read_toml(path: str) -> PipelineValues:
             raise PipelineError(f"{path}: sources.{name} must be a table")
         for key, value in source.items():
             _check_key(path, key, value, (*_SOURCE_TEXTS, "from-option"), f"sources.{name}.")
-    return cast("PipelineValues", content)
+    return content
 
 
 def _check_key(path: str, key: str, value: object, keys: tuple[str, ...] = KEYS, prefix: str = "") -> None:
@@ -220,9 +217,9 @@ def _source(name: str, table: PipelineValues, cluster: Cluster | None, sink: Uri
     return Source(name, uri, options, decodings["key"], decodings["value"], cluster if uri.kind == TOPIC else None)
 
 
-def _decoding(part: _Part, table: PipelineValues, uri: Uri) -> Decoding | None:
+def _decoding(part: str, table: PipelineValues, uri: Uri) -> Decoding | None:
     form = table.get(part)
-    schema, message = table.get(_SCHEMAS[part]), table.get(_MESSAGES[part])
+    schema, message = table.get(f"{part}-schema"), table.get(f"{part}-message")
     extras = [key for key in (f"{part}-schema", f"{part}-message") if table.get(key)]
     if form is None or form == "binary":
         if extras:

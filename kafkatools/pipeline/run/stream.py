@@ -10,8 +10,8 @@ reported.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import NotRequired, TypedDict
+from collections.abc import Callable, Mapping
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import DataFrame, SparkSession
@@ -186,23 +186,6 @@ def _follow(
             on_rows_read(counts.read)
 
 
-class _SourceProgress(TypedDict):
-    """The entry of one source in Spark's StreamingQueryProgress."""
-
-    numInputRows: int
-    startOffset: NotRequired[JsonValue]
-    endOffset: NotRequired[JsonValue]
-
-
-class _BatchProgress(TypedDict):
-    """Spark's StreamingQueryProgress of one micro-batch."""
-
-    batchId: int
-    numInputRows: int
-    observedMetrics: NotRequired[Mapping[str, Mapping[str, int | None] | None] | None]
-    sources: Sequence[_SourceProgress]
-
-
 class _Counts:
     """Sums of Spark's progress over micro-batches: rows written, rows read, metrics and offset ranges. A batch counts
     once; a batch that read no rows is left out."""
@@ -218,12 +201,12 @@ class _Counts:
     def update(self, streaming_query: StreamingQuery) -> None:
         """Add the query's recent micro-batches that read rows and are not counted yet."""
         for progress in streaming_query.recentProgress:
-            batch: _BatchProgress = json.loads(progress.json)
+            batch = json.loads(progress.json)
             if batch["batchId"] not in self._seen and batch.get("numInputRows"):
                 self._seen.add(batch["batchId"])
                 self._add(batch)
 
-    def _add(self, batch: _BatchProgress) -> None:
+    def _add(self, batch: dict[str, Any]) -> None:
         self.read += int(batch["numInputRows"])
         for name, row in (batch.get("observedMetrics") or {}).items():
             sums = self.metrics.setdefault(name, {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TypedDict
+from typing import Any
 
 from kafkatools.core.admin.log_dirs import LogDir
 from kafkatools.core.admin.quorum import MetadataQuorum
@@ -14,52 +14,6 @@ from kafkatools.tools.monitor.view import ClusterView, Event, GroupView, Partiti
 
 _TOTALS = {"least_lag": "lag_at_least", "messages_in": "messages_per_second", "bytes_in": "bytes_per_second"}
 """Fields of Totals with another key in JSON."""
-
-
-class LogDirRow(TypedDict):
-    """JSON keys of a broker's log directory; sizes in bytes."""
-
-    path: str
-    replicas: int
-    bytes: int
-    total_bytes: int | None
-    usable_bytes: int | None
-    error: str | None
-
-
-class BrokerRow(TypedDict):
-    """JSON keys of a broker; `leaders`, `replicas` and `in_sync` count partitions in view."""
-
-    id: int
-    host: str
-    port: int
-    rack: str | None
-    fenced: bool
-    answering: bool
-    log_bytes: int | None
-    log_dirs: list[LogDirRow] | None
-    leaders: int
-    replicas: int
-    in_sync: int
-
-
-class ReplicaRow(TypedDict):
-    """JSON keys of a replica of the metadata log; `caught_up_time` in ms since 1970."""
-
-    id: int
-    voter: bool
-    log_end_offset: int
-    lag: int
-    caught_up_time: int | None
-
-
-class QuorumRow(TypedDict):
-    """JSON keys of the controller quorum."""
-
-    leader: int
-    epoch: int
-    high_watermark: int
-    replicas: list[ReplicaRow]
 
 
 def view_json(view: ClusterView, findings: Sequence[str], unknowns: Sequence[str]) -> dict[str, object]:
@@ -90,7 +44,7 @@ def head_json(view: ClusterView) -> dict[str, object]:
     }
 
 
-def brokers_json(view: ClusterView) -> list[BrokerRow]:
+def brokers_json(view: ClusterView) -> list[dict[str, Any]]:
     """Return the brokers with their counts of leaders, replicas and in-sync replicas among the partitions in view."""
     leaders = Counter(part.leader for part in view.partitions)
     replicas = Counter(broker for part in view.partitions for broker in part.replicas)
@@ -113,7 +67,7 @@ def brokers_json(view: ClusterView) -> list[BrokerRow]:
     ]
 
 
-def _log_dir_json(path: LogDir) -> LogDirRow:
+def _log_dir_json(path: LogDir) -> dict[str, Any]:
     return {
         "path": path.path,
         "replicas": len(path.replicas),
@@ -166,7 +120,7 @@ def partition_json(part: PartitionView) -> dict[str, object]:
     }
 
 
-def quorum_json(quorum: MetadataQuorum | None) -> QuorumRow | None:
+def quorum_json(quorum: MetadataQuorum | None) -> dict[str, Any] | None:
     """Return the controller quorum, None when there is none or it is unknown."""
     if quorum is None:
         return None
