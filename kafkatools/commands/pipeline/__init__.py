@@ -1,26 +1,373 @@
 """kt pipeline: records of Kafka as Spark tables, through SQL into any sink, and ready-made Spark jobs.
 
-Each subcommand is a module; its COMMAND is in SUBCOMMANDS. PySpark is imported only when a subcommand runs. Each
-subcommand checks that Spark can start before it starts a sandbox, contacts a cluster or writes a file.
+This module has the options of the subcommands; the code of each is a module of its own, imported like PySpark only when
+the subcommand runs. Each subcommand checks that Spark can start before it starts a sandbox, contacts a cluster or
+writes a file.
 """
 
 from __future__ import annotations
 
-from kafkatools.commands.pipeline.check import COMMAND as CHECK
-from kafkatools.commands.pipeline.count import COMMAND as COUNT
-from kafkatools.commands.pipeline.diff import COMMAND as DIFF
-from kafkatools.commands.pipeline.export import COMMAND as EXPORT
-from kafkatools.commands.pipeline.forecasts import COMPACTION, RETENTION
-from kafkatools.commands.pipeline.profile import COMMAND as PROFILE
-from kafkatools.commands.pipeline.replay import COMMAND as REPLAY
-from kafkatools.commands.pipeline.run import COMMAND as RUN
-from kafkatools.commands.pipeline.spark import ensures_spark
-from kafkatools.commands.pipeline.top_keys import COMMAND as TOP_KEYS
-from kafkatools.commands.pipeline.verify import COMMAND as VERIFY
-from kafkatools.options import Command
+from collections.abc import Callable
+from importlib import import_module
 
-_JOBS = (EXPORT, COUNT, TOP_KEYS, DIFF, CHECK, REPLAY, RETENTION, COMPACTION, PROFILE)
-SUBCOMMANDS: tuple[Command, ...] = tuple(ensures_spark(command) for command in (RUN, VERIFY, *_JOBS))
+from kafkatools.console import Console
+from kafkatools.exit_status import ExitStatus
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int, java_long, under
+
+_MASTER = Option(
+    "--master",
+    "Where Spark runs: local[N] (N cores of this machine), spark://HOST:PORT, yarn, k8s://..., or sc://HOST (Connect). "
+    "Default: local[*].",
+    value="URL",
+)
+_CONF = Option("--conf", "Spark setting, as for spark-submit.", value="KEY=VALUE", repeatable=True)
+_SPARK_OPTIONS = (_MASTER, _CONF)
+_FROM_OPTION = Option("--from-option", "Spark option of the source.", value="KEY=VALUE", repeatable=True)
+_CONNECTION = (BOOTSTRAP_SERVER, command_config())
+_SOURCE_OPTIONS = (_FROM_OPTION, *_SPARK_OPTIONS, *_CONNECTION)
+_DEFAULT = "Default: the topic's setting at --bootstrap-server, else Kafka's default."
+_FORMATS = ("binary", "string", "json", "avro", "protobuf")
+
+
+def _job(module: str, function: str = "run") -> Callable[[Console, Args], ExitStatus]:
+    """Return the `run` of a subcommand: check that Spark can start, then import the module and call its function."""
+
+    def run(console: Console, args: Args) -> ExitStatus:
+        from kafkatools.commands.pipeline.spark import ensure_spark
+
+        ensure_spark(args)
+        job = import_module(f"kafkatools.commands.pipeline.{module}")
+        status: ExitStatus = getattr(job, function)(console, args)
+        return status
+
+    return run
+
+
+_RUN_OPTIONS = (
+    *under(
+        "source and query",
+        Option(
+            "--from",
+            "The source: topic:NAME[,NAME], log:PATH (a segment, a partition's directory, a log directory), "
+            "parquet:PATH, json:PATH, csv:PATH, delta:PATH, iceberg:TABLE. In SQL it is the table `input`.",
+            value="URI",
+        ),
+        Option("--from-option", "Spark option of the source.", value="KEY=VALUE", repeatable=True),
+        Option("--sql", "The query over the table `input` whose rows are written to the sink.", value="TEXT"),
+        Option("--sql-file", "The file with that query.", value="FILE"),
+        Option(
+            "--transform",
+            "Python function from DataFrame to DataFrame, instead of SQL. Modules in the working directory can be "
+            "imported.",
+            value="MODULE:FUNCTION",
+        ),
+    ),
+    *under(
+        "sink",
+        Option(
+            "--to",
+            "The sink: topic:NAME, parquet:PATH, json:PATH, csv:PATH, delta:PATH, iceberg:TABLE, or console: "
+            "(standard output).",
+            value="URI",
+        ),
+        Option("--to-option", "Spark option of the sink.", value="KEY=VALUE", repeatable=True),
+        Option(
+            "--mode",
+            "What to do when the sink already has data.",
+            value="MODE",
+            choices=("append", "overwrite", "error", "ignore"),
+        ),
+        Option(
+            "--partition-by",
+            "A column whose values become directories of a file sink.",
+            value="COLUMN",
+            repeatable=True,
+        ),
+    ),
+    *under(
+        "formats of keys and values",
+        Option("--value", "The format of the values of records.", value="FORMAT", choices=_FORMATS),
+        Option("--key", "The format of the keys of records.", value="FORMAT", choices=_FORMATS),
+        Option(
+            "--value-schema",
+            "With --value json, avro, protobuf: a schema file (for JSON Spark's, as DDL or JSON; for Avro .avsc; for "
+            "Protobuf .proto or a descriptor set).",
+            value="FILE",
+        ),
+        Option("--key-schema", "With --key json, avro, protobuf: a schema file.", value="FILE"),
+        Option(
+            "--value-message",
+            "With --value protobuf: the message type. Default: the first of the schema file.",
+            value="NAME",
+        ),
+        Option(
+            "--key-message",
+            "With --key protobuf: the message type. Default: the first of the schema file.",
+            value="NAME",
+        ),
+        Option(
+            "--schema-registry",
+            "Address of a schema registry (Confluent's API) for Avro and Protobuf. Credentials: USER:PASSWORD@ in "
+            "front of the host, or basic.auth.user.info in the file of --command-config.",
+            value="URL",
+        ),
+        Option("--strict", "Fail on the first damaged batch and on the first value that cannot be decoded."),
+    ),
+    *under(
+        "streams and repeated runs",
+        Option("--stream", "Keep reading new records. Needs --checkpoint."),
+        Option("--checkpoint", "With --stream: directory in which Spark saves its progress.", value="DIR"),
+        Option(
+            "--trigger",
+            "With --stream: available-now (process the records that exist now, then exit), or seconds between two "
+            "batches. Default: start the next batch when one ends.",
+            value="available-now|SECONDS",
+        ),
+        Option("--manifest", "At the end, list what was read and written in this file.", value="FILE"),
+        Option("--resume", "With --manifest: skip what it lists as done, and finish an interrupted run."),
+    ),
+    *under(
+        "Spark",
+        *_SPARK_OPTIONS,
+        Option(
+            "--report-path",
+            "Directory for counts and damage reports, which this machine and all executors can write. Default: a "
+            "temporary directory of this machine.",
+            value="DIR",
+        ),
+    ),
+    *under(
+        "clusters of topics",
+        BOOTSTRAP_SERVER,
+        command_config(),
+        Option(
+            "--to-bootstrap-server",
+            "Brokers of a topic: sink in another cluster than the source.",
+            value="HOST:PORT,...",
+        ),
+        Option("--to-command-config", "Properties file with settings of the client for that cluster.", value="FILE"),
+    ),
+)
+
+_RUN = Command(
+    "run",
+    "Read a source, transform it by SQL or a function, and write the rows to a sink.",
+    options=_RUN_OPTIONS,
+    run=_job("run"),
+    operand="FILE.toml",
+    examples=(
+        "kt pipeline run --from topic:orders --to parquet:orders --manifest orders.json",
+        'kt pipeline run --from log:/copy/of/kafka --to console: --sql "SELECT count(*) FROM input"',
+        "kt pipeline run --from topic:a --to topic:b --stream --checkpoint state",
+    ),
+)
+
+_VERIFY = Command(
+    "verify",
+    "Check that the sources and the sink of a run still match its manifest.",
+    options=(*_SPARK_OPTIONS, BOOTSTRAP_SERVER, command_config()),
+    run=_job("verify"),
+    operand="MANIFEST",
+    examples=("kt pipeline verify orders.json",),
+)
+
+_EXPORT = Command(
+    "export",
+    "Write records to Parquet, JSON or CSV files. The next run adds new records or resumes an interrupted run.",
+    options=(
+        Option(
+            "--to", "Target directory on this machine: parquet:DIR, json:DIR or csv:DIR.", value="URI", required=True
+        ),
+        Option(
+            "--partition-by",
+            "Create directories by date (UTC date of the timestamp), topic, both (separated by a comma), or none.",
+            value="LIST",
+            default="date",
+        ),
+        Option("--where", "Export only records for which this SQL condition is true.", value="SQL"),
+        Option(
+            "--text",
+            "Write keys and values as text, those that are not UTF-8 as base64 in columns of their own. Always "
+            "so with CSV.",
+        ),
+        Option("--no-headers", "Leave out the headers of records."),
+        Option("--round", "Save progress every N offsets.", value="N", type=java_long),
+        Option("--to-option", "Spark option of the file format.", value="KEY=VALUE", repeatable=True),
+        *_SOURCE_OPTIONS,
+    ),
+    run=_job("export"),
+    operand="SOURCE",
+    examples=(
+        "kt pipeline export topic:orders --to parquet:/archive/orders",
+        "kt pipeline export log:/backup/kafka --to json:/tmp/json --partition-by topic,date --text",
+    ),
+)
+
+_COUNT = Command(
+    "count",
+    "Count records: in files exactly from batch headers, in a topic from its offsets unless --exact.",
+    options=(
+        Option(
+            "--exact",
+            "Read the records to count them exactly, with aborted and open transactions, tombstones, and "
+            "distinct and live keys. The field `basis` names what the count comes from.",
+        ),
+        Option(
+            "--no-keys",
+            "With --exact: skip the counts of keys. Files are then counted from batch headers, except compressed "
+            "messages of old formats.",
+        ),
+        *_SOURCE_OPTIONS,
+    ),
+    run=_job("count"),
+    operand="SOURCE",
+    examples=("kt pipeline count log:/var/lib/kafka/data", "kt pipeline count topic:orders --exact --json"),
+)
+
+_TOP_KEYS = Command(
+    "top-keys",
+    "Show the keys with the most records, and how unevenly records are spread over keys and partitions.",
+    options=(
+        Option("--top", "Number of keys to show.", value="N", type=java_int, default=20),
+        Option("--by", "Sort order of keys.", value="records|bytes", choices=("records", "bytes"), default="records"),
+        *_SOURCE_OPTIONS,
+    ),
+    run=_job("top_keys"),
+    operand="SOURCE",
+    examples=("kt pipeline top-keys topic:clicks --top 5", "kt pipeline top-keys log:/backup/kafka --by bytes"),
+)
+
+_DIFF = Command(
+    "diff",
+    "Compare two sources of records: topics, clusters or log directories. Exit status 3 when they differ.",
+    options=(
+        Option(
+            "--by",
+            "key: compare the latest value of each key, a tombstone as no value. offset: compare record by "
+            "record. multiset: compare how often each record occurs anywhere.",
+            value="key|offset|multiset",
+            choices=("key", "offset", "multiset"),
+            default="key",
+        ),
+        Option(
+            "--compare",
+            "Fields to compare: some of key, value, timestamp, headers.",
+            value="COLUMN,...",
+            default="key,value",
+        ),
+        Option("--limit", "Number of differences to print. All are counted.", value="N", type=java_int, default=1000),
+        Option(
+            "--right-bootstrap-server",
+            "Brokers of the second topic if it is in another cluster.",
+            value="HOST:PORT,...",
+        ),
+        Option("--right-command-config", "Properties file with settings of the client for that cluster.", value="FILE"),
+        _FROM_OPTION._replace(about="Spark option of both sources."),
+        *_SOURCE_OPTIONS[1:],
+    ),
+    run=_job("diff"),
+    operand="LEFT RIGHT",
+    examples=(
+        "kt pipeline diff topic:orders log:/backup/orders-0 --by offset",
+        "kt pipeline diff topic:orders topic:orders --right-bootstrap-server other:9092",
+    ),
+)
+
+_CHECK = Command(
+    "check",
+    "Check log directories: batches, indexes, snapshots, leader epochs and transactions. Prints a table of problems.",
+    options=(Option("--deep", "Also read every record, not only the checksums of batches."), *_SPARK_OPTIONS),
+    run=_job("check"),
+    operand="DIRECTORY...",
+    examples=("kt pipeline check /var/lib/kafka/data", "kt pipeline check /backup/orders-0 /backup/orders-1 --json"),
+)
+
+_REPLAY = Command(
+    "replay",
+    "Send records again: from a dead-letter topic to their original topics, or from any source to one topic.",
+    options=(
+        Option("--to", "Target topic. Default: the original topic in a header of each record.", value="topic:NAME"),
+        Option(
+            "--topic-header",
+            "Header with the original topic; of several the first that a record has. Default: "
+            "kafka_dlt-original-topic, __connect.errors.topic.",
+            value="NAME",
+            repeatable=True,
+        ),
+        Option("--where", "Replay only records for which this SQL condition is true.", value="SQL"),
+        Option("--rate", "Maximum records per second.", value="N"),
+        Option(
+            "--max-replays",
+            "Skip records that were replayed this often, by the count in their header kt-replays.",
+            value="N",
+            type=java_int,
+            default=3,
+        ),
+        Option("--allow-loop", "Allow a target topic that is also a source."),
+        Option("--keep-timestamps", "Keep the timestamps of records instead of setting new ones."),
+        Option("--dry-run", "Print how many records would be sent to which topic, and send nothing."),
+        Option(
+            "--to-bootstrap-server", "Brokers of the target topic if it is in another cluster.", value="HOST:PORT,..."
+        ),
+        Option("--to-command-config", "Properties file with settings of the client for that cluster.", value="FILE"),
+        *_SOURCE_OPTIONS,
+    ),
+    run=_job("replay"),
+    operand="SOURCE",
+    examples=(
+        "kt pipeline replay topic:orders.DLT --dry-run",
+        "kt pipeline replay topic:orders.DLT --where \"CAST(value AS STRING) LIKE '%timeout%'\" --rate 100",
+        "kt pipeline replay log:/backup/orders-0 --to topic:orders --keep-timestamps",
+    ),
+)
+
+_RETENTION = Command(
+    "retention-forecast",
+    "Predict which retention rule deletes each segment, and when.",
+    options=(
+        Option("--retention-ms", f"Value of retention.ms; -1: no limit. {_DEFAULT}", value="MS", type=java_long),
+        Option(
+            "--retention-bytes", f"Value of retention.bytes; -1: no limit. {_DEFAULT}", value="BYTES", type=java_long
+        ),
+        *_SOURCE_OPTIONS,
+    ),
+    run=_job("forecasts", "run_retention"),
+    operand="LOG",
+    examples=("kt pipeline retention-forecast /var/lib/kafka/data --retention-ms 86400000",),
+)
+
+_COMPACTION = Command(
+    "compact-forecast",
+    "Predict how much of each segment of compacted topics the cleaner would remove now.",
+    options=(
+        Option("--min-cleanable-dirty-ratio", f"Value of min.cleanable.dirty.ratio. {_DEFAULT}", value="RATIO"),
+        Option("--min-compaction-lag-ms", f"Value of min.compaction.lag.ms. {_DEFAULT}", value="MS", type=java_long),
+        Option("--max-compaction-lag-ms", f"Value of max.compaction.lag.ms. {_DEFAULT}", value="MS", type=java_long),
+        *_SOURCE_OPTIONS,
+    ),
+    run=_job("forecasts", "run_compaction"),
+    operand="LOG",
+    examples=("kt pipeline compact-forecast /var/lib/kafka/data/profiles-0",),
+)
+
+_PROFILE = Command(
+    "profile",
+    "Write an HTML page with charts of sizes, rates, keys, group lag, compression, batches and timestamp order.",
+    options=(
+        Option("--out", "The HTML file to write.", value="FILE", required=True),
+        Option("--top", "Number of keys to show.", value="N", type=java_int, default=20),
+        Option("--no-keys", "Skip keys: log files are then profiled from batch headers alone."),
+        *_SOURCE_OPTIONS,
+    ),
+    run=_job("profile"),
+    operand="SOURCE",
+    examples=(
+        "kt pipeline profile log:/var/lib/kafka/data --out kafka.html",
+        "kt pipeline profile topic:orders --out o.html",
+    ),
+)
+
+SUBCOMMANDS = (_RUN, _VERIFY, _EXPORT, _COUNT, _TOP_KEYS, _DIFF, _CHECK, _REPLAY, _RETENTION, _COMPACTION, _PROFILE)
 
 COMMAND = Command(
     "pipeline",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kafkatools.commands.pipeline.job_source import print_table
 from kafkatools.commands.pipeline.show import counted
-from kafkatools.commands.pipeline.spark import SPARK_OPTIONS, failures, session, spark_progress
+from kafkatools.commands.pipeline.spark import failures, session, spark_progress
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
-from kafkatools.options import Args, Command, Option
+from kafkatools.options import Args
 
 
 def run(console: Console, args: Args) -> ExitStatus:
@@ -31,13 +31,3 @@ def run(console: Console, args: Args) -> ExitStatus:
     what = f"{counted(len(files), 'file')}, {counted(size, 'byte')} checked"
     console.note(f"{what}: {counted(damages, 'damaged place')}, {counted(warnings, 'warning')}")
     return ExitStatus.FINDINGS if damages else ExitStatus.OK
-
-
-COMMAND = Command(
-    "check",
-    "Check log directories: batches, indexes, snapshots, leader epochs and transactions. Prints a table of problems.",
-    options=(Option("--deep", "Also read every record, not only the checksums of batches."), *SPARK_OPTIONS),
-    run=run,
-    operand="DIRECTORY...",
-    examples=("kt pipeline check /var/lib/kafka/data", "kt pipeline check /backup/orders-0 /backup/orders-1 --json"),
-)

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 from kafkatools.commands.pipeline import job_source
 from kafkatools.commands.pipeline.spark import failures, session, spark_progress
+from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
-from kafkatools.options import Args, Command, Option
+from kafkatools.options import Args
+from kafkatools.pipeline.jobs.offsets import OFFSET_COLUMNS, count_offsets, offsets_of_topics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafkatools.console import Console
 
 _BATCHES = ("topic", "partition", "size", "baseOffset", "lastOffset", "count", "isControl", "isTransactional")
 _RECORDS = ("key", "value", "topic", "partition", "offset", "transaction")
@@ -42,8 +43,6 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 def _by_offsets(source: job_source.JobSource) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
     """Count by the start and end offsets of a topic, without Spark. Returns columns and rows."""
-    from kafkatools.pipeline.jobs.offsets import OFFSET_COLUMNS, count_offsets, offsets_of_topics
-
     assert source.cluster is not None
     with failures():
         return OFFSET_COLUMNS, count_offsets(offsets_of_topics(source.uri, source.options, source.cluster))
@@ -79,25 +78,3 @@ def _sums(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
             if known:
                 parts.append(f"{name} {sum(known)}")
     return ", ".join(parts)
-
-
-COMMAND = Command(
-    "count",
-    "Count records: in files exactly from batch headers, in a topic from its offsets unless --exact.",
-    options=(
-        Option(
-            "--exact",
-            "Read the records to count them exactly, with aborted and open transactions, tombstones, and "
-            "distinct and live keys. The field `basis` names what the count comes from.",
-        ),
-        Option(
-            "--no-keys",
-            "With --exact: skip the counts of keys. Files are then counted from batch headers, except compressed "
-            "messages of old formats.",
-        ),
-        *job_source.SOURCE_OPTIONS,
-    ),
-    run=run,
-    operand="SOURCE",
-    examples=("kt pipeline count log:/var/lib/kafka/data", "kt pipeline count topic:orders --exact --json"),
-)

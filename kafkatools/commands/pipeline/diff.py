@@ -6,7 +6,8 @@ from kafkatools.commands.pipeline import job_source
 from kafkatools.commands.pipeline.spark import other_cluster, session, spark_progress, usage
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
-from kafkatools.options import Args, Command, Option, java_int, property_pairs
+from kafkatools.options import Args, property_pairs
+from kafkatools.pipeline.uris import parse_source
 
 _COMPARED = ("key", "value", "timestamp", "headers")
 
@@ -56,8 +57,6 @@ def _right(console: Console, args: Args, reports: str) -> job_source.JobSource:
     text = args.operands[1]
     if not args.given("right-bootstrap-server"):
         return job_source.source_of_operand(console, args, text, f"{reports}/right")
-    from kafkatools.pipeline.uris import parse_source
-
     with usage():
         uri = parse_source(text)
     if uri.kind != "topic":
@@ -65,40 +64,3 @@ def _right(console: Console, args: Args, reports: str) -> job_source.JobSource:
     topics = [name for name in uri.target.split(",") if name]
     cluster = other_cluster(console, args.right_bootstrap_server, args.right_command_config, *topics)
     return job_source.JobSource(uri, property_pairs(args.from_option, "from-option"), cluster, f"{reports}/right")
-
-
-COMMAND = Command(
-    "diff",
-    "Compare two sources of records: topics, clusters or log directories. Exit status 3 when they differ.",
-    options=(
-        Option(
-            "--by",
-            "key: compare the latest value of each key, a tombstone as no value. offset: compare record by "
-            "record. multiset: compare how often each record occurs anywhere.",
-            value="key|offset|multiset",
-            choices=("key", "offset", "multiset"),
-            default="key",
-        ),
-        Option(
-            "--compare",
-            "Fields to compare: some of key, value, timestamp, headers.",
-            value="COLUMN,...",
-            default="key,value",
-        ),
-        Option("--limit", "Number of differences to print. All are counted.", value="N", type=java_int, default=1000),
-        Option(
-            "--right-bootstrap-server",
-            "Brokers of the second topic if it is in another cluster.",
-            value="HOST:PORT,...",
-        ),
-        Option("--right-command-config", "Properties file with settings of the client for that cluster.", value="FILE"),
-        job_source.FROM_OPTION._replace(about="Spark option of both sources."),
-        *job_source.SOURCE_OPTIONS[1:],
-    ),
-    run=run,
-    operand="LEFT RIGHT",
-    examples=(
-        "kt pipeline diff topic:orders log:/backup/orders-0 --by offset",
-        "kt pipeline diff topic:orders topic:orders --right-bootstrap-server other:9092",
-    ),
-)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from kafkatools.commands.pipeline import job_source
 from kafkatools.commands.pipeline.show import counted
 from kafkatools.commands.pipeline.spark import session, spark_progress, usage
+from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
-from kafkatools.options import Args, Command, Option, java_long, property_pairs
+from kafkatools.options import Args, property_pairs
+from kafkatools.pipeline.uris import parse_sink
 
 if TYPE_CHECKING:
-    from kafkatools.console import Console
     from kafkatools.pipeline.jobs.export import Export, Exported
 
 
@@ -47,7 +48,6 @@ def _total(export: Export, done: Exported) -> tuple[str, int, int, int]:
 
 def _export(console: Console, args: Args, reports: str) -> Export:
     from kafkatools.pipeline.jobs.export import DEFAULT_ROUND, FORMATS, LAYOUTS, Export
-    from kafkatools.pipeline.uris import parse_sink
 
     with usage():
         sink = parse_sink(args.to)
@@ -76,36 +76,3 @@ def _export(console: Console, args: Args, reports: str) -> Export:
         args.text,
         args.round if args.given("round") else DEFAULT_ROUND,
     )
-
-
-COMMAND = Command(
-    "export",
-    "Write records to Parquet, JSON or CSV files. The next run adds new records or resumes an interrupted run.",
-    options=(
-        Option(
-            "--to", "Target directory on this machine: parquet:DIR, json:DIR or csv:DIR.", value="URI", required=True
-        ),
-        Option(
-            "--partition-by",
-            "Create directories by date (UTC date of the timestamp), topic, both (separated by a comma), or none.",
-            value="LIST",
-            default="date",
-        ),
-        Option("--where", "Export only records for which this SQL condition is true.", value="SQL"),
-        Option(
-            "--text",
-            "Write keys and values as text, those that are not UTF-8 as base64 in columns of their own. Always "
-            "so with CSV.",
-        ),
-        Option("--no-headers", "Leave out the headers of records."),
-        Option("--round", "Save progress every N offsets.", value="N", type=java_long),
-        Option("--to-option", "Spark option of the file format.", value="KEY=VALUE", repeatable=True),
-        *job_source.SOURCE_OPTIONS,
-    ),
-    run=run,
-    operand="SOURCE",
-    examples=(
-        "kt pipeline export topic:orders --to parquet:/archive/orders",
-        "kt pipeline export log:/backup/kafka --to json:/tmp/json --partition-by topic,date --text",
-    ),
-)

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.pipeline.job_source import SOURCE_OPTIONS, JobSource, log_of_operand, print_table
+from kafkatools.commands.pipeline.job_source import JobSource, log_of_operand, print_table
 from kafkatools.commands.pipeline.spark import cluster_of, session, spark_progress, usage
+from kafkatools.console import Console
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.configs import TOPIC, describe_configs
 from kafkatools.exit_status import ExitStatus, UsageError
-from kafkatools.options import Args, Command, Option, java_long
+from kafkatools.options import Args
+from kafkatools.pipeline.jobs.compaction_rules import Compaction
+from kafkatools.pipeline.jobs.retention_rules import Retention
 
 if TYPE_CHECKING:
-    from kafkatools.console import Console
-    from kafkatools.pipeline.jobs.compaction_rules import Compaction
-    from kafkatools.pipeline.jobs.retention_rules import Retention
     from kafkatools.pipeline.sources.log.files import LogFile
 
 _BATCHES = ("file", "position", "maxTimestamp")
 _RECORDS = ("key", "value", "topic", "partition", "offset", "headers", "transaction")
 _MAX_LONG = (1 << 63) - 1
-_DEFAULT = "Default: the topic's setting at --bootstrap-server, else Kafka's default."
 
 
 def run_retention(console: Console, args: Args) -> ExitStatus:
@@ -72,9 +73,6 @@ def _settings(console: Console, args: Args, files: list[LogFile]) -> dict[str, M
     """Return the settings of each topic from the cluster of --bootstrap-server; empty without that option."""
     if not args.given("bootstrap-server"):
         return {}
-    from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.configs import TOPIC, describe_configs
-
     topics = sorted({file.topic for file in files})
     cluster = cluster_of(console, args, *topics)
     with AdminClient(cluster.bootstrap, dict(cluster.settings), console.clock) as admin:
@@ -84,7 +82,6 @@ def _settings(console: Console, args: Args, files: list[LogFile]) -> dict[str, M
 
 def _retention(args: Args, settings: Mapping[str, Mapping[str, str]]) -> dict[str, Retention]:
     """Return the retention rules by topic, with the key "" for other topics. Options win over topic settings."""
-    from kafkatools.pipeline.jobs.retention_rules import Retention
 
     def of(topic: Mapping[str, str]) -> Retention:
         return Retention(
@@ -97,8 +94,6 @@ def _retention(args: Args, settings: Mapping[str, Mapping[str, str]]) -> dict[st
 
 
 def _compaction(args: Args, settings: Mapping[str, Mapping[str, str]]) -> dict[str, Compaction]:
-    from kafkatools.pipeline.jobs.compaction_rules import Compaction
-
     ratio_text = args.min_cleanable_dirty_ratio
     try:
         ratio = None if ratio_text is None else float(ratio_text)
@@ -121,32 +116,3 @@ def _number(args: Args, option: str, topic: Mapping[str, str], setting: str, def
     if args.given(option):
         return int(getattr(args, option.replace("-", "_")))
     return int(topic.get(setting, default))
-
-
-RETENTION = Command(
-    "retention-forecast",
-    "Predict which retention rule deletes each segment, and when.",
-    options=(
-        Option("--retention-ms", f"Value of retention.ms; -1: no limit. {_DEFAULT}", value="MS", type=java_long),
-        Option(
-            "--retention-bytes", f"Value of retention.bytes; -1: no limit. {_DEFAULT}", value="BYTES", type=java_long
-        ),
-        *SOURCE_OPTIONS,
-    ),
-    run=run_retention,
-    operand="LOG",
-    examples=("kt pipeline retention-forecast /var/lib/kafka/data --retention-ms 86400000",),
-)
-COMPACTION = Command(
-    "compact-forecast",
-    "Predict how much of each segment of compacted topics the cleaner would remove now.",
-    options=(
-        Option("--min-cleanable-dirty-ratio", f"Value of min.cleanable.dirty.ratio. {_DEFAULT}", value="RATIO"),
-        Option("--min-compaction-lag-ms", f"Value of min.compaction.lag.ms. {_DEFAULT}", value="MS", type=java_long),
-        Option("--max-compaction-lag-ms", f"Value of max.compaction.lag.ms. {_DEFAULT}", value="MS", type=java_long),
-        *SOURCE_OPTIONS,
-    ),
-    run=run_compaction,
-    operand="LOG",
-    examples=("kt pipeline compact-forecast /var/lib/kafka/data/profiles-0",),
-)

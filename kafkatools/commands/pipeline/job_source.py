@@ -12,21 +12,19 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkatools.commands.pipeline.show import counted, plain
-from kafkatools.commands.pipeline.spark import SPARK_OPTIONS, cluster_of, usage
+from kafkatools.commands.pipeline.show import counted, plain, text
+from kafkatools.commands.pipeline.spark import cluster_of, usage
+from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
-from kafkatools.options import BOOTSTRAP_SERVER, Args, Option, command_config, property_pairs
+from kafkatools.options import Args, property_pairs
+from kafkatools.output import table
+from kafkatools.pipeline.uris import Cluster, Uri, parse_source, read_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafkatools.console import Console
     from kafkatools.pipeline.run.reports import Damage
-    from kafkatools.pipeline.uris import Cluster, Uri
 
-FROM_OPTION = Option("--from-option", "Spark option of the source.", value="KEY=VALUE", repeatable=True)
-CONNECTION = (BOOTSTRAP_SERVER, command_config())
-SOURCE_OPTIONS = (FROM_OPTION, *SPARK_OPTIONS, *CONNECTION)
 _CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
@@ -41,7 +39,6 @@ class JobSource(NamedTuple):
     def table(self, spark: SparkSession, columns: Sequence[str] = (), **options: str) -> DataFrame:
         """Read the records as a table with these columns; without any, with the columns of Spark's Kafka source."""
         from kafkatools.pipeline.sources.schema import HEADER_COLUMNS, METADATA_COLUMNS, RECORD_COLUMNS
-        from kafkatools.pipeline.uris import read_source
 
         types = {**RECORD_COLUMNS, **HEADER_COLUMNS, **METADATA_COLUMNS}
         schema = ", ".join(f"{name} {types[name]}" for name in columns) or None
@@ -50,7 +47,6 @@ class JobSource(NamedTuple):
     def batches(self, spark: SparkSession, columns: Sequence[str]) -> DataFrame:
         """Read the batch headers of a log as a table with these columns."""
         from kafkatools.pipeline.sources.schema import BATCH_COLUMNS
-        from kafkatools.pipeline.uris import read_source
 
         schema = ", ".join(f"{name} {BATCH_COLUMNS[name]}" for name in columns)
         return read_source(spark, self.uri, self._reporting("batches", {"table": "batches"}), None, schema)
@@ -100,8 +96,6 @@ def source_of_operand(console: Console, args: Args, text: str | None, reports: s
 
     Raises UsageError for any other source, KafkaError or CommandError from the check.
     """
-    from kafkatools.pipeline.uris import parse_source
-
     if text is None:
         raise UsageError("The source is missing: topic:NAME or log:PATH")
     with usage():
@@ -117,8 +111,6 @@ def source_of_operand(console: Console, args: Args, text: str | None, reports: s
 
 def log_of_operand(args: Args, text: str | None, reports: str = "") -> JobSource:
     """Return the log files of an operand, PATH or log:PATH. Raises UsageError for a topic or no operand."""
-    from kafkatools.pipeline.uris import Uri
-
     if not text:
         raise UsageError("The log is missing: a log directory, a partition directory or a segment")
     kind, colon, path = text.partition(":")
@@ -160,9 +152,6 @@ def print_rows(console: Console, kind: str, columns: Sequence[str], rows: Iterab
             values = zip(names, map(_json_value, row), strict=True)
             console.print_json({"type": kind, **dict(values)})
         return number
-    from kafkatools.commands.pipeline.show import text
-    from kafkatools.output import table
-
     cells = [[text(cell) for cell in row] for row in rows]
     if cells:
         drawn = table(names, cells, terminal=console.is_terminal, width=console.width)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.pipeline import job_source
 from kafkatools.commands.pipeline.spark import session, spark_progress
+from kafkatools.console import Console
+from kafkatools.core import atomic_file
+from kafkatools.core.admin.client import AdminClient
 from kafkatools.exit_status import CommandError, ExitStatus
-from kafkatools.options import Args, Command, Option, java_int
+from kafkatools.options import Args
+from kafkatools.pipeline.charts.page import profile_page
+from kafkatools.pipeline.charts.profile_data import GroupLag, Profile
+from kafkatools.pipeline.jobs.offsets import offsets_of_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafkatools.console import Console
-    from kafkatools.pipeline.charts.profile_data import GroupLag, Profile
 
 _BATCHES = (
     "topic", "partition", "size", "baseOffset", "lastOffset", "count", "maxTimestamp", "codec", "isControl",
@@ -25,16 +30,12 @@ _RECORDS = ("key", "value", "topic", "partition", "offset", "timestamp", "batchP
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt pipeline profile: write the page to --out, and with --json print its figures. Returns FINDINGS if damaged
     ranges were skipped. Raises CommandError if the page cannot be written."""
-    from kafkatools.core import atomic_file
-
     _ensure_writable(args.out)
     with job_source.damage_reports() as reports:
         source = job_source.source_of_operand(console, args, args.operand, reports)
         with session(console, args) as spark, spark_progress(console, spark, "Reading"):
             profile = _profile(console, args, spark, source)
         status = job_source.tell_damages(console, reports)
-    from kafkatools.pipeline.charts.page import profile_page
-
     atomic_file.replace(args.out, profile_page(profile).encode())
     if console.is_json:
         _print_figures(console, profile)
@@ -49,7 +50,6 @@ def _ensure_writable(path: str) -> None:
 
 
 def _profile(console: Console, args: Args, spark: SparkSession, source: job_source.JobSource) -> Profile:
-    from dataclasses import replace
 
     from kafkatools.pipeline.jobs.profile import batches_of_records, key_figures, profile_of
 
@@ -64,8 +64,6 @@ def _profile(console: Console, args: Args, spark: SparkSession, source: job_sour
 
 
 def _lags(console: Console, source: job_source.JobSource) -> list[GroupLag]:
-    from kafkatools.core.admin.client import AdminClient
-    from kafkatools.pipeline.jobs.offsets import offsets_of_topics
     from kafkatools.pipeline.jobs.profile import group_lags
 
     assert source.cluster is not None
@@ -75,8 +73,6 @@ def _lags(console: Console, source: job_source.JobSource) -> list[GroupLag]:
 
 
 def _print_figures(console: Console, profile: Profile) -> None:
-    from dataclasses import asdict
-
     kinds = {
         "partition": profile.partitions,
         "rate": profile.rates,
@@ -97,21 +93,3 @@ def _print_figures(console: Console, profile: Profile) -> None:
                 ("topic", "key", "records", "bytes"),
                 [(key.topic or None, key.key, key.records, key.size_bytes)],
             )
-
-
-COMMAND = Command(
-    "profile",
-    "Write an HTML page with charts of sizes, rates, keys, group lag, compression, batches and timestamp order.",
-    options=(
-        Option("--out", "The HTML file to write.", value="FILE", required=True),
-        Option("--top", "Number of keys to show.", value="N", type=java_int, default=20),
-        Option("--no-keys", "Skip keys: log files are then profiled from batch headers alone."),
-        *job_source.SOURCE_OPTIONS,
-    ),
-    run=run,
-    operand="SOURCE",
-    examples=(
-        "kt pipeline profile log:/var/lib/kafka/data --out kafka.html",
-        "kt pipeline profile topic:orders --out o.html",
-    ),
-)

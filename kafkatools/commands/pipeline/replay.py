@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from kafkatools.commands.pipeline import job_source
 from kafkatools.commands.pipeline.spark import cluster_of, other_cluster, session, spark_progress, usage
+from kafkatools.console import Console
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
-from kafkatools.options import Args, Command, Option, java_int
+from kafkatools.options import Args
+from kafkatools.pipeline.uris import Cluster, parse_sink
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame, DataFrameWriter
 
-    from kafkatools.console import Console
     from kafkatools.pipeline.jobs.replay import ReplayPlan
-    from kafkatools.pipeline.uris import Cluster
 
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
 
@@ -74,8 +74,6 @@ def _rate(args: Args) -> float | None:
 
 def _target(args: Args) -> str | None:
     """Return the topic of --to; None for the original topic of each record. Raises UsageError."""
-    from kafkatools.pipeline.uris import parse_sink
-
     if not args.given("to"):
         return None
     with usage():
@@ -116,43 +114,3 @@ def _send(fates: DataFrame, plan: ReplayPlan, cluster: Cluster, rate: float | No
         rows = at_rate(rows, rate)
     writer: DataFrameWriter = rows.write.format("kt").mode("append").options(**cluster.options())
     writer.save()
-
-
-COMMAND = Command(
-    "replay",
-    "Send records again: from a dead-letter topic to their original topics, or from any source to one topic.",
-    options=(
-        Option("--to", "Target topic. Default: the original topic in a header of each record.", value="topic:NAME"),
-        Option(
-            "--topic-header",
-            "Header with the original topic; of several the first that a record has. Default: "
-            "kafka_dlt-original-topic, __connect.errors.topic.",
-            value="NAME",
-            repeatable=True,
-        ),
-        Option("--where", "Replay only records for which this SQL condition is true.", value="SQL"),
-        Option("--rate", "Maximum records per second.", value="N"),
-        Option(
-            "--max-replays",
-            "Skip records that were replayed this often, by the count in their header kt-replays.",
-            value="N",
-            type=java_int,
-            default=3,
-        ),
-        Option("--allow-loop", "Allow a target topic that is also a source."),
-        Option("--keep-timestamps", "Keep the timestamps of records instead of setting new ones."),
-        Option("--dry-run", "Print how many records would be sent to which topic, and send nothing."),
-        Option(
-            "--to-bootstrap-server", "Brokers of the target topic if it is in another cluster.", value="HOST:PORT,..."
-        ),
-        Option("--to-command-config", "Properties file with settings of the client for that cluster.", value="FILE"),
-        *job_source.SOURCE_OPTIONS,
-    ),
-    run=run,
-    operand="SOURCE",
-    examples=(
-        "kt pipeline replay topic:orders.DLT --dry-run",
-        "kt pipeline replay topic:orders.DLT --where \"CAST(value AS STRING) LIKE '%timeout%'\" --rate 100",
-        "kt pipeline replay log:/backup/orders-0 --to topic:orders --keep-timestamps",
-    ),
-)

@@ -7,34 +7,28 @@ from typing import TYPE_CHECKING
 from kafkatools.commands.pipeline.show import show_rows, tell_result
 from kafkatools.commands.pipeline.spark import (
     REGISTRY_USER,
-    SPARK_OPTIONS,
     cluster_of,
     other_cluster,
     session,
     spark_progress,
     usage,
 )
+from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import (
-    BOOTSTRAP_SERVER,
     Args,
-    Command,
-    Option,
     client_settings,
-    command_config,
     property_pairs,
-    under,
 )
+from kafkatools.pipeline.run.spec import Pipeline, pipeline_from
+from kafkatools.pipeline.types import PipelineValues
+from kafkatools.pipeline.uris import Cluster
+from kafkatools.progress import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafkatools.console import Console
     from kafkatools.pipeline.run.batch import RunResult
-    from kafkatools.pipeline.run.spec import Pipeline
-    from kafkatools.pipeline.types import PipelineValues
-    from kafkatools.pipeline.uris import Cluster
-    from kafkatools.progress import Progress
 
 _TEXTS = (
     "from", "key", "value", "key-schema", "value-schema", "key-message", "value-message", "schema-registry", "sql",
@@ -43,113 +37,6 @@ _TEXTS = (
 )  # fmt: skip
 _FLAGS = ("stream", "strict", "resume")
 _TABLES = ("from-option", "to-option")
-_FORMATS = ("binary", "string", "json", "avro", "protobuf")
-
-OPTIONS = (
-    *under(
-        "source and query",
-        Option(
-            "--from",
-            "The source: topic:NAME[,NAME], log:PATH (a segment, a partition's directory, a log directory), "
-            "parquet:PATH, json:PATH, csv:PATH, delta:PATH, iceberg:TABLE. In SQL it is the table `input`.",
-            value="URI",
-        ),
-        Option("--from-option", "Spark option of the source.", value="KEY=VALUE", repeatable=True),
-        Option("--sql", "The query over the table `input` whose rows are written to the sink.", value="TEXT"),
-        Option("--sql-file", "The file with that query.", value="FILE"),
-        Option(
-            "--transform",
-            "Python function from DataFrame to DataFrame, instead of SQL. Modules in the working directory can be "
-            "imported.",
-            value="MODULE:FUNCTION",
-        ),
-    ),
-    *under(
-        "sink",
-        Option(
-            "--to",
-            "The sink: topic:NAME, parquet:PATH, json:PATH, csv:PATH, delta:PATH, iceberg:TABLE, or console: "
-            "(standard output).",
-            value="URI",
-        ),
-        Option("--to-option", "Spark option of the sink.", value="KEY=VALUE", repeatable=True),
-        Option(
-            "--mode",
-            "What to do when the sink already has data.",
-            value="MODE",
-            choices=("append", "overwrite", "error", "ignore"),
-        ),
-        Option(
-            "--partition-by",
-            "A column whose values become directories of a file sink.",
-            value="COLUMN",
-            repeatable=True,
-        ),
-    ),
-    *under(
-        "formats of keys and values",
-        Option("--value", "The format of the values of records.", value="FORMAT", choices=_FORMATS),
-        Option("--key", "The format of the keys of records.", value="FORMAT", choices=_FORMATS),
-        Option(
-            "--value-schema",
-            "With --value json, avro, protobuf: a schema file (for JSON Spark's, as DDL or JSON; for Avro .avsc; for "
-            "Protobuf .proto or a descriptor set).",
-            value="FILE",
-        ),
-        Option("--key-schema", "With --key json, avro, protobuf: a schema file.", value="FILE"),
-        Option(
-            "--value-message",
-            "With --value protobuf: the message type. Default: the first of the schema file.",
-            value="NAME",
-        ),
-        Option(
-            "--key-message",
-            "With --key protobuf: the message type. Default: the first of the schema file.",
-            value="NAME",
-        ),
-        Option(
-            "--schema-registry",
-            "Address of a schema registry (Confluent's API) for Avro and Protobuf. Credentials: USER:PASSWORD@ in "
-            "front of the host, or basic.auth.user.info in the file of --command-config.",
-            value="URL",
-        ),
-        Option("--strict", "Fail on the first damaged batch and on the first value that cannot be decoded."),
-    ),
-    *under(
-        "streams and repeated runs",
-        Option("--stream", "Keep reading new records. Needs --checkpoint."),
-        Option("--checkpoint", "With --stream: directory in which Spark saves its progress.", value="DIR"),
-        Option(
-            "--trigger",
-            "With --stream: available-now (process the records that exist now, then exit), or seconds between two "
-            "batches. Default: start the next batch when one ends.",
-            value="available-now|SECONDS",
-        ),
-        Option("--manifest", "At the end, list what was read and written in this file.", value="FILE"),
-        Option("--resume", "With --manifest: skip what it lists as done, and finish an interrupted run."),
-    ),
-    *under(
-        "Spark",
-        *SPARK_OPTIONS,
-        Option(
-            "--report-path",
-            "Directory for counts and damage reports, which this machine and all executors can write. Default: a "
-            "temporary directory of this machine.",
-            value="DIR",
-        ),
-    ),
-    *under(
-        "clusters of topics",
-        BOOTSTRAP_SERVER,
-        command_config(),
-        Option(
-            "--to-bootstrap-server",
-            "Brokers of a topic: sink in another cluster than the source.",
-            value="HOST:PORT,...",
-        ),
-        Option("--to-command-config", "Properties file with settings of the client for that cluster.", value="FILE"),
-    ),
-)
 
 
 def run(console: Console, args: Args) -> ExitStatus:
@@ -159,8 +46,6 @@ def run(console: Console, args: Args) -> ExitStatus:
     KeyboardInterrupt.
     """
     values = _with_credentials(args, _values(args))
-    from kafkatools.pipeline.run.spec import pipeline_from
-
     with usage():
         pipeline_from(values, {})  # report every mistake before Spark or a sandbox starts
     clusters = _clusters(console, args, values)
@@ -266,17 +151,3 @@ def _cluster(console: Console, args: Args, values: PipelineValues, table: Pipeli
 def _tell(console: Console, pipeline: Pipeline, result: RunResult) -> ExitStatus:
     tell_result(console, pipeline, result)
     return ExitStatus.FINDINGS if result.damage_count else ExitStatus.OK
-
-
-COMMAND = Command(
-    "run",
-    "Read a source, transform it by SQL or a function, and write the rows to a sink.",
-    options=OPTIONS,
-    run=run,
-    operand="FILE.toml",
-    examples=(
-        "kt pipeline run --from topic:orders --to parquet:orders --manifest orders.json",
-        'kt pipeline run --from log:/copy/of/kafka --to console: --sql "SELECT count(*) FROM input"',
-        "kt pipeline run --from topic:a --to topic:b --stream --checkpoint state",
-    ),
-)

@@ -2,48 +2,45 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kafkatools.exit_status import CommandError, ExitStatus, UsageError
-from kafkatools.options import Args, Command, Option, client_settings, property_pairs, read_properties
+from kafkatools.console import Console
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.cluster import describe_cluster
+from kafkatools.exit_status import CommandError, UsageError
+from kafkatools.options import Args, client_settings, property_pairs, read_properties
 from kafkatools.options.common import REGISTRY_PREFIXES
+from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.run.session import (
+    DEFAULT_MASTER,
+    activate,
+    ensure_can_start,
+    is_connected,
+    is_running,
+    open_session,
+    plain_error,
+    was_interrupted,
+)
+from kafkatools.pipeline.run.spec import read_toml
+from kafkatools.pipeline.types import PipelineValues
+from kafkatools.pipeline.uris import Cluster
+from kafkatools.progress import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafkatools.console import Console
-    from kafkatools.pipeline.types import PipelineValues
-    from kafkatools.pipeline.uris import Cluster
-    from kafkatools.progress import Progress
 
-MASTER = Option(
-    "--master",
-    "Where Spark runs: local[N] (N cores of this machine), spark://HOST:PORT, yarn, k8s://..., or sc://HOST (Connect). "
-    "Default: local[*].",
-    value="URL",
-)
-CONF = Option("--conf", "Spark setting, as for spark-submit.", value="KEY=VALUE", repeatable=True)
-SPARK_OPTIONS = (MASTER, CONF)
 REGISTRY_USER = "basic.auth.user.info"
 """The setting of Confluent's clients with user and password of the schema registry."""
 
 
-def ensures_spark(command: Command) -> Command:
-    """Return a copy of a subcommand that first checks PySpark, pyarrow and Java. If one is missing, its run raises
-    UsageError with installation advice."""
-    run = command.run
-    assert run is not None
-
-    def checked(console: Console, args: Args) -> ExitStatus:
-        from kafkatools.pipeline.run.session import ensure_can_start
-
-        with usage():
-            ensure_can_start(_requested_master(args))
-        return run(console, args)
-
-    return command._replace(run=checked)
+def ensure_spark(args: Args) -> None:
+    """Check PySpark, pyarrow and Java. If one is missing, raise UsageError with installation advice."""
+    with usage():
+        ensure_can_start(_requested_master(args))
 
 
 def _requested_master(args: Args) -> str | None:
@@ -54,8 +51,6 @@ def _requested_master(args: Args) -> str | None:
     conf = property_pairs(args.conf, "conf").get("spark.master")
     if args.master or conf or args.command.name != "run" or args.operand is None:
         return args.master or conf
-    from kafkatools.pipeline.run.spec import read_toml
-
     master = read_toml(args.operand).get("master")
     return master if isinstance(master, str) else None
 
@@ -63,8 +58,6 @@ def _requested_master(args: Args) -> str | None:
 @contextmanager
 def usage() -> Iterator[None]:
     """Raise a PipelineError of this context as UsageError."""
-    from kafkatools.pipeline.errors import PipelineError
-
     try:
         yield
     except PipelineError as error:
@@ -74,9 +67,6 @@ def usage() -> Iterator[None]:
 @contextmanager
 def failures() -> Iterator[None]:
     """Raise a PipelineError or Spark error of this context as CommandError, an interrupted job as KeyboardInterrupt."""
-    from kafkatools.pipeline.errors import PipelineError
-    from kafkatools.pipeline.run.session import plain_error, was_interrupted
-
     try:
         yield
     except Exception as error:
@@ -98,8 +88,6 @@ def session(console: Console, args: Args, values: PipelineValues | None = None) 
     conf = (values or {}).get("conf", {}) | property_pairs(args.conf, "conf")
     master = args.master or (values or {}).get("master")
     with failures():
-        from kafkatools.pipeline.run.session import activate, is_running, open_session
-
         _quiet_root(console)
         is_shared = is_running()
         with starting(console, master or conf.get("spark.master")):
@@ -122,8 +110,6 @@ def starting(console: Console, master: str | None) -> Iterator[None]:
 
     Prints nothing with --json, or when this process already has a Spark context.
     """
-    from kafkatools.pipeline.run.session import DEFAULT_MASTER, is_running
-
     if console.is_json or is_running():
         yield
         return
@@ -134,16 +120,12 @@ def starting(console: Console, master: str | None) -> Iterator[None]:
 
 def _quiet_root(console: Console) -> None:
     """Hide the stack trace that py4j logs when it is interrupted: the exit status reports the interrupt."""
-    import logging
-
     root = logging.getLogger()
     if not console.is_debug and not root.handlers:
         root.addHandler(logging.NullHandler())
 
 
 def _cancel(spark: SparkSession) -> None:
-    from kafkatools.pipeline.run.session import is_connected
-
     if is_connected(spark):
         spark.interruptAll()
     else:
@@ -156,8 +138,6 @@ def spark_progress(console: Console, spark: SparkSession, label: str, *, prints:
 
     With Spark Connect the number is unknown, and only the label is shown.
     """
-    from kafkatools.pipeline.run.session import is_connected
-
     with console.progress(label, prints=prints) as progress:
         if not is_connected(spark):
             progress.total = 1
@@ -188,8 +168,6 @@ def cluster_of(console: Console, args: Args, *topics: str) -> Cluster:
 
     The check runs before Spark starts. Raises KafkaError or CommandError.
     """
-    from kafkatools.pipeline.uris import Cluster
-
     cluster = Cluster(console.connect(args), _of_kafka(client_settings(args)))
     ensure_reached(console, cluster, topics)
     return cluster
@@ -197,8 +175,6 @@ def cluster_of(console: Console, args: Args, *topics: str) -> Cluster:
 
 def other_cluster(console: Console, bootstrap: str, config_file: str | None, *topics: str) -> Cluster:
     """Return a second cluster, after a check that it has these topics. Raises KafkaError or CommandError."""
-    from kafkatools.pipeline.uris import Cluster
-
     cluster = Cluster(bootstrap, _of_kafka(read_properties(config_file)) if config_file else {})
     ensure_reached(console, cluster, topics)
     return cluster
@@ -210,9 +186,6 @@ def _of_kafka(settings: Mapping[str, str]) -> dict[str, str]:
 
 def ensure_reached(console: Console, cluster: Cluster, topics: tuple[str, ...]) -> None:
     """Raise KafkaError if the cluster does not answer, CommandError if it lacks one of these topics."""
-    from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.cluster import describe_cluster
-
     with AdminClient(cluster.bootstrap, dict(cluster.settings), console.clock) as admin:
         if topics:
             from kafkatools.core.admin.topics import describe_topics

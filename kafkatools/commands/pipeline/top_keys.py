@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 from kafkatools.commands.pipeline import job_source
 from kafkatools.commands.pipeline.spark import session, spark_progress
+from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
-from kafkatools.options import Args, Command, Option, java_int
+from kafkatools.options import Args
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from kafkatools.console import Console
 
 
 def run(console: Console, args: Args) -> ExitStatus:
@@ -51,17 +50,3 @@ def _by_partition(records: DataFrame) -> DataFrame:
 
     size = f.coalesce(f.length("key"), f.lit(0)) + f.coalesce(f.length("value"), f.lit(0))
     return records.groupBy("topic", "partition").agg(f.count("*").alias("records"), f.sum(size).alias("bytes"))
-
-
-COMMAND = Command(
-    "top-keys",
-    "Show the keys with the most records, and how unevenly records are spread over keys and partitions.",
-    options=(
-        Option("--top", "Number of keys to show.", value="N", type=java_int, default=20),
-        Option("--by", "Sort order of keys.", value="records|bytes", choices=("records", "bytes"), default="records"),
-        *job_source.SOURCE_OPTIONS,
-    ),
-    run=run,
-    operand="SOURCE",
-    examples=("kt pipeline top-keys topic:clicks --top 5", "kt pipeline top-keys log:/backup/kafka --by bytes"),
-)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from kafkatools.commands.pipeline.spark import SPARK_OPTIONS, cluster_of, failures, session, spark_progress
+from kafkatools.commands.pipeline.spark import cluster_of, failures, session, spark_progress
+from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
-from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, command_config
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
-    from kafkatools.pipeline.run.manifest import Difference
-    from kafkatools.pipeline.types import ManifestContent
+from kafkatools.options import Args
+from kafkatools.pipeline.run.manifest import Difference, pipeline_of, read_manifest
+from kafkatools.pipeline.types import ManifestContent
 
 
 def run(console: Console, args: Args) -> ExitStatus:
@@ -22,8 +18,6 @@ def run(console: Console, args: Args) -> ExitStatus:
     if args.operand is None:
         raise UsageError("kt pipeline verify needs a manifest: kt pipeline verify FILE")
     with failures():
-        from kafkatools.pipeline.run.manifest import pipeline_of, read_manifest
-
         content = read_manifest(args.operand)
         if content is None:
             raise UsageError(f"{args.operand}: no such file")
@@ -49,13 +43,3 @@ def _tell(console: Console, content: ManifestContent, differences: list[Differen
         summary = f"The sources and the sink match the manifest: {records} records read, {written} written"
         console.print(summary, {"verified": not differences, "differences": len(differences)})
     return ExitStatus.FINDINGS if differences else ExitStatus.OK
-
-
-COMMAND = Command(
-    "verify",
-    "Check that the sources and the sink of a run still match its manifest.",
-    options=(*SPARK_OPTIONS, BOOTSTRAP_SERVER, command_config()),
-    run=run,
-    operand="MANIFEST",
-    examples=("kt pipeline verify orders.json",),
-)
