@@ -7,16 +7,27 @@ Kafka's actions are options (--generate, --execute, --verify, --cancel, --list),
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from importlib import import_module
 from typing import NamedTuple
 
-from kafkatools.commands.reassign_partitions.plan import COMMAND as PLAN
-from kafkatools.commands.reassign_partitions.run_reassignment import COMMAND as RUN
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
-from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_long, rules
+from kafkatools.options import (
+    BOOTSTRAP_SERVER,
+    Args,
+    Command,
+    Option,
+    command_config,
+    java_int,
+    java_long,
+    positive_seconds,
+    rules,
+)
 from kafkatools.options.connection import BOOTSTRAP_CONTROLLER
 
+GOALS = ("drain", "add", "set-rf", "balance")
+_UNITS = {"k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
 _NO_THROTTLE = -1
 _COMMON = frozenset({"bootstrap-server", "command-config", "json"})
 _ACTIONS = {
@@ -63,9 +74,35 @@ def run(console: Console, args: Args) -> ExitStatus:
         if getattr(args, name.replace("-", "_")) < _NO_THROTTLE:
             raise UsageError(f"--{name} takes a number of bytes per second, or {_NO_THROTTLE} for none")
     action = next(name for name in _ACTIONS if args.given(name))
-    module = import_module(f"kafkatools.commands.reassign_partitions.{_MODULES.get(action, action)}")
+    return _run_module(_MODULES.get(action, action), console, args)
+
+
+def _run_module(name: str, console: Console, args: Args) -> ExitStatus:
+    module = import_module(f"kafkatools.commands.reassign_partitions.{name}")
     status: ExitStatus = module.run(console, args)
     return status
+
+
+def broker_ids(text: str) -> frozenset[int]:
+    """Parse `1,2,3`. Raises ValueError."""
+    return frozenset(java_int(part.strip()) for part in text.split(","))
+
+
+def byte_rate(text: str) -> int:
+    """Parse bytes per second such as `50M`, with k, M or G for powers of 1000. Raises ValueError."""
+    factor = _UNITS.get(text[-1:], 1)
+    number = java_int(text[:-1] if factor > 1 else text) * factor
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def positive_count(text: str) -> int:
+    """Parse a number of at least 1. Raises ValueError."""
+    count = java_int(text)
+    if count < 1:
+        raise ValueError(text)
+    return count
 
 
 OPTIONS = (
@@ -130,14 +167,124 @@ OPTIONS = (
     ),
 )
 
-SUBCOMMANDS: tuple[Command, ...] = (PLAN, RUN)
+
+_PLAN = Command(
+    "plan",
+    "Plan a reassignment with as few moves as possible: drain empties brokers, add gives new brokers "
+    "their share, set-rf changes the replication factor, balance evens out replicas and preferred "
+    "leaders. Nothing is changed.",
+    options=(
+        BOOTSTRAP_SERVER,
+        Option(
+            "--brokers",
+            "drain: the brokers to empty. add: the new brokers. set-rf: brokers that may get new replicas. "
+            "balance: brokers to balance. Default of the last two: all live brokers.",
+            value="ID,...",
+            type=broker_ids,
+        ),
+        Option("--topics", "Regular expression for topic names. Default: all topics.", value="REGEX"),
+        Option("--replication-factor", "With set-rf: the new replication factor.", value="NUMBER", type=java_int),
+        Option("--disable-rack-aware", "Ignore racks."),
+        Option(
+            "--out",
+            "Write the reassignment to this file, and the tables to stdout. Without it the reassignment goes to stdout "
+            "and the tables to stderr.",
+            value="FILE",
+        ),
+        Option(
+            "--undo-file",
+            "Write the current replicas of the partitions that move to this new file, to go back.",
+            value="FILE",
+        ),
+        command_config(),
+    ),
+    run=partial(_run_module, "plan"),
+    operand="|".join(GOALS),
+    examples=(
+        "kt reassign-partitions plan drain --brokers 3 --out drain.json",
+        "kt reassign-partitions plan set-rf --replication-factor 3 --topics 'orders.*' --out rf.json",
+        "kt reassign-partitions plan balance | kt reassign-partitions run --reassignment-json-file -",
+    ),
+)
+
+_RUN = Command(
+    "run",
+    "Execute a reassignment and wait for its end, with an undo file, progress, and an adaptive throttle that "
+    "is removed at the end.",
+    options=(
+        BOOTSTRAP_SERVER,
+        Option(
+            "--reassignment-json-file",
+            "The reassignment, as written by plan or --generate; - reads standard input.",
+            value="FILE",
+            required=True,
+        ),
+        Option(
+            "--throttle",
+            "Initial throttle of each broker in bytes per second, also with k, M or G: 50M.",
+            value="BYTES",
+            type=byte_rate,
+            default=50_000_000,
+        ),
+        Option(
+            "--min-throttle",
+            "Lower bound of the adaptive throttle, in bytes per second.",
+            value="BYTES",
+            type=byte_rate,
+            default=1_000_000,
+        ),
+        Option(
+            "--max-throttle",
+            "Upper bound of the adaptive throttle, in bytes per second. Default: four times --throttle.",
+            value="BYTES",
+            type=byte_rate,
+        ),
+        Option("--no-throttle", "Move without a throttle."),
+        Option(
+            "--batch-size",
+            "Maximum number of partitions that move at the same time.",
+            value="PARTITIONS",
+            type=positive_count,
+            default=50,
+        ),
+        Option(
+            "--interval", "Seconds between two progress checks.", value="SECONDS", type=positive_seconds, default=2.0
+        ),
+        Option(
+            "--timeout",
+            "Stop waiting after this many seconds, with exit status 1. Moves in progress continue.",
+            value="SECONDS",
+            type=positive_seconds,
+        ),
+        Option("--cancel-on-interrupt", "Cancel the moves in progress on Ctrl-C and SIGTERM. Default: they continue."),
+        Option(
+            "--clear-throttles",
+            "Also remove throttles that these brokers and topics had at the start. Default: restore them.",
+        ),
+        Option(
+            "--undo-file", "File for the previous replicas. Default: a new file in the working directory.", value="FILE"
+        ),
+        Option("--no-undo-file", "Write no undo file."),
+        Option("--dry-run", "Print what would move, and change nothing."),
+        command_config(),
+    ),
+    run=partial(_run_module, "run_reassignment"),
+    rules=(
+        rules.Refusal("no-throttle", ("throttle", "min-throttle", "max-throttle")),
+        rules.Refusal("undo-file", ("no-undo-file",)),
+    ),
+    examples=(
+        "kt reassign-partitions run --reassignment-json-file drain.json",
+        "kt reassign-partitions run --reassignment-json-file rf.json --throttle 20M --max-throttle 100M --json",
+    ),
+)
 
 COMMAND = Command(
     "reassign-partitions",
     "Move replicas to other brokers or log directories.",
     options=OPTIONS,
     run=run,
-    subcommands=SUBCOMMANDS,
+    subcommands=(_PLAN, _RUN),
     rules=(
         rules.ExactlyOne(
             tuple(_ACTIONS),

@@ -8,17 +8,27 @@ so that `plan ... | run --reassignment-json-file -` works.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from kafkatools.commands.reassign_partitions import GOALS
+from kafkatools.commands.reassign_partitions.plan_output import (
+    broker_rows,
+    current_assignment,
+    json_rows,
+    json_text,
+    plan_assignment,
+    summary,
+)
+from kafkatools.console import Console
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
-from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, TopicFilter, command_config, java_int
+from kafkatools.options import Args, TopicFilter
 from kafkatools.options.connection import connect_admin
+from kafkatools.output import table
+from kafkatools.tools.reassignment import plan as planner
+from kafkatools.tools.reassignment.cluster_state import ensure_nothing_moves, read_cluster
+from kafkatools.tools.reassignment.plan import ClusterState, ReassignmentPlan, Scope
+from kafkatools.tools.undo_files import write_undo_file
 
-if TYPE_CHECKING:
-    from kafkatools.console import Console
-    from kafkatools.tools.reassignment.plan import ClusterState, ReassignmentPlan, Scope
-
-GOALS = ("drain", "add", "set-rf", "balance")
 _NEEDS_BROKERS = ("drain", "add")
 
 
@@ -39,8 +49,6 @@ def run(console: Console, args: Args) -> ExitStatus:
     """Compute, write and print a reassignment. Returns FAILED when partitions were left out. Raises UsageError,
     CommandError."""
     options = _checked_options(args)
-    from kafkatools.tools.reassignment.cluster_state import ensure_nothing_moves, read_cluster
-
     with connect_admin(console, args) as admin:
         ensure_nothing_moves(admin, options.takes)
         cluster = read_cluster(admin, console.error)
@@ -73,8 +81,6 @@ def _checked_options(args: Args) -> _PlanOptions:
 
 
 def _plan(cluster: ClusterState, options: _PlanOptions) -> ReassignmentPlan:
-    from kafkatools.tools.reassignment import plan as planner
-
     scope = _scope(cluster, options)
     brokers = options.brokers or frozenset()
     makers: dict[str, Callable[[], ReassignmentPlan]] = {
@@ -90,8 +96,6 @@ def _plan(cluster: ClusterState, options: _PlanOptions) -> ReassignmentPlan:
 
 
 def _scope(cluster: ClusterState, options: _PlanOptions) -> Scope:
-    from kafkatools.tools.reassignment.plan import Scope
-
     topics = frozenset(part.topic for part in cluster.partitions if options.takes(part.topic))
     if not topics and options.topics is not None:
         raise CommandError("No topic matches --topics")
@@ -99,9 +103,6 @@ def _scope(cluster: ClusterState, options: _PlanOptions) -> Scope:
 
 
 def _write_files(args: Args, plan: ReassignmentPlan) -> None:
-    from kafkatools.commands.reassign_partitions.plan_output import current_assignment, json_text, plan_assignment
-    from kafkatools.tools.undo_files import write_undo_file
-
     if args.undo_file is not None and plan.moves:
         write_undo_file(args.undo_file, [json_text(current_assignment(plan.moves))])
     if args.out is not None:
@@ -110,15 +111,6 @@ def _write_files(args: Args, plan: ReassignmentPlan) -> None:
 
 
 def _show(console: Console, args: Args, plan: ReassignmentPlan) -> None:
-    from kafkatools.commands.reassign_partitions.plan_output import (
-        broker_rows,
-        json_rows,
-        json_text,
-        plan_assignment,
-        summary,
-    )
-    from kafkatools.output import table
-
     if args.json:
         for row in json_rows(plan):
             console.print_json(row)
@@ -130,48 +122,3 @@ def _show(console: Console, args: Args, plan: ReassignmentPlan) -> None:
         return
     console.draw_error(text + "\n")
     console.write(json_text(plan_assignment(plan.moves)).encode())
-
-
-def broker_ids(text: str) -> frozenset[int]:
-    """Parse `1,2,3`. Raises ValueError."""
-    return frozenset(java_int(part.strip()) for part in text.split(","))
-
-
-COMMAND = Command(
-    "plan",
-    "Plan a reassignment with as few moves as possible: drain empties brokers, add gives new brokers "
-    "their share, set-rf changes the replication factor, balance evens out replicas and preferred "
-    "leaders. Nothing is changed.",
-    options=(
-        BOOTSTRAP_SERVER,
-        Option(
-            "--brokers",
-            "drain: the brokers to empty. add: the new brokers. set-rf: brokers that may get new replicas. "
-            "balance: brokers to balance. Default of the last two: all live brokers.",
-            value="ID,...",
-            type=broker_ids,
-        ),
-        Option("--topics", "Regular expression for topic names. Default: all topics.", value="REGEX"),
-        Option("--replication-factor", "With set-rf: the new replication factor.", value="NUMBER", type=java_int),
-        Option("--disable-rack-aware", "Ignore racks."),
-        Option(
-            "--out",
-            "Write the reassignment to this file, and the tables to stdout. Without it the reassignment goes to stdout "
-            "and the tables to stderr.",
-            value="FILE",
-        ),
-        Option(
-            "--undo-file",
-            "Write the current replicas of the partitions that move to this new file, to go back.",
-            value="FILE",
-        ),
-        command_config(),
-    ),
-    run=run,
-    operand="|".join(GOALS),
-    examples=(
-        "kt reassign-partitions plan drain --brokers 3 --out drain.json",
-        "kt reassign-partitions plan set-rf --replication-factor 3 --topics 'orders.*' --out rf.json",
-        "kt reassign-partitions plan balance | kt reassign-partitions run --reassignment-json-file -",
-    ),
-)
