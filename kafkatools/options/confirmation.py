@@ -8,10 +8,18 @@ from kafkatools.exit_status import CommandError
 from kafkatools.options.args import Args
 
 
-class _Asking(Protocol):
+class Asking(Protocol):
     """The methods of Console that print a question and read the answer."""
 
     stdin: BinaryIO
+
+    @property
+    def is_input_terminal(self) -> bool:
+        """Return whether stdin is a terminal."""
+
+    @property
+    def is_error_terminal(self) -> bool:
+        """Return whether stderr is a terminal."""
 
     def print(self, line: str) -> None:
         """Write a line to stdout."""
@@ -23,7 +31,7 @@ class _Asking(Protocol):
         """Flush stdout."""
 
 
-def agrees_to_remove(console: _Asking, args: Args, question: str, unasked: str) -> bool:
+def agrees_to_remove(console: Asking, args: Args, question: str, unasked: str) -> bool:
     """Ask the question on stdout (with --json on stderr); return whether the line read from stdin is y or Y. Raises
     CommandError at the end of stdin, naming `unasked`, the option that skips the question."""
     if args.json:

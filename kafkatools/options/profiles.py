@@ -21,41 +21,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import BinaryIO, NotRequired, Protocol, TypedDict, cast
+from typing import Any
 
 from kafkatools.exit_status import CommandError, UsageError
 from kafkatools.options.args import Args
 from kafkatools.options.cluster_profile import Profile
+from kafkatools.options.confirmation import Asking
 from kafkatools.options.secret_files import warn_if_others_can_read, warn_if_others_can_read_keys
 from kafkatools.options.table import Command
 
 PROJECT_FILE = ".kt.toml"
 _PROFILE_KEYS = ("bootstrap_servers", "command_config", "protected", "cluster", "settings")
 _FILE_KEYS = ("default", "profiles")
-
-
-class _FileContent(TypedDict):
-    """The content of a profile file. The tables in `profiles` are checked when one is selected."""
-
-    default: NotRequired[str]
-    profiles: NotRequired[dict[str, object]]
-
-
-class _Asking(Protocol):
-    """The methods of Console that prompt on a terminal."""
-
-    stdin: BinaryIO
-
-    @property
-    def is_input_terminal(self) -> bool:
-        """Return whether stdin is a terminal."""
-
-    @property
-    def is_error_terminal(self) -> bool:
-        """Return whether stderr is a terminal."""
-
-    def note(self, line: str) -> None:
-        """Write a line to stderr."""
 
 
 def find_profile(asked: str | None, environ: Mapping[str, str], directory: str) -> Profile | None:
@@ -88,7 +65,7 @@ def profile_for(args: Args, requested: str | None, environ: Mapping[str, str]) -
     return None if profile is None or (profile.is_default and names_brokers) else profile
 
 
-def ensure_confirmed(console: _Asking, command: Command, args: Args, profile: Profile, confirmed: str | None) -> None:
+def ensure_confirmed(console: Asking, command: Command, args: Args, profile: Profile, confirmed: str | None) -> None:
     """Before a destructive command on a protected cluster, prompt for the cluster's name unless --confirm (`confirmed`)
     gives it. Does nothing for other commands and clusters. Raises UsageError for a wrong --confirm or without a
     terminal, CommandError for a wrong answer; nothing has been changed then."""
@@ -133,7 +110,7 @@ def _project_file(directory: str) -> str | None:
         directory = parent
 
 
-def _files(environ: Mapping[str, str], directory: str) -> dict[str, _FileContent]:
+def _files(environ: Mapping[str, str], directory: str) -> dict[str, dict[str, Any]]:
     """Return the existing profile files by path, the project's before the user's. Raises UsageError for an invalid
     file."""
     project, user = _project_file(directory), _user_file(environ)
@@ -151,17 +128,17 @@ def profile_names(environ: Mapping[str, str], directory: str) -> list[str]:
     return sorted(_names(files))
 
 
-def _names(files: Mapping[str, _FileContent]) -> list[str]:
+def _names(files: Mapping[str, dict[str, Any]]) -> list[str]:
     return [name for content in files.values() for name in content.get("profiles", {})]
 
 
-def _unknown(name: str, files: Mapping[str, _FileContent], user_file: str) -> str:
+def _unknown(name: str, files: Mapping[str, dict[str, Any]], user_file: str) -> str:
     names = _names(files)
     others = f"there are {', '.join(names)}" if names else f"define it in {user_file} or in {PROJECT_FILE}"
     return f"There is no profile '{name}'; {others}"
 
 
-def _read(path: str) -> _FileContent:
+def _read(path: str) -> dict[str, Any]:
     from kafkatools.core import toml_files
 
     try:
@@ -171,7 +148,7 @@ def _read(path: str) -> _FileContent:
     _ensure_known(content, _FILE_KEYS, path, "")
     _ensure_type(content, "default", str, path, "")
     _ensure_type(content, "profiles", dict, path, "")
-    return cast("_FileContent", content)
+    return content
 
 
 def _profile(name: str, path: str, table: object, environ: Mapping[str, str], is_default: bool) -> Profile:

@@ -56,42 +56,6 @@ def seconds_left(progress: Progress, speed: float | None) -> int | None:
     return round((progress.total_bytes - progress.moved_bytes) / speed)
 
 
-class JsonReport:
-    """Prints lines of JSON on stdout."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._speed = Speed()
-
-    def progress(self, progress: Progress, rate: int | None) -> None:
-        """Print the progress of the moves and the throttle rate, in bytes per second."""
-        speed = self._speed.note(self._console.clock.now_ms(), progress.moved_bytes)
-        row: dict[str, object] = {"type": "progress", "time": self._console.clock.wall_ms(), **progress._asdict()}
-        row["bytes_per_second"] = None if speed is None else round(speed)
-        self._print(row | {"seconds_left": seconds_left(progress, speed), "throttle": rate})
-
-    def partition(self, key: TopicPartition, error: str | None) -> None:
-        """Print that a partition finished, or failed with `error`."""
-        self._print({"type": "partition", "topic": key[0], "partition": key[1], "done": error is None, "error": error})
-        if error is not None:
-            self._console.error(f"{key[0]}-{key[1]}: {error}", topic=key[0], partition=key[1])
-
-    def limit(self, change: Change) -> None:
-        """Print the new throttle rate and the reason."""
-        self._print({"type": "throttle", "throttle": change.rate, "reason": change.reason})
-
-    def note(self, message: str) -> None:
-        """Print a note on stderr."""
-        self._console.note(message)
-
-    def close(self) -> None:
-        """Nothing to do."""
-
-    def _print(self, row: dict[str, object]) -> None:
-        self._console.print_json(row)
-        self._console.flush()
-
-
 class LineReport:
     """Prints a line on stderr every 10 s, and one for each failure, throttle change and note."""
 
@@ -127,6 +91,35 @@ class LineReport:
 
     def close(self) -> None:
         """Nothing to do."""
+
+
+class JsonReport(LineReport):
+    """Prints lines of JSON on stdout."""
+
+    def progress(self, progress: Progress, rate: int | None) -> None:
+        """Print the progress of the moves and the throttle rate, in bytes per second."""
+        speed = self._speed.note(self._console.clock.now_ms(), progress.moved_bytes)
+        row: dict[str, object] = {"type": "progress", "time": self._console.clock.wall_ms(), **progress._asdict()}
+        row["bytes_per_second"] = None if speed is None else round(speed)
+        self._print(row | {"seconds_left": seconds_left(progress, speed), "throttle": rate})
+
+    def partition(self, key: TopicPartition, error: str | None) -> None:
+        """Print that a partition finished, or failed with `error`."""
+        self._print({"type": "partition", "topic": key[0], "partition": key[1], "done": error is None, "error": error})
+        if error is not None:
+            self._console.error(f"{key[0]}-{key[1]}: {error}", topic=key[0], partition=key[1])
+
+    def limit(self, change: Change) -> None:
+        """Print the new throttle rate and the reason."""
+        self._print({"type": "throttle", "throttle": change.rate, "reason": change.reason})
+
+    def note(self, message: str) -> None:
+        """Print a note on stderr."""
+        self._console.note(message)
+
+    def _print(self, row: dict[str, object]) -> None:
+        self._console.print_json(row)
+        self._console.flush()
 
 
 class BarReport(LineReport):

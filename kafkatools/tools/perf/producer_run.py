@@ -18,14 +18,13 @@ from kafkatools.core.producer.first_contact import reason_not_to_start
 from kafkatools.core.producer.futures import RowsRun
 from kafkatools.core.producer.producer import Producer
 from kafkatools.core.records.columns import RowColumns
+from kafkatools.tools.lines.tally import is_hopeless_cause
 from kafkatools.tools.perf.latency_stats import Figures, LatencyStats
 from kafkatools.tools.perf.payloads import Payloads
 from kafkatools.tools.perf.throughput_throttler import ThroughputThrottler
 
 _CLOSE_MS = 5_000
 _TURN_MS = 100
-_HOPELESS = ("TIMEOUT", "INVALID_TOPIC_EXCEPTION", "TOPIC_AUTHORIZATION_FAILED", "NO_BROKERS_AVAILABLE")
-"""Errors of a record without a partition that all further records would have: no topic or no brokers."""
 
 
 class ProducerLoad(NamedTuple):
@@ -180,7 +179,7 @@ class ProducerRun:
         assert run.error is not None
         message = str(run.error) or type(run.error).__name__
         self._failures[message] = self._failures.get(message, 0) + len(run.rows)
-        if run.partition < 0 and getattr(run.error, "name", "") in _HOPELESS:
+        if run.partition < 0 and is_hopeless_cause(run.error):
             self._stopped = run.error
 
     def _pause(self, duration_ms: int | None) -> None:
