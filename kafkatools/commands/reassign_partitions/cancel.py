@@ -69,13 +69,12 @@ def _dry_run(opened: Session, plan: Plan, active: list[TopicPartition]) -> ExitS
     states = move_states(opened.admin, plan.log_dirs)
     under_way = [state for state in states.values() if state.future is not None]
     for part in active:
-        opened.print_json({"topic": part[0], "partition": part[1], "outcome": "planned"})
-        opened.print(f"{names([part])} would return to its previous replicas")
+        row: dict[str, object] = {"topic": part[0], "partition": part[1], "outcome": "planned"}
+        opened.console.print(f"{names([part])} would return to its previous replicas", row)
     for state in under_way:
         replica = state.replica
-        row = {"topic": replica.topic, "partition": replica.partition, "broker": replica.broker}
-        opened.print_json({**row, "log_dir": state.current, "outcome": "planned"})
-        opened.print(f"{replica} would stay in {state.current}")
+        row = {**replica._asdict(), "log_dir": state.current, "outcome": "planned"}
+        opened.console.print(f"{replica} would stay in {state.current}", row)
     if not active and not under_way:
         opened.console.note("Nothing would change.")
     return ExitStatus.OK

@@ -68,13 +68,11 @@ def _dry_run(opened: Session, plan: Plan, current: Mapping[TopicPartition, Seque
     log_dirs = present_log_dirs(opened.admin, [one for one in plan.log_dirs if one.broker in current[one[:2]]])
     elsewhere = {one: path for one, path in plan.log_dirs.items() if one in log_dirs and log_dirs[one] != path}
     for part, replicas in moved.items():
-        row = {"topic": part[0], "partition": part[1], "replicas": list(replicas)}
-        opened.print_json({**row, "outcome": "planned"})
-        opened.print(f"{names([part])}: {ids(current[part])} -> {ids(replicas)}")
+        row = {"topic": part[0], "partition": part[1], "replicas": list(replicas), "outcome": "planned"}
+        opened.console.print(f"{names([part])}: {ids(current[part])} -> {ids(replicas)}", row)
     for one, path in elsewhere.items():
-        row = {"topic": one.topic, "partition": one.partition, "broker": one.broker, "log_dir": path}
-        opened.print_json({**row, "outcome": "planned"})
-        opened.print(f"{one}: {log_dirs[one]} -> {path}")
+        row = {**one._asdict(), "log_dir": path, "outcome": "planned"}
+        opened.console.print(f"{one}: {log_dirs[one]} -> {path}", row)
     if not moved and not elsewhere:
         opened.console.note("Nothing would change.")
     return ExitStatus.OK

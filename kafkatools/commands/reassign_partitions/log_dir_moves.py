@@ -32,9 +32,9 @@ def _print(opened: Session, move: BegunMove) -> ExitStatus:
     row = {**replica._asdict(), "log_dir": path}
     if error is not None:
         return opened.complain(f"Error: Failed to alter dir for {replica}: {error}", error.name, **row)
-    opened.print(
+    opened.console.print(
         f"Successfully started moving log directory to {path} for replica {replica.topic}-{replica.partition} with "
-        f"broker {replica.broker} "
+        f"broker {replica.broker} ",
+        row | {"outcome": "started"},
     )
-    opened.print_json(row | {"outcome": "started"})
     return ExitStatus.OK

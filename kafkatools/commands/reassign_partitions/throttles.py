@@ -98,8 +98,8 @@ def clear_topics(opened: Session, topics: Sequence[str]) -> ExitStatus:
     names = hash_order(topics)
     if not names:
         return ExitStatus.OK
-    opened.print(f"Clearing topic-level throttles on topic{plural(len(names))} {','.join(names)}")
-    opened.print_json({"throttles_cleared": {"brokers": [], "topics": sorted(names)}})
+    text = f"Clearing topic-level throttles on topic{plural(len(names))} {','.join(names)}"
+    opened.console.print(text, {"throttles_cleared": {"brokers": [], "topics": sorted(names)}})
     return ExitStatus.OK if _clear(opened, (), names) else ExitStatus.FAILED
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -241,32 +241,28 @@ def range_options(source: SourceContent) -> dict[str, str]:
     """Return the reader options that read the offset ranges of a manifest's source. Partitions without a first offset,
     where the run read no record, are left out. Offsets that were deleted since do not fail the read (failOnDataLoss is
     false)."""
-    partitions = [one for one in source["partitions"] if one["first_offset"] is not None]
+    rows = [(one["topic"], one["partition"], one) for one in source["partitions"] if one["first_offset"] is not None]
     return {
-        "assign": json.dumps(numbers_by_topic((one["topic"], one["partition"]) for one in partitions)),
-        "startingOffsets": json.dumps(_offsets(partitions, lambda one: one["start_offset"])),
-        "endingOffsets": json.dumps(_offsets(partitions, lambda one: one["end_offset"])),
+        "assign": json.dumps(numbers_by_topic((topic, partition) for topic, partition, _ in rows)),
+        "startingOffsets": _offsets((topic, partition, one["start_offset"]) for topic, partition, one in rows),
+        "endingOffsets": _offsets((topic, partition, one["end_offset"]) for topic, partition, one in rows),
         "failOnDataLoss": "false",
     }
 
 
-def _offsets(
-    partitions: Iterable[PartitionContent], offset: Callable[[PartitionContent], int | None]
-) -> dict[str, dict[str, int | None]]:
+def _offsets(rows: Iterable[tuple[str, int, int | None]]) -> str:
+    """Return (topic, partition, offset) rows as JSON for startingOffsets and endingOffsets."""
     offsets: dict[str, dict[str, int | None]] = {}
-    for row in partitions:
-        offsets.setdefault(row["topic"], {})[str(row["partition"])] = offset(row)
-    return offsets
+    for topic, partition, offset in rows:
+        offsets.setdefault(topic, {})[str(partition)] = offset
+    return json.dumps(offsets)
 
 
 def next_offsets(source: SourceContent, present: Iterable[tuple[str, int]]) -> str:
     """Return the option startingOffsets as JSON for a run that resumes. Each of the `present` partitions starts at the
     manifest's end offset, or at -2 (earliest) if the manifest does not have it."""
     ends = {(one["topic"], one["partition"]): one["end_offset"] for one in source["partitions"]}
-    offsets: dict[str, dict[str, int]] = {}
-    for topic, partition in present:
-        offsets.setdefault(topic, {})[str(partition)] = ends.get((topic, partition), -2)
-    return json.dumps(offsets)
+    return _offsets((*key, ends.get(key, -2)) for key in present)
 
 
 def present_partitions(source: Source) -> list[tuple[str, int]]:
