@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus, UsageError
-from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int, note_deprecated, rules
-from kafkatools.options.connection import BOOTSTRAP_CONTROLLER, connect_admin
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int, rules
+from kafkatools.options.connection import BOOTSTRAP_CONTROLLER, with_admin
 from kafkatools.options.table import ARGPARSE4J
 
 if TYPE_CHECKING:
@@ -18,16 +17,8 @@ if TYPE_CHECKING:
 _PROGRAM = "kafka-cluster"
 _NO_RACK_WIDTH = 10
 
-Action = Callable[["Console", Args, "AdminClient"], ExitStatus]
 
-
-def _with_admin(action: Action) -> Callable[[Console, Args], ExitStatus]:
-    def run(console: Console, args: Args) -> ExitStatus:
-        note_deprecated(args, console.note, "config")
-        with connect_admin(console, args, "command_config", "config") as admin:
-            return action(console, args, admin)
-
-    return run
+_with_admin = partial(with_admin, older_config="config")
 
 
 def _cluster_id(console: Console, args: Args, admin: AdminClient) -> ExitStatus:

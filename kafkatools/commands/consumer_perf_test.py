@@ -8,14 +8,12 @@ revoked all partitions, is reported as rebalance time, apart from fetch time.
 from __future__ import annotations
 
 import random
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import (
     BOOTSTRAP_SERVER,
-    INTERNAL_TOPICS,
     Args,
     Command,
     Option,
@@ -26,6 +24,7 @@ from kafkatools.options import (
     rules,
     setting_option,
 )
+from kafkatools.options.patterns import include_filter
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -95,7 +94,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         check_date_pattern(args.date_format)
     except ValueError as error:
         raise UsageError(f"--date-format: {error}") from None
-    topics = _topics(args)
+    topics = [args.topic] if args.topic is not None else include_filter(args.include)
     config = consumer_config(console, args)
     from kafkatools.tools.perf.consumer_run import ConsumerLoad, ConsumerRun
 
@@ -106,18 +105,6 @@ def run(console: Console, args: Args) -> ExitStatus:
     report.header()
     measured = ConsumerRun(load, config, console.clock, report.interval)
     return report.end(measured, measured.run(), requested)
-
-
-def _topics(args: Args) -> list[str] | Callable[[str], bool]:
-    from kafkatools.core.java.patterns import java_pattern
-
-    if args.topic is not None:
-        return [args.topic]
-    try:
-        pattern = java_pattern(args.include)
-    except re.error as error:
-        raise UsageError(f"{args.include} is an invalid regex: {error}") from None
-    return lambda name: name not in INTERNAL_TOPICS and pattern.fullmatch(name) is not None
 
 
 def consumer_config(console: Console, args: Args) -> Config:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options.args import Args
-from kafkatools.options.common import client_settings
+from kafkatools.options.common import client_settings, note_deprecated
 from kafkatools.options.table import Option
 
 if TYPE_CHECKING:
@@ -30,15 +30,19 @@ class _Connecting(Protocol):
     def connect(self, args: Args) -> str:
         """Return the bootstrap servers for a command line."""
 
+    def note(self, line: str) -> None:
+        """Write a line to stderr."""
+
 
 C = TypeVar("C", bound=_Connecting)
 
 
-def connect_admin(console: _Connecting, args: Args, *file_options: str) -> AdminClient:
-    """Return the AdminClient for a command line; it connects at its first request. `file_options`: options that may
-    name its properties file; the first one given wins, else --command-config. Raises UsageError when both
-    --bootstrap-server and --bootstrap-controller are given, CommandError for an unreadable properties file."""
-    file_option = next((name for name in file_options if args.given(name)), "command_config")
+def connect_admin(console: _Connecting, args: Args, older_config: str = "") -> AdminClient:
+    """Return the AdminClient for a command line; it connects at its first request. `older_config`: an option that names
+    its properties file if --command-config is not given. Raises UsageError when both --bootstrap-server and
+    --bootstrap-controller are given, CommandError for an unreadable properties file."""
+    is_older = older_config and args.given(older_config) and not args.given("command_config")
+    file_option = older_config if is_older else "command_config"
     settings = client_settings(args, file_option)
     controllers = getattr(args, "bootstrap_controller", None)
     if controllers is not None and args.bootstrap_server is not None:
@@ -49,12 +53,16 @@ def connect_admin(console: _Connecting, args: Args, *file_options: str) -> Admin
     return AdminClient(servers, settings, console.clock, through_controllers=controllers is not None)
 
 
-def with_admin(action: Callable[[C, Args, AdminClient], ExitStatus]) -> Callable[[C, Args], ExitStatus]:
+def with_admin(
+    action: Callable[[C, Args, AdminClient], ExitStatus], older_config: str = ""
+) -> Callable[[C, Args], ExitStatus]:
     """Turn `action(console, args, admin)` into a command's `run` function, which creates the AdminClient first and
-    closes it afterwards."""
+    closes it afterwards. `older_config`: a deprecated name of --command-config."""
 
     def run(console: C, args: Args) -> ExitStatus:
-        with connect_admin(console, args) as admin:
+        if older_config:
+            note_deprecated(args, console.note, older_config)
+        with connect_admin(console, args, older_config) as admin:
             return action(console, args, admin)
 
     return run

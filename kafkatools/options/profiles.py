@@ -48,7 +48,11 @@ def find_profile(asked: str | None, environ: Mapping[str, str], directory: str) 
             return None
     holders = [path for path, content in files.items() if name in content.get("profiles", {})]
     if not holders:
-        raise UsageError(_unknown(name, files, _user_file(environ)))
+        names = _names(files)
+        others = (
+            f"there are {', '.join(names)}" if names else f"define it in {_user_file(environ)} or in {PROJECT_FILE}"
+        )
+        raise UsageError(f"There is no profile '{name}'; {others}")
     if len(holders) > 1:
         raise UsageError(f"The profile '{name}' is defined in {holders[0]} and in {holders[1]}: rename one of them")
     return _profile(name, holders[0], files[holders[0]]["profiles"][name], environ, is_default)
@@ -130,12 +134,6 @@ def profile_names(environ: Mapping[str, str], directory: str) -> list[str]:
 
 def _names(files: Mapping[str, dict[str, Any]]) -> list[str]:
     return [name for content in files.values() for name in content.get("profiles", {})]
-
-
-def _unknown(name: str, files: Mapping[str, dict[str, Any]], user_file: str) -> str:
-    names = _names(files)
-    others = f"there are {', '.join(names)}" if names else f"define it in {user_file} or in {PROJECT_FILE}"
-    return f"There is no profile '{name}'; {others}"
 
 
 def _read(path: str) -> dict[str, Any]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from kafkatools.console import Console
 from kafkatools.core.config import CONSUMER
 from kafkatools.core.errors import ConfigError
-from kafkatools.core.java.patterns import java_pattern
 from kafkatools.exit_status import UsageError
 from kafkatools.options import INTERNAL_TOPICS, Args, Option, java_long, property_pairs, read_properties, settings_for
+from kafkatools.options.patterns import include_filter
 from kafkatools.output import visible
 from kafkatools.tools.lines.formatters import MessageFormatter, make_formatter
 from kafkatools.tools.lines.record_sources import RequestedTopics
@@ -28,9 +27,8 @@ _GROUP_CONFLICT = (
 def requested_records(args: Args, settings: Mapping[str, str]) -> RequestedTopics:
     """Return the topics, partition and start offset that the options select. Raises UsageError."""
     hidden = () if settings.get("exclude.internal.topics", "").strip().lower() == "false" else INTERNAL_TOPICS
-    return RequestedTopics(
-        args.topic, args.include, _pattern(args.include, hidden), args.partition, _start_offset(args)
-    )
+    takes = None if args.include is None else include_filter(args.include, hidden)
+    return RequestedTopics(args.topic, args.include, takes, args.partition, _start_offset(args))
 
 
 def tell_deprecated(console: Console, args: Args, options: Iterable[Option]) -> None:
@@ -57,20 +55,6 @@ def _start_offset(args: Args) -> str | int:
     if offset < 0:
         raise UsageError(_BAD_OFFSET.format(args.offset))
     return offset
-
-
-def _pattern(include: str | None, hidden: Collection[str]) -> Callable[[str], bool] | None:
-    """Return a predicate for whole topic names from the Java regular expression of --include; None without one.
-
-    The topics in `hidden` never match. Raises UsageError for an invalid expression.
-    """
-    if include is None:
-        return None
-    try:
-        pattern = java_pattern(include)
-    except re.error as error:
-        raise UsageError(f"{include} is an invalid regex: {error}") from None
-    return lambda name: name not in hidden and pattern.fullmatch(name) is not None
 
 
 def formatter(console: Console, args: Args) -> MessageFormatter:

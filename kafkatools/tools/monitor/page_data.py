@@ -11,7 +11,7 @@ from kafkatools.tools.monitor import json_form
 from kafkatools.tools.monitor.assessment import catches_up_s, is_in_trouble, ordered_topics, partition_notes
 from kafkatools.tools.monitor.board import Board, Point
 from kafkatools.tools.monitor.json_form import group_json, partition_json
-from kafkatools.tools.monitor.view import ClusterView, GroupView
+from kafkatools.tools.monitor.view import ClusterView
 
 _EVENTS = 50
 _TROUBLED = 100
@@ -35,7 +35,7 @@ def page_data(board: Board, topic: str) -> dict[str, object]:
         "brokers": json_form.brokers_json(view),
         "quorum": json_form.quorum_json(view.quorum),
         "topics": [json_form.topic_json(listed) for listed in ordered_topics(view)[:_TOPICS]],
-        "groups": [_group(view, group) for group in groups[:_ROWS]],
+        "groups": [{**group_json(group), "catches_up_s": catches_up_s(view, group)} for group in groups[:_ROWS]],
         "troubled": [
             {**json_form.partition_json(part), "notes": partition_notes(part)} for part in troubled[:_TROUBLED]
         ],
@@ -49,10 +49,6 @@ def page_data(board: Board, topic: str) -> dict[str, object]:
 
 def _point(point: Point) -> list[float | int | None]:
     return [point.time_ms, point.messages_in, point.bytes_in, point.lag, point.under_replicated]
-
-
-def _group(view: ClusterView, group: GroupView) -> dict[str, object]:
-    return {**group_json(group), "catches_up_s": catches_up_s(view, group)}
 
 
 def _topic(view: ClusterView, name: str, points: Sequence[Point]) -> dict[str, object] | None:
