@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -160,18 +161,34 @@ def _collect(
     is_named = image is not None or request.version < FIRST_OFFSET_COMMIT_VERSION_OF_IDS
     if is_named and not node.authorize(request, READ, TOPIC, name):
         image, missing_code = None, TopicAuthorizationFailed.code
+    if image is None:
+        return collect_offsets(node, topic, name, missing_code, times_ms, offsets)
+    return collect_offsets(node, topic, name, image, times_ms, offsets, image.topic_id)
+
+
+def collect_offsets(
+    node: GroupContext,
+    topic: Entity,
+    name: str,
+    found: TopicState | int,
+    times_ms: tuple[int, int | None],
+    offsets: list[tuple[Place, CommittedOffset]],
+    topic_id: uuid.UUID | None = None,
+) -> list[dict[str, int]]:
+    """Append the offsets of a topic that can be committed to `offsets`; `found` is the topic's state, or the error code
+    of all its partitions. Returns the results of the partitions."""
     max_bytes, results = node.config.offset_metadata_max_bytes, []
     for partition in paced(topic.partitions):
         index, metadata, code = partition.partition_index, partition.committed_metadata or "", 0
-        if image is None:
-            code = missing_code
-        elif index not in image.partitions:
+        if isinstance(found, int):
+            code = found
+        elif index not in found.partitions:
             code = UnknownTopicOrPartition.code
         elif len(metadata) > max_bytes:
             code = OffsetMetadataTooLarge.code
         else:
             offset, epoch = partition.committed_offset, partition.committed_leader_epoch
-            offsets.append(((name, index), CommittedOffset(offset, epoch, metadata, *times_ms, image.topic_id)))
+            offsets.append(((name, index), CommittedOffset(offset, epoch, metadata, *times_ms, topic_id)))
         results.append({"partition_index": index, "error_code": code})
     return results
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import repeat
 
 from kafkatools.core.broker.apis.contexts import ChangeContext
 from kafkatools.core.broker.server.apis import decode_permitted, ensure_permitted
-from kafkatools.core.broker.server.requests import Request, Response, error_fields, outcome_fields
+from kafkatools.core.broker.server.requests import Request, Response, outcome_fields
 from kafkatools.core.errors import KafkaError, NoReassignmentInProgress
 from kafkatools.core.protocol.entities import Fields
 from kafkatools.core.protocol.slices import paced
@@ -26,21 +27,13 @@ def handle_alter_partition_reassignments(node: ChangeContext, request: Request) 
         for topic in entity.topics
         for partition in topic.partitions
     ]
+    failure: KafkaError | None = None
+    outcomes: Iterator[KafkaError | None]
     try:
         ensure_permitted(node, request)
         outcomes = iter(node.controller.alter_reassignments(changes, may_change_factor=allow_change))
     except KafkaError as error:
-        refused = [
-            {
-                "name": topic.name,
-                "partitions": [
-                    {"partition_index": each.partition_index, **error_fields(error)} for each in topic.partitions
-                ],
-            }
-            for topic in entity.topics
-        ]
-        fields = {"allow_replication_factor_change": allow_change, **error_fields(error), "responses": refused}
-        return request.respond(fields)
+        failure, outcomes = error, repeat(error)
     responses = [
         {
             "name": topic.name,
@@ -48,13 +41,12 @@ def handle_alter_partition_reassignments(node: ChangeContext, request: Request) 
         }
         for topic in entity.topics
     ]
-    return request.respond(
-        {
-            "allow_replication_factor_change": allow_change or not responses,
-            "error_message": None if responses else "",
-            "responses": responses,
-        }
-    )
+    fields = {
+        "allow_replication_factor_change": allow_change or (failure is None and not responses),
+        "error_message": None if responses else "",
+        "responses": responses,
+    }
+    return request.respond({**fields, **outcome_fields(failure)})
 
 
 def _reassigned(index: int, error: KafkaError | None) -> Fields:

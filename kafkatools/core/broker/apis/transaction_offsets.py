@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from kafkatools.core.broker.apis.contexts import TransactionContext
+from kafkatools.core.broker.apis.offsets import collect_offsets
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
 from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset, Record, committed_offsets
 from kafkatools.core.broker.coordinators.groups.offsets import Place
@@ -15,6 +16,7 @@ from kafkatools.core.broker.coordinators.groups.requests import MemberIdentity
 from kafkatools.core.broker.coordinators.transactions.add_partitions import Operation, ensure_in_transaction
 from kafkatools.core.broker.coordinators.transactions.coordinator import ProducerIdentity
 from kafkatools.core.broker.metadata.controller.acls import GROUP, READ, TOPIC, TRANSACTIONAL_ID, WRITE
+from kafkatools.core.broker.metadata.image import TopicState
 from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import (
@@ -23,7 +25,6 @@ from kafkatools.core.errors import (
     InvalidGroupId,
     InvalidProducerEpoch,
     KafkaError,
-    OffsetMetadataTooLarge,
     ProducerFenced,
     TopicAuthorizationFailed,
     UnknownTopicOrPartition,
@@ -142,35 +143,20 @@ def _commit(
             node.coordination.host.when_durable([status], respond_later)
 
     host, add_partitions = node.coordination.host, node.coordination.add_partitions
-    operation = _operation(version)
+    operation = Operation.of(version, FIRST_VERSION_OF_ABORTABLE, FIRST_VERSION_OF_ADDING)
     ensure_in_transaction(host, add_partitions, entity.transactional_id, producer, place, operation, verified)
-
-
-def _operation(version: int) -> Operation:
-    if version >= FIRST_VERSION_OF_ADDING:
-        return Operation.ADD
-    return Operation.VERIFY if version >= FIRST_VERSION_OF_ABORTABLE else Operation.VERIFY_OLD_CLIENT
 
 
 def _collect(node: TransactionContext, request: Request, entity: Entity, codes: Codes) -> Offsets:
     """The offsets that may be committed; `codes` gets an error code, or 0, for every partition."""
     offsets: Offsets = []
+    times_ms = node.clock.wall_ms(), None
     for topic in paced(entity.topics):
-        image = node.image.topics.get(topic.name)
-        is_allowed = node.authorize(request, READ, TOPIC, topic.name)
-        for partition in paced(topic.partitions):
-            place = (topic.name, partition.partition_index)
-            metadata = partition.committed_metadata or ""
-            codes[place] = 0
-            if not is_allowed:
-                codes[place] = TopicAuthorizationFailed.code
-            elif image is None or partition.partition_index not in image.partitions:
-                codes[place] = UnknownTopicOrPartition.code
-            elif len(metadata) > node.config.offset_metadata_max_bytes:
-                codes[place] = OffsetMetadataTooLarge.code
-            else:
-                offset, epoch = partition.committed_offset, partition.committed_leader_epoch
-                offsets.append((place, CommittedOffset(offset, epoch, metadata, node.clock.wall_ms())))
+        found: TopicState | int = node.image.topics.get(topic.name) or UnknownTopicOrPartition.code
+        if not node.authorize(request, READ, TOPIC, topic.name):
+            found = TopicAuthorizationFailed.code
+        for result in collect_offsets(node, topic, topic.name, found, times_ms, offsets):
+            codes[topic.name, result["partition_index"]] = result["error_code"]
     return offsets
 
 

@@ -58,7 +58,7 @@ def handle(node: ProduceContext, request: Request, data: appends.ProduceData) ->
         return _refuse_all(request, data, TransactionalIdAuthorizationFailed.code)
     if not has_records or transactional_id is None:
         return appends.append_all(node, request, data)
-    operation = operation_of(request.version)
+    operation = Operation.of(request.version, FIRST_VERSION_OF_ABORTABLE, FIRST_VERSION_OF_ADDING)
     unverified: list[TopicPartition] = []
     producers = set()
     for partition, records in _transactional(node, request, data):
@@ -75,14 +75,6 @@ def handle(node: ProduceContext, request: Request, data: appends.ProduceData) ->
     if not unverified or is_off:
         return appends.append_all(node, request, data)
     return _verified(node, request, data, (transactional_id, producers.pop(), unverified, operation))
-
-
-def operation_of(version: int) -> Operation:
-    """Return the check of a transaction by a version of Produce: ADD adds the partitions (12 on), VERIFY and
-    VERIFY_OLD_CLIENT (before 11) only verify them (AddPartitionsToTxnManager)."""
-    if version >= FIRST_VERSION_OF_ADDING:
-        return Operation.ADD
-    return Operation.VERIFY if version >= FIRST_VERSION_OF_ABORTABLE else Operation.VERIFY_OLD_CLIENT
 
 
 def _transactional(

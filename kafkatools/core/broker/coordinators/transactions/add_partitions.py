@@ -165,6 +165,14 @@ class Operation(Enum):
     VERIFY = "generic error supported"
     ADD = "add partition"
 
+    @classmethod
+    def of(cls, version: int, first_abortable: int, first_adding: int) -> Operation:
+        """The operation for a request's version: ADD from `first_adding` on, VERIFY from `first_abortable` on, before
+        that VERIFY_OLD_CLIENT (AddPartitionsToTxnManager)."""
+        if version >= first_adding:
+            return cls.ADD
+        return cls.VERIFY if version >= first_abortable else cls.VERIFY_OLD_CLIENT
+
     @property
     def adds(self) -> bool:
         """Return whether to add missing partitions rather than verify them."""

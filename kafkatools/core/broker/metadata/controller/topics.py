@@ -229,13 +229,7 @@ def delete_topic(image: MetadataImage, name: str | None, topic_id: uuid.UUID | N
         raise InvalidRequest("You may not specify both topic name and topic id.")
     if name is None and topic_id is None:
         raise InvalidRequest("Neither topic name nor id were specified.")
-    if name is not None:
-        topic = image.topics.get(name)
-        if topic is None:
-            raise UnknownTopicOrPartition()
-    else:
-        assert topic_id is not None
-        topic = image.topics_by_id.get(topic_id)
-        if topic is None:
-            raise UnknownTopicId()
+    topic = image.topics.get(name) if name is not None else image.topics_by_id.get(topic_id)  # type: ignore[arg-type]
+    if topic is None:
+        raise UnknownTopicId() if name is None else UnknownTopicOrPartition()
     return topic, [RemoveTopicRecord(topic_id=topic.topic_id)]
