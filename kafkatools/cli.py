@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _HINTS = {
     "CONNECTION_FAILED": "Is the address right, and does a broker listen there? "
-    "Without --bootstrap-server kt uses the sandbox of this machine.",
+    "Without --bootstrap-server and profile kt uses the sandbox of this machine.",
     "SECURITY_DISABLED": "Brokers keep ACLs when authorizer.class.name is set. A sandbox with it: kt sandbox stop && "
     "kt sandbox start --set authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer "
     "--set super.users=User:ANONYMOUS",

@@ -41,7 +41,7 @@ OPTIONS = (
     ),
     Option("--print-data-log", "Print keys and values. Implied by every decoder option."),
     Option("--deep-iteration", "Print every record instead of every batch. Implied by --print-data-log."),
-    Option("--skip-record-metadata", "Print only keys and values."),
+    Option("--skip-record-metadata", "With --print-data-log: leave out offsets, timestamps and other metadata."),
     Option(
         "--max-bytes",
         "Read at most this many bytes of each log segment (.log file).",

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 BOOTSTRAP_SERVER = Option(
     "--bootstrap-server",
-    "Brokers for the first connection, separated by commas. Default: the sandbox of this machine, which"
-    " is started if needed.",
+    "Brokers for the first connection, separated by commas. Default: those of the profile; without a profile the"
+    " sandbox of this machine, which is started if needed.",
     value="HOST:PORT,...",
 )
 

@@ -214,7 +214,7 @@ def chosen_mode(uri: Uri, mode: str | None, *, has_content: bool) -> str:
     if uri.kind == CONSOLE:
         return "append"
     if has_content and mode is None:
-        raise PipelineError(f"{uri} already exists; choose --mode append, overwrite, ignore or error")
+        raise PipelineError(f"{uri} already exists; choose --mode append, overwrite or ignore")
     if has_content and mode == "error":
         raise PipelineError(f"{uri} already exists, and --mode error does not write to an existing sink")
     return mode or "error"

@@ -122,7 +122,7 @@ def test_partitions_on_the_move_are_no_start_for_a_plan(cluster: ScriptedCluster
         ),
         (("balance", "--topics", "["), ExitStatus.USAGE, "[ is an invalid regex."),
         (("balance", "--topics", "none"), ExitStatus.FAILED, "No topic matches --topics"),
-        (("drain", "--brokers", "9"), ExitStatus.FAILED, "There is no live broker 9 to drain"),
+        (("drain", "--brokers", "9"), ExitStatus.FAILED, "Cannot drain broker 9: not a live broker"),
         (("set-rf", "--replication-factor", "4"), ExitStatus.FAILED, "orders-0 needs"),
     ],
 )

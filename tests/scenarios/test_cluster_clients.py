@@ -12,6 +12,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from support.requirements import require
 from support.waiting import eventually
 
 import kafkatools
+from kafkatools.core.errors import PartialFailure, UnknownTopicOrPartition
 
 CLIENTS = pathlib.Path(__file__).parent / "clients"
 PYTHON = os.environ.get("KT_CLIENTS_PYTHON", sys.executable)
@@ -37,10 +39,18 @@ def make_topic(admin: kafkatools.Admin, name: str) -> None:
     admin.create_topics(kafkatools.NewTopic(name, PARTITIONS, 3))
 
 
+def hold(admin: kafkatools.Admin, topics: list[str], condition: Callable[[Any], bool]) -> bool:
+    """Whether a condition holds for every partition. A broker may not know a topic yet: then it does not hold yet."""
+    try:
+        described = admin.describe_topics(topics)
+    except (PartialFailure, UnknownTopicOrPartition):
+        return False
+    return all(condition(part) for topic in described.values() for part in topic.partitions)
+
+
 def is_whole(admin: kafkatools.Admin, topics: list[str]) -> bool:
     """Whether every replica is in sync."""
-    described = admin.describe_topics(topics)
-    return all(len(part.isr) == 3 for topic in described.values() for part in topic.partitions)
+    return hold(admin, topics, lambda part: len(part.isr) == 3)
 
 
 def read_all(cluster: kafkatools.EmbeddedCluster, topic: str) -> list[list[int]]:
@@ -58,20 +68,14 @@ def read_all(cluster: kafkatools.EmbeddedCluster, topic: str) -> list[list[int]]
 def trouble(cluster: kafkatools.EmbeddedCluster, admin: kafkatools.Admin, topics: list[str]) -> None:
     """Each node has something happen to it, and the others are whole again before the next one."""
     cluster.kill(1)
-    eventually(
-        lambda: (
-            not any(part.leader == 1 for topic in admin.describe_topics(topics).values() for part in topic.partitions)
-        )
-    )
+    eventually(lambda: hold(admin, topics, lambda part: part.leader != 1))
     assert cluster.restart(1)
     eventually(lambda: is_whole(admin, topics))
     cluster.stop(2)
     assert cluster.restart(2)
     eventually(lambda: is_whole(admin, topics))
     cluster.pause(3)
-    eventually(
-        lambda: not any(3 in part.isr for topic in admin.describe_topics(topics).values() for part in topic.partitions)
-    )
+    eventually(lambda: hold(admin, topics, lambda part: 3 not in part.isr))
     cluster.resume(3)
     eventually(lambda: is_whole(admin, topics))
 

@@ -25,7 +25,7 @@ _SPARK_OPTIONS = (_MASTER, _CONF)
 _FROM_OPTION = Option("--from-option", "Spark option of the source.", value="KEY=VALUE", repeatable=True)
 _CONNECTION = (BOOTSTRAP_SERVER, command_config())
 _SOURCE_OPTIONS = (_FROM_OPTION, *_SPARK_OPTIONS, *_CONNECTION)
-_DEFAULT = "Default: the topic's setting at --bootstrap-server, else Kafka's default."
+_DEFAULT = "Default: the topic's setting in the cluster of --bootstrap-server, if given, else Kafka's default."
 _FORMATS = ("binary", "string", "json", "avro", "protobuf")
 
 
@@ -131,8 +131,8 @@ _RUN_OPTIONS = (
         *_SPARK_OPTIONS,
         Option(
             "--report-path",
-            "Directory for counts and damage reports, which this machine and all executors can write. Default: a "
-            "temporary directory of this machine.",
+            "Existing directory or URL through which executors on other machines return counts and damage reports, "
+            "which are deleted at the end. Default: a temporary directory of this machine.",
             value="DIR",
         ),
     ),

@@ -118,8 +118,8 @@ def clear_topic_throttles(admin: AdminClient, topics: Collection[str]) -> dict[s
 
 
 def _alter_brokers(admin: AdminClient, changes: Mapping[int, list[ConfigChange]]) -> dict[int, KafkaError | None]:
-    """Change broker settings, each on its own broker; a broker that is down gets BrokerNotAvailable. Controllers accept
-    changes for brokers that are down."""
+    """Change settings of brokers; return the error or None by broker. A broker that is down gets BrokerNotAvailable,
+    except if `admin` is connected to controllers: they change its settings, too."""
     live = set(changes) if admin.through_controllers else set(admin.brokers())
     outcome = incremental_alter_configs(
         admin, {(BROKER, str(broker)): wanted for broker, wanted in changes.items() if broker in live}

@@ -55,8 +55,9 @@ class ConsumerRecords:
         return list(dict.fromkeys(TopicPartition(item.topic, item.partition) for item in sources))
 
     def next_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offset after each partition's last fetched record, dropped ones included, to commit after
-        processing (KIP-1094). In a partition that only an interceptor added, the offset after its last record."""
+        """Return the offset after the last fetched record of each partition, to commit after processing (KIP-1094).
+        Records that an interceptor dropped count; control batches and aborted records after the last record do not. In
+        a partition that only an interceptor added, the offset after its last record."""
         added: dict[TopicPartition, int] = {}
         for record in self._records or ():
             part = TopicPartition(record.topic, record.partition)

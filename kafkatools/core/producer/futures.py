@@ -190,8 +190,9 @@ class FailedFuture(RecordFuture):
 
 
 class ColumnsFuture:
-    """The future of rows that were sent as columns. A run is added by the sender's thread, or by the caller's for rows
-    that fail at once; each row is in one run."""
+    """The future of rows that were sent as columns. Its result is a list of RowsRun: rows with consecutive offsets, or
+    rows that failed with one error. The sender's thread adds them, or the caller's for rows that fail at once; each row
+    is in exactly one."""
 
     __slots__ = ("count", "_runs", "_pending", "_lock", "_event")
 

@@ -27,7 +27,7 @@ class TooManyElements(Exception):
 
 
 class _State(threading.local):
-    """The pause callback of the current thread."""
+    """The pause callback of the current thread, with which long work lets other requests run; None without one."""
 
     pause: Callable[[], None] | None = None
 

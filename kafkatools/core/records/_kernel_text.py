@@ -97,7 +97,9 @@ def find_lines(
     status[0] becomes the position after the last line. Raises ValueError above 2 GiB of data.
     """
     if len(data) > 2147483647:
-        raise ValueError("more than positions of 32 bits can tell")
+        raise ValueError(
+            f"{len(data)} bytes of text in one piece; positions have 32 bits, so at most 2147483647 are possible"
+        )
     source, end = _searchable(data), len(data)
     starts, sizes = _int_items(positions), _int_items(lengths)
     room = min(len(positions), len(lengths))

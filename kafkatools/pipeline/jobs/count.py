@@ -1,9 +1,9 @@
 """`count`: the number of records in each partition, by kind.
 
-`records` includes aborted and open ones. Headers of batches of magic 2 have the number of records, the control flag and
-the transaction. Counts of records, control records, aborted and open records are therefore exact from headers alone
-(`basis` is `headers`). Compressed messages of magic 0 and 1 lack the number; for such partitions, and for live topics,
-the records are counted (`records`).
+`records` includes aborted and open ones. Headers of batches of magic 2 have the number of records and the control and
+transactional flags. With the commit and abort markers they give exact counts of records, control records, aborted and
+open records, without a look at the data (`basis` is `headers`). Compressed messages of magic 0 and 1 lack the number;
+for such partitions, and for live topics, the records are counted (`records`).
 
 Key counts need the records and leave out aborted and open ones: `distinctKeys`, `tombstones` (null values with a key)
 and `liveKeys` (keys whose latest value is not null).

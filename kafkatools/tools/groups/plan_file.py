@@ -234,8 +234,8 @@ def plan_json(group_id: str, key: TopicPartition, new: OffsetAndMetadata | None)
 
 
 def write_undo(path: str, before: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata | None]]) -> None:
-    """Write the previous offsets to a new file: JSON for .json and .jsonl, else CSV. The file appears complete and
-    synced, or not at all. Raises OSError, also for an existing file."""
+    """Write the previous offsets to a new file: one JSON object a line for .json and .jsonl, else CSV. The file appears
+    complete and synced, or not at all. Raises OSError, also for an existing file."""
     write_new_file(path, _undo_lines(path, before))
 
 

@@ -206,7 +206,7 @@ def _ensure_known(allowed: Collection[int], brokers: Collection[int], verb: str)
         raise PlanRefused(f"Name at least one broker to {verb}")
     missing = sorted(set(brokers) - set(allowed))
     if missing:
-        raise PlanRefused(f"There is no live broker {', '.join(map(str, missing))} to {verb}")
+        raise PlanRefused(f"Cannot {verb} broker {', '.join(map(str, missing))}: not a live broker")
 
 
 # -- the layout of replicas --

@@ -172,7 +172,7 @@ class Run:
     def _note_interrupted(self, moves: Moves) -> None:
         moving, waiting = len(moves.moving), len(moves.waiting)
         if self.options.rules.cancel_on_interrupt:
-            self.report.note(f"Interrupted. Cancelled: {counted(moving)}; not begun: {waiting}.")
+            self.report.note(f"Interrupted. Cancellation requested: {counted(moving)}; not begun: {waiting}.")
         elif moving or waiting:
             self.report.note(
                 f"Interrupted. Still moving in the cluster, without a throttle: {counted(moving)}; not begun: "

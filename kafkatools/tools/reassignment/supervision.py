@@ -144,7 +144,7 @@ class Supervision:
         for broker in sorted(gone):
             self.report.note(f"Broker {broker} is down; the moves of replicas to it wait.")
         for broker in sorted(back):
-            self.report.note(f"Broker {broker} is back, or no move waits for it any more.")
+            self.report.note(f"No move waits for broker {broker} any more.")
 
     def _watch_stall(self, sample: Sample) -> None:
         """Report that the moves made no progress during three time windows with the highest throttle. Each stall is

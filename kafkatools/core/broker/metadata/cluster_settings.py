@@ -193,10 +193,7 @@ def _end_points(config: Config) -> tuple[EndPoint, ...]:
         if name in found:
             raise ConfigError(f"Each listener must have a different name, listeners: {','.join(config.listeners)}")
         if port and port in ports:
-            raise ConfigError(
-                f"Each listener must have a different port unless exactly one listener has an IPv4 address and the "
-                f"other IPv6 address, listeners: {','.join(config.listeners)}"
-            )
+            raise ConfigError(f"Each listener must have a different port, listeners: {','.join(config.listeners)}")
         ports.add(port)
         shown_host, shown_port = advertised.get(name, (reachable_host(host), port))
         found[name] = EndPoint(name, host, port, shown_host, shown_port)

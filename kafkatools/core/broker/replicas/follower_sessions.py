@@ -252,8 +252,8 @@ class FollowerSessions:
         self._apply_position(place, now_ms)
 
     def _apply_position(self, place: SessionPartition, now_ms: int) -> None:
-        """Validate and apply the follower's position. The partition is marked for the next response, with its error or
-        diverging epoch if there is one, unless the position is the log end."""
+        """Validate and apply the follower's position. The partition is marked for the next response if it has an error
+        or a diverging epoch, or if the position is below the log end; else the mark is removed."""
         place.error, place.diverging = NONE, None
         session = place.session
         try:

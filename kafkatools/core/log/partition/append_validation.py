@@ -105,8 +105,8 @@ def split_batches(records: memoryview, label: object) -> list[BatchHeader]:
             raise wrong_magic(header.magic)
         if header.length < HEADER_SIZE - LOG_OVERHEAD or header.size_bytes > end - position:
             raise CorruptRecord(
-                f"Record batch of {header.size_bytes} bytes at position {position} does not fit the {end} bytes given "
-                f"in topic partition {label}"
+                f"The batch at position {position} of the records for topic partition {label} has a size of "
+                f"{header.size_bytes} bytes; a header has {HEADER_SIZE}, and {end - position} bytes follow"
             )
         headers.append(header)
         position += header.size_bytes

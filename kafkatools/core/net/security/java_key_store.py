@@ -96,7 +96,7 @@ def read_java_key_store(data: bytes, password: str | None, source: str) -> JavaK
         elif tag == _TRUSTED_CERTIFICATE:
             certificates.append(cursor.certificate(version))
         else:
-            raise KeyStoreUnreadable(f"{source}: an entry of the unknown kind {tag}")
+            raise KeyStoreUnreadable(f"{source}: entry {alias} has the unknown type {tag}")
     content = data[: cursor.position]
     digest = cursor.take(_DIGEST_BYTES)
     if password is not None:

@@ -82,9 +82,9 @@ def test_drain_of_a_broker_that_is_down_copies_from_the_others() -> None:
 
 def test_unknown_broker_is_refused() -> None:
     state = cluster([1, 2], {"t": [[1]]})
-    with pytest.raises(PlanRefused, match="no live broker 7 to drain"):
+    with pytest.raises(PlanRefused, match="Cannot drain broker 7: not a live broker"):
         plan_drain(state, [7])
-    with pytest.raises(PlanRefused, match="no live broker 7 to add"):
+    with pytest.raises(PlanRefused, match="Cannot add broker 7: not a live broker"):
         plan_add(state, [2, 7])
     with pytest.raises(PlanRefused, match="at least one broker to drain"):
         plan_drain(state, [])

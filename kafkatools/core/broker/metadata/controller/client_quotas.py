@@ -87,8 +87,8 @@ def _record(entity: Entity, key: str, value: float | None) -> Any:
 
 
 def alter(quotas: ClientQuotas, alterations: Sequence[Alteration]) -> tuple[dict[Entity, KafkaError | None], list[Any]]:
-    """Return an error or None for each entity, and the records of the changes. An entity or key that is named twice is
-    an error."""
+    """Return an error or None for each entity, and the records of the changes. An entity or key that is named twice
+    gets an error; the records of the entity's first alteration stay."""
     outcomes: dict[Entity, KafkaError | None] = {}
     records: list[Any] = []
     for entity, operations in alterations:

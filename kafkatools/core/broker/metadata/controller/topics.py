@@ -84,7 +84,8 @@ def check_collision(image: MetadataImage, name: str) -> None:
 
 
 def create_topic(image: MetadataImage, topic: NewTopic, placement: Placement) -> tuple[TopicState, list[Entity]]:
-    """Return the new topic without partitions and the records that create it. Raises a KafkaError."""
+    """Return the new topic (name and id only) and the records that create the topic, its configs and its partitions.
+    Raises a KafkaError."""
     check_new_topic(image, topic.name)
     replica_lists = _manual_assignments(image, topic) if topic.assignments else _placed(topic, placement)
     state = TopicState(topic.name, placement.make_topic_id())

@@ -129,8 +129,7 @@ def test_voters_that_cannot_be_read(entry: str, message: str) -> None:
         ),
         (
             {"listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9092"},
-            "Each listener must have a different port unless exactly one listener has an IPv4 address and the other "
-            "IPv6 address, listeners: PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9092",
+            "Each listener must have a different port, listeners: PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9092",
         ),
     ],
 )
