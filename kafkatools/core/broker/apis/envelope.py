@@ -54,7 +54,7 @@ def handle_envelope(node: EnvelopeContext, request: Request) -> Response:
     refuse = partial(fail, NotController.code)  # another controller may execute the request
     give_up = refuse if api.served_by is ServedBy.FORWARDED_READ else partial(fail, RequestTimedOut.code)
     try:
-        run_on_controller(node, inner.api_key, work, finish, refuse, give_up)
+        run_on_controller(node, inner.api_key, work, finish, refuse, give_up, request.pause)
     except CloseConnection as error:
         raise InvalidRequest() from error
     return later.result()

@@ -3,7 +3,8 @@
 
 Rules: records are replayed when they are committed. Their changes are applied in slices between the node's turns. So a
 thousand new partitions do not keep the node from voting, fetching and sending heartbeats. Requests for partitions that
-are not applied yet get NOT_LEADER_OR_FOLLOWER.
+are not applied yet get NOT_LEADER_OR_FOLLOWER. While this node's controller makes a change in slices nothing is
+applied: in turns with the slices it would delay the response to that change many times over.
 """
 
 from __future__ import annotations
@@ -127,11 +128,12 @@ class MetadataFollower:
         return 0 if self._is_publishing and not self.has_applied_all else None
 
     def tick(self, now_ms: int) -> None:
-        """Apply replayed changes for up to APPLY_MS, once `publish_first` was called. When all are applied, call its
+        """Apply replayed changes for up to APPLY_MS, once `publish_first` was called, and not while this node's
+        controller makes a change in slices. When all are applied, call its
         callback and open the client listeners if the broker is unfenced."""
-        if not self._is_publishing:
-            return
         node = self._node
+        if not self._is_publishing or node.controller.is_amid_sliced_change:
+            return
         ends_ms = now_ms + APPLY_MS
         while self._has_news or self._slices is not None:
             if self._slices is None:

@@ -67,7 +67,7 @@ class Work(Enum):
 
     AT_ONCE = "at once"  # it may change the broker's state
     PAUSES = "in slices until it makes its change"  # it then repeats the checks that the change depends on
-    APPLIED = "at once; on a node alone in slices"  # it changes metadata; it may pause between two changes
+    APPLIED = "in slices"  # it changes metadata; it may pause between two changes
     SLICED = "in slices"  # it only reads; a response may have all partitions or all groups
     LARGE = "always in slices"  # it only reads; a response has all members of groups, all replicas or all transactions
 
@@ -150,7 +150,14 @@ TABLE: Final = (
     Api(_K.LIST_GROUPS, "groups", work=_SLICED),
     Api(_K.API_VERSIONS, "cluster", _BY.EITHER),
     # 10,000 partitions with their replicas.
-    Api(_K.CREATE_TOPICS, "topics", _BY.FORWARDED, work=Work.APPLIED, most_elements=50_000),
+    Api(
+        _K.CREATE_TOPICS,
+        "topics",
+        _BY.FORWARDED,
+        work=Work.APPLIED,
+        bytes_at_once=NAMES_BYTES_AT_ONCE,
+        most_elements=50_000,
+    ),
     Api(_K.DELETE_TOPICS, "topics", _BY.FORWARDED, work=Work.APPLIED, bytes_at_once=NAMES_BYTES_AT_ONCE),
     Api(_K.DELETE_RECORDS, "topics", most_elements=50_000),
     Api(_K.INIT_PRODUCER_ID, "producers"),
@@ -174,7 +181,14 @@ TABLE: Final = (
     Api(_K.ALTER_CONFIGS, "configs", _BY.FORWARDED, work=Work.APPLIED, bytes_at_once=NAMES_BYTES_AT_ONCE),
     Api(_K.ALTER_REPLICA_LOG_DIRS, "log_dirs", needs=ALTER, most_elements=50_000),
     Api(_K.DESCRIBE_LOG_DIRS, "log_dirs", needs=DESCRIBE, work=_LARGE),
-    Api(_K.CREATE_PARTITIONS, "topics", _BY.FORWARDED, work=Work.APPLIED, most_elements=50_000),
+    Api(
+        _K.CREATE_PARTITIONS,
+        "topics",
+        _BY.FORWARDED,
+        work=Work.APPLIED,
+        bytes_at_once=NAMES_BYTES_AT_ONCE,
+        most_elements=50_000,
+    ),
     Api(_K.CREATE_DELEGATION_TOKEN, "users"),
     Api(_K.RENEW_DELEGATION_TOKEN, "users"),
     Api(_K.EXPIRE_DELEGATION_TOKEN, "users"),
@@ -195,7 +209,7 @@ TABLE: Final = (
     Api(_K.DESCRIBE_QUORUM, "quorum", _BY.FORWARDED_READ, DESCRIBE, most_elements=1000),  # one partition
     Api(_K.ALTER_PARTITION, "controller", _BY.ACTIVE_CONTROLLER, CLUSTER_ACTION),
     Api(_K.UPDATE_FEATURES, "cluster", _BY.FORWARDED, ALTER),
-    Api(_K.ENVELOPE, "envelope", _BY.CONTROLLER, CLUSTER_ACTION),
+    Api(_K.ENVELOPE, "envelope", _BY.CONTROLLER, CLUSTER_ACTION, bytes_at_once=NAMES_BYTES_AT_ONCE),
     Api(_K.FETCH_SNAPSHOT, "quorum", _BY.CONTROLLER, CLUSTER_ACTION),
     Api(_K.DESCRIBE_CLUSTER, "cluster", _BY.EITHER),
     Api(_K.DESCRIBE_PRODUCERS, "producers", work=_SLICED),

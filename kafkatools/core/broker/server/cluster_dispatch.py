@@ -52,7 +52,8 @@ class ControllerDispatcher(Dispatcher):
                 else:
                     later.close_connection(CloseConnection("this controller is not active"))
 
-            run_on_controller(node, api.key, partial(plain, node, request), later.complete, give_up, give_up)
+            work = partial(plain, node, request)
+            run_on_controller(node, api.key, work, later.complete, give_up, give_up, request.pause)
             return later.result()
 
         return handle

@@ -2,11 +2,12 @@
 purgatory).
 
 Rules: the response to a change is sent when all records that the controller had written by then are committed; a
-request that only reads is answered at once. A change that a controller refused with NOT_CONTROLLER is sent to the next
-one. A change that a controller began, or whose connection was lost, is not sent again, because it may have been made.
-Its client gets REQUEST_TIMED_OUT with the reason, and so does a client whose request no controller accepts in time.
-AdminClient and librdkafka report this error to their user, whereas they would retry NOT_CONTROLLER themselves. The
-request of a client that has disconnected is dropped.
+request that only reads is answered at once. Changes of many topics pause between two topics, so that the controller
+handles other requests meanwhile; if it loses the leadership in a pause, the rest is not changed. A change that a
+controller refused with NOT_CONTROLLER is sent to the next one. A change that a controller began, or whose connection
+was lost, is not sent again, because it may have been made. Its client gets REQUEST_TIMED_OUT with the reason, and so
+does a client whose request no controller accepts in time. AdminClient and librdkafka report this error to their user,
+whereas they would retry NOT_CONTROLLER themselves. The request of a client that has disconnected is dropped.
 """
 
 from __future__ import annotations
@@ -30,13 +31,14 @@ from kafkatools.core.broker.node_parts import (
     HasMetadataOffset,
     Rights,
 )
-from kafkatools.core.broker.server.apis import BROKER_APIS, ServedBy
+from kafkatools.core.broker.server.apis import BROKER_APIS, ServedBy, Work
 from kafkatools.core.broker.server.controller_link import Fate
 from kafkatools.core.broker.server.deferred import Deferred, Waiting
 from kafkatools.core.broker.server.requests import Client, CloseConnection, Request, Response
 from kafkatools.core.config import Config
 from kafkatools.core.errors import KafkaError, NotController, RequestTimedOut
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.slices import pausing
 
 # DefaultPrincipalData version 0: User:ANONYMOUS, no delegation token.
 ANONYMOUS_PRINCIPAL = b"\0\0" + b"\x05User" + b"\x0aANONYMOUS" + b"\0" + b"\0"
@@ -53,6 +55,7 @@ class Member(ControllerMember, Rights, HasConfig, HasClock, HasImage, HasBrokerS
     def no_response_reason(self) -> str: ...
 
 
+_SLICED: Final = {api.key for api in BROKER_APIS.values() if api.work is Work.APPLIED}
 _GONE: Final[int] = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 
 
@@ -76,9 +79,10 @@ def run_on_controller(
     respond: Callable[[Any], None],
     refuse: Callable[[], None],
     give_up: Callable[[], None],
+    pause: Callable[[], None] | None = None,
 ) -> None:
     """Call `work` on the active controller, and `respond` with its result when all metadata records written so far are
-    committed.
+    committed. With `pause`, the work of an API that changes many topics calls it between two changes.
 
     `refuse` is called at once when this node's controller is not active, or stopped being active before `work` wrote a
     record: nothing was changed. `give_up` is called when the node loses the leadership after a record was written and
@@ -91,10 +95,22 @@ def run_on_controller(
     if not node.controller.is_active:
         refuse()
         return
-    begun = node.raft.end_offset
+    begun, epoch = node.raft.end_offset, node.raft.epoch
+
+    def pause_while_active() -> None:
+        assert pause is not None
+        pause()
+        # Elected again after a pause, this controller may lack the records that it wrote before.
+        if not node.controller.is_active or node.raft.epoch != epoch:
+            raise NotController()
+
     result = None
     with suppress(NotController):
-        result = work()
+        if pause is not None and api_key in _SLICED:
+            with node.controller.sliced_change(), pausing(pause_while_active):
+                result = work()
+        else:
+            result = work()
     if result is None or not node.controller.is_active:
         (refuse if node.raft.end_offset == begun else give_up)()
         return
@@ -145,7 +161,7 @@ class Forwarded:
                 self._refuse(f"Whether the change was made is not known: {reason}")
 
         work = partial(self._handler, self._node, request)
-        run_on_controller(self._node, request.api_key, work, self._later.complete, self._send, give_up)
+        run_on_controller(self._node, request.api_key, work, self._later.complete, self._send, give_up, request.pause)
         return self._later.result()
 
     def _wait_ms(self) -> int:

@@ -2,9 +2,9 @@
 NodeToControllerChannelManager, InterBrokerSendThread and KafkaNetworkChannel).
 
 Rules: a request waits until the connection is up, and fails with it. Each node has two connections: responses come in
-the order of the requests, so a Fetch that waits must not hold up a vote or a heartbeat. After a failure the next
-attempt waits for reconnect.backoff.ms; requests wait for that attempt. `on_response` is never called from within
-`send`.
+the order of the requests, so a Fetch that waits, or a client's change of many topics in an Envelope, must not hold up a
+vote or a heartbeat. After a failure the next attempt waits for reconnect.backoff.ms; requests wait for that attempt.
+`on_response` is never called from within `send`.
 """
 
 from __future__ import annotations
@@ -256,8 +256,8 @@ class Peers:
 
 
 def _lane(node_id: int, api_key: int) -> int:
-    """The id of one of the two connections to a node: one for Fetch, one for all other requests."""
-    return 2 * node_id + (api_key == ApiKey.FETCH)
+    """The id of one of the two connections to a node: one for requests that may wait, one for all others."""
+    return 2 * node_id + (api_key in (ApiKey.FETCH, ApiKey.ENVELOPE))
 
 
 def _decoded(response: ClientResponse) -> Any | None:

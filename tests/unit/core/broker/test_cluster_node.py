@@ -236,13 +236,17 @@ def test_a_change_under_way_at_a_controller_that_is_paused_is_the_clients_to_ask
     another controller."""
     lost = running.controller.node_id
     asked = next(node_id for node_id in running.ids if node_id != lost)
-    running.client(asked)
+    first = [{"name": "first", "num_partitions": 1, "replication_factor": 1}]
+    [created] = running.ask(asked, CREATE_TOPICS, 7, topics=first, timeout=30_000).topics  # opens the connection
+    assert int(created.error_code) == 0
     running.paused.add(lost)
     topics = [{"name": "patient", "num_partitions": 1, "replication_factor": 2}]
     begun_ms = running.clock.now_ms()
     [created] = running.ask(asked, CREATE_TOPICS, 7, topics=topics, timeout=30_000).topics
     assert int(created.error_code) == REQUEST_TIMED_OUT
-    assert created.error_message == ("Whether the change was made is not known: the controller did not respond")
+    assert created.error_message == (
+        f"Whether the change was made is not known: the controller did not respond (unreachable controllers: {lost})"
+    )
     assert running.clock.now_ms() - begun_ms < 5000
     [created] = running.ask(asked, CREATE_TOPICS, 7, topics=topics, timeout=30_000).topics
     assert int(created.error_code) == 0

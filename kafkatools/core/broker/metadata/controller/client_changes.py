@@ -10,7 +10,8 @@ commit.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from kafkatools.core.broker.metadata.broker_settings import ELIGIBLE_LEADER_REPLICAS, BrokerSettings
@@ -61,6 +62,7 @@ class ClientChanges:
         self._apply_delta = apply_delta
         self._writer: RecordWriter | None = None
         self._last_write_ms = 0
+        self._sliced_changes = 0
         self._image: MetadataImage
         self.settings: BrokerSettings
         self.replica_control: ReplicaControl
@@ -75,6 +77,20 @@ class ClientChanges:
     def is_active(self) -> bool:
         """Return whether this node is the active controller."""
         return self._writer is not None
+
+    @property
+    def is_amid_sliced_change(self) -> bool:
+        """Return whether a change of many topics is under way, which pauses between two topics."""
+        return self._sliced_changes > 0
+
+    @contextmanager
+    def sliced_change(self) -> Iterator[None]:
+        """Count a change that pauses between two topics as under way inside of the `with` block."""
+        self._sliced_changes += 1
+        try:
+            yield
+        finally:
+            self._sliced_changes -= 1
 
     @property
     def image(self) -> MetadataImage:
