@@ -124,7 +124,7 @@ def _decoder(args: Args) -> Callable[[], Decoder]:
 
         for name in _DECODER_OPTIONS:
             if args.given(name):
-                return decoders.DECODERS[name]()
+                return decoders.internal_decoder(name)
         found = [decoders.value_decoder(name) for name in (args.key_decoder_class, args.value_decoder_class)]
         if found[0] is None or found[1] is None:
             known = ", ".join(decoders.VALUE_DECODERS)

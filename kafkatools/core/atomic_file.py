@@ -29,14 +29,14 @@ def replace(path: str, data: bytes, mode: int = 0o666) -> None:
     """Replace the content of a file without fsync: a power failure may lose the new content. `mode`: the permissions of
     the file, less the umask. Raises OSError and leaves the old content."""
     with _replacing(path, mode) as file:
-        _write_all(file, data)
+        write_all(file, data)
 
 
 def replace_durably(path: str, data: bytes) -> None:
     """Replace the content of a file with fsync: once this returns, the new content survives a power failure. Raises
     OSError."""
     with _replacing(path) as file:
-        _write_all(file, data)
+        write_all(file, data)
         os.fsync(file.fileno())
     sync_directory(os.path.dirname(path))
 
@@ -51,7 +51,8 @@ def sync_directory(path: str) -> None:
         os.close(descriptor)
 
 
-def _write_all(file: FileIO, data: bytes) -> None:
+def write_all(file: FileIO, data: bytes | bytearray | memoryview) -> None:
+    """Write all bytes to an unbuffered file, which may take them in several parts. Raises OSError."""
     rest = memoryview(data)
     while rest:
         rest = rest[file.write(rest) :]

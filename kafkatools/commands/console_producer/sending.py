@@ -63,7 +63,7 @@ class ConsoleProducer:
         producer = self._producer = Producer(self._config, self._console.clock)
         try:
             try:
-                self._stopped = reason_not_to_start(producer)
+                self._stopped = reason_not_to_start(producer.sender, producer.clock, producer.config.max_block_ms)
                 sender = producer.sender
                 sender.watch = BrokerWatch(sender.client, sender.metadata, self._console.note)
                 self._look_through_file()

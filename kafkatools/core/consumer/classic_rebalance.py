@@ -137,7 +137,7 @@ class ClassicRebalance(MemberHeartbeats):
     def commit_metadata(self) -> ConsumerGroupMetadata | KafkaError:
         """Return the group metadata for OffsetCommit in a stable generation. Otherwise return (not raise)
         RebalanceInProgress during a rebalance, CommitFailed when not a member."""
-        if self.membership.generation_if_stable() is not None:
+        if self.membership.state is MemberState.STABLE:
             return self.membership.group_metadata()
         if self.membership.is_rebalancing:
             return RebalanceInProgress(UNDERGOING_REBALANCE)
@@ -221,8 +221,11 @@ class ClassicRebalance(MemberHeartbeats):
 
     def _join(self, now_ms: int) -> bool:
         subscription = self._parts.subscription
-        if subscription.needs_all_topics and self._is_waiting_for_metadata():
-            return False
+        if subscription.needs_all_topics:
+            cluster = self._parts.client.cluster
+            if cluster.is_bootstrap:
+                return False  # no metadata has arrived yet
+            subscription.match(cluster.topics)
         self._snapshot, self._group_topics = None, frozenset()
         self._joined_topics = topics = subscription.topics
         owned = tuple(self._parts.subscriptions.assigned_partitions())
@@ -247,14 +250,6 @@ class ClassicRebalance(MemberHeartbeats):
             if self.membership.next_step(now_ms) is Step.JOIN:
                 self._parts.channel.send(self.membership.join_request(protocols, now_ms))
         return True
-
-    def _is_waiting_for_metadata(self) -> bool:
-        """Match a topic pattern against current metadata; return True when no metadata has arrived yet."""
-        client = self._parts.client
-        if client.cluster.is_bootstrap:
-            return True
-        self._parts.subscription.match(client.cluster.topics)
-        return False
 
     def _assign(self, now_ms: int) -> bool:
         """As group leader, assign partitions to all members and send SyncGroup. Returns False while a metadata response
@@ -296,7 +291,7 @@ class ClassicRebalance(MemberHeartbeats):
             if self._parts.subscription.needs_all_topics or topics <= client.cluster.topics.keys():
                 return True
             client.replace_topics(self.metadata_topics())
-            self._awaited_metadata = client.request_metadata()
+            self._awaited_metadata = client.leaders.request_update()
         if client.update_version <= self._awaited_metadata:
             return False
         self._awaited_metadata = None

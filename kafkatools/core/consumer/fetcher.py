@@ -45,11 +45,11 @@ _MAX_WAITING_FETCHES = 2
 class FetchSettings(NamedTuple):
     """The consumer settings that fetching uses, named as in the configuration."""
 
-    min_bytes: int = CONSUMER.default_number("fetch.min.bytes")
-    max_bytes: int = CONSUMER.default_number("fetch.max.bytes")
-    max_wait_ms: int = CONSUMER.default_number("fetch.max.wait.ms")
-    max_partition_bytes: int = CONSUMER.default_number("max.partition.fetch.bytes")
-    rack_id: str = ""
+    fetch_min_bytes: int = CONSUMER.default_number("fetch.min.bytes")
+    fetch_max_bytes: int = CONSUMER.default_number("fetch.max.bytes")
+    fetch_max_wait_ms: int = CONSUMER.default_number("fetch.max.wait.ms")
+    max_partition_fetch_bytes: int = CONSUMER.default_number("max.partition.fetch.bytes")
+    client_rack: str = ""
     metadata_max_age_ms: int = CONSUMER.default_number("metadata.max.age.ms")
     retry_backoff_ms: int = CONSUMER.default_number("retry.backoff.ms")
     options: FetchOptions = FetchOptions()
@@ -57,16 +57,8 @@ class FetchSettings(NamedTuple):
     @classmethod
     def of(cls, config: Config, options: FetchOptions) -> FetchSettings:
         """Return the fetch settings of a consumer configuration."""
-        return cls(
-            config.fetch_min_bytes,
-            config.fetch_max_bytes,
-            config.fetch_max_wait_ms,
-            config.max_partition_fetch_bytes,
-            config.client_rack or "",
-            config.metadata_max_age_ms,
-            config.retry_backoff_ms,
-            options,
-        )
+        named = {name: getattr(config, name) for name in cls._fields if name != "options"}
+        return cls(**named, options=options)
 
 
 class FetchedBatches(NamedTuple):
@@ -111,7 +103,7 @@ class Fetcher:
         waiting: dict[TopicPartition, list[CompletedFetch]] = {}
         for fetch in self._completed:
             waiting.setdefault(fetch.partition, []).append(fetch)
-        if sum(fetch.size_bytes for fetch in self._completed) > self.settings.max_bytes // 2:
+        if sum(fetch.size_bytes for fetch in self._completed) > self.settings.fetch_max_bytes // 2:
             return []
         by_node: dict[int, dict[TopicPartition, FetchPartition]] = {}
         for part in self.subscriptions.fetchable_partitions(lambda part: self._may_fetch(part, waiting, now_ms)):
@@ -140,7 +132,7 @@ class Fetcher:
                 return None
             offset = end_offset
         topic_id = self.leaders.topic_id(part.topic)
-        size = self.settings.max_partition_bytes
+        size = self.settings.max_partition_fetch_bytes
         return FetchPartition(part.topic, topic_id, part.partition, offset, size, position.leader.epoch)
 
     def _node_for(self, part: TopicPartition, now_ms: int) -> int | None:
@@ -167,15 +159,15 @@ class Fetcher:
     def _fetch_request(self, data: FetchRequestData) -> FetchRequest:
         settings = self.settings
         return FetchRequest(
-            settings.max_wait_ms,
-            settings.min_bytes,
-            settings.max_bytes,
+            settings.fetch_max_wait_ms,
+            settings.fetch_min_bytes,
+            settings.fetch_max_bytes,
             settings.options.isolation_level,
             data.metadata.session_id,
             data.metadata.epoch,
             data.to_send,
             data.to_forget,
-            settings.rack_id,
+            settings.client_rack,
         )
 
     def close_requests(self) -> list[NodeFetch]:

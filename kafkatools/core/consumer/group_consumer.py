@@ -327,22 +327,16 @@ class GroupConsumer:
             if self._lookup.is_known or self._client.cluster_problem() is None:
                 self.commits.commit_before_end(deadline)
                 self.commits.finish_pending(deadline)
-            self._leave()
+            if self.subscription.is_automatic and self._rebalance is not None:
+                self._rebalance.leave("the consumer is being closed")
+                self.subscription.unsubscribe()
+                self.channel.on_tick = None
         finally:
-            self._stop_thread()
+            if self._thread is not None:
+                self._thread.close()
+                self._thread = None
         self._drain(min(deadline, self._clock.now_ms() + _LEAVE_WAIT_MS))
         self._listener.raise_error()
-
-    def _leave(self) -> None:
-        if self.subscription.is_automatic and self._rebalance is not None:
-            self._rebalance.leave("the consumer is being closed")
-            self.subscription.unsubscribe()
-            self.channel.on_tick = None
-
-    def _stop_thread(self) -> None:
-        if self._thread is not None:
-            self._thread.close()
-            self._thread = None
 
     def _drain(self, deadline: int) -> None:
         """Poll until the coordinator has answered the last requests, unsent ones included, or the deadline passes."""

@@ -80,9 +80,9 @@ class MetadataLeaders:
             return False
         return node in found.replicas and node not in found.offline_replicas
 
-    def request_update(self) -> None:
-        """Request fresh metadata."""
-        self._metadata.request_update()
+    def request_update(self) -> int:
+        """Request fresh metadata; it has arrived once `update_version` exceeds the returned number."""
+        return self._metadata.request_update()
 
     def note_epoch(self, partition: TopicPartition, epoch: int) -> None:
         """Request fresh metadata when this leader epoch (-1 = none) is newer than the cached one; do nothing when none
@@ -94,9 +94,10 @@ class MetadataLeaders:
         self, partition: TopicPartition, leader: CurrentLeader, endpoints: tuple[NodeEndpoint, ...]
     ) -> bool:
         """Apply a leader reported by a Fetch response (KIP-951); return False when it is not newer."""
-        is_news = self._metadata.update_leader(*partition, leader.leader_id, leader.leader_epoch, endpoints)
-        self.changes += is_news
-        return is_news
+        key: tuple[str, int] = partition
+        news = self._metadata.update_partition_leadership({key: (leader.leader_id, leader.leader_epoch)}, endpoints)
+        self.changes += bool(news)
+        return bool(news)
 
 
 class _Unsent(NamedTuple):
@@ -135,10 +136,6 @@ class ConsumerNetworkClient:
     def cluster(self) -> ClusterView:
         """The cached cluster metadata."""
         return self._metadata.cluster
-
-    def request_metadata(self) -> int:
-        """Request fresh metadata; it has arrived once `update_version` exceeds the returned number."""
-        return self._metadata.request_update()
 
     @property
     def update_version(self) -> int:

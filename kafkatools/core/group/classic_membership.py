@@ -136,10 +136,6 @@ class ClassicMembership(GroupMember):
         """Return whether a rebalance is needed or in progress, or its assignment is not yet applied."""
         return self._needs_rejoin or self._is_waiting or self.joined is not None or self.assignment is not None
 
-    def generation_if_stable(self) -> Generation | None:
-        """Return the generation in the state STABLE, when offsets may be committed, else None."""
-        return self.generation if self.state is MemberState.STABLE else None
-
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return the group id, generation, member id and instance id."""
         now = self.generation

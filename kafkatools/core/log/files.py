@@ -321,9 +321,7 @@ class RealFileSystem:
     def write_bytes(self, path: str, data: Buffer, *, sync: bool) -> None:
         try:
             with open(path, "wb", buffering=0) as file:
-                remaining = memoryview(data)
-                while remaining:
-                    remaining = remaining[file.write(remaining) :]
+                atomic_file.write_all(file, data)
                 if sync:
                     os.fsync(file.fileno())
         except OSError as error:

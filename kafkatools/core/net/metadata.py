@@ -443,12 +443,6 @@ class Metadata:
         )
         self._changed.notify_all()
 
-    def update_leader(
-        self, topic: str, partition: int, leader: int, epoch: int, endpoints: Iterable[NodeEndpoint] = ()
-    ) -> bool:
-        """Apply a newer leader of one partition (KIP-951); return whether the metadata changed."""
-        return bool(self.update_partition_leadership({(topic, partition): (leader, epoch)}, endpoints))
-
     # -- errors --
 
     def fail(self, error: KafkaError) -> None:

@@ -7,11 +7,10 @@ long to wait during an outage.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafkatools.core.clock import Clock
-    from kafkatools.core.config import Config
     from kafkatools.core.errors import KafkaError
     from kafkatools.core.producer.sender import Sender
 
@@ -19,28 +18,20 @@ UNREACHABLE_MS = 5_000
 _LOOK_MS = 500
 
 
-class ConnectingProducer(Protocol):
-    """The attributes of Producer that `reason_not_to_start` needs."""
-
-    config: Config
-    clock: Clock
-    sender: Sender
-
-
-def reason_not_to_start(producer: ConnectingProducer) -> Exception | None:
+def reason_not_to_start(sender: Sender, clock: Clock, max_block_ms: int) -> Exception | None:
     """Wait for the first metadata and return None, or return the first server's error once the connections to all
     bootstrap servers have failed. That takes at least 5 s if an error is retriable.
 
     Returns None at once when max.block.ms is at most 5 s: then the first record reports the error in time. Raises
     AuthenticationFailed and UnsupportedVersion when metadata fails with them.
     """
-    metadata, clock = producer.sender.metadata, producer.clock
-    if producer.config.max_block_ms <= UNREACHABLE_MS:
+    metadata = sender.metadata
+    if max_block_ms <= UNREACHABLE_MS:
         return None
     deadline_ms = clock.now_ms() + UNREACHABLE_MS
     while metadata.cluster.is_bootstrap:
         left_ms = deadline_ms - clock.now_ms()
-        errors = _final_errors(producer.sender, is_late=left_ms <= 0)
+        errors = _final_errors(sender, is_late=left_ms <= 0)
         if errors:
             return errors[0]
         metadata.await_update(metadata.update_version, max(100, min(left_ms, 1000)))

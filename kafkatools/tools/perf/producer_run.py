@@ -96,7 +96,7 @@ class ProducerRun:
         self._stats = LatencyStats(self.clock.now_ms(), self.load.reporting_interval_ms)
         try:
             try:
-                self._stopped = reason_not_to_start(producer)
+                self._stopped = reason_not_to_start(producer.sender, producer.clock, producer.config.max_block_ms)
                 if self._stopped is None:
                     self._measure(producer)
                 metrics = {name: float(value) for name, value in producer.metrics().items()}

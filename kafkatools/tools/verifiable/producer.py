@@ -89,7 +89,8 @@ class VerifiableProducer:
     # -- sending --
 
     def _send_all(self, producer: Producer, signals: StopSignals) -> None:
-        self._problem = reason_not_to_start(producer) if self._limit else None
+        if self._limit:
+            self._problem = reason_not_to_start(producer.sender, producer.clock, producer.config.max_block_ms)
         clock = self._clock
         start_ms = clock.now_ms()
         throttler = ThroughputThrottler(self._throughput, start_ms)

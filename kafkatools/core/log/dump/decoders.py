@@ -7,14 +7,15 @@ Kafka's tool would stop. Source: the MessageParser classes of DumpLogSegments.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from kafkatools.core.java.text import java_string
 from kafkatools.core.log.dump.damage import Damage
 from kafkatools.core.log.dump.records import DumpedRecord
+from kafkatools.core.protocol.definitions import snake_case
 from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
-from kafkatools.core.protocol.schemas.framing import CoordinatorRecords
+from kafkatools.core.protocol.schemas.framing import CoordinatorRecords, FramedRecords
 from kafkatools.core.protocol.schemas.json_form import json_text, to_json
 from kafkatools.core.protocol.schemas.schema import Schema
 
@@ -86,12 +87,18 @@ def coordinator_decoder(
     return decode
 
 
-def offsets_decoder() -> Decoder:
-    """Return the decoder for `__consumer_offsets`, which also decodes subscriptions and assignments of classic
-    groups."""
-    from kafkatools.core.protocol.schemas import offsets
+def framed_decoder(records: FramedRecords, show: Callable[[Entity], str], place: str = "") -> Decoder:
+    """Return a decoder for the records of a metadata topic: no key, the value as `show` formats it. A malformed record
+    gives Kafka's message as the value, with `place` before the offset."""
 
-    return coordinator_decoder(offsets.RECORDS, _group_value)
+    def decode(record: DumpedRecord) -> Decoded:
+        try:
+            entity = records.decode(record.value if record.value is not None else b"")
+        except RecordFormatError as problem:
+            return None, f"Error at {place}{record.offset}, skipping. {problem}"
+        return None, show(entity)
+
+    return decode
 
 
 def _group_value(entity: Entity) -> dict[str, object]:
@@ -118,59 +125,28 @@ def _replace(shown: dict[str, object], name: str, schema: Schema, data: bytes) -
         return  # shown as bytes
 
 
-def transaction_log_decoder() -> Decoder:
-    """Return the decoder for `__transaction_state`."""
-    from kafkatools.core.protocol.schemas import transaction_log
-
-    return coordinator_decoder(transaction_log.RECORDS)
+def _metadata_value(entity: Entity) -> str:
+    kind = snake_case(entity.__schema__.name).upper()  # Kafka's MetadataRecordType
+    return json_text({"type": kind, "version": entity.__version__, "data": to_json(entity)})
 
 
-def share_group_state_decoder() -> Decoder:
-    """Return the decoder for `__share_group_state`."""
-    from kafkatools.core.protocol.schemas import share_group_state
+def internal_decoder(option: str) -> Decoder:
+    """Return the decoder for an internal topic by its option of the dump, such as `offsets-decoder`. Raises KeyError
+    for another option."""
+    from kafkatools.core.protocol.schemas import (
+        metadata,
+        offsets,
+        remote_log_metadata,
+        share_group_state,
+        transaction_log,
+    )
 
-    return coordinator_decoder(share_group_state.RECORDS)
-
-
-def cluster_metadata_decoder() -> Decoder:
-    """Return the decoder for `__cluster_metadata` and KRaft snapshots: no key, the value as JSON text. A malformed
-    record gives Kafka's message as the value."""
-    from kafkatools.core.protocol.schemas import metadata
-
-    def decode(record: DumpedRecord) -> Decoded:
-        try:
-            entity = metadata.decode_record(record.value if record.value is not None else b"")
-        except RecordFormatError as problem:
-            return None, f"Error at {record.offset}, skipping. {problem}"
-        shown = {
-            "type": metadata.record_type_name(entity.__schema__),
-            "version": entity.__version__,
-            "data": to_json(entity),
-        }
-        return None, json_text(shown)
-
-    return decode
-
-
-def remote_log_metadata_decoder() -> Decoder:
-    """Return the decoder for `__remote_log_metadata`."""
-    from kafkatools.core.protocol.schemas import remote_log_metadata
-
-    def decode(record: DumpedRecord) -> Decoded:
-        try:
-            entity = remote_log_metadata.decode_record(record.value if record.value is not None else b"")
-        except RecordFormatError as problem:
-            return None, f"Error at offset {record.offset}, skipping. {problem}"
-        return None, remote_log_metadata.describe(entity)
-
-    return decode
-
-
-DECODERS: Mapping[str, Callable[[], Decoder]] = {
-    "offsets-decoder": offsets_decoder,
-    "transaction-log-decoder": transaction_log_decoder,
-    "cluster-metadata-decoder": cluster_metadata_decoder,
-    "remote-log-metadata-decoder": remote_log_metadata_decoder,
-    "share-group-state-decoder": share_group_state_decoder,
-}
-"""Decoders of internal topics by option, in the order in which the first given one wins."""
+    return {
+        "offsets-decoder": coordinator_decoder(offsets.RECORDS, _group_value),
+        "transaction-log-decoder": coordinator_decoder(transaction_log.RECORDS),
+        "cluster-metadata-decoder": framed_decoder(metadata.RECORDS, _metadata_value),
+        "remote-log-metadata-decoder": framed_decoder(
+            remote_log_metadata.RECORDS, remote_log_metadata.describe, "offset "
+        ),
+        "share-group-state-decoder": coordinator_decoder(share_group_state.RECORDS),
+    }[option]

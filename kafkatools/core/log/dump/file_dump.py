@@ -8,7 +8,6 @@ prints on stderr at the end.
 from __future__ import annotations
 
 import os
-from array import array
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
@@ -19,7 +18,7 @@ from kafkatools.core.log.dump.decoders import Decoder
 from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.index_checks import CheckedEntry, check_offset_index, check_time_index, slice_end
 from kafkatools.core.log.dump.index_files import SLACK_ENTRIES, OffsetIndexFile, TimeIndexFile
-from kafkatools.core.log.dump.log_walk import HeaderChecks, LogWalk
+from kafkatools.core.log.dump.log_walk import Forward, HeaderChecks, LogWalk
 from kafkatools.core.log.dump.options import ALL_BYTES, DumpOptions
 from kafkatools.core.log.dump.segment_file import LARGEST_FILE, SegmentFile
 from kafkatools.core.log.dump.segment_limits import (
@@ -53,9 +52,7 @@ class Lines(Protocol):
     def snapshot(self, path: str, snapshot_id: tuple[int, int] | None) -> None:
         """Write the start of a KRaft snapshot: end offset and epoch, None for the bootstrap snapshot."""
 
-    def stretch(
-        self, file: SegmentFile, end: int, gaps: GapFinder, limits: SegmentLimits
-    ) -> Callable[[int, array[int]], int] | None:
+    def stretch(self, file: SegmentFile, end: int, gaps: GapFinder, limits: SegmentLimits) -> Forward | None:
         """Return a function that writes consecutive valid batches of `file` from a position on, up to `end`, and
         returns the position after them. None if batches must be written one by one."""
 
@@ -168,9 +165,7 @@ class FileDump:
             if damage is not None:
                 self._found(path, damage, stops=False)
 
-    def _dump_batches(
-        self, walk: LogWalk, forward: Callable[[int, array[int]], int] | None, gaps: GapFinder, path: str
-    ) -> None:
+    def _dump_batches(self, walk: LogWalk, forward: Forward | None, gaps: GapFinder, path: str) -> None:
         for header in walk.batches(forward):
             self._dump_batch(walk, header, gaps)
         if walk.has_stopped and self._options.stop_at_damage:

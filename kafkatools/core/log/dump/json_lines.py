@@ -7,7 +7,6 @@ as `decoded_key` and `decoded_value`.
 from __future__ import annotations
 
 import json
-from array import array
 from collections.abc import Callable, Iterable, Mapping
 from itertools import repeat
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from kafkatools.core.log.dump.damage import Damage, Finding
 from kafkatools.core.log.dump.decoders import Decoder
 from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.index_checks import CheckedEntry
+from kafkatools.core.log.dump.log_walk import Forward
 from kafkatools.core.log.dump.options import DumpOptions
 from kafkatools.core.log.dump.records import DumpedRecord, records_of
 from kafkatools.core.log.dump.segment_file import SegmentFile
@@ -71,9 +71,7 @@ class JsonLines:
         end_offset, epoch = snapshot_id if snapshot_id is not None else (None, None)
         self._write({"type": "snapshot", "file": path, "end_offset": end_offset, "epoch": epoch})
 
-    def stretch(
-        self, file: SegmentFile, end: int, gaps: GapFinder, limits: SegmentLimits
-    ) -> Callable[[int, array[int]], int] | None:
+    def stretch(self, file: SegmentFile, end: int, gaps: GapFinder, limits: SegmentLimits) -> Forward | None:
         return None
 
     def batch(self, header: Header, decoder: Decoder | None, gaps: GapFinder) -> None:

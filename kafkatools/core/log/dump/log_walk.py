@@ -16,6 +16,9 @@ from kafkatools.core.log.dump.resync import next_valid_batch
 from kafkatools.core.log.dump.segment_file import SegmentFile
 from kafkatools.core.log.dump.segment_limits import SegmentLimits
 
+Forward = Callable[[int, array[int]], int]
+"""Writes valid batches from a position on, updates the HeaderChecks.state, and returns the position after them."""
+
 UNKNOWN = -1
 LARGEST_OFFSET = (1 << 63) - 1
 
@@ -37,7 +40,7 @@ class LogWalk:
         self.has_stopped = False
         self.trailing_bytes = 0
 
-    def batches(self, forward: Callable[[int, array[int]], int] | None = None) -> Iterator[Header]:
+    def batches(self, forward: Forward | None = None) -> Iterator[Header]:
         """Yield batch headers in file order, until Kafka's end of the log. Damage is reported; the walk continues at
         the next valid batch, or ends with `stop_at_damage`.
 

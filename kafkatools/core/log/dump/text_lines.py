@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from array import array
 from collections.abc import Callable
 
 from kafkatools.core.java.text import java_boolean, java_string, optional_long
@@ -13,6 +12,7 @@ from kafkatools.core.log.dump.damage import Damage
 from kafkatools.core.log.dump.decoders import Decoder
 from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.index_checks import CheckedEntry
+from kafkatools.core.log.dump.log_walk import Forward
 from kafkatools.core.log.dump.options import DumpOptions
 from kafkatools.core.log.dump.records import DumpedRecord, records_of
 from kafkatools.core.log.dump.segment_file import SegmentFile
@@ -54,9 +54,7 @@ class TextLines:
         else:
             self._write(f"Snapshot end offset: {snapshot_id[0]}, epoch: {snapshot_id[1]}\n")
 
-    def stretch(
-        self, file: SegmentFile, end: int, gaps: GapFinder, limits: SegmentLimits
-    ) -> Callable[[int, array[int]], int] | None:
+    def stretch(self, file: SegmentFile, end: int, gaps: GapFinder, limits: SegmentLimits) -> Forward | None:
         if self._options.print_contents and not self._options.is_plain_text:
             return None
         if self._options.deep and self._show is not None:

@@ -5,7 +5,6 @@ Source: metadata/src/main/resources/common/metadata of Apache Kafka 4.3; framed 
 
 from __future__ import annotations
 
-from kafkatools.core.protocol.definitions import Definition, snake_case
 from kafkatools.core.protocol.schemas.framing import FramedRecords
 from kafkatools.core.protocol.schemas.schema import Schema
 
@@ -37,12 +36,5 @@ RegisterControllerRecord = Schema("RegisterControllerRecord")
 ClearElrRecord = Schema("ClearElrRecord")
 
 RECORDS = FramedRecords(schema for schema in list(globals().values()) if isinstance(schema, Schema))
-
-
-def record_type_name(definition: Definition) -> str:
-    """Return Kafka's name of a record type (MetadataRecordType): `TopicRecord` -> `TOPIC_RECORD`."""
-    return snake_case(definition.name).upper()
-
-
 decode_record = RECORDS.decode
 encode_record = RECORDS.encode

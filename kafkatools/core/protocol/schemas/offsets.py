@@ -8,8 +8,6 @@ from __future__ import annotations
 from kafkatools.core.protocol.schemas.framing import CoordinatorRecords
 from kafkatools.core.protocol.schemas.schema import Schema
 
-LegacyOffsetCommitKey = Schema("LegacyOffsetCommitKey")
-LegacyOffsetCommitValue = Schema("LegacyOffsetCommitValue")
 OffsetCommitKey = Schema("OffsetCommitKey")
 OffsetCommitValue = Schema("OffsetCommitValue")
 GroupMetadataKey = Schema("GroupMetadataKey")
@@ -40,20 +38,19 @@ ShareGroupCurrentMemberAssignmentKey = Schema("ShareGroupCurrentMemberAssignment
 ShareGroupCurrentMemberAssignmentValue = Schema("ShareGroupCurrentMemberAssignmentValue")
 ShareGroupStatePartitionMetadataKey = Schema("ShareGroupStatePartitionMetadataKey")
 ShareGroupStatePartitionMetadataValue = Schema("ShareGroupStatePartitionMetadataValue")
-StreamsGroupMetadataKey = Schema("StreamsGroupMetadataKey")
-StreamsGroupMetadataValue = Schema("StreamsGroupMetadataValue")
-StreamsGroupMemberMetadataKey = Schema("StreamsGroupMemberMetadataKey")
-StreamsGroupMemberMetadataValue = Schema("StreamsGroupMemberMetadataValue")
-StreamsGroupTargetAssignmentMetadataKey = Schema("StreamsGroupTargetAssignmentMetadataKey")
-StreamsGroupTargetAssignmentMetadataValue = Schema("StreamsGroupTargetAssignmentMetadataValue")
-StreamsGroupTargetAssignmentMemberKey = Schema("StreamsGroupTargetAssignmentMemberKey")
-StreamsGroupTargetAssignmentMemberValue = Schema("StreamsGroupTargetAssignmentMemberValue")
-StreamsGroupCurrentMemberAssignmentKey = Schema("StreamsGroupCurrentMemberAssignmentKey")
-StreamsGroupCurrentMemberAssignmentValue = Schema("StreamsGroupCurrentMemberAssignmentValue")
-StreamsGroupTopologyKey = Schema("StreamsGroupTopologyKey")
-StreamsGroupTopologyValue = Schema("StreamsGroupTopologyValue")
 
+_ONLY_READ = (
+    "LegacyOffsetCommit",
+    "StreamsGroupMetadata",
+    "StreamsGroupMemberMetadata",
+    "StreamsGroupTargetAssignmentMetadata",
+    "StreamsGroupTargetAssignmentMember",
+    "StreamsGroupCurrentMemberAssignment",
+    "StreamsGroupTopology",
+)
+"""Records that the broker does not write, each with a Key and a Value."""
 _SCHEMAS = [schema for schema in list(globals().values()) if isinstance(schema, Schema)]
+_SCHEMAS += [Schema(name + part) for name in _ONLY_READ for part in ("Key", "Value")]
 RECORDS = CoordinatorRecords(
     [schema for schema in _SCHEMAS if schema.name.endswith("Key")],
     [schema for schema in _SCHEMAS if schema.name.endswith("Value")],

@@ -74,7 +74,7 @@ class Script:
         self.subscriptions.assign(partitions)
         for part in partitions:
             self.subscriptions.seek(part, FetchPosition(0, -1, self.cluster.leaders[part]))
-        self.fetcher = Fetcher(FetchSettings(max_bytes=max_bytes), self.subscriptions, self.cluster)
+        self.fetcher = Fetcher(FetchSettings(fetch_max_bytes=max_bytes), self.subscriptions, self.cluster)
         self.session_ids = {1: 11, 2: 12, 3: 13}
 
     def prepare(self, now_ms: int = 0) -> list[NodeFetch]:

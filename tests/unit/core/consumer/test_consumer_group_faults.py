@@ -514,7 +514,7 @@ def test_leaving_is_told_even_when_metadata_is_due_first(broker: str, client: Ra
     with member(broker, group) as consumer:
         consumer.subscribe([topic])
         settle([consumer], 1)
-        consumer._client.request_metadata()  # no other request goes before it
+        consumer._client.leaders.request_update()  # no other request goes before it
     described = client.call(ApiKey.DESCRIBE_GROUPS, 5, {"groups": [group], "include_authorized_operations": False})
     assert described.groups[0].group_state == "Empty"
 

@@ -70,7 +70,7 @@ class Situation:
             self.subscriptions.seek(part, FetchPosition(50, -1, self.cluster.leaders[part]))
             self.subscriptions.state(part).position = FetchPosition(50, 3, self.cluster.leaders[part])
         self.offsets = OffsetFetcher(self.subscriptions, self.cluster, 0, BACKOFF_MS, REQUEST_TIMEOUT_MS)
-        settings = FetchSettings(rack_id="east", metadata_max_age_ms=MAX_AGE_MS)
+        settings = FetchSettings(client_rack="east", metadata_max_age_ms=MAX_AGE_MS)
         self.fetcher = Fetcher(settings, self.subscriptions, self.cluster)
 
     def elect(self, node: int, epoch: int) -> NodeRequest:

@@ -210,7 +210,7 @@ def test_a_sync_that_fails_joins_again(code: str, step: Step, member_id: str) ->
     turned.member.sync_request({}, NOW).answered(awaiting_sync_callback(code), NOW)
     assert turned.member.next_step(NOW) is step
     assert turned.member.member_id == member_id
-    assert turned.member.generation_if_stable() is None
+    assert turned.member.state is not MemberState.STABLE
 
 
 def test_a_fenced_instance_gives_up() -> None:
@@ -247,7 +247,7 @@ def test_a_heartbeat_that_hears_of_a_rebalance_joins_again_and_keeps_the_generat
     turned.beat("REBALANCE_IN_PROGRESS")
     assert turned.member.next_step(NOW) is Step.PREPARE
     assert turned.member.has_generation
-    assert turned.member.generation_if_stable() is not None
+    assert turned.member.state is MemberState.STABLE
 
 
 @pytest.mark.parametrize(("code", "member_id"), [("UNKNOWN_MEMBER_ID", ""), ("ILLEGAL_GENERATION", "me-1")])
@@ -256,7 +256,7 @@ def test_a_heartbeat_that_is_refused_loses_the_generation(code: str, member_id: 
     turned.beat(code)
     assert not turned.member.has_generation
     assert turned.member.member_id == member_id
-    assert turned.member.generation_if_stable() is None
+    assert turned.member.state is not MemberState.STABLE
     assert turned.member.next_step(NOW) is Step.PREPARE
 
 
@@ -275,7 +275,7 @@ def test_a_fenced_heartbeat_is_raised() -> None:
     turned = Turned(group_instance_id="one").stable()
     turned.beat("FENCED_INSTANCE_ID")
     assert isinstance(turned.member.take_failure(), FencedInstanceId)
-    assert turned.member.generation_if_stable() is None
+    assert turned.member.state is not MemberState.STABLE
 
 
 def test_a_silent_coordinator_is_looked_up_again_after_the_session() -> None:

@@ -72,9 +72,9 @@ def test_leader_named_by_another_answer_is_taken_over_when_newer() -> None:
     known = metadata()
     known.update(0, answer(topic("a", partition(0, leader=1, epoch=5))), False, 1)
     endpoint = NodeEndpoint(3, "new", 9003, None)
-    assert not known.update_leader("a", 0, 2, 5)
-    assert not known.update_leader("a", 0, 3, 6)
-    assert known.update_leader("a", 0, 3, 6, [endpoint])
+    assert not known.update_partition_leadership({("a", 0): (2, 5)})
+    assert not known.update_partition_leadership({("a", 0): (3, 6)})
+    assert known.update_partition_leadership({("a", 0): (3, 6)}, [endpoint])
     assert known.cluster.leader_id("a", 0) == 3
     assert known.cluster.nodes[3].host == "new"
     known.update(0, answer(topic("a", partition(0, leader=1, epoch=5)), brokers=(1, 2, 3)), False, 2)

@@ -10,10 +10,8 @@ from crc32c import crc32c
 from kafkatools.core.log.dump.control_text import control_text
 from kafkatools.core.log.dump.damage import Damage, Finding
 from kafkatools.core.log.dump.decoders import (
-    cluster_metadata_decoder,
-    offsets_decoder,
+    internal_decoder,
     plain_decoder,
-    remote_log_metadata_decoder,
     value_decoder,
 )
 from kafkatools.core.log.dump.file_kinds import base_offset_of, kind_of, snapshot_id_of
@@ -142,23 +140,26 @@ def test_number_of_too_few_bytes_is_damage() -> None:
 
 
 def test_wrong_decoders_say_so_in_the_words_of_kafka() -> None:
-    assert offsets_decoder()(record(b"\x6c\x69", b"")) == ("Unknown record type 27753 at offset 4, skipping.", None)
-    assert cluster_metadata_decoder()(record(None, b"\x24")) == (
+    assert internal_decoder("offsets-decoder")(record(b"\x6c\x69", b"")) == (
+        "Unknown record type 27753 at offset 4, skipping.",
+        None,
+    )
+    assert internal_decoder("cluster-metadata-decoder")(record(None, b"\x24")) == (
         None,
         "Error at 4, skipping. Could not deserialize metadata record due to unknown frame version 36"
         "(only frame version 1 is supported)",
     )
-    assert remote_log_metadata_decoder()(record(None, b"")) == (
+    assert internal_decoder("remote-log-metadata-decoder")(record(None, b"")) == (
         None,
         "Error at offset 4, skipping. Error while reading frame version",
     )
     with pytest.raises(Damage, match="message had a missing key"):
-        offsets_decoder()(record(None, b""))
+        internal_decoder("offsets-decoder")(record(None, b""))
 
 
 def test_tombstone_is_shown_as_a_delete() -> None:
     key = b"\x00\x02\x00\x01g"
-    assert offsets_decoder()(record(key, None)) == ('{"type":"2","data":{"group":"g"}}', "<DELETE>")
+    assert internal_decoder("offsets-decoder")(record(key, None)) == ('{"type":"2","data":{"group":"g"}}', "<DELETE>")
 
 
 def test_control_records() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from support import recorded_segments
 
+from kafkatools.core.protocol.definitions import snake_case
 from kafkatools.core.protocol.schemas import metadata, offsets, share_group_state, snapshot, transaction_log
 from kafkatools.core.records.batch import RecordBatch, read_batches
 from kafkatools.core.records.columns import Record
@@ -54,7 +55,7 @@ def test_metadata_records_are_written_as_they_were_read(suffix: str) -> None:
         assert record.value is not None
         entity = metadata.decode_record(record.value)
         assert metadata.encode_record(entity) == record.value
-        names.add(metadata.record_type_name(entity.__schema__))
+        names.add(snake_case(entity.__schema__.name).upper())
     assert {
         "TOPIC_RECORD",
         "PARTITION_RECORD",
