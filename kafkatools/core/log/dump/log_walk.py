@@ -16,7 +16,7 @@ from kafkatools.core.log.dump.resync import next_valid_batch
 from kafkatools.core.log.dump.segment_file import SegmentFile
 from kafkatools.core.log.dump.segment_limits import SegmentLimits
 
-Forward = Callable[[int, array[int]], int]
+Forward = Callable[[int, "array[int]"], int]
 """Writes valid batches from a position on, updates the HeaderChecks.state, and returns the position after them."""
 
 UNKNOWN = -1
