@@ -242,7 +242,7 @@ def _judge(command: Command, error: Exception, args: Args | None) -> tuple[str, 
     if isinstance(error, UsageError):
         return "USAGE", str(error), error.hint, ExitStatus.USAGE
     if isinstance(error, CommandError):
-        return "FAILED", command.error_prefix + str(error), error.hint, error.status
+        return error.kind, command.error_prefix + str(error), error.hint, error.status
     if isinstance(error, ConfigError):
         return error.name, command.error_prefix + str(error), error.hint, ExitStatus.USAGE
     if isinstance(error, KafkaError):

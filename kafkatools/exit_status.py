@@ -27,9 +27,12 @@ class UsageError(Exception):
 
 class CommandError(Exception):
     """The command failed: one line on stderr after the command's `error_prefix`, and exit status 1 unless `status`
-    differs. `hint`: a second line of advice."""
+    differs. `hint`: a second line of advice. `kind`: the error's kind with --json, such as Kafka's name of it."""
 
-    def __init__(self, message: str, status: ExitStatus = ExitStatus.FAILED, hint: str = "") -> None:
+    def __init__(
+        self, message: str, status: ExitStatus = ExitStatus.FAILED, hint: str = "", kind: str = "FAILED"
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.hint = hint
+        self.kind = kind

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kafkatools.options.table import Command, all_options
 
 
@@ -16,6 +18,25 @@ def did_you_mean(command: Command, name: str) -> str:
     starts = [one for one in names if len(name) >= 3 and one.startswith(name)]
     near = starts or difflib.get_close_matches(name.lstrip("-"), names, n=1, cutoff=0.6)
     return f"Did you mean --{near[0]}?" if near else ""
+
+
+def did_you_mean_name(name: str, names: Iterable[str]) -> str:
+    """Return a hint with up to three names that continue `name` after a dot, else with the closest name; empty when
+    none is close."""
+    import difflib
+
+    known = sorted(names)
+    near = [one for one in known if one.startswith(f"{name}.")][:3]
+    near = near or difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"Did you mean {' or '.join(near)}?" if near else ""
+
+
+def topic_config_hint(names: Iterable[str]) -> str:
+    """Return a hint for the first of these names that is close to a topic config without being one; else empty."""
+    from kafkatools.core.config import TOPIC
+
+    hints = (did_you_mean_name(name, TOPIC.settings) for name in names if name not in TOPIC.settings)
+    return next(filter(None, hints), "")
 
 
 def did_you_mean_subcommand(command: Command, name: str) -> str:

@@ -398,13 +398,14 @@ class JsonRuns:
         cluster.steps = 1
         run = ("run", "--reassignment-json-file", self._plan([1, 3], [3, 1]), "--interval", "0.01", "--no-undo-file")
         cluster.refused["orders", 1] = (39, "No.")
-        kt(*run, "--throttle", "1k", at=1, status=1)
+        kt(*run, "--throttle", "1k", "--min-throttle", "1k", at=1, status=1)
         kt(*run, "--dry-run", at=1)
         cluster.out_of_sync["orders", 2] = {2}
         cluster.refused.clear()
         cluster.steps = 10**6
         self._plan([1, 2], [2, 3])
-        kt(*run, "--throttle", "1k", "--max-throttle", "3k", "--timeout", "0.3", at=1, status=1)
+        slow = ("--throttle", "1k", "--min-throttle", "1k", "--max-throttle", "3k")
+        kt(*run, *slow, "--timeout", "0.3", at=1, status=1)
 
     def _plan(self, *placement: list[int]) -> str:
         parts = [{"topic": "orders", "partition": number, "replicas": ids} for number, ids in enumerate(placement)]

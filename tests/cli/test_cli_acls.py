@@ -214,3 +214,13 @@ def test_mistakes_of_a_file_are_named_with_their_line(tmp_path: pathlib.Path, te
 
 def test_every_difference_is_documented() -> None:
     assert {difference.key for difference in DIFFERENCES.values()} <= transcripts.documented_keys()
+
+
+def test_a_principal_of_type_user_in_lower_case_is_warned_of(
+    start_broker: Callable[..., str], tmp_path: pathlib.Path
+) -> None:
+    words = ("--add", "--topic", "orders", "--operation", "Read", "--dry-run", "--allow-principal")
+    bootstrap = start_broker(_SETTINGS)
+    ran = _acls(bootstrap, *words, "user:alice", cwd=tmp_path)
+    assert "user:alice matches none of them. Did you mean User:alice?" in ran.err
+    assert _acls(bootstrap, *words, "User:alice", cwd=tmp_path).err == ""

@@ -71,8 +71,14 @@ def test_what_the_consumer_writes_the_producer_reads_back(bootstrap: str) -> Non
     ("line", "message"),
     [
         ("{", "Line 2 is not JSON"),
+        ('{"key": "k", "value": x}', "Line 2 is not JSON: Expecting value at column 23"),
         ("[1]", "Line 2 is not a JSON object"),
-        ('{"val": "x"}', "Line 2 has an unknown key: val"),
+        ('{"val": "x"}', "Line 2 has an unknown key: val; the keys are topic, partition, offset, "),
+        (
+            '{"value": {"a": 1}}',
+            'Line 2: a key, value or header must be a string, null or {"b64": "..."}; '
+            'write JSON as a string, such as "{\\"a\\": 1}"',
+        ),
         ('{"value": 5}', 'Line 2: a key, value or header must be a string, null or {"b64": "..."}'),
         ('{"value": {"b64": "%%"}}', "Line 2: "),
         ('{"key": "x"}', 'Line 2 has no "value"; write null for a tombstone'),
@@ -107,7 +113,7 @@ def test_a_lone_surrogate_is_an_error_that_names_the_line(bootstrap: str, line: 
     ran = run_kt("console-producer", *words, stdin=b'{"value": "first"}\n' + line + b"\n")
     assert ran.status == ExitStatus.FAILED
     texts = [json.loads(row) for row in ran.err.splitlines()]
-    assert message in [row["error"]["message"] for row in texts if "error" in row]
+    assert any(row["error"]["message"].startswith(message) for row in texts if "error" in row)
     assert "internal error" not in ran.err
 
 

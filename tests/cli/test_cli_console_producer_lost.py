@@ -233,6 +233,7 @@ def test_a_refused_import_into_a_missing_topic_creates_nothing(
         ran = run_kt("console-producer", *words, stdin=text)
     assert ran.status == 1
     assert f"Line 1 is for partition 6, but topic {topic} does not exist: create it first" in ran.err
+    assert "N is at least 7: as many as the source topic has" in ran.err
     assert topic not in run_kt("topics", "--bootstrap-server", bootstrap, "--list").out.split()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 import re
+import shlex
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -58,12 +59,13 @@ def test_a_reset_is_undone_with_its_undo_file(
     files = list(tmp_path.iterdir())
     assert len(files) == 1
     assert re.fullmatch(r"undo-g-\d{8}T\d{6}Z\.undo\.csv", files[0].name)
-    assert (
-        done.err == f"The previous offsets are saved in {files[0].name}; --reset-offsets --from-file restores them.\n"
-    )
+    saved, command = done.err.removesuffix("\n").split(". To restore them: ")
+    assert saved == f"The previous offsets are saved in {files[0].name}"
     assert files[0].read_text() == "undo-g,undo,0,1\nundo-g,undo,1,none\n"
     assert described_offsets(kt, "undo-g") == {("undo", 0): 3, ("undo", 1): 0}
-    back = kt("--reset-offsets", "--group", "undo-g", "--from-file", files[0].name, "--execute", "--no-undo-file")
+    words = shlex.split(command)
+    assert words[:3] == ["kt", "consumer-groups", "--bootstrap-server"]
+    back = kt(*words[4:], "--no-undo-file")
     assert (back.status, back.err) == (ExitStatus.OK, "")
     assert sorted(back.out.splitlines()[2:]) == [
         "undo-g          undo            0          1",
@@ -387,3 +389,24 @@ def test_shifting_without_a_commit(client: GroupClient, kt: Callable[..., Ran]) 
         "Error: Executing consumer group command failed due to Cannot shift offset for partition shift-0 since there "
         "is no current committed offset\n"
     )
+
+
+@pytest.mark.parametrize("text", ["2020-01-31", "2020-01-31T13:45"])
+def test_a_date_without_time_is_refused_with_an_example_and_the_zone(kt: Callable[..., Ran], text: str) -> None:
+    ran = kt("--reset-offsets", "--group", "g", "--topic", "t", "--to-datetime", text, "--dry-run")
+    assert ran.status == ExitStatus.USAGE
+    assert "such as 2026-01-31T13:45:00.000. Without a zone it is UTC" in ran.err
+
+
+def test_the_command_that_restores_offsets_names_each_group(
+    client: GroupClient, kt: Callable[..., Ran], tmp_path: pathlib.Path
+) -> None:
+    _topic(client, "restore", 1, ages_min=(2, 1))
+    for group in ("first group", "second"):
+        client.commit(group, {("restore", 0): 1})
+    ran = kt(*_reset("first group", "restore", "--group", "second", "--undo-file", "my undo.csv"))
+    assert ran.status == ExitStatus.OK, ran.err
+    assert "--group 'first group' --group second --from-file 'my undo.csv' --execute" in ran.err
+    back = kt(*shlex.split(ran.err.rstrip("\n").split(". To restore them: ")[1])[4:], "--no-undo-file")
+    assert back.status == ExitStatus.OK, back.err
+    assert described_offsets(kt, "second") == {("restore", 0): 1}

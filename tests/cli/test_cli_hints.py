@@ -270,3 +270,41 @@ def test_a_directory_of_a_log_is_dumped_file_by_file(tmp_path: pathlib.Path) -> 
     ran = run_kt("dump-log", "--files", str(tmp_path))
     assert (ran.status, ran.err) == (0, "")
     assert "t-0" in ran.out and "notes.txt" not in ran.out
+
+
+def test_a_misspelt_topic_config_gets_a_suggestion(bootstrap: str) -> None:
+    assert kt(bootstrap, "topics", "--create", "--topic", "configured").status == 0
+    alter = ("configs", "--alter", "--topic", "configured", "--add-config", "retention=1h")
+    create = ("topics", "--create", "--topic", "other", "--config", "retention=1h")
+    for words in (alter, create):
+        ran = kt(bootstrap, *words)
+        assert ran.status == 1
+        assert "Unknown topic config name: retention" in ran.err.splitlines()[0]
+        assert ran.err.splitlines()[1].startswith("Did you mean retention.bytes or retention.ms?")
+        error = json.loads(kt(bootstrap, *words, "--json").err.splitlines()[-1])["error"]
+        assert (error["kind"], error["exit"]) == ("INVALID_CONFIG", 1)
+        assert "retention.ms" in error["hint"]
+    ran = kt(bootstrap, "configs", "--alter", "--topic", "configured", "--add-config", "no.such=1")
+    assert "Did you mean" not in ran.err
+
+
+def test_a_misspelt_mechanism_gets_a_suggestion(bootstrap: str) -> None:
+    ran = kt(bootstrap, "configs", "--alter", "--user", "a", "--add-config", "SCRAM-SHA256=[password=Tr0ub4dor&3]")
+    assert ran.status == 2 and "Did you mean SCRAM-SHA-256?" in ran.err
+    assert "Tr0ub" not in ran.err
+
+
+def test_a_misspelt_operation_is_named(bootstrap: str) -> None:
+    words = ("acls", "--add", "--allow-principal", "User:a", "--topic", "t", "--operation", "Raed")
+    ran = kt(bootstrap, *words)
+    assert ran.status == 2
+    assert "Raed is not among them. Did you mean READ?" in ran.err
+
+
+def test_the_kind_of_an_error_is_kafkas_name(bootstrap: str) -> None:
+    ran = kt(bootstrap, "topics", "--describe", "--topic", "nosuch", "--json")
+    error = json.loads(ran.err)["error"]
+    assert (error["kind"], error["exit"]) == ("UNKNOWN_TOPIC_OR_PARTITION", 1)
+    ran = kt(bootstrap, "console-producer", "--topic", "lines", "--json", stdin=b"nothing\n")
+    errors = [json.loads(line)["error"] for line in ran.err.splitlines() if '"error"' in line]
+    assert ("MALFORMED_LINE", 1) in [(error["kind"], error.get("exit")) for error in errors]

@@ -159,7 +159,9 @@ def test_moves_that_stand_still_get_a_larger_limit_within_its_bounds(
     cluster: ScriptedCluster, run: Callable[..., Ran]
 ) -> None:
     cluster.steps = 10**9
-    ran = run({0: [1, 3]}, "--throttle", "1k", "--max-throttle", "3k", "--timeout", "0.6", "--json")
+    ran = run(
+        {0: [1, 3]}, "--throttle", "1k", "--min-throttle", "1k", "--max-throttle", "3k", "--timeout", "0.6", "--json"
+    )
     assert ran.status == ExitStatus.FAILED
     assert cluster.rates == ["1000", "2000", "3000"]
     assert cluster.throttles == {}
@@ -273,6 +275,8 @@ def test_partition_on_its_way_there_is_waited_for(cluster: ScriptedCluster, run:
     ("words", "message"),
     [
         (("--throttle", "0"), "Cannot parse argument '0' of option throttle"),
+        (("--throttle", "20"), "--throttle 20 is less than --min-throttle 1000000"),
+        (("--throttle", "20", "--dry-run"), "Write a unit, such as --throttle 20M"),
         (("--throttle", "1x"), "Cannot parse argument '1x' of option throttle"),
         (("--throttle", "2M", "--max-throttle", "1M"), "--max-throttle is less than --throttle"),
         (("--no-throttle", "--throttle", "2M"), "can't be used with option"),
@@ -328,7 +332,7 @@ def test_interruption_cancels_when_asked_to(cluster: ScriptedCluster, tmp_path: 
 def test_run_after_a_kill_goes_on_and_takes_the_throttles_away(
     cluster: ScriptedCluster, run: Callable[..., Ran], tmp_path: pathlib.Path
 ) -> None:
-    killed = Started(cluster, tmp_path, "--throttle", "7k")
+    killed = Started(cluster, tmp_path, "--throttle", "7k", "--min-throttle", "7k")
     killed.end(signal.SIGKILL)
     assert cluster.values(LEADER_RATE) == {"7000"}
     assert journal(tmp_path).exists()

@@ -174,7 +174,7 @@ def test_killed_run_is_taken_up_and_its_throttles_go(
         file = plan(kafka, tmp_path, "drain", "--brokers", "2", "--topics", "killed")
         command = ("reassign-partitions", "run", "--reassignment-json-file", file, "--interval", "0.2")
         common = ("--no-undo-file", "--bootstrap-server", kafka.bootstrap)
-        slow = ("--throttle", "1k", "--max-throttle", "1k")
+        slow = ("--throttle", "1k", "--min-throttle", "1k", "--max-throttle", "1k")
         killed = start_kt(tmp_path / "home", *command, *common, *slow)
         eventually(lambda: len(active_reassignments(admin)) == 2)
         killed.kill()
@@ -201,7 +201,8 @@ def test_interrupted_run_leaves_no_throttle(
     with Load(kafka, admin, topic, [[1, 2]]) as load:
         file = plan(kafka, tmp_path, "drain", "--brokers", "2", "--topics", topic)
         command = ("reassign-partitions", "run", "--reassignment-json-file", file, "--interval", "0.2")
-        common = ("--no-undo-file", "--bootstrap-server", kafka.bootstrap, "--throttle", "1k", "--max-throttle", "1k")
+        slow = ("--throttle", "1k", "--min-throttle", "1k", "--max-throttle", "1k")
+        common = ("--no-undo-file", "--bootstrap-server", kafka.bootstrap, *slow)
         child = start_kt(tmp_path / "home", *command, *common, *(["--cancel-on-interrupt"] if cancel else []))
         eventually(lambda: len(active_reassignments(admin)) == 1)
         child.send_signal(signal.SIGTERM)

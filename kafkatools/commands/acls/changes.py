@@ -54,6 +54,7 @@ def add(console: Console, args: Args, admin: AdminClient, requested: EntriesByPa
     one could not be added. Raises CommandError if the undo file cannot be written."""
     status = ExitStatus.OK
     planned = []
+    _warn_of_types(console, requested)
     for pattern, entries in requested.items():
         existing = set(describe_acls(admin, _filter(pattern)))
         for entry in entries:
@@ -75,6 +76,19 @@ def add(console: Console, args: Args, admin: AdminClient, requested: EntriesByPa
                 console.print()
         status = _create(console, args, admin, [change.acl for change in planned])
     return status
+
+
+def _warn_of_types(console: Console, requested: EntriesByPattern) -> None:
+    """Warn of principals such as `user:alice`: types are case-sensitive, and Kafka's own principals are of type
+    User."""
+    found = dict.fromkeys(entry.principal for entries in requested.values() for entry in entries)
+    for principal in found:
+        kind, _, name = principal.partition(":")
+        if kind != "User" and kind.lower() == "user":
+            console.note(
+                f"warning: Kafka's principals are of type User, so {principal} matches none of them. "
+                f"Did you mean User:{name}?"
+            )
 
 
 def remove(console: Console, args: Args, admin: AdminClient, requested: EntriesByPattern) -> ExitStatus:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.exit_status import UsageError
 from kafkatools.options import Args
+from kafkatools.options.hints import did_you_mean_name
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.acls import Acl
@@ -171,6 +172,8 @@ def _check_operations(requested: EntriesByPattern) -> None:
     for pattern, entries in requested.items():
         numbers = SUPPORTED_OPERATIONS[RESOURCE_TYPES.index(pattern.resource_type)]
         supported = {"ALL", *(OPERATIONS[number] for number in numbers)}
-        if any(entry.operation not in supported for entry in entries):
+        unsupported = next((entry.operation for entry in entries if entry.operation not in supported), None)
+        if unsupported is not None:
             names = ", ".join(name for name in _OPERATIONS if name in supported)
-            raise UsageError(f"ResourceType {pattern.resource_type} only supports operations [{names}]")
+            hint = f"{unsupported} is not among them. {did_you_mean_name(unsupported.upper(), supported)}".rstrip()
+            raise UsageError(f"ResourceType {pattern.resource_type} only supports operations [{names}]", hint)

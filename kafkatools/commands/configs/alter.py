@@ -21,11 +21,12 @@ from kafkatools.core.admin.scram import (
     alter_user_scram_credentials,
     describe_user_scram_credentials,
 )
-from kafkatools.core.errors import ResourceNotFound
+from kafkatools.core.errors import InvalidConfig, ResourceNotFound
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.secrets import HIDDEN, remember
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args
+from kafkatools.options.hints import did_you_mean_name, topic_config_hint
 from kafkatools.options.properties import read_properties
 from kafkatools.options.quantities import plain_settings
 from kafkatools.tools.configs.changes import Difference, Plan, RequestedConfigs, Setting, Value
@@ -67,7 +68,13 @@ def alter(console: Console, args: Args, admin: AdminClient, entities: Entities) 
         if entities.kind == TOPICS:
             check_topic_name(entities.names[0])
         requested = [*((name, None) for name in deleted), *added.items()]
-    return change(console, args, admin, entities, requested)
+    try:
+        return change(console, args, admin, entities, requested)
+    except InvalidConfig as error:
+        hint = topic_config_hint([*deleted, *added]) if entities.kind == TOPICS else ""
+        if not hint:
+            raise
+        raise CommandError(str(error), hint=hint, kind=error.name) from None
 
 
 def _added(args: Args) -> dict[str, str]:
@@ -115,7 +122,10 @@ def _refuse_unknown(words: str, added: Iterable[str], deleted: Iterable[str], kn
         unknown = [key if "=" not in key else f"{key.partition('=')[0]}={HIDDEN}" for key in keys if key not in known]
         if unknown:
             names = f"{form}({', '.join(unknown)})"
-            raise UsageError(f"{words.format(done)} using --bootstrap-server. Unexpected config names: {names}")
+            raise UsageError(
+                f"{words.format(done)} using --bootstrap-server. Unexpected config names: {names}",
+                did_you_mean_name(unknown[0], known),
+            )
 
 
 def _quotas(

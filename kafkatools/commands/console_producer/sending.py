@@ -336,7 +336,8 @@ class ConsoleProducer:
         if tally.hidden > 0:
             self._console.error(f"{tally.hidden} more records failed")
         if self._stopped is not None and not tally.is_reported(self._stopped):
-            self._console.error(str(self._stopped), getattr(self._stopped, "name", "FAILED"))
+            status = ExitStatus.INTERRUPTED if self._is_interrupted else ExitStatus.FAILED
+            self._console.error(str(self._stopped), getattr(self._stopped, "name", "FAILED"), exit=int(status))
         if self._has_unsent_lines():
             self._console.note(f"Lines after line {self._last_line} were not sent")
         counts = {"sent": tally.sent, "failed": tally.failed}

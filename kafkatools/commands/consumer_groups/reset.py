@@ -25,7 +25,7 @@ from kafkatools.options.quantities import DURATION_FORM, duration_ms
 from kafkatools.tools.groups.offset_changes import GroupPlan, change_offsets, save_previous
 from kafkatools.tools.groups.plan_file import NO_OFFSET, csv_line, plan_json
 from kafkatools.tools.groups.targets import Goal, Reset, Targets, TopicScope, known_partitions_of, partitions_of
-from kafkatools.tools.groups.times import parse_datetime, parse_duration
+from kafkatools.tools.groups.times import DATETIME_FORM, parse_datetime, parse_duration
 
 _DRY_RUN = (
     "WARN: No action will be performed as the --execute option is missing. In version 5.0, this command will require "
@@ -98,7 +98,7 @@ def _timestamp(console: Console, args: Args) -> int | None:
             elapsed_ms = duration_ms(args.by_duration)
             return console.clock.wall_ms() - (parse_duration(args.by_duration) if elapsed_ms is None else elapsed_ms)
     except ValueError as error:
-        hint = f"Write a duration like PT2H or 2h: {DURATION_FORM}." if args.by_duration is not None else ""
+        hint = DATETIME_FORM if args.by_duration is None else f"Write a duration like PT2H or 2h: {DURATION_FORM}."
         raise UsageError(args.command.error_prefix + str(error), hint) from None
     return None
 
@@ -133,7 +133,8 @@ def _carry_out(session: Session, plans: Sequence[GroupPlan]) -> tuple[list[Group
     changing = [plan for plan in plans if plan.offsets]
     if changing and not args.no_undo_file:
         path = save_previous(session.admin, changing, args.undo_file, session.console.clock.wall_ms())
-        line = f"The previous offsets are saved in {path}; --reset-offsets --from-file restores them."
+        command = _restoring_command(args, changing, path)
+        line = f"The previous offsets are saved in {path}. To restore them: {command}"
         session.console.note(line, {"undo_file": path})
     changed = change_offsets(session.admin, plans)
     for group in changed:
@@ -144,6 +145,17 @@ def _carry_out(session: Session, plans: Sequence[GroupPlan]) -> tuple[list[Group
         if group.error is not None:
             session.complain_of_group(group.done.group_id, group.error)
     return [group.done for group in changed], all(group.is_complete for group in changed)
+
+
+def _restoring_command(args: Args, plans: Sequence[GroupPlan], path: str) -> str:
+    """Return the command line that restores the offsets of an undo file on the same cluster."""
+    import shlex
+
+    words = ["kt", *(["--profile", args.profile.name] if args.profile is not None else ()), "consumer-groups"]
+    for name, value in (("--bootstrap-server", args.bootstrap_server), ("--command-config", args.command_config)):
+        words += [] if value is None else [name, value]
+    groups = ["--all-groups"] if args.all_groups else [word for plan in plans for word in ("--group", plan.group_id)]
+    return shlex.join([*words, "--reset-offsets", *groups, "--from-file", path, "--execute"])
 
 
 def _report_missing(session: Session, plans: Iterable[GroupPlan]) -> None:

@@ -20,7 +20,10 @@ VERBOSE = Option("--verbose", "With --describe: more columns.")
 TO_EARLIEST = Option("--to-earliest", "Reset to the earliest offset.")
 TO_LATEST = Option("--to-latest", "Reset to the end offset.")
 TO_DATETIME = Option(
-    "--to-datetime", "Reset to the first record at or after a time, such as 2026-01-31T13:45:00.000.", value="TIME"
+    "--to-datetime",
+    "Reset to the first record at or after a time, such as 2026-01-31T13:45:00.000: UTC, unless a zone such as +02:00 "
+    "follows.",
+    value="TIME",
 )
 TO_OFFSET = Option("--to-offset", "Reset to this offset.", value="OFFSET", type=java_long)
 FROM_FILE = Option(

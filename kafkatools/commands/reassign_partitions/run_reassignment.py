@@ -32,8 +32,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     """Execute what is left of a reassignment and wait for its end; with --dry-run only print it. Returns FAILED for a
     failed partition, a timeout or a throttle that was not removed. Raises UsageError, CommandError or KafkaError;
     Ctrl-C raises KeyboardInterrupt."""
-    if args.max_throttle is not None and args.max_throttle < args.throttle:
-        raise UsageError("--max-throttle is less than --throttle")
+    _ensure_throttle(args)
     settings = client_settings(args)
     plan = read_file(args.reassignment_json_file)
     servers = console.connect(args)
@@ -58,6 +57,20 @@ def run(console: Console, args: Args) -> ExitStatus:
             journal.close()
 
 
+def _ensure_throttle(args: Args) -> None:
+    """Raise UsageError for a throttle outside of its own bounds: `20` for `20M` would stop the replication."""
+    if args.no_throttle:
+        return
+    if args.throttle < args.min_throttle:
+        message = f"--throttle {args.throttle} is less than --min-throttle {args.min_throttle}, in bytes per second"
+        hint = (
+            "Write a unit, such as --throttle 20M for 20,000,000 bytes per second, or set a lower --min-throttle too."
+        )
+        raise UsageError(message, hint)
+    if args.max_throttle is not None and args.max_throttle < args.throttle:
+        raise UsageError("--max-throttle is less than --throttle")
+
+
 def _show_plan(console: Console, args: Args, work: Work) -> ExitStatus:
     plan = as_plan(work)
     if args.json:
@@ -77,7 +90,7 @@ def _options(args: Args) -> RunOptions:
         not args.clear_throttles,
     )
     maximum = args.max_throttle or args.throttle * _MAX_GROWTH
-    limits = Limits(args.throttle, min(args.min_throttle, args.throttle), maximum)
+    limits = Limits(args.throttle, args.min_throttle, maximum)
     return RunOptions(
         rules, None if args.no_throttle else limits, args.batch_size, not args.no_undo_file, args.undo_file
     )

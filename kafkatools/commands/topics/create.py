@@ -10,6 +10,7 @@ from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.topics import CreatedTopic, NewTopic, create_topics
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import Args, java_int
+from kafkatools.options.hints import topic_config_hint
 from kafkatools.options.quantities import plain_settings
 
 _COLLISION = (
@@ -40,7 +41,8 @@ def run_create(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     error = created.error
     exists = error is not None and error.name == "TOPIC_ALREADY_EXISTS"
     if error is not None and not (exists and args.if_not_exists):
-        raise error
+        hint = topic_config_hint(configs) if error.name == "INVALID_CONFIG" else ""
+        raise CommandError(str(error), hint=hint, kind=error.name) if hint else error
     if args.dry_run:
         _show_new(console, args, created)
     else:

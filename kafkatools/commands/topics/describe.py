@@ -89,7 +89,8 @@ def _described(args: Args, admin: AdminClient) -> list[TopicDescription]:
             found = describe_topics(admin, ids=[args.topic_id])
             topics = [topic for topic in found.values() if topic.error is None]
             if not topics and not args.if_exists:
-                raise CommandError(f"TopicId '{args.topic_id}' does not exist as expected")
+                message = f"TopicId '{args.topic_id}' does not exist as expected"
+                raise CommandError(message, kind="UNKNOWN_TOPIC_ID")
             return topics
     limit = args.partition_size_limit_per_response
     given = {} if limit is None else {"partition_limit": limit}

@@ -38,7 +38,7 @@ def names_taken(admin: AdminClient, args: Args, *, exclude_internal: bool) -> li
 def ensure_found(found: Sequence[object], args: Args) -> None:
     """Raise CommandError if --topic is used and no topic was found, unless --if-exists."""
     if args.topic and not found and not args.if_exists:
-        raise CommandError(f"Topic '{args.topic}' does not exist as expected")
+        raise CommandError(f"Topic '{args.topic}' does not exist as expected", kind="UNKNOWN_TOPIC_OR_PARTITION")
 
 
 def targets(console: Console, args: Args, admin: AdminClient) -> list[str]:

@@ -13,6 +13,11 @@ _DURATION = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _MAX_MS = 2**63 - 1
+DATETIME_FORM = (
+    "Write a date and a time, such as 2026-01-31T13:45:00.000. Without a zone it is UTC; with one: "
+    "2026-01-31T13:45:00.000+02:00."
+)
+"""The form of --to-datetime, for errors."""
 
 
 def parse_datetime(text: str) -> int:

@@ -109,7 +109,8 @@ class JsonInput:
         if not self._partition_count:
             raise MalformedLine(
                 f"Line {number} is for partition {partition}, but topic {self.topic} does not exist: create it first, "
-                f"with kt topics --create --topic {self.topic} --partitions {partition + 1}"
+                f"with kt topics --create --topic {self.topic} --partitions N, where N is at least "
+                f"{partition + 1}: as many as the source topic has"
             )
         if partition >= self._partition_count:
             last = self._partition_count - 1

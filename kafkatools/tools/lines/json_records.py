@@ -14,20 +14,24 @@ from kafkatools.core.json_values import JsonValue
 from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.tools.lines.line_reader import MalformedLine
 
-_KEYS = {"topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers"}
+_KEYS = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
+_LONGEST_SHOWN = 60
 
 
 def read_json_record(topic: str, line: bytes, number: int) -> ProducerRecord:
     """Parse the record of one line for `topic`. Raises MalformedLine with the line number."""
     try:
         row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise MalformedLine(f"Line {number} is not JSON: {error.msg} at column {error.colno}") from None
     except ValueError as error:
         raise MalformedLine(f"Line {number} is not JSON: {error}") from None
     if not isinstance(row, dict):
         raise MalformedLine(f"Line {number} is not a JSON object")
-    unknown = row.keys() - _KEYS
+    unknown = row.keys() - set(_KEYS)
     if unknown:
-        raise MalformedLine(f"Line {number} has an unknown key: {_printable(sorted(unknown)[0])}")
+        key = _printable(sorted(unknown)[0])
+        raise MalformedLine(f"Line {number} has an unknown key: {key}; the keys are {', '.join(_KEYS)}")
     if "value" not in row:
         raise MalformedLine(f'Line {number} has no "value"; write null for a tombstone')
     try:
@@ -53,7 +57,13 @@ def bytes_of_json(value: JsonValue) -> bytes | None:
         import base64
 
         return base64.b64decode(value["b64"], validate=True)
-    raise ValueError('a key, value or header must be a string, null or {"b64": "..."}')
+    raise ValueError(f'a key, value or header must be a string, null or {{"b64": "..."}}{_quoting(value)}')
+
+
+def _quoting(value: JsonValue) -> str:
+    """Return the advice to write a JSON object, list, number or Boolean as a string, with a short one as an example."""
+    text = json.dumps(json.dumps(value))
+    return "; write JSON as a string" + (f", such as {text}" if len(text) <= _LONGEST_SHOWN else "")
 
 
 def _printable(text: str) -> str:

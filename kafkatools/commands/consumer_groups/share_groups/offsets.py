@@ -27,7 +27,7 @@ from kafkatools.options import Args
 from kafkatools.tools.groups.offset_changes import GroupPlan
 from kafkatools.tools.groups.plan_file import csv_line, save_undo
 from kafkatools.tools.groups.targets import Goal, Reset, Targets, known_partitions_of
-from kafkatools.tools.groups.times import parse_datetime
+from kafkatools.tools.groups.times import DATETIME_FORM, parse_datetime
 
 _INACTIVE = ("Empty", "Dead")
 
@@ -42,7 +42,7 @@ def prepare_reset(args: Args) -> Callable[[Session], ExitStatus]:
         try:
             timestamp = parse_datetime(args.to_datetime)
         except ValueError as error:
-            raise UsageError(args.command.error_prefix + str(error)) from None
+            raise UsageError(args.command.error_prefix + str(error), DATETIME_FORM) from None
     if args.from_file is not None:
         from kafkatools.tools.groups.plan_file import read_plan
 
