@@ -325,7 +325,7 @@ def test_interruption_takes_throttles_away_and_lets_moves_go_on(
 def test_interruption_cancels_when_asked_to(cluster: ScriptedCluster, tmp_path: pathlib.Path) -> None:
     status, err = Started(cluster, tmp_path, "--cancel-on-interrupt").end(signal.SIGINT)
     assert status == ExitStatus.INTERRUPTED
-    assert "Cancelled: 2 partitions; not begun: 1." in err
+    assert "Cancellation requested: 2 partitions; not begun: 1." in err
     assert (cluster.throttles, cluster.moving) == ({}, {})
 
 
