@@ -194,3 +194,15 @@ def test_pipe_is_refused_and_not_waited_for(tmp_path: pathlib.Path) -> None:
         ran = run_kt("dump-log", "--files", name, cwd=tmp_path)
         assert f"{name}: not a regular file" in ran.err
         assert ran.status is ExitStatus.FAILED
+
+
+def test_records_before_damage_in_a_batch_are_not_called_lost(tmp_path: pathlib.Path) -> None:
+    name = "00000000000000000000.log"
+    data = bytearray((recorded_segments.log_directory("multi-segment") / name).read_bytes()[:369])
+    data[-60:] = b"\xff" * 60
+    (tmp_path / name).write_bytes(data)
+    deep = run_kt("dump-log", "--files", name, "--print-data-log", cwd=tmp_path)
+    assert deep.status is ExitStatus.FINDINGS
+    assert "| offset: 0 " in deep.out
+    assert "records before it are shown although the checksum is wrong; at most 369 bytes lost" in deep.err
+    assert "no valid batch follows" in deep.err

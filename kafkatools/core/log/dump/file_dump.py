@@ -180,7 +180,7 @@ class FileDump:
         try:
             self._lines.batch(header, self._decoder, gaps)
         except Damage as damage:
-            walk.give_up(header, damage)
+            walk.give_up(header, damage, shows_records=self._options.deep and header.codec == 0)
 
     # -- indexes --
 

@@ -76,11 +76,14 @@ class LogWalk:
         """The leader epoch of the last v2 batch with a correct checksum; -1 before the first one and after damage."""
         return self._checks.state[1]
 
-    def give_up(self, header: Header, damage: Damage) -> None:
-        """Report damaged records in a batch. The walk continues after the batch, or at the next valid batch inside it
-        if its checksum is wrong."""
+    def give_up(self, header: Header, damage: Damage, *, shows_records: bool) -> None:
+        """Report damaged records in a batch. `shows_records`: the records before the damage were shown. The walk
+        continues after the batch, or at the next valid batch inside it if its checksum is wrong."""
         start = header.position + (header.size_bytes if header.is_valid else 1)
-        self._resume(damage.reason, header.position, start)
+        shown = ""
+        if shows_records:
+            shown = "records before it are shown" + ("" if header.is_valid else " although the checksum is wrong")
+        self._resume(damage.reason, header.position, start, shown)
 
     def salvage(self) -> Iterator[Header]:
         """Yield the valid batches after Kafka's end of the log."""
@@ -107,12 +110,13 @@ class LogWalk:
     def _next_valid(self, position: int) -> int:
         return next_valid_batch(self._file, position, self._end, legacy=self._is_legacy)
 
-    def _resume(self, problem: str, position: int, start: int) -> bool:
+    def _resume(self, problem: str, position: int, start: int, shown: str = "") -> bool:
         self.has_stopped = True
         self._checks.forget()
         found = self._next_valid(start)
         self._position = found if found >= 0 else self._end
-        lost = f"{self._position - position} bytes lost, "
+        count = self._position - position
+        lost = f"{shown}; at most {count} bytes lost, " if shown else f"{count} bytes lost, "
         lost += f"continuing at byte {found}" if found >= 0 else "no valid batch follows"
         self._report(Finding(self._name, position, problem, lost))
         return found >= 0
