@@ -1,10 +1,10 @@
 """Requests of a node to other nodes, on the thread and selector of its own clients (Kafka's
 NodeToControllerChannelManager, InterBrokerSendThread and KafkaNetworkChannel).
 
-Rules: a request waits until the connection is up, and fails with it. Each node has two connections: responses come in
-the order of the requests, so a Fetch that waits, or a client's change of many topics in an Envelope, must not hold up a
-vote or a heartbeat. After a failure the next attempt waits for reconnect.backoff.ms; requests wait for that attempt.
-`on_response` is never called from within `send`.
+Rules: a request waits until the connection is up, and fails with it. Each node has three connections: responses come
+in the order of the requests, so a Fetch that waits and a client's change of many topics in an Envelope hold up neither
+each other nor a vote or a heartbeat. After a failure the next attempt waits for reconnect.backoff.ms; requests wait for
+that attempt. `on_response` is never called from within `send`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from kafkatools.core.protocol.api_versions import ApiKey
 
 Address = tuple[str, int]
 NEVER_MS = 2**31 - 1
+_LANES = 3
 RECONNECT_BACKOFF_MS = 50
 RECONNECT_BACKOFF_MAX_MS = 500
 
@@ -187,7 +188,7 @@ class Peers:
         """Begin the connections that requests wait for; returns those that may fail in this turn."""
         tried = set()
         for lane in self._waiting:
-            address = self._address_of(lane // 2)
+            address = self._address_of(lane // _LANES)
             if address is None:
                 continue
             if self._addresses.get(lane) != address:
@@ -213,7 +214,7 @@ class Peers:
                     continue
                 self._client.send(each.request._replace(timeout_ms=max(1, each.deadline_ms - now_ms)), now_ms)
         else:
-            is_lost = has_failed or self._address_of(lane // 2) is None
+            is_lost = has_failed or self._address_of(lane // _LANES) is None
             failed = [each for each in waiting if is_lost or each.deadline_ms <= now_ms]
             self._waiting[lane] = deque(each for each in waiting if not is_lost and each.deadline_ms > now_ms)
             for each in failed:
@@ -241,7 +242,7 @@ class Peers:
     def connection_error(self, node_id: int, max_age_ms: int = NEVER_MS) -> str:
         """The error of the last connection attempt to a node within `max_age_ms`; empty without an error."""
         states, oldest_ms = self._client.connection_states, self._clock.now_ms() - max_age_ms
-        for lane in (2 * node_id, 2 * node_id + 1):
+        for lane in range(_LANES * node_id, _LANES * (node_id + 1)):
             error = self._client.connection_error(lane)
             if error is not None and states.last_attempt_ms(lane) >= oldest_ms:
                 return str(error)
@@ -256,8 +257,8 @@ class Peers:
 
 
 def _lane(node_id: int, api_key: int) -> int:
-    """The id of one of the two connections to a node: one for requests that may wait, one for all others."""
-    return 2 * node_id + (api_key in (ApiKey.FETCH, ApiKey.ENVELOPE))
+    """The id of the connection to a node for a request of an API: Fetch, Envelope and all others have one each."""
+    return _LANES * node_id + (1 if api_key == ApiKey.FETCH else 2 if api_key == ApiKey.ENVELOPE else 0)
 
 
 def _decoded(response: ClientResponse) -> Any | None:

@@ -14,11 +14,11 @@ from kafkatools.core.broker.server.requests import DELAYED, Request, Response
 from kafkatools.core.protocol import messages
 from kafkatools.core.protocol.frames import decode_request_header
 
-VOTE, FETCH, API_VERSIONS = 52, 1, 18
+VOTE, FETCH, API_VERSIONS, ENVELOPE = 52, 1, 18, 58
 
 
 class Side:
-    """A node that answers Vote at once and Fetch when told."""
+    """A node that answers Vote at once, Fetch and Envelope when told."""
 
     apis: Mapping[int, Any] = {}
 
@@ -31,14 +31,16 @@ class Side:
         self.is_silent = False
 
     def __call__(self, request: Request) -> Response:
-        request.is_flexible = request.api_key == VOTE or (request.api_key, request.version) >= (FETCH, 12)
+        request.is_flexible = request.api_key in (VOTE, ENVELOPE) or (request.api_key, request.version) >= (FETCH, 12)
         request.body_offset = decode_request_header(request.frame).body_offset
         if request.api_key == API_VERSIONS:
             request.is_flexible = False
-            keys = [{"api_key": key, "min_version": 0, "max_version": 18} for key in (VOTE, FETCH, API_VERSIONS)]
+            keys = [
+                {"api_key": key, "min_version": 0, "max_version": 18} for key in (VOTE, FETCH, API_VERSIONS, ENVELOPE)
+            ]
             return request.respond({"error_code": 0, "api_keys": keys})
         self.seen.append((request.api_key, request.decode()))
-        if request.api_key == FETCH or self.is_silent:
+        if request.api_key in (FETCH, ENVELOPE) or self.is_silent:
             self.delayed.append(request)
             return DELAYED
         return request.respond({"error_code": 0, "topics": []})
@@ -103,6 +105,21 @@ def test_a_vote_overtakes_a_fetch_that_waits_at_the_other_side(pair: Pair) -> No
     waiting.complete(waiting.respond({"responses": []}))
     pair.run_until(lambda: len(answers) == 2)
     assert answers[1][1].responses == ()
+
+
+def test_an_envelope_waits_for_no_fetch_and_holds_up_no_vote(pair: Pair) -> None:
+    answers: list[str] = []
+    channel, other = pair.sides[0].peers, pair.sides[1]
+    channel.send(2, FETCH, {"max_wait": 500, "min_bytes": 1, "topics": []}, lambda _: answers.append("fetch"))
+    change = {"request_data": b"", "request_principal": None, "client_host_address": b""}
+    channel.send(2, ENVELOPE, change, lambda _: answers.append("envelope"))
+    channel.send(2, VOTE, {"topics": []}, lambda _: answers.append("vote"))
+    pair.run_until(lambda: answers and len(other.delayed) == 2)
+    assert answers == ["vote"]
+    [envelope] = [request for request in other.delayed if request.api_key == ENVELOPE]
+    envelope.complete(envelope.respond({"response_data": None, "error_code": 0}))
+    pair.run_until(lambda: len(answers) == 2)
+    assert answers == ["vote", "envelope"]
 
 
 def test_a_framed_request_is_sent_as_it_is_and_its_answer_not_read(pair: Pair) -> None:
