@@ -185,7 +185,9 @@ def _setting(value: object, path: str, key: str, environ: Mapping[str, str]) -> 
         return str(value)
     if isinstance(value, dict) and list(value) == ["env"] and isinstance(value["env"], str):
         if value["env"] not in environ:
-            raise UsageError(f"{path}: {key} takes its value from {value['env']}, which is not set")
+            raise UsageError(
+                f"{path}: {key} takes its value from the environment variable {value['env']}, which is not set"
+            )
         return environ[value["env"]]
     raise UsageError(f'{path}: {key} must be a string, a number, true or false, or {{ env = "NAME" }}')
 

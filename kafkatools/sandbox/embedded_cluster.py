@@ -1,7 +1,7 @@
 """EmbeddedCluster: a cluster for the tests of one program, such as tests of broker failures.
 
 Rules: as for EmbeddedBroker. Every node is a process of its own. When the program that started them has ended, even by
-kill -9, the nodes end and the last one removes the directory.
+kill -9, the nodes end and the last one removes the temporary directory; a directory that the program gave stays.
 """
 
 from __future__ import annotations

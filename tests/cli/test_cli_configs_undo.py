@@ -179,7 +179,10 @@ def test_what_fails_of_a_file_is_named_and_the_rest_is_done(kt: Kt, tmp_path: pa
         ("\n[]", "line 2: the line is not a JSON object"),
         ('{"entity": {"topic": "t"}}', "line 1: the JSON object lacks the keys set, delete"),
         ('{"entity": {"topic": "a b"}, "set": {}, "delete": []}', "line 1: Topic name is invalid: 'a b' contains"),
-        ('{"entity": {"topic": null}, "set": {}, "delete": []}', "line 1: the name of the topic must be a string"),
+        (
+            '{"entity": {"topic": null}, "set": {}, "delete": []}',
+            "line 1: the name of the topic must be a string that is not empty",
+        ),
         ('{"entity": {"topic": "t", "user": "u"}, "set": {}, "delete": []}', "line 1: only user and client-id"),
         ('{"entity": {"topic": "t"}, "set": {"flush.ms": 1}, "delete": []}', "line 1: the value of flush.ms must be"),
         ('{"entity": {"user": "u"}, "set": {"SCRAM-SHA-256": "x"}, "delete": []}', "line 1: SCRAM-SHA-256 is not a"),

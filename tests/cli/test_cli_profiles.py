@@ -80,7 +80,9 @@ def test_settings_reach_the_client(config: pathlib.Path, broker: EmbeddedBroker)
     assert "security.protocol" in wrong.err
     missing = kt(config, *listed)
     key = "profiles.slow.settings.security.protocol"
-    assert missing.err.startswith(f"{config}: {key} takes its value from PROTOCOL, which is not set\n")
+    assert missing.err.startswith(
+        f"{config}: {key} takes its value from the environment variable PROTOCOL, which is not set\n"
+    )
     (config.parent / "client.properties").unlink()
     assert "client.properties: no such properties file" in kt(config, *listed, environ={"PROTOCOL": "PLAINTEXT"}).err
 

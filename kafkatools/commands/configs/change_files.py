@@ -96,7 +96,7 @@ def _entities(given: JsonValue) -> Entities:
         if name is None and types[word] in WITH_DEFAULTS:
             continue
         if not isinstance(name, str) or not name:
-            raise ValueError(f"the name of the {word} must be a string")
+            raise ValueError(f"the name of the {word} must be a string that is not empty")
     entities = Entities(tuple(types[word] for word in words), tuple(str(given[word] or "") for word in words))
     if entities.kind == TOPICS:
         check_topic_name(entities.names[0])

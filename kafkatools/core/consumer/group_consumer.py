@@ -164,8 +164,8 @@ class GroupConsumer:
 
     @property
     def problem(self) -> KafkaError | None:
-        """The last error of the group coordinator's lookup while no coordinator is known, or after it refused three
-        requests in a row; else None."""
+        """The last error response of the coordinator or of its lookup, while no coordinator is known or after three
+        refusals in a row; else None."""
         error = self._lookup.problem
         return None if error is None else type(error)(f"Group {self._config.group_id}: {error}")
 

@@ -47,7 +47,9 @@ class BrokerRequest(NamedTuple):
 
 
 class BrokerResponse(NamedTuple):
-    """The decoded response or the error of a BrokerRequest, with node and API version (both -1 without a response)."""
+    """The decoded response or the error of a BrokerRequest. `node` and `api_version` are those of the request that was
+    sent, also if its connection was lost; -1 if unknown, as after a time-out. `error` says whether there is a
+    response."""
 
     node: int
     entity: Any

@@ -119,8 +119,9 @@ def increment_sequence(sequence: int, increment: int) -> int:
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Read the batch header at a position. Raises CorruptRecord when the batch or the buffer is smaller than its
-    header. A message set (magic below 2) has only offset, size, CRC, attributes and, with magic 1, a timestamp."""
+    """Read the batch header at a position. Raises CorruptRecord when the batch is smaller than its header, or with
+    magic 2 the buffer. The buffer must have 18 bytes, and with magic 1 the 8 of the timestamp. A message set (magic
+    below 2) has only offset, size, CRC, attributes and, with magic 1, a timestamp."""
     if len(buffer) - position >= HEADER_SIZE and buffer[position + MAGIC_OFFSET] in (2, 3):
         header = BatchHeader._make(V2_HEADER.unpack_from(buffer, position))
         if header.length < HEADER_SIZE - LOG_OVERHEAD:

@@ -66,9 +66,9 @@ class SegmentFacts:
     """The contribution of a segment to the check of its partition. Offsets are -1 without batches.
 
     `epochs` lists leader epochs with the first offset of each, in log order. `transactions` lists (kind, producer ID,
-    offset) of markers and of each producer's first data batch after a marker. `holes` lists (last offset before, first
-    after) for gaps between batches. `misses_records`: batches lack offsets inside, as compaction leaves them, or
-    messages have magic 0 or 1, where that is unknown.
+    offset) of markers, and of each producer's first transactional batch in the segment and after each of its markers.
+    `holes` lists (last offset before, first after) for gaps between batches. `misses_records`: batches lack offsets
+    inside, as compaction leaves them, or messages have magic 0 or 1, where that is unknown.
     """
 
     base_offset: int

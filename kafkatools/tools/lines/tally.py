@@ -87,7 +87,7 @@ class Tally:
             self._open = 0
 
     def abort(self, count: int = 0) -> None:
-        """Count the open records and `count` unsent ones as aborted, with their transaction."""
+        """Count the open records and `count` unsent ones as aborted, because their transaction was aborted."""
         with self._lock:
             self.aborted += self._open + count
             self._open = 0

@@ -79,7 +79,8 @@ class _TimingWheel:
 
 
 class Timer:
-    """Runs all timed tasks of one broker, on the listener's thread."""
+    """Runs the TimerTasks of one broker (delayed requests, timers of groups, periodic work of the node), on the
+    listener's thread. Workers such as Raft and replication keep deadlines of their own (`Node.run_once`)."""
 
     def __init__(self, start_ms: int, failed: Callable[[Exception], None] | None = None) -> None:
         """`failed` gets what a task raises; without it the exception reaches the caller."""

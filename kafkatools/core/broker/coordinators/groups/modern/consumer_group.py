@@ -263,8 +263,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
 
     # -- checks, creation and deletion -----------------------------------------------------------------------------
     def ensure_may_delete_offsets(self) -> None:
-        """Do nothing: unlike other groups, offsets may be deleted while there are members. OffsetDelete refuses
-        subscribed topics one by one."""
+        """Do nothing: as in classic groups of type consumer, offsets may be deleted while there are members.
+        OffsetDelete refuses subscribed topics one by one."""
 
     def ensure_may_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, is_transactional: bool = False, version: int = 9
