@@ -88,7 +88,7 @@ def _racks(args: Args) -> tuple[str, ...]:
         raise UsageError("kt sandbox: error: --rack contains an empty name")
     if len(racks) > args.nodes:
         raise UsageError(
-            f"kt sandbox: error: --rack names {len(racks)} racks for {args.nodes} node{'s'[: args.nodes - 1]}"
+            f"kt sandbox: error: --rack names {len(racks)} racks, more than there are nodes (--nodes {args.nodes})"
         )
     return racks
 

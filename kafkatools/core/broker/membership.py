@@ -26,7 +26,7 @@ class Worker(Protocol):
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """The latest time at which `tick` has work to do; None when it has none."""
+        """The time from which `tick` has work to do; None when it has none."""
         ...
 
     def tick(self, now_ms: int) -> None:

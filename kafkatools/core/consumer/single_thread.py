@@ -1,4 +1,4 @@
-"""The decorator that rejects consumer calls from a second thread or after close."""
+"""The decorator that rejects a consumer call while another thread is in one, or after close."""
 
 from __future__ import annotations
 

@@ -334,8 +334,9 @@ def _clear(counts: array[int], rows: int) -> None:
 
 
 def _note_gaps(offsets: array[int], base_offset: int, keeper: array[int], pairs: array[int], room: int) -> bool:
-    """Add both offsets to `pairs` where one does not follow the previous. Return False for too many gaps, or for an
-    offset outside its batch's range."""
+    """Add the previous offset and the offset to `pairs` where one does not follow the other. `keeper` has the number of
+    rows [0] and keeps the last offset [6] and the number of pairs [7] between calls. Return False for more than `room`
+    pairs, or for an offset whose delta to the base offset is not 0 to 2147483647."""
     rows = keeper[0]
     last = keeper[6]
     found = keeper[7]

@@ -187,8 +187,14 @@ def test_it_stops_as_a_whole_with_a_paused_node_and_is_found_again(home: pathlib
         (["--nodes", "0"], "kt sandbox: error: --nodes takes a number from 1 to 9, not 0"),
         (["--nodes", "10"], "kt sandbox: error: --nodes takes a number from 1 to 9, not 10"),
         (["--nodes", "three"], "kt sandbox: error: argument --nodes: could not convert 'three' to a number"),
-        (["--nodes", "2", "--rack", "a,b,c"], "kt sandbox: error: --rack names 3 racks for 2 nodes"),
-        (["--rack", "a", "--rack", "b"], "kt sandbox: error: --rack names 2 racks for 1 node"),
+        (
+            ["--nodes", "2", "--rack", "a,b,c"],
+            "kt sandbox: error: --rack names 3 racks, more than there are nodes (--nodes 2)",
+        ),
+        (
+            ["--rack", "a", "--rack", "b"],
+            "kt sandbox: error: --rack names 2 racks, more than there are nodes (--nodes 1)",
+        ),
         (["--nodes", "2", "--rack", "a,"], "kt sandbox: error: --rack contains an empty name"),
         (["--nodes", "2", "--set", "no"], "--set takes KEY=VALUE, not no"),
         (["--set", "wrong=1"], "--set: Unknown broker config name: wrong"),

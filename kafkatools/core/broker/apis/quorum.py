@@ -1,6 +1,7 @@
 """Handlers for the metadata quorum: Fetch, FetchSnapshot, Vote, BeginQuorumEpoch, EndQuorumEpoch, DescribeQuorum.
 
-Not done: directory ids of voters and replicas, which newer versions have; the voters are static.
+The voters are static. A Vote or BeginQuorumEpoch for this voter with another directory id gets INVALID_VOTER_KEY. Other
+directory ids in requests are ignored, and this node sends none.
 """
 
 from __future__ import annotations

@@ -209,7 +209,8 @@ class Shards:
     def when_committed(self, key: str, done: CodeCallback) -> None:
         """Call `done` with 0 when everything written to the key's partition so far is below the high watermark. `done`
         gets the code of NotCoordinator if this broker does not coordinate the partition or loses it, of
-        CoordinatorNotAvailable after `commit_timeout_ms`. On a broker without a cluster it gets 0 at once."""
+        CoordinatorNotAvailable after `commit_timeout_ms`. On a broker without a cluster, or before the topic exists, it
+        gets 0 at once."""
         topic = self.host.image.topics.get(self.topic) if self.host.is_clustered else None
         if topic is None:
             done(NONE)

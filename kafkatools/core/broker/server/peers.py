@@ -159,7 +159,7 @@ class Peers:
     # -- the turn of the crank -------------------------------------------------------------------------------------
     @property
     def next_deadline_ms(self) -> int | None:
-        """The latest time at which `tick` has work to do; None when nothing is pending."""
+        """The time from which `tick` has work to do; None when nothing is pending."""
         return self._next_ms
 
     def tick(self, now_ms: int) -> None:

@@ -250,7 +250,8 @@ class OptionReader:
             return None
         number = int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else None
         if number is None or not least <= number <= most:
-            raise PipelineError(f"{name} must be an integer of at least {least}, not {text!r}")
+            limit = f"of at least {least}" if most == _MAX_LONG else f"from {least} to {most}"
+            raise PipelineError(f"{name} must be an integer {limit}, not {text!r}")
         return number
 
     def duration_ms(self, name: str, default: int) -> int:

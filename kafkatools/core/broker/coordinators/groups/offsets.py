@@ -122,8 +122,8 @@ class Offsets:
 
     def expired(self, group: AnyGroup, wall_ms: int, retention_ms: int) -> list[Place]:
         """The partitions of a group whose committed offsets have expired (cleanupExpiredOffsets): `retention_ms` after
-        the group's start of retention, or at the expiry time of the commit. Partitions with a pending offset do not
-        expire."""
+        the start of the offset's retention (`expiration_base_ms`), or at the commit's own expiry time if it has one. An
+        offset whose retention has not started, or a partition with a pending offset, does not expire."""
         found = []
         for place, committed in self.of_group(group.group_id).items():
             base_ms = group.expiration_base_ms(place[0], committed.commit_ms)

@@ -220,27 +220,27 @@ class Raft:
 
     # -- requests of other members -------------------------------------------------------------------------------------
     def handle_vote(self, entity: Entity, now_ms: int) -> wire.Fields:
-        """Handle a Vote request and return the response's fields. Raises `failure`."""
+        """Handle a Vote request; return the response's fields. Raises `failure` from a disk error on."""
         return self._handle(raft_requests.vote, entity, now_ms)
 
     def handle_begin_quorum_epoch(self, entity: Entity, now_ms: int) -> wire.Fields:
-        """Handle a BeginQuorumEpoch request and return the response's fields. Raises `failure`."""
+        """Handle a BeginQuorumEpoch request; return the response's fields. Raises `failure` from a disk error on."""
         if self.failure is not None and (following := failed_member.elected(self, entity)) is not None:
             self._enter(following)
             self._tell()
         return self._handle(raft_requests.begin_quorum_epoch, entity, now_ms)
 
     def handle_end_quorum_epoch(self, entity: Entity, now_ms: int) -> wire.Fields:
-        """Handle an EndQuorumEpoch request and return the response's fields. Raises `failure`."""
+        """Handle an EndQuorumEpoch request; return the response's fields. Raises `failure` from a disk error on."""
         return self._handle(raft_requests.end_quorum_epoch, entity, now_ms)
 
     def handle_fetch_snapshot(self, entity: Entity, now_ms: int) -> wire.Fields:
-        """Handle a FetchSnapshot request and return the response's fields. Raises `failure`."""
+        """Handle a FetchSnapshot request; return the response's fields. Raises `failure` from a disk error on."""
         return self._handle(raft_requests.fetch_snapshot, entity, now_ms)
 
     def handle_fetch(self, entity: Entity, now_ms: int, respond: Callable[[wire.Fields], None]) -> None:
         """Handle a Fetch request. `respond` gets the response's fields: at once, or when there are records, a new high
-        watermark or another leader, or the max wait has passed. Raises `failure` if the disk fails or has failed."""
+        watermark or another leader, or the max wait has passed. Raises `failure` at and after a disk error."""
         self._handle(lambda raft, request: raft_requests.fetch(raft, request, respond), entity, now_ms)
 
     def _handle(self, handler: Callable[[Member, Any], _Result], entity: Entity, now_ms: int) -> _Result:

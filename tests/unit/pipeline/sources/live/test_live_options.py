@@ -106,7 +106,7 @@ def test_a_setting_that_nobody_knows_is_warned_about(caplog: pytest.LogCaptureFi
             "startingOffsetsByTimestampStrategy must be one",
         ),
         ({"subscribe": "t", "failOnDataLoss": "no"}, "failOnDataLoss must be true or false, not 'no'"),
-        ({"subscribe": "t", "minPartitions": "0"}, "minPartitions must be an integer of at least 1, not '0'"),
+        ({"subscribe": "t", "minPartitions": "0"}, "minPartitions must be an integer from 1 to 2147483647, not '0'"),
         ({"subscribe": "t", "maxRecordsPerPartition": "1e6"}, "maxRecordsPerPartition must be an integer"),
         ({"subscribe": "t", "minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "minOffsetsPerTrigger (5) is"),
         ({"subscribe": "t", "maxTriggerDelay": "soon"}, "maxTriggerDelay must be a duration such as"),
