@@ -200,7 +200,9 @@ def _controller_id(settings: Mapping[str, str]) -> int:
     try:
         number = java_int(settings["node.id"].strip())
     except ValueError:
-        raise CommandError(f'For input string: "{settings["node.id"]}"') from None
+        raise CommandError(
+            f'node.id is not an integer in configuration file: "{settings["node.id"]}". {_VALID}'
+        ) from None
     if number < 0:
         raise CommandError(f"node.id was negative in configuration file. {_VALID}")
     if "controller" not in settings.get("process.roles", ""):

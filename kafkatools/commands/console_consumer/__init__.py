@@ -56,7 +56,8 @@ OPTIONS = (
     setting_option("--command-property", "Setting of the consumer."),
     Option(
         "--isolation-level",
-        "read_committed skips records of aborted and open transactions. Default: read_uncommitted.",
+        "read_committed skips records of aborted transactions, and stops before the first open transaction of a "
+        "partition. Default: read_uncommitted.",
         value="LEVEL",
         choices=("read_committed", "read_uncommitted"),
     ),

@@ -539,8 +539,8 @@ class NetworkClient:
         return address if node < 0 else f"node {node} ({address})" if address else f"node {node}"
 
     def _step(self, channel: Channel) -> str:
-        """Text for the step that a node did not complete when it closed the connection; empty after the first
-        response."""
+        """Text for the step in which a node closed the connection: SASL authentication, or without SASL the first
+        request after ApiVersions. Empty in every other step."""
         node = channel.node_id
         if self.connection_states.state(node) is ConnectionState.AUTHENTICATING:
             return "while it authenticated us by SASL"

@@ -301,8 +301,8 @@ class Producer:
     def _spread(
         self, topic: str, rows: RowColumns, partition: int | None, cluster: ClusterView
     ) -> list[tuple[int, RowColumns, Sequence[int]]]:
-        """Group rows by partition: (partition, rows, row numbers). Rows without keys go to partition -1, the sticky
-        one."""
+        """Group rows by partition: (partition, rows, row numbers). `partition` or a custom partitioner decides first.
+        If no row has a key, or keys are ignored, all rows go to -1, the sticky partition."""
         if partition is not None:
             return [(partition, rows, range(rows.count))]
         if self._partitioner is not None:

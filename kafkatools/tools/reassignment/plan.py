@@ -474,8 +474,8 @@ def _trace(came_from: Mapping[int, int], source: int, target: int) -> list[int]:
 
 
 def _walk(layout: _Layout, edges: _Edges, path: Sequence[int]) -> bool:
-    """Move one replica along every step of a path, last step first. Returns False at a step that has become impossible;
-    the moves before it stay."""
+    """For each step of a path of brokers, last step first, move a replica of any partition from the step's first broker
+    to its second. Returns False at a step that has become impossible; the moves before it stay."""
     for source, target in reversed(list(zip(path, path[1:], strict=False))):
         key = layout.pick(source, target, fresh_only=edges.fresh_only)
         if key is None:

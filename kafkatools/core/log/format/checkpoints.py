@@ -109,8 +109,8 @@ def write_partition_metadata(files: FileSystem, path: str, topic_id: str) -> Non
 
 
 def read_meta_properties(files: FileSystem, path: str) -> dict[str, str]:
-    """Return the properties in a log directory's `meta.properties`. Raises FileNotFoundError for an unformatted
-    directory, KafkaStorageError for a malformed file."""
+    """Return the properties in the `meta.properties` file at `path`. Raises FileNotFoundError if there is none (the log
+    directory is not formatted), KafkaStorageError for a malformed file."""
     values = {}
     for line in _text(files, path).splitlines():
         if line.strip() and not line.lstrip().startswith(("#", "!")):
