@@ -84,6 +84,7 @@ class SchemaRegistry:
                     answer: dict[str, Any] = json.load(reply)
                     return answer
             except HTTPError as error:
+                error.close()
                 if error.code == 404:
                     return None
                 if error.code < _SERVER_ERRORS or attempt == _ATTEMPTS:
