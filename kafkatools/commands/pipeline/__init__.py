@@ -29,6 +29,16 @@ _DEFAULT = "Default: the topic's setting in the cluster of --bootstrap-server, i
 _FORMATS = ("binary", "string", "json", "avro", "protobuf")
 
 
+def _other_cluster(side: str, about: str) -> tuple[Option, Option]:
+    """Return the options for the cluster of a second topic: --SIDE-bootstrap-server, described by `about`, and
+    --SIDE-command-config."""
+    config = "Properties file with settings of the client for that cluster."
+    return (
+        Option(f"--{side}-bootstrap-server", about, value="HOST:PORT,..."),
+        Option(f"--{side}-command-config", config, value="FILE"),
+    )
+
+
 def _job(module: str, function: str = "run") -> Callable[[Console, Args], ExitStatus]:
     """Return the `run` of a subcommand: check that Spark can start, then import the module and call its function."""
 
@@ -52,7 +62,7 @@ _RUN_OPTIONS = (
             "parquet:PATH, json:PATH, csv:PATH, delta:PATH, iceberg:TABLE. In SQL it is the table `input`.",
             value="URI",
         ),
-        Option("--from-option", "Spark option of the source.", value="KEY=VALUE", repeatable=True),
+        _FROM_OPTION,
         Option("--sql", "The query over the table `input` whose rows are written to the sink.", value="TEXT"),
         Option("--sql-file", "The file with that query.", value="FILE"),
         Option(
@@ -138,14 +148,8 @@ _RUN_OPTIONS = (
     ),
     *under(
         "clusters of topics",
-        BOOTSTRAP_SERVER,
-        command_config(),
-        Option(
-            "--to-bootstrap-server",
-            "Brokers of a topic: sink in another cluster than the source.",
-            value="HOST:PORT,...",
-        ),
-        Option("--to-command-config", "Properties file with settings of the client for that cluster.", value="FILE"),
+        *_CONNECTION,
+        *_other_cluster("to", "Brokers of a topic: sink in another cluster than the source."),
     ),
 )
 
@@ -165,7 +169,7 @@ _RUN = Command(
 _VERIFY = Command(
     "verify",
     "Check that the sources and the sink of a run still match its manifest.",
-    options=(*_SPARK_OPTIONS, BOOTSTRAP_SERVER, command_config()),
+    options=(*_SPARK_OPTIONS, *_CONNECTION),
     run=_job("verify"),
     operand="MANIFEST",
     examples=("kt pipeline verify orders.json",),
@@ -256,14 +260,10 @@ _DIFF = Command(
             default="key,value",
         ),
         Option("--limit", "Number of differences to print. All are counted.", value="N", type=java_int, default=1000),
-        Option(
-            "--right-bootstrap-server",
-            "Brokers of the second topic if it is in another cluster.",
-            value="HOST:PORT,...",
-        ),
-        Option("--right-command-config", "Properties file with settings of the client for that cluster.", value="FILE"),
+        *_other_cluster("right", "Brokers of the second topic if it is in another cluster."),
         _FROM_OPTION._replace(about="Spark option of both sources."),
-        *_SOURCE_OPTIONS[1:],
+        *_SPARK_OPTIONS,
+        *_CONNECTION,
     ),
     run=_job("diff"),
     operand="LEFT RIGHT",
@@ -306,10 +306,7 @@ _REPLAY = Command(
         Option("--allow-loop", "Allow a target topic that is also a source."),
         Option("--keep-timestamps", "Keep the timestamps of records instead of setting new ones."),
         Option("--dry-run", "Print how many records would be sent to which topic, and send nothing."),
-        Option(
-            "--to-bootstrap-server", "Brokers of the target topic if it is in another cluster.", value="HOST:PORT,..."
-        ),
-        Option("--to-command-config", "Properties file with settings of the client for that cluster.", value="FILE"),
+        *_other_cluster("to", "Brokers of the target topic if it is in another cluster."),
         *_SOURCE_OPTIONS,
     ),
     run=_job("replay"),

@@ -8,16 +8,12 @@ topic, if the brokers allow that.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.net.addresses import parse_bootstrap_servers
 from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.net.metadata import Metadata
-
-if TYPE_CHECKING:
-    pass
 
 
 class ProducerMetadata(Metadata):

@@ -28,9 +28,14 @@ class ReplicationSettings(NamedTuple):
     @classmethod
     def of(cls, config: Config) -> ReplicationSettings:
         """Read the settings from a broker's configuration."""
-        settings = {name: f"replica.{name.replace('_', '.')}" for name in cls._fields}
         return cls(
-            **{name: config[setting] for name, setting in settings.items() if setting in config.table},
+            lag_time_max_ms=config.replica_lag_time_max_ms,
+            fetch_max_bytes=config.replica_fetch_max_bytes,
+            fetch_min_bytes=config.replica_fetch_min_bytes,
+            fetch_response_max_bytes=config.replica_fetch_response_max_bytes,
+            fetch_wait_max_ms=config.replica_fetch_wait_max_ms,
+            fetch_backoff_ms=config.replica_fetch_backoff_ms,
+            socket_timeout_ms=config.replica_socket_timeout_ms,
             quota_windows=(config.replication_quota_window_size_seconds * 1000, config.replication_quota_window_num),
             selects_by_rack=(config.replica_selector_class or "").endswith("RackAwareReplicaSelector"),
         )

@@ -36,8 +36,10 @@ class ReplicationThrottles:
     def is_sending_throttled(self, partition: Partition, follower_id: int) -> bool:
         """Return whether the leader must send no records to this follower now: it is out of the ISR, the topic
         throttles this replica, and the rate is above its limit (shouldLeaderThrottle)."""
-        is_named = self._is_named(partition, partition.log.config.leader_replication_throttled_replicas)
-        return follower_id not in partition.isr and is_named and self._is_above(self._sent, LEADER_RATE)
+        names = partition.log.config.leader_replication_throttled_replicas
+        if follower_id in partition.isr or not self._is_named(partition, names):
+            return False
+        return self._is_above(self._sent, LEADER_RATE)
 
     def note_sent(self, partition: Partition, size_bytes: int) -> None:
         """Count bytes sent to a follower if leader.replication.throttled.replicas names this replica."""
@@ -47,8 +49,10 @@ class ReplicationThrottles:
     def is_receiving_throttled(self, partition: Partition) -> bool:
         """Return whether this follower must not fetch the partition now: it is out of the ISR, the topic throttles this
         replica, and the rate is above its limit (shouldFollowerThrottle)."""
-        is_named = self._is_named(partition, partition.log.config.follower_replication_throttled_replicas)
-        return self._node_id not in partition.isr and is_named and self._is_above(self._received, FOLLOWER_RATE)
+        names = partition.log.config.follower_replication_throttled_replicas
+        if self._node_id in partition.isr or not self._is_named(partition, names):
+            return False
+        return self._is_above(self._received, FOLLOWER_RATE)
 
     def note_received(self, partition: Partition, size_bytes: int) -> None:
         """Count bytes fetched from a leader if follower.replication.throttled.replicas names this replica."""

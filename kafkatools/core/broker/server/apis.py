@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, unique
 from importlib import import_module
 from typing import Any, Final, Protocol
 
@@ -62,12 +62,13 @@ _ON_BROKERS: Final = (ServedBy.BROKER, ServedBy.EITHER, *FORWARDED)
 _ON_CONTROLLERS: Final = (ServedBy.EITHER, ServedBy.CONTROLLER, ServedBy.ACTIVE_CONTROLLER, *FORWARDED)
 
 
+@unique
 class Work(Enum):
-    """Return whether a handler may pause between two elements of a request or of a response."""
+    """Whether a handler may pause between two elements of a request or of a response."""
 
     AT_ONCE = "at once"  # it may change the broker's state
     PAUSES = "in slices until it makes its change"  # it then repeats the checks that the change depends on
-    APPLIED = "in slices"  # it changes metadata; it may pause between two changes
+    APPLIED = "in slices, between two changes"  # it changes metadata
     SLICED = "in slices"  # it only reads; a response may have all partitions or all groups
     LARGE = "always in slices"  # it only reads; a response has all members of groups, all replicas or all transactions
 

@@ -186,16 +186,16 @@ class Forwarded:
             ApiKey.ENVELOPE, fields, self._ended, is_wanted=lambda: is_present(connection), timeout_ms=left_ms
         )
 
-    def _ended(self, respond: Any | None) -> None:
+    def _ended(self, response: Any | None) -> None:
         """Respond after an Envelope response or a `Fate`."""
-        if respond is None or respond is Fate.NOT_SENT:
+        if response is None or response is Fate.NOT_SENT:
             self._refuse(f"The request timed out: {self._node.no_controller_reason()}")
-        elif respond is Fate.UNKNOWN:
+        elif response is Fate.UNKNOWN:
             self._refuse(f"Whether the change was made is not known: {self._node.no_response_reason()}")
-        elif respond is Fate.ABANDONED or int(respond.error_code) or respond.response_data is None:
+        elif response is Fate.ABANDONED or int(response.error_code) or response.response_data is None:
             self._later.close_connection(CloseConnection("the controller did not answer the request"))
         else:
-            data = bytes(respond.response_data)
+            data = bytes(response.response_data)
             self._later.complete([len(data).to_bytes(4, "big") + data])
 
     def _refuse(self, words: str) -> None:

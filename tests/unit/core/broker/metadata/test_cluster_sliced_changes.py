@@ -14,7 +14,7 @@ from support.cluster_nodes import ClusterNodes, has_response
 
 from kafkatools.core.broker.server.slow_lane import SlowLane
 
-API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS, ALTER_CONFIGS = 18, 19, 20, 37, 44
+METADATA, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS, ALTER_CONFIGS = 3, 18, 19, 20, 37, 44
 ASSIGN_REPLICAS_TO_DIRS = 73
 NONE, REQUEST_TIMED_OUT, TOPIC_ALREADY_EXISTS, STALE_BROKER_EPOCH = 0, 7, 36, 77
 CLIENT = {"client_software_name": "a", "client_software_version": "1"}
@@ -32,6 +32,18 @@ class HeldLane(SlowLane):
     def turn(self) -> None:
         if not self.is_held:
             super().turn()
+
+
+class CountingLane(SlowLane):
+    """A slow lane with the shortest slices, which counts them."""
+
+    def __init__(self) -> None:
+        super().__init__(slice_ns=0)
+        self.slices = 0
+
+    def turn(self) -> None:
+        self.slices += self.is_busy
+        super().turn()
 
 
 @pytest.fixture
@@ -108,6 +120,18 @@ def test_the_controller_answers_others_between_the_topics_of_a_change(
     lane.is_held = False
     assert finish(cluster, client, api_key) == [NONE] * len(NAMES)
     assert changed(cluster, active, api_key) == len(NAMES)
+
+
+def test_a_broker_of_a_cluster_reads_many_topics_in_slices(cluster: ClusterNodes) -> None:
+    broker = cluster.controller
+    broker.listener.lane = lane = CountingLane()
+    made = cluster.ask(broker.node_id, CREATE_TOPICS, VERSIONS[CREATE_TOPICS], **body(CREATE_TOPICS))
+    assert codes(CREATE_TOPICS, made) == [NONE] * len(NAMES)
+    before = lane.slices
+    topics = [{"name": name} for name in NAMES]
+    answer = cluster.ask(broker.node_id, METADATA, 4, topics=topics, allow_auto_topic_creation=False)
+    assert len(answer.topics) == len(NAMES)
+    assert lane.slices - before > len(NAMES)
 
 
 def test_the_broker_that_forwards_a_long_change_keeps_its_session(cluster: ClusterNodes) -> None:
