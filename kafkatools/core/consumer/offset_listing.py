@@ -37,7 +37,7 @@ class OffsetListing:
             self.wait.partitions = left
             version = self.client.metadata_version
             self._list_once(left)
-            if len(self._found) < len(timestamps):
+            if not timestamps.keys() <= self._found.keys():
                 self._back_off(version, is_first=version == first_version)
         return self._found
 
@@ -65,7 +65,7 @@ class OffsetListing:
             except KafkaError as error:
                 self._failure = error
                 return
-            self._found.update(listed.found)
+            self._found.update({part: offset for part, offset in listed.found.items() if part in timestamps})
 
         def failed(node: int, error: KafkaError) -> None:
             waiting.discard(node)
