@@ -44,6 +44,7 @@ DIFFERENCES = {
     "025": Difference("nothing-ignored", USAGE, "", _UNKNOWN_PROPERTY.format("no.such")),
     "026": Difference("nothing-ignored", USAGE, "", "Formatter property print.key must be true or false, not yes"),
     "032": Difference("nothing-ignored", USAGE, "", "--formatter-property takes key=value, not 'print.key'"),
+    "039": Difference("consumer-ranges", ExitStatus.OK, "v3\nnull\n\n", "Processed a total of 3 messages"),
     "042": Difference("consumer-failures", FAILED, "", "Offset 99 is out of range: plain-0 holds offsets 0 to 5"),
     "043": Difference("consumer-failures", FAILED, "", "Topic plain has no partition 7, only partition 0"),
     "044": Difference("consumer-failures", FAILED, "", "Topic plain has no partition -1, only partition 0"),

@@ -29,7 +29,9 @@ def run(console: Console, args: Args) -> ExitStatus:
 
     inputs.tell_deprecated(console, args, OPTIONS)
     settings = inputs.settings(console, args)
-    requested = inputs.requested_records(args, settings)
+    requested = inputs.requested_records(args, settings, console.clock.wall_ms())
+    if requested.bounds is not None:
+        settings["auto.offset.reset"] = "earliest"  # if the log start passes the slice's start
     formatter = inputs.formatter(console, args)
     settings["bootstrap.servers"] = console.connect(args)
     return ConsoleConsumer(console, args, formatter, requested).run(Config(CONSUMER, settings))
@@ -39,7 +41,12 @@ OPTIONS = (
     Option("--topic", "The topic to read.", value="TOPIC"),
     Option("--include", "Read all topics whose whole name matches this regular expression.", value="REGEX"),
     Option("--partition", "Read only this partition of the topic.", value="NUMBER", type=java_int),
-    Option("--offset", "Where to start in the partition: a number, earliest or latest (default).", value="OFFSET"),
+    Option(
+        "--offset",
+        "Where to start in the partition: a number, earliest or latest (default). Or a range, also without "
+        "--partition: -5 (from 5 before the end), +5, 100:200, -100:end, @-1h, @-1h:@-30m, @2026-01-31:2026-02-01.",
+        value="OFFSET",
+    ),
     Option(
         "--from-beginning", "Start at the earliest offset instead of the latest if the group has no committed offset."
     ),
@@ -49,6 +56,30 @@ OPTIONS = (
         "--exit-at-end",
         "Exit when every partition reaches the end offset that it had at the start. Exit status 1 if the run ends "
         "earlier.",
+        ours=True,
+    ),
+    Option(
+        "--since",
+        "Read from each partition's first record at or after this time: -1h, 2026-01-31T13:45 (UTC unless it has a "
+        "zone), or milliseconds since 1970.",
+        value="TIME",
+        ours=True,
+    ),
+    Option(
+        "--until",
+        "Stop before each partition's first record at or after this time, at the latest at the end that the log has at "
+        "the start. Starts at the earliest offset unless --since is given.",
+        value="TIME",
+        ours=True,
+    ),
+    Option("--last", "Print the last N records of each partition and exit.", value="N", type=java_int, ours=True),
+    Option("--in-all", "With --last: the N newest records of all partitions together, in time order.", ours=True),
+    Option(
+        "--order",
+        "time: print the records of all partitions by ascending timestamp, up to an end: --until, --last, "
+        "--exit-at-end or a range. Default: as they are fetched, in the order of each partition.",
+        value="ORDER",
+        choices=("time",),
         ours=True,
     ),
     BOOTSTRAP_SERVER,
@@ -91,8 +122,10 @@ OPTIONS = (
 RULES = (
     rules.Refusal("partition", ("include",), "The topic is required when partition is specified."),
     rules.ExactlyOne(("topic", "include"), "Exactly one of the following arguments is required: [topic], [include]"),
-    rules.Requirement(("partition",), when=("offset",), message="The partition is required when offset is specified."),
     rules.Refusal("from-beginning", ("offset",), _NOT_TOGETHER),
+    rules.Refusal("from-beginning", ("since", "last"), _NOT_TOGETHER),
+    rules.Refusal("offset", ("since", "until", "last"), _NOT_TOGETHER),
+    rules.Requirement(("last",), when=("in-all",), message="--in-all needs --last"),
     rules.Refusal("group", ("partition",), _NOT_TOGETHER),
     rules.Refusal("consumer-property", ("command-property",), _BOTH_NAMES),
     rules.Refusal("consumer.config", ("command-config",), _BOTH_NAMES),
@@ -110,5 +143,7 @@ COMMAND = Command(
         "kt console-consumer --topic orders --group billing --from-beginning --max-messages 100",
         "kt console-consumer --topic __consumer_offsets --formatter offsets --from-beginning --exit-at-end",
         "kt console-consumer --topic orders --partition 0 --offset 42 --max-messages 1 --json",
+        "kt console-consumer --topic orders --last 10",
+        "kt console-consumer --topic orders --since -1h --until -30m",
     ),
 )

@@ -10,6 +10,18 @@ from kafkatools.core.errors import ConfigError
 from kafkatools.exit_status import UsageError
 from kafkatools.options import INTERNAL_TOPICS, Args, Option, java_long, property_pairs, read_properties, settings_for
 from kafkatools.options.patterns import include_filter
+from kafkatools.options.slices import (
+    LOG_END,
+    LOG_START,
+    RANGE_FORM,
+    TIME_FORM,
+    Anchor,
+    Place,
+    Slice,
+    is_range,
+    parse_range,
+    parse_time,
+)
 from kafkatools.output import visible
 from kafkatools.tools.lines.formatters import MessageFormatter, make_formatter
 from kafkatools.tools.lines.record_sources import RequestedTopics
@@ -18,17 +30,71 @@ _BAD_OFFSET = (
     "The provided offset value '{}' is incorrect. Valid values are 'earliest', 'latest', or a non-negative long."
 )
 _DEPRECATED = "Option --{} is deprecated and will be removed in a future version. Use --{} instead."
+_NO_SLICE_IN_GROUP = (
+    "A consumer group starts at its committed offsets: --since, --until, --last and ranges of --offset are for reading "
+    "without a group"
+)
+_NO_ORDER = (
+    "--order time reads without a group and up to an end: give --until, --last, --exit-at-end or a range of --offset"
+)
 _GROUP_CONFLICT = (
     "The group ids provided in different places (directly using '--group', via '--consumer-property', or via "
     "'--consumer.config') do not match. Detected group ids: {}"
 )
 
 
-def requested_records(args: Args, settings: Mapping[str, str]) -> RequestedTopics:
-    """Return the topics, partition and start offset that the options select. Raises UsageError."""
+def requested_records(args: Args, settings: Mapping[str, str], now_ms: int) -> RequestedTopics:
+    """Return the topics, partition and start offset or slice that the options select; times are relative to `now_ms`.
+    Raises UsageError."""
     hidden = () if settings.get("exclude.internal.topics", "").strip().lower() == "false" else INTERNAL_TOPICS
     takes = None if args.include is None else include_filter(args.include, hidden)
-    return RequestedTopics(args.topic, args.include, takes, args.partition, _start_offset(args))
+    bounds = _slice(args, now_ms)
+    if bounds is not None and settings.get("group.id"):
+        raise UsageError(_NO_SLICE_IN_GROUP)
+    start = _start_offset(args) if bounds is None else "earliest"
+    requested = RequestedTopics(args.topic, args.include, takes, args.partition, start, bounds, bool(args.in_all))
+    if args.order and (settings.get("group.id") or not (args.exit_at_end or requested.ends_at_once)):
+        raise UsageError(_NO_ORDER)
+    return requested
+
+
+def _slice(args: Args, now_ms: int) -> Slice | None:
+    """Return the slice of --since, --until and --last, or of a range of --offset; None for Kafka's own options. Raises
+    UsageError."""
+    if args.offset is not None:
+        return _offset_range(args, now_ms)
+    if args.since is None and args.until is None and args.last is None:
+        return None
+    since, until = _time(args, "since", now_ms), _time(args, "until", now_ms)
+    if since and until and since.value >= until.value:
+        raise UsageError(f"--until {args.until} is not after --since {args.since}")
+    if args.last is not None and args.last < 1:
+        raise UsageError(f"--last {args.last} must be at least 1")
+    end = LOG_END if until is None and args.last is not None else until
+    return Slice(since or LOG_START, end, args.last)
+
+
+def _time(args: Args, name: str, now_ms: int) -> Place | None:
+    text = getattr(args, name)
+    if text is None:
+        return None
+    try:
+        return Place(Anchor.TIME, parse_time(text, now_ms))
+    except ValueError as error:
+        raise UsageError(f"Invalid value of --{name}: {error}", TIME_FORM) from None
+
+
+def _offset_range(args: Args, now_ms: int) -> Slice | None:
+    if is_range(args.offset):
+        try:
+            return parse_range(args.offset, now_ms)
+        except ValueError as error:
+            if any(character in args.offset for character in ":@+-"):
+                raise UsageError(f"Invalid value of --offset: {error}", RANGE_FORM) from None
+            raise UsageError(_BAD_OFFSET.format(args.offset), RANGE_FORM) from None
+    if args.partition is None:
+        raise UsageError("The partition is required when offset is specified.")
+    return None
 
 
 def tell_deprecated(console: Console, args: Args, options: Iterable[Option]) -> None:

@@ -22,12 +22,15 @@ from kafkatools.tools.lines.formatters import MessageFormatter
 from kafkatools.tools.lines.interruption import Interruption
 from kafkatools.tools.lines.record_sources import RequestedTopics, Source, source_of
 from kafkatools.tools.lines.silence import Silence
+from kafkatools.tools.lines.slices import cut
+from kafkatools.tools.lines.time_order import TimeOrder
 
 _FOREVER_MS = 1 << 60
 _POLL_MS = 1000
 _POLL_FOR_POSITIONS_MS = 20
 _EMPTY_ASSIGNMENT_MS = 10_000
 _COMMIT_MS = 30_000
+_WRITE_BYTES = 1 << 20
 _INTERRUPTED_COMMIT_MS = 5000
 
 
@@ -45,10 +48,12 @@ class ConsoleConsumer:
         self._has_skipped = False
         self._error: KafkaError | None = None
         self._ends: Ends | None = None
+        self._order: TimeOrder | None = None
         self._cut: set[TopicPartition] = set()  # partitions whose fetched records --max-messages cut off
         self._unprinted: dict[TopicPartition, int] = {}
         self._silence = Silence(console.error)
         self._commits = False
+        self._stops = bool(args.exit_at_end) or requested.ends_at_once
 
     def run(self, config: Config) -> ExitStatus:
         """Print records until the run ends, then the total on stderr.
@@ -96,8 +101,10 @@ class ConsoleConsumer:
         if self._is_limit_reached():
             return
         source = source_of(self._console.note, consumer, self._requested, interruption is not None)
-        source.start(to_end=bool(self._args.exit_at_end))
-        self._maybe_take_ends(consumer, source)  # before the first fetch, or the request would wait behind it
+        source.start(to_end=self._stops)
+        self._maybe_take_ends(source)  # before the first fetch, or the request would wait behind it
+        if self._ends is not None and (self._args.order == "time" or self._requested.of_all):
+            self._order = TimeOrder(consumer, self._ends)
         now = self._console.clock.now_ms
         started = now()
         deadline = started + self._idle_ms
@@ -109,8 +116,11 @@ class ConsoleConsumer:
             fetched = self._poll(consumer, source, left, interruption)
             problem = None if fetched else _problem(consumer)
             self._silence.look(now(), problem, has_broker=problem is not None and consumer.has_broker())
+            if self._order is not None:
+                self._write_in_order(self._order, source, fetched)
+            elif fetched:
+                self._write(consumer, source, fetched, interruption)
             if fetched:
-                self._write(consumer, fetched, interruption)
                 deadline = now() + self._idle_ms
                 continue
             self._console.ensure_reader()
@@ -123,25 +133,22 @@ class ConsoleConsumer:
         self, consumer: Consumer, source: Source, left_ms: int, interruption: Interruption | None
     ) -> list[FetchedColumns]:
         wait_ms = min(left_ms, _POLL_MS)
-        if self._args.exit_at_end and (
-            self._ends is None or None in map(consumer.known_position, consumer.assignment())
-        ):
+        if self._stops and (self._ends is None or None in map(consumer.known_position, consumer.assignment())):
             wait_ms = min(wait_ms, _POLL_FOR_POSITIONS_MS)
         try:
             fetched = consumer.poll_columns(wait_ms)
             for item in fetched:
                 self._unprinted.setdefault(item.topic_partition, item.columns.offsets[0])
-            self._maybe_take_ends(consumer, source)
+            self._maybe_take_ends(source)
         except WakeupError:
             fetched = []
         if interruption is not None:
             interruption.check()
         return fetched
 
-    def _maybe_take_ends(self, consumer: Consumer, source: Source) -> None:
-        if self._args.exit_at_end and self._ends is None and source.is_assigned():
-            # Assigned partitions count even if the topic is missing from the metadata for a moment.
-            self._ends = Ends(consumer, dict.fromkeys([*consumer.assignment(), *source.partitions()]))
+    def _maybe_take_ends(self, source: Source) -> None:
+        if self._stops and self._ends is None and source.is_assigned():
+            self._ends = source.ends()
 
     def _check_idle(self, consumer: Consumer, source: Source) -> None:
         """End a run of --timeout-ms: raise CommandError if the topics do not exist, KafkaError if no broker or leader
@@ -154,16 +161,18 @@ class ConsoleConsumer:
 
     # --- printing
 
-    def _write(self, consumer: Consumer, fetched: Iterable[FetchedColumns], interruption: Interruption | None) -> None:
+    def _write(
+        self, consumer: Consumer, source: Source, fetched: Iterable[FetchedColumns], interruption: Interruption | None
+    ) -> None:
         out = bytearray()
         left: dict[TopicPartition, int] = {}
         for item in fetched:
             part = item.topic_partition
             if part in left:
                 continue
-            printed = self._format(out, item)
-            if printed < item.columns.count:
-                left[part] = item.columns.offsets[printed]
+            unprinted = self._format(out, source, item)
+            if unprinted is not None:
+                left[part] = unprinted
         self._send_out(out, interruption)
         self._unprinted = left
         if interruption is not None:
@@ -171,20 +180,43 @@ class ConsoleConsumer:
         if self._ends is not None:
             self._stop_at_ends(consumer, self._ends)
 
-    def _format(self, out: bytearray, item: FetchedColumns) -> int:
-        """Append the records before the partition's end offset and within --max-messages to `out`. Returns how many
-        were printed or skipped; 0 after an error has ended the run."""
-        due = None if self._has_failed() else self._within_limits(item)
+    def _write_in_order(self, order: TimeOrder, source: Source, fetched: Iterable[FetchedColumns]) -> None:
+        """Buffer the selected records, and print those before which no other can come."""
+        for item in fetched:
+            order.add(source.select(self._before_end(item)))
+        out = bytearray()
+        for run in order.merged():
+            if self._format_run(out, run) is not None:
+                break
+            if len(out) > _WRITE_BYTES:
+                self._send_out(out, None)
+                out.clear()
+        self._send_out(out, None)
+
+    def _before_end(self, item: FetchedColumns) -> FetchedColumns:
+        return item if self._ends is None else cut(item, self._ends.end_of(item.topic_partition))
+
+    def _format(self, out: bytearray, source: Source, item: FetchedColumns) -> int | None:
+        """Append the selected records before the partition's end offset and within --max-messages to `out`. Returns the
+        offset of the first one that was not printed or skipped, None when all were."""
+        due = self._before_end(item)
+        for run in source.select(due):
+            unprinted = self._format_run(out, run)
+            if unprinted is not None:
+                return unprinted
+        return item.columns.offsets[due.columns.count] if due.columns.count < item.columns.count else None
+
+    def _format_run(self, out: bytearray, run: FetchedColumns) -> int | None:
+        due = None if self._has_failed() else self._within_limit(run)
         if due is None:
-            return 0
+            return run.columns.offsets[0]
         done = self._formatter.write(out, due, self._on_error)
         self._count += done
-        error = self._error
-        if error is None:
-            return done
-        where = f"{due.topic}-{due.partition} offset {due.columns.offsets[done - 1]}"
-        self._error = type(error)(f"{error} ({where})")
-        return done - 1
+        if self._error is not None:
+            offset = due.columns.offsets[done - 1]
+            self._error = type(self._error)(f"{self._error} ({due.topic}-{due.partition} offset {offset})")
+            return offset
+        return run.columns.offsets[done] if done < run.columns.count else None
 
     def _has_failed(self) -> bool:
         return self._error is not None
@@ -209,19 +241,13 @@ class ConsoleConsumer:
                 consumer.pause([part])
                 del self._unprinted[part]
 
-    def _within_limits(self, fetched: FetchedColumns) -> FetchedColumns | None:
-        """Cut fetched records at the partition's end offset and at --max-messages; None when none are left."""
-        columns, stop = fetched.columns, fetched.columns.count
-        if self._ends is not None:
-            end = self._ends.end_of(fetched.topic_partition)
-            while stop and columns.offsets[stop - 1] >= end:
-                stop -= 1
-        if self._limit is not None and stop > self._limit - self._count:
-            stop = self._limit - self._count
-            self._cut.add(fetched.topic_partition)
-        if stop == columns.count:
+    def _within_limit(self, fetched: FetchedColumns) -> FetchedColumns | None:
+        """Cut fetched records at --max-messages; None when none are left."""
+        room = fetched.columns.count if self._limit is None else self._limit - self._count
+        if room >= fetched.columns.count:
             return fetched
-        return fetched._replace(columns=columns.slice(0, stop)) if stop > 0 else None
+        self._cut.add(fetched.topic_partition)
+        return fetched._replace(columns=fetched.columns.slice(0, room)) if room > 0 else None
 
     def _on_error(self, error: KafkaError) -> bool:
         """Handle a record that cannot be printed. Returns True to skip it (--skip-message-on-error), False to end the
@@ -252,13 +278,13 @@ class ConsoleConsumer:
         if not consumer.assignment():
             # In a rebalance other members have to revoke partitions before they are assigned here.
             return elapsed_ms >= _EMPTY_ASSIGNMENT_MS
-        return not self._ends.undone()
+        return not self._ends.undone() and not (self._order is not None and self._order.unprinted())
 
     def _status(self, consumer: Consumer) -> ExitStatus:
         status = ExitStatus.FAILED if self._has_skipped else ExitStatus.OK
         if self._ends is not None and self._error is None:
             assigned = consumer.assignment()
-            undone = self._cut.union(self._ends.undone())
+            undone = self._cut.union(self._ends.undone(), self._order.unprinted() if self._order is not None else ())
             complete = sum(1 for part in assigned if part not in undone)
             self._console.note(f"complete: {complete}/{len(assigned)} partitions")
             if complete < len(assigned):

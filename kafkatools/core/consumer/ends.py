@@ -10,7 +10,7 @@ topic, a truncated log, unreachable brokers.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition
@@ -47,13 +47,18 @@ class Positioned(Protocol):
 
 
 class Ends:
-    """The end offsets of partitions, looked up on creation. Raises EndUnreachable when no broker reports one of them,
-    and the errors of Consumer.end_offsets."""
+    """The end offsets of partitions: `offsets`, or without it the ends of their logs, looked up on creation. Raises
+    EndUnreachable when one of them is unknown, and the errors of Consumer.end_offsets."""
 
-    def __init__(self, consumer: Positioned, partitions: Iterable[TopicPartition]) -> None:
+    def __init__(
+        self,
+        consumer: Positioned,
+        partitions: Iterable[TopicPartition],
+        offsets: Mapping[TopicPartition, int] | None = None,
+    ) -> None:
         self._consumer = consumer
         requested = list(partitions)
-        self._ends = consumer.end_offsets(requested)
+        self._ends = consumer.end_offsets(requested) if offsets is None else offsets
         unknown = [part for part in requested if part not in self._ends]
         if unknown:
             raise EndUnreachable(f"The end offset of {unknown[0]} is unknown: no broker reported it")

@@ -6,25 +6,37 @@ consumer waits for missing topics, unless it stops at the end of the log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.consumer.consumer import Consumer
+from kafkatools.core.consumer.ends import Ends
 from kafkatools.core.consumer.group_subscription import RebalanceListener
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.exit_status import CommandError
+from kafkatools.options.slices import Slice
+from kafkatools.tools.lines.slices import NewestRecords, Selection, SliceBounds, SliceFinder
 from kafkatools.tools.lines.topic_follower import TopicFollower
 
 
 class RequestedTopics(NamedTuple):
     """The requested topics: one topic, all that the predicate `takes` accepts, or one partition. The partition is read
-    from `start`: `earliest`, `latest` or an offset. `include` is the pattern behind `takes`."""
+    from `start`: `earliest`, `latest` or an offset. `include` is the pattern behind `takes`. With `bounds` only that
+    slice of each partition is read, and with `of_all` its `last` counts the records of all partitions together."""
 
     topic: str | None
     include: str | None
     takes: Callable[[str], bool] | None
     partition: int | None
     start: str | int
+    bounds: Slice | None = None
+    of_all: bool = False
+
+    @property
+    def ends_at_once(self) -> bool:
+        """Whether the slice has an end, which is known at the start."""
+        return self.bounds is not None and (self.bounds.end is not None or self.bounds.last is not None)
 
     @property
     def missing(self) -> str:
@@ -56,6 +68,15 @@ class Source:
         """Return all partitions that this consumer may have to read."""
         return self._consumer.assignment()
 
+    def ends(self) -> Ends:
+        """Look up where to stop. Raises the errors of Ends."""
+        # Assigned partitions count even if the topic is missing from the metadata for a moment.
+        return Ends(self._consumer, dict.fromkeys([*self._consumer.assignment(), *self.partitions()]))
+
+    def select(self, fetched: FetchedColumns) -> Iterable[FetchedColumns]:
+        """Return the records to print of those that were fetched."""
+        return (fetched,)
+
     def has_topics(self) -> bool:
         """Return whether a matching topic or partition exists."""
         return any(self.partitions())
@@ -68,6 +89,8 @@ class Source:
 
 def source_of(note: Callable[[str], None], consumer: Consumer, requested: RequestedTopics, is_member: bool) -> Source:
     """Return the source for the requested topics: a group's if `is_member`, else directly assigned partitions."""
+    if requested.bounds is not None:
+        return SlicedTopics(note, consumer, requested, requested.bounds)
     if requested.partition is not None:
         return OnePartition(note, consumer, requested)
     return GroupTopics(note, consumer, requested) if is_member else FollowedTopics(note, consumer, requested)
@@ -79,14 +102,8 @@ class OnePartition(Source):
     def start(self, *, to_end: bool) -> None:
         """Assign the partition and seek to the start offset. Raises CommandError if topic or partition does not exist,
         or for an offset outside of the log."""
-        topic, partition, start = self._requested.topic or "", self._requested.partition or 0, self._requested.start
-        consumer = self._consumer
-        known = consumer.partitions_for(topic)
-        if not known:
-            raise CommandError(self._requested.missing)
-        if partition not in known:
-            held = f"0 to {len(known) - 1}" if len(known) > 1 else "partition 0"
-            raise CommandError(f"Topic {topic} has no partition {partition}, only {held}")
+        start, consumer = self._requested.start, self._consumer
+        topic, partition = existing_partition(consumer, self._requested)
         consumer.assign([(topic, partition)])
         if start == "earliest":
             consumer.seek_to_beginning()
@@ -104,6 +121,18 @@ class OnePartition(Source):
             raise CommandError(f"Offset {offset} is out of range: {topic}-{partition} holds offsets {low} to {high}")
 
 
+def existing_partition(consumer: Consumer, requested: RequestedTopics) -> TopicPartition:
+    """Return the requested partition. Raises CommandError if topic or partition does not exist."""
+    topic, partition = requested.topic or "", requested.partition or 0
+    existing = consumer.partitions_for(topic)
+    if not existing:
+        raise CommandError(requested.missing)
+    if partition not in existing:
+        numbers = f"0 to {len(existing) - 1}" if len(existing) > 1 else "partition 0"
+        raise CommandError(f"Topic {topic} has no partition {partition}, only {numbers}")
+    return TopicPartition(topic, partition)
+
+
 class FollowedTopics(Source):
     """All partitions of the matching topics, including those created later."""
 
@@ -119,6 +148,55 @@ class FollowedTopics(Source):
     def follow(self) -> None:
         """Assign partitions created since the last call."""
         self._follower.maybe_assign_new()
+
+
+class SlicedTopics(FollowedTopics):
+    """A slice of each partition of the matching topics. A slice without an end goes on with new records and with the
+    partitions created later."""
+
+    def __init__(
+        self, note: Callable[[str], None], consumer: Consumer, requested: RequestedTopics, bounds: Slice
+    ) -> None:
+        super().__init__(note, consumer, requested)
+        self._slice = bounds
+        self._selection = Selection(*bounds.times)
+        self._ends: Mapping[TopicPartition, int] | None = None
+
+    def start(self, *, to_end: bool) -> None:
+        """Assign the existing partitions and seek to the slice. Raises CommandError for a missing partition, and for
+        missing topics if `to_end`."""
+        if self._requested.partition is not None:
+            self._consumer.assign([existing_partition(self._consumer, self._requested)])
+        else:
+            super().start(to_end=to_end)
+        partitions = self._consumer.assignment()
+        bounds = SliceFinder(self._consumer, self._slice, self._note).bounds(partitions)
+        if self._slice.last is not None:
+            bounds = self._newest(bounds, self._slice.last)
+        for part, offset in bounds.starts.items():
+            self._consumer.seek(part, offset)
+        self._ends = bounds.ends
+
+    def _newest(self, bounds: SliceBounds, count: int) -> SliceBounds:
+        newest = NewestRecords(self._consumer, self._slice)
+        if not self._requested.of_all:
+            return newest.of_each(bounds, count)
+        chosen, ends = newest.of_all(bounds, count), bounds.ends or {}
+        self._selection = Selection(chosen=chosen)
+        return bounds._replace(starts={part: offsets[0] if offsets else ends[part] for part, offsets in chosen.items()})
+
+    def follow(self) -> None:
+        """Assign partitions created since the last call, unless one partition was requested."""
+        if self._requested.partition is None:
+            super().follow()
+
+    def ends(self) -> Ends:
+        """Return the ends of the slice; those of the logs if it has none."""
+        return super().ends() if self._ends is None else Ends(self._consumer, self._ends, self._ends)
+
+    def select(self, fetched: FetchedColumns) -> Iterable[FetchedColumns]:
+        """Return the records within the slice's times."""
+        return self._selection.runs(fetched)
 
 
 class GroupTopics(Source, RebalanceListener):

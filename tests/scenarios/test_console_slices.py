@@ -1,0 +1,191 @@
+"""Slices of topics by kt console-consumer, with the same expected records from the embedded broker and Apache Kafka."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+from support.embedded import embedded_broker
+from support.kt import Ran, run_kt
+from support.raw_client import RawClient
+
+import kafkatools
+from kafkatools.exit_status import ExitStatus
+
+START = 1_700_000_000_000
+MINUTE = 60_000
+COUNT = 20
+
+
+@pytest.fixture(scope="module", params=["embedded", "kafka"])
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker with topics: `even` (partition 0 has even minutes, 1 odd ones), `late`, `gaps`, `empty`."""
+    if request.param == "kafka":
+        bootstrap = request.getfixturevalue("real_kafka").bootstrap
+        prepare(bootstrap)
+        yield bootstrap
+        return
+    directory: pathlib.Path = tmp_path_factory.mktemp("slices")
+    with embedded_broker(directory, auto_create_topics_enable="false") as bootstrap:
+        prepare(bootstrap)
+        yield bootstrap
+
+
+def prepare(bootstrap: str) -> None:
+    with RawClient(bootstrap) as client:
+        client.create_topic("even", 2)
+        for first in range(0, COUNT, 5):
+            for partition in (0, 1):
+                minutes = [2 * number + partition for number in range(first, first + 5)]
+                rows = [(START + minute * MINUTE, None, b"m%d" % minute, ()) for minute in minutes]
+                client.produce_rows("even", partition, rows)
+        client.create_topic("late")
+        for minute in (0, 1, 5, 2, 6, 3, 7):
+            client.produce_rows("late", 0, [(START + minute * MINUTE, None, b"m%d" % minute, ())])
+        client.create_topic("gaps")
+        client.create_topic("empty", 2)
+    settings = {"transactional.id": "slices"}
+    with kafkatools.Producer(settings, bootstrap_servers=bootstrap) as producer:
+        producer.init_transactions()
+        for number in range(6):
+            producer.begin_transaction()
+            for part in "ab":
+                producer.send("gaps", f"{number}{part}".encode())
+            producer.flush()
+            if number % 2:
+                producer.abort_transaction()
+            else:
+                producer.commit_transaction()
+
+
+def consume(bootstrap: str, *args: str) -> Ran:
+    return run_kt("console-consumer", "--bootstrap-server", bootstrap, *args)
+
+
+def minutes(ran: Ran) -> list[int]:
+    assert ran.status == ExitStatus.OK, ran.err
+    return [int(line[1:]) for line in ran.out.split()]
+
+
+def iso(minute: int) -> str:
+    return str(START + minute * MINUTE)
+
+
+EVEN, ODD = range(0, 40, 2), range(1, 40, 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--last", "3"], [34, 35, 36, 37, 38, 39]),
+        (["--last", "3", "--partition", "1"], [35, 37, 39]),
+        (["--last", "100"], range(40)),
+        (["--last", "3", "--in-all"], [37, 38, 39]),
+        (["--last", "1", "--in-all"], [39]),
+        (["--last", "2", "--until", iso(30)], [26, 27, 28, 29]),
+        (["--last", "2", "--since", iso(37)], [37, 38, 39]),
+        (["--since", iso(36), "--exit-at-end"], [36, 37, 38, 39]),
+        (["--since", iso(10), "--until", iso(13)], [10, 11, 12]),
+        (["--until", iso(3)], [0, 1, 2]),
+        (["--since", iso(100), "--until", iso(200)], []),
+        (["--offset", "-2", "--exit-at-end"], [36, 37, 38, 39]),
+        (["--offset", "+18", "--exit-at-end"], [36, 37, 38, 39]),
+        (["--offset", "5:7"], [10, 11, 12, 13]),
+        (["--offset", ":2"], [0, 1, 2, 3]),
+        (["--offset", "-3:-1"], [34, 35, 36, 37]),
+        (["--offset", "19:end"], [38, 39]),
+        (["--offset", ":end"], range(40)),
+        (["--offset", f"@{iso(10)}:{iso(12)}"], [10, 11]),
+        (["--offset", "19:", "--exit-at-end"], [38, 39]),
+    ],
+)
+def test_a_slice_has_exactly_its_records(broker: str, options: list[str], expected: list[int]) -> None:
+    ran = consume(broker, "--topic", "even", *options)
+    printed = minutes(ran)
+    assert sorted(printed) == list(expected)
+    for parity in (0, 1):  # each partition in its order
+        assert [minute for minute in printed if minute % 2 == parity] == [m for m in expected if m % 2 == parity]
+    count = 1 if "--partition" in options else 2
+    assert ran.err.splitlines()[-2:] == [
+        f"complete: {count}/{count} partitions",
+        f"Processed a total of {len(expected)} messages",
+    ]
+
+
+@pytest.mark.parametrize("options", [["--until", iso(39)], ["--offset", ":end"], ["--last", "15"]])
+def test_order_time_merges_the_partitions(broker: str, options: list[str]) -> None:
+    printed = minutes(consume(broker, "--topic", "even", "--order", "time", *options))
+    assert printed == sorted(printed)
+    assert len(printed) == {"--until": 39, "--offset": 40, "--last": 30}[options[0]]
+
+
+def test_order_time_that_is_cut_off_is_not_complete(broker: str) -> None:
+    ran = consume(broker, "--topic", "even", "--order", "time", "--last", "5", "--max-messages", "3")
+    assert ran.status == ExitStatus.FAILED
+    assert ran.out.split() == ["m30", "m31", "m32"]
+    assert "complete: 0/2 partitions" in ran.err
+
+
+def test_late_records_of_a_slice_by_time(broker: str) -> None:
+    # Of minutes 0 1 5 2 6 3 7 the slice starts at 5, the first record at or after 2, and ends before 6.
+    ran = consume(broker, "--topic", "late", "--since", iso(2), "--until", iso(6))
+    assert minutes(ran) == [5, 2]
+    for options in ([], ["--in-all"], ["--order", "time"]):  # a partition keeps its order
+        assert minutes(consume(broker, "--topic", "late", "--last", "3", *options)) == [6, 3, 7]
+
+
+@pytest.mark.parametrize(
+    ("isolation", "count", "expected"),
+    [
+        ("read_committed", 1, ["4b"]),
+        ("read_committed", 3, ["2b", "4a", "4b"]),
+        ("read_committed", 6, ["0a", "0b", "2a", "2b", "4a", "4b"]),
+        ("read_committed", 9, ["0a", "0b", "2a", "2b", "4a", "4b"]),
+        ("read_uncommitted", 3, ["4b", "5a", "5b"]),
+        ("read_uncommitted", 12, [f"{number}{part}" for number in range(6) for part in "ab"]),
+    ],
+)
+def test_last_counts_records_not_offsets(broker: str, isolation: str, count: int, expected: list[str]) -> None:
+    ran = consume(broker, "--topic", "gaps", "--last", str(count), "--isolation-level", isolation)
+    assert ran.status == ExitStatus.OK
+    assert ran.out.split() == expected
+
+
+def test_an_empty_topic_has_no_last_record(broker: str) -> None:
+    for options in (["--last", "5"], ["--last", "5", "--in-all"], ["--until", "now"], ["--offset", ":end"]):
+        ran = consume(broker, "--topic", "empty", *options)
+        assert (ran.status, ran.out) == (ExitStatus.OK, "")
+        assert "complete: 2/2 partitions" in ran.err
+
+
+def test_a_range_beyond_the_log_says_where_the_log_ends(broker: str) -> None:
+    ran = consume(broker, "--topic", "even", "--partition", "0", "--offset", "18:30")
+    assert minutes(ran) == [36, 38]
+    assert "even-0 ends at offset 20, before offset 30" in ran.err
+    beyond = consume(broker, "--topic", "even", "--partition", "0", "--offset", "25:", "--timeout-ms", "100")
+    assert beyond.status == ExitStatus.FAILED
+    assert "Offset 25 is out of range: even-0 holds offsets 0 to 20" in beyond.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--since", "yesterday"], "Invalid value of --since: 'yesterday' is not a time"),
+        (["--until", "1h"], "Invalid value of --until: '1h' is not a time"),
+        (["--since", "-1h", "--until", "-2h"], "--until -2h is not after --since -1h"),
+        (["--last", "0"], "--last 0 must be at least 1"),
+        (["--in-all"], "--in-all needs --last"),
+        (["--offset", "5:2"], "'5:2' ends before it starts"),
+        (["--offset", "@x"], "'@x' is not a range of offsets or times"),
+        (["--offset", "5"], "The partition is required when offset is specified."),
+        (["--offset", "-5", "--since", "-1h"], "Options offset and since cannot be specified together."),
+        (["--from-beginning", "--last", "5"], "Options from-beginning and last cannot be specified together."),
+        (["--last", "5", "--group", "g"], "A consumer group starts at its committed offsets"),
+        (["--order", "time"], "--order time reads without a group and up to an end"),
+    ],
+)
+def test_options_that_contradict_are_refused_before_anything_is_read(options: list[str], message: str) -> None:
+    ran = consume("127.0.0.1:1", "--topic", "even", *options)
+    assert (ran.status, ran.out) == (ExitStatus.USAGE, "")
+    assert message in ran.err
