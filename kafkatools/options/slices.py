@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from enum import Enum, unique
-from typing import NamedTuple
 
 from kafkatools.options.quantities import duration_ms
+from kafkatools.tools.lines.slice import LOG_END, LOG_START, Anchor, Place, Slice
 
 TIME_FORM = (
     "Write a duration before now, such as -1h30m, a date such as 2026-01-31, 2026-01-31T13:45 or "
@@ -35,46 +34,6 @@ _NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d(:\d\d(:\d\d([.,]\d{1,9})?)?)?(Z|z|[+-]\d\d(:?\d\d)?)?)?", re.ASCII)
 _START_WORDS = frozenset({"start", "oldest", "earliest", "beginning"})
 _END_WORDS = frozenset({"end", "newest", "latest"})
-
-
-@unique
-class Anchor(Enum):
-    """What the value of a `Place` is counted from."""
-
-    OFFSET = "offset"
-    """The value is an offset."""
-    LOG_START = "log start"
-    """The value is added to the log start offset."""
-    LOG_END = "log end"
-    """The value is subtracted from the log end offset."""
-    TIME = "time"
-    """The value is a timestamp in ms since 1970."""
-
-
-class Place(NamedTuple):
-    """A place in each partition."""
-
-    anchor: Anchor
-    value: int = 0
-
-
-class Slice(NamedTuple):
-    """The records to read of each partition: from `start`, up to `end`, which is excluded; without `end` the reader
-    waits for more. With `last` only that many of them, the newest ones."""
-
-    start: Place
-    end: Place | None = None
-    last: int | None = None
-
-    @property
-    def times(self) -> tuple[int | None, int | None]:
-        """The bounds of timestamps in ms, start inclusive and end exclusive; None for no bound."""
-        bounds = (place.value if place and place.anchor is Anchor.TIME else None for place in (self.start, self.end))
-        return next(bounds), next(bounds)
-
-
-LOG_START = Place(Anchor.LOG_START)
-LOG_END = Place(Anchor.LOG_END)
 
 
 def parse_time(text: str, now_ms: int) -> int:

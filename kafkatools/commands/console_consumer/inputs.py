@@ -10,21 +10,11 @@ from kafkatools.core.errors import ConfigError
 from kafkatools.exit_status import UsageError
 from kafkatools.options import INTERNAL_TOPICS, Args, Option, java_long, property_pairs, read_properties, settings_for
 from kafkatools.options.patterns import include_filter
-from kafkatools.options.slices import (
-    LOG_END,
-    LOG_START,
-    RANGE_FORM,
-    TIME_FORM,
-    Anchor,
-    Place,
-    Slice,
-    is_range,
-    parse_range,
-    parse_time,
-)
+from kafkatools.options.slices import RANGE_FORM, TIME_FORM, is_range, parse_range, parse_time
 from kafkatools.output import visible
 from kafkatools.tools.lines.formatters import MessageFormatter, make_formatter
 from kafkatools.tools.lines.record_sources import RequestedTopics
+from kafkatools.tools.lines.slice import LOG_END, LOG_START, Anchor, Place, Slice
 
 _BAD_OFFSET = (
     "The provided offset value '{}' is incorrect. Valid values are 'earliest', 'latest', or a non-negative long."

@@ -15,7 +15,7 @@ from kafkatools.core.consumer.ends import Ends
 from kafkatools.core.consumer.group_subscription import RebalanceListener
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.exit_status import CommandError
-from kafkatools.options.slices import Slice
+from kafkatools.tools.lines.slice import Slice
 from kafkatools.tools.lines.slices import NewestRecords, Selection, SliceBounds, SliceFinder
 from kafkatools.tools.lines.topic_follower import TopicFollower
 

@@ -19,7 +19,7 @@ from kafkatools.core.consumer.consumer import Consumer
 from kafkatools.core.consumer.ends import Ends
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.exit_status import CommandError
-from kafkatools.options.slices import Anchor, Place, Slice
+from kafkatools.tools.lines.slice import Anchor, Place, Slice
 
 _POLL_MS = 1000
 _FURTHER_BACK = 4

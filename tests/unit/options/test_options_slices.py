@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kafkatools.options.slices import Anchor, Place, Slice, is_range, parse_range, parse_time
+from kafkatools.options.slices import is_range, parse_range, parse_time
+from kafkatools.tools.lines.slice import Anchor, Place, Slice
 
 NOW = int(datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp() * 1000)
 HOUR = 3_600_000
