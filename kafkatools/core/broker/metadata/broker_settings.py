@@ -102,15 +102,17 @@ class BrokerSettings:
             (self.dynamic(), DYNAMIC_BROKER_CONFIG),
             (self.dynamic_default(), DYNAMIC_DEFAULT_BROKER_CONFIG),
         ):
-            layers += [(each, values[each], source) for each in names if each in values]
-        synonyms = [each for each in names if each in table]
+            layers += [(synonym, values[synonym], source) for synonym in names if synonym in values]
+        synonyms = [synonym for synonym in names if synonym in table]
         layers += [
-            (each, to_text(self.static[each]), STATIC_BROKER_CONFIG) for each in synonyms if self.static.is_given(each)
+            (synonym, to_text(self.static[synonym]), STATIC_BROKER_CONFIG)
+            for synonym in synonyms
+            if self.static.is_given(synonym)
         ]
-        for each in synonyms:
-            default = to_text(table[each].default)
+        for synonym in synonyms:
+            default = to_text(table[synonym].default)
             if default is not None:
-                layers.append((each, default, DEFAULT_CONFIG))
+                layers.append((synonym, default, DEFAULT_CONFIG))
         first = next((index for index, layer in enumerate(layers) if layer[0] == name), len(layers))
         return layers[first:]
 

@@ -121,16 +121,16 @@ def cluster_settings(config: Config, node_id: int) -> ClusterSettings:
 
 
 def _check_voters(voters: dict[int, Address], node_id: int, roles: set[str]) -> None:
-    shown = f"{VOTERS}=Set({', '.join(str(voter) for voter in voters)})"
+    voter_set = f"{VOTERS}=Set({', '.join(str(voter) for voter in voters)})"
     if "controller" in roles and node_id not in voters:
         raise ConfigError(
             f"If process.roles contains the 'controller' role, the node id {node_id} must be included in the set of "
-            f"voters {shown}"
+            f"voters {voter_set}"
         )
     if "controller" not in roles and node_id in voters:
         raise ConfigError(
             f"If process.roles contains just the 'broker' role, the node id {node_id} must not be included in the set "
-            f"of voters {shown}"
+            f"of voters {voter_set}"
         )
 
 
@@ -184,17 +184,17 @@ def _inter_broker_listener(config: Config, roles: set[str], names: list[str], br
 def _end_points(config: Config) -> tuple[EndPoint, ...]:
     protocols = security_protocols(config)
     advertised = {name: (host, port) for name, host, port in map(parse_listener, config.advertised_listeners or ())}
-    found: dict[str, EndPoint] = {}
+    end_points: dict[str, EndPoint] = {}
     ports: set[int] = set()
     for text in config.listeners:
         name, host, port = parse_listener(text)
         if protocols.get(name, "PLAINTEXT") != "PLAINTEXT":
             raise ConfigError(f"kt serves PLAINTEXT listeners only: {text}")
-        if name in found:
+        if name in end_points:
             raise ConfigError(f"Each listener must have a different name, listeners: {','.join(config.listeners)}")
         if port and port in ports:
             raise ConfigError(f"Each listener must have a different port, listeners: {','.join(config.listeners)}")
         ports.add(port)
-        shown_host, shown_port = advertised.get(name, (reachable_host(host), port))
-        found[name] = EndPoint(name, host, port, shown_host, shown_port)
-    return tuple(found.values())
+        advertised_host, advertised_port = advertised.get(name, (reachable_host(host), port))
+        end_points[name] = EndPoint(name, host, port, advertised_host, advertised_port)
+    return tuple(end_points.values())

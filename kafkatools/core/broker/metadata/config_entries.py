@@ -83,7 +83,7 @@ def describe_broker(settings: BrokerSettings, name: str, keys: Keys) -> Entries:
             for layer in settings.layers(setting.name)
             if not is_default or layer[2] == DYNAMIC_DEFAULT_BROKER_CONFIG
         ]
-        value = next((value for each, value, _ in layers if each == setting.name), None)
+        value = next((value for layer_name, value, _ in layers if layer_name == setting.name), None)
         entries.append(
             _entry(setting, value, [_synonym(*layer) for layer in layers], read_only=setting.update_mode == READ_ONLY)
         )

@@ -37,13 +37,13 @@ def image_records(image: MetadataImage) -> Iterator[Any]:
 
 def copy_image(image: MetadataImage) -> MetadataImage:
     """Return an independent copy of the image, including an open transaction."""
-    made = MetadataImage()
+    copy = MetadataImage()
     for record in image_records(image):
-        made.replay(record)
+        copy.replay(record)
     pending = image.transactions.pending
-    made.transactions.pending = None if pending is None else list(pending)
-    made.take_delta()
-    return made
+    copy.transactions.pending = None if pending is None else list(pending)
+    copy.take_delta()
+    return copy
 
 
 def _cluster_records(image: MetadataImage) -> Iterator[Any]:

@@ -165,7 +165,7 @@ class BrokerLifecycle:
             "features": list(identity.features),
             "rack": identity.rack,
             "is_migrating_zk_broker": False,
-            "log_dirs": sorted(identity.log_dirs, key=lambda each: each.bytes),
+            "log_dirs": sorted(identity.log_dirs, key=lambda directory_id: directory_id.bytes),
             "previous_broker_epoch": self.epoch if self.epoch >= 0 else identity.previous_epoch,
         }
         self.link.send(ApiKey.BROKER_REGISTRATION, fields, self._registered)

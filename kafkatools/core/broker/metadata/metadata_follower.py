@@ -175,7 +175,7 @@ def become(image: MetadataImage, other: MetadataImage) -> None:
     for topic_id, topic in image.topics_by_id.items():
         if topic_id not in other.topics_by_id:
             delta.removed_topics[topic_id] = topic
-    delta.changed_topics = {each.topic_id: each for each in other.topics.values()}
+    delta.changed_topics = {topic.topic_id: topic for topic in other.topics.values()}
     delta.changed_configs = set(image.configs) | set(other.configs)
     delta.changed_brokers = set(image.brokers) | set(other.brokers)
     quotas_version = image.client_quotas.version + other.client_quotas.version + 1

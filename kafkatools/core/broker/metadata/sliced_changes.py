@@ -83,13 +83,15 @@ def slices(delta: MetadataDelta, partitions_at_once: int) -> Iterator[MetadataDe
     for topic in delta.changed_topics.values():
         indexes = list(topic.partitions)
         while indexes:
-            chosen, indexes = indexes[:room], indexes[room:]
-            is_whole = len(chosen) == len(topic.partitions)
+            slice_indexes, indexes = indexes[:room], indexes[room:]
+            is_whole = len(slice_indexes) == len(topic.partitions)
             piece = (
-                topic if is_whole else replace(topic, partitions={index: topic.partitions[index] for index in chosen})
+                topic
+                if is_whole
+                else replace(topic, partitions={index: topic.partitions[index] for index in slice_indexes})
             )
             part.changed_topics[topic.topic_id] = piece
-            room -= len(chosen)
+            room -= len(slice_indexes)
             if room <= 0:
                 yield part
                 part, room = MetadataDelta(), partitions_at_once
@@ -98,7 +100,7 @@ def slices(delta: MetadataDelta, partitions_at_once: int) -> Iterator[MetadataDe
 
 def still_there(part: MetadataDelta, image: MetadataImage) -> MetadataDelta:
     """Remove the topics that have been deleted since from a delta, in place, and return it."""
-    gone = [topic_id for topic_id in part.changed_topics if topic_id not in image.topics_by_id]
-    for topic_id in gone:
+    deleted_ids = [topic_id for topic_id in part.changed_topics if topic_id not in image.topics_by_id]
+    for topic_id in deleted_ids:
         del part.changed_topics[topic_id]
     return part

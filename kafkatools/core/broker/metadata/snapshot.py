@@ -108,7 +108,7 @@ def decode_snapshot(snapshot_id: SnapshotId, data: bytes) -> Snapshot:
             f"{snapshot_id.file_name} is not a complete snapshot: it does not begin with a header and end with a footer"
         )
     header = decode_record(ControlRecordType.SNAPSHOT_HEADER, controls[0][1])
-    quorum = [each for each, kind in zip(controls, kinds, strict=True) if kind in QUORUM_KINDS]
+    quorum = [record for record, kind in zip(controls, kinds, strict=True) if kind in QUORUM_KINDS]
     return Snapshot(snapshot_id, header.last_contained_log_timestamp, _decoded(batches), quorum)
 
 
@@ -218,9 +218,9 @@ class SnapshotStore:
 
     def delete_before(self, snapshot_id: SnapshotId) -> None:
         """Delete all snapshots before this one, which need not exist."""
-        for each in self.ids():
-            if each < snapshot_id:
-                self.delete(each)
+        for stored_id in self.ids():
+            if stored_id < snapshot_id:
+                self.delete(stored_id)
 
     def remove_leftovers(self) -> None:
         """Delete the files of unfinished writes and deletions."""

@@ -37,10 +37,10 @@ class TopicCreation:
         """Return the topic if it exists, or else the controller's error for its last creation, once. Otherwise send
         CreateTopics, unless it is under way, and return None. A lost or failed request as such is no error: the next
         call repeats it."""
-        found = self.image.topics.get(topic.name)
-        if found is not None:
+        existing = self.image.topics.get(topic.name)
+        if existing is not None:
             self._refused.pop(topic.name, None)
-            return found
+            return existing
         refusal = self._refused.pop(topic.name, None)
         if refusal is not None:
             return refusal

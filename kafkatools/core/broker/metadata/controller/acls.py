@@ -117,14 +117,14 @@ class Acls:
         """Yield, for each pattern that covers a resource name, the list of its ACLs: literal, `*` and prefixed
         patterns."""
         for literal in (name, WILDCARD):
-            found = self.by_resource.get((resource_type, LITERAL, literal))
-            if found is not None:
-                yield found
+            acls = self.by_resource.get((resource_type, LITERAL, literal))
+            if acls is not None:
+                yield acls
         for length in self.prefix_lengths.get(resource_type, ()):
             if length <= len(name):
-                found = self.by_resource.get((resource_type, PREFIXED, name[:length]))
-                if found is not None:
-                    yield found
+                acls = self.by_resource.get((resource_type, PREFIXED, name[:length]))
+                if acls is not None:
+                    yield acls
 
     def matching(self, acl_filter: AclFilter) -> list[Acl]:
         """Return the ACLs that match a filter."""
@@ -174,7 +174,7 @@ def create(acls: Acls, new_acls: Sequence[Acl], make_id: Any) -> tuple[list[Kafk
     """Return an error or None for each ACL, and the records of the valid ones that do not exist yet."""
     results: list[KafkaError | None] = []
     records: list[Any] = []
-    made: set[Acl] = set()
+    created: set[Acl] = set()
     for acl in new_acls:
         try:
             check_new_acl(acl)
@@ -182,14 +182,14 @@ def create(acls: Acls, new_acls: Sequence[Acl], make_id: Any) -> tuple[list[Kafk
             results.append(error)
             continue
         results.append(None)
-        if acl not in acls.ids and acl not in made:
-            made.add(acl)
+        if acl not in acls.ids and acl not in created:
+            created.add(acl)
             records.append(record_of(make_id(), acl))
     return results, records
 
 
 def delete(acls: Acls, filters: Iterable[AclFilter]) -> tuple[list[list[Acl]], list[Any]]:
     """Return the ACLs that each filter matches, and the records that delete them."""
-    results = [acls.matching(each) for each in filters]
-    gone = {acls.ids[acl]: None for found in results for acl in found}
-    return results, [RemoveAccessControlEntryRecord(id=acl_id) for acl_id in gone]
+    results = [acls.matching(acl_filter) for acl_filter in filters]
+    deleted_ids = {acls.ids[acl]: None for matches in results for acl in matches}
+    return results, [RemoveAccessControlEntryRecord(id=acl_id) for acl_id in deleted_ids]

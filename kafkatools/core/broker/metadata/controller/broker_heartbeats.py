@@ -164,7 +164,7 @@ class BrokerHeartbeats:
 
     def lowest_active_offset(self) -> int:
         """Return the lowest metadata offset that an active broker has replayed, NEVER without active brokers."""
-        return min((each.metadata_offset for each in self._brokers.values() if each.is_active), default=NEVER)
+        return min((broker.metadata_offset for broker in self._brokers.values() if broker.is_active), default=NEVER)
 
     def next_state(
         self, broker_id: int, request: HeartbeatRequest, *, has_leaderships: bool

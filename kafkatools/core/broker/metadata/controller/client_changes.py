@@ -159,13 +159,13 @@ class ClientChanges:
                 topics.check_collision(self.image, topic.name)
             except KafkaError as error:
                 results[topic.name] = error
-        made: dict[str, list[Any]] = {}
+        topic_records: dict[str, list[Any]] = {}
         pause = current_pause()
         for number, topic in enumerate(new_topics):
             if pause is not None and not number % TOPICS_AT_ONCE:
                 # In a pause another request may create the same topic, so all checked topics are written before it.
-                results |= self._commit_topics(made)
-                made = {}
+                results |= self._commit_topics(topic_records)
+                topic_records = {}
                 pause()
             if topic.name in results:
                 continue
@@ -175,18 +175,18 @@ class ClientChanges:
                 state, records = topics.create_topic(self.image, topic, placement)
                 results[topic.name] = planned(state, records)
                 if not validate_only:
-                    made[topic.name] = records
+                    topic_records[topic.name] = records
             except KafkaError as error:
                 results[topic.name] = error
-        return results | self._commit_topics(made)
+        return results | self._commit_topics(topic_records)
 
-    def _commit_topics(self, made: Mapping[str, Sequence[Any]]) -> dict[str, TopicState | KafkaError]:
+    def _commit_topics(self, topic_records: Mapping[str, Sequence[Any]]) -> dict[str, TopicState | KafkaError]:
         """Write the records of new topics as one change. Returns the topics by name, or the error for all of them."""
         try:
-            self._commit([record for records in made.values() for record in records])
+            self._commit([record for records in topic_records.values() for record in records])
         except KafkaStorageError as error:
-            return dict.fromkeys(made, error)
-        return {name: self.image.topics[name] for name in made}
+            return dict.fromkeys(topic_records, error)
+        return {name: self.image.topics[name] for name in topic_records}
 
     def create_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None, *, validate_only: bool
@@ -212,12 +212,12 @@ class ClientChanges:
         partitions that need no election are left out."""
         if election_type not in (partitions.PREFERRED, partitions.UNCLEAN):
             raise InvalidRequest(f"Unknown election type {election_type}")
-        named = requested
-        if named is None:
-            named = [(topic.name, list(topic.partitions)) for topic in self.image.topics.values()]
+        candidates = requested
+        if candidates is None:
+            candidates = [(topic.name, list(topic.partitions)) for topic in self.image.topics.values()]
         records: list[Any] = []
         results = []
-        for name, indexes in named:
+        for name, indexes in candidates:
             outcomes: list[tuple[int, KafkaError | None]] = []
             for index in indexes:
                 try:

@@ -55,7 +55,7 @@ class ClientQuotas:
 
     def replay(self, record: Any) -> None:
         """Apply a ClientQuotaRecord."""
-        entity = entity_of({each.entity_type: each.entity_name for each in record.entity})
+        entity = entity_of({component.entity_type: component.entity_name for component in record.entity})
         self.version += 1
         if not record.remove:
             self.by_entity.setdefault(entity, {})[record.key] = record.value
@@ -94,8 +94,8 @@ def alter(quotas: ClientQuotas, alterations: Sequence[Alteration]) -> tuple[dict
     for entity, operations in alterations:
         keys = [key for key, _ in operations]
         if entity in outcomes or len(set(keys)) != len(keys):
-            shown = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in entity)
-            outcomes[entity] = InvalidRequest(f"Ignoring duplicate entity ClientQuotaEntity(entries={{{shown}}})")
+            entries = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in entity)
+            outcomes[entity] = InvalidRequest(f"Ignoring duplicate entity ClientQuotaEntity(entries={{{entries}}})")
             continue
         try:
             records += _changes(quotas, entity, operations)
@@ -191,15 +191,15 @@ def _fits(names: Mapping[str, str | None], component: Component) -> bool:
 
 def _check_components(components: Sequence[Component]) -> None:
     """Validate the components of a filter (ClientQuotasImage.describe). Raises InvalidRequest, UnsupportedVersion."""
-    seen: set[str] = set()
+    kinds: set[str] = set()
     for kind, match_type, match in components:
         if not kind:
             raise InvalidRequest("Invalid empty entity type.")
-        if kind in seen:
+        if kind in kinds:
             raise InvalidRequest(f"Entity type {kind} cannot appear more than once in the filter.")
         if kind not in (USER, CLIENT_ID, IP):
             raise UnsupportedVersion(f"Unsupported entity type {kind}")
-        seen.add(kind)
+        kinds.add(kind)
         if match_type == EXACT and match is None:
             raise InvalidRequest("Request specified MATCH_TYPE_EXACT, but set match string to null.")
         if match_type in (DEFAULT, SPECIFIED) and match is not None:
@@ -207,7 +207,7 @@ def _check_components(components: Sequence[Component]) -> None:
             raise InvalidRequest(f"Request specified {label}, but also specified a match string.")
         if match_type not in (EXACT, DEFAULT, SPECIFIED):
             raise InvalidRequest(f"Unknown match type {match_type}")
-    if IP in seen and len(seen) > 1:
+    if IP in kinds and len(kinds) > 1:
         raise InvalidRequest(
             "Invalid entity filter component combination. IP filter component should not be used with user or "
             "clientId filter component."

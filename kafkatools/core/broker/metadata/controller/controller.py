@@ -114,13 +114,17 @@ class Controller(ClientChanges):
             records.append(AbortTransactionRecord(reason="Controller failover"))
         if self._image.features:
             return records
-        first = list(self._bootstrap())
-        levels = {each.name: each.feature_level for each in first if hasattr(each, "feature_level")}
+        bootstrap_records = list(self._bootstrap())
+        levels = {record.name: record.feature_level for record in bootstrap_records if hasattr(record, "feature_level")}
         if levels.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0:
-            first.append(configs.cluster_min_isr_record(self._config))
+            bootstrap_records.append(configs.cluster_min_isr_record(self._config))
         if levels.get(METADATA_VERSION, 0) >= TRANSACTIONS_SINCE:
-            first = [BeginTransactionRecord(name="Bootstrap records"), *first, EndTransactionRecord()]
-        return records + first
+            bootstrap_records = [
+                BeginTransactionRecord(name="Bootstrap records"),
+                *bootstrap_records,
+                EndTransactionRecord(),
+            ]
+        return records + bootstrap_records
 
     @property
     def _balance_interval_ms(self) -> int:

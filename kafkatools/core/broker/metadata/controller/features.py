@@ -36,11 +36,13 @@ Supported = Mapping[str, Mapping[str, tuple[int, int]]]
 
 def supported_levels(image: MetadataImage, node_id: int) -> Supported:
     """Return the feature levels that the registered nodes support, except this controller (QuorumFeatures)."""
-    members = [(f"Broker {broker_id}", each) for broker_id, each in sorted(image.registrations.items())]
-    members += [(f"Controller {i}", each) for i, each in sorted(image.controllers.items()) if i != node_id]
+    nodes = [(f"Broker {broker_id}", broker) for broker_id, broker in sorted(image.registrations.items())]
+    nodes += [(f"Controller {i}", controller) for i, controller in sorted(image.controllers.items()) if i != node_id]
     return {
-        name: {each.name: (each.min_supported_version, each.max_supported_version) for each in member.features}
-        for name, member in members
+        name: {
+            feature.name: (feature.min_supported_version, feature.max_supported_version) for feature in node.features
+        }
+        for name, node in nodes
     }
 
 

@@ -41,12 +41,12 @@ def alter_partitions(control: ReplicaControl, entity: Entity) -> tuple[list[Enti
     for requested in entity.topics:
         topic = control.image.topics_by_id.get(requested.topic_id)
         responses = []
-        for each in requested.partitions:
+        for change in requested.partitions:
             if topic is None:
-                responses.append({"partition_index": each.partition_index, "error_code": UnknownTopicId.code})
+                responses.append({"partition_index": change.partition_index, "error_code": UnknownTopicId.code})
             else:
-                made, response = _alter_partition(control, entity.broker_id, topic, each)
-                records += made
+                partition_records, response = _alter_partition(control, entity.broker_id, topic, change)
+                records += partition_records
                 responses.append(response)
         topics.append({"topic_id": requested.topic_id, "partitions": responses})
     return records, {"error_code": NONE, "topics": topics}
@@ -83,7 +83,7 @@ def _alter_partition(
 
 
 def _isr_of(change: Any) -> Isr:
-    with_epochs = [(each.broker_id, each.broker_epoch) for each in change.new_isr_with_epochs]
+    with_epochs = [(replica.broker_id, replica.broker_epoch) for replica in change.new_isr_with_epochs]
     return with_epochs or [(replica, ANY_EPOCH) for replica in getattr(change, "new_isr", ())]
 
 
@@ -146,8 +146,8 @@ def assign_directories(control: ReplicaControl, entity: Entity) -> tuple[list[En
         for reported in directory.topics:
             topic = control.image.topics_by_id.get(reported.topic_id)
             responses = []
-            for each in reported.partitions:
-                index = each.partition_index
+            for assignment in reported.partitions:
+                index = assignment.partition_index
                 code = _assignment_refusal(topic, index, entity.broker_id)
                 responses.append({"partition_index": index, "error_code": code})
                 if code != NONE:

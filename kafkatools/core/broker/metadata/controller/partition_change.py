@@ -68,8 +68,8 @@ def completed(
     remaining ones."""
     if not removing and not adding:
         return None
-    new_replicas = tuple(each for each in replicas if each not in removing)
-    new_isr = tuple(each for each in isr if each not in removing)
+    new_replicas = tuple(replica for replica in replicas if replica not in removing)
+    new_isr = tuple(replica for replica in isr if replica not in removing)
     if not new_replicas or (removing and not new_isr):
         return None
     needed = new_replicas if len(adding) < len(removing) else adding
@@ -108,9 +108,9 @@ class PartitionChangeBuilder:
         """Return the PartitionChangeRecord, None without changes. Sets `is_unclean` if records may be lost, and adjusts
         the targets when a reassignment completes or the ISR changes."""
         self._changes = {}
-        done = completed(self.target_replicas, self.target_isr, self.target_removing, self.target_adding)
-        if done is not None:
-            self.target_replicas, self.target_isr = done
+        completion = completed(self.target_replicas, self.target_isr, self.target_removing, self.target_adding)
+        if completion is not None:
+            self.target_replicas, self.target_isr = completion
             self.target_removing = self.target_adding = ()
         self._find_eligible_replicas()
         self._elect()
@@ -139,8 +139,10 @@ class PartitionChangeBuilder:
             self._elr = ()
             return
         candidates = hash_order((*self._elr, *self.partition.isr), int_hash)
-        gone = {*self.target_isr, *self.unclean_shutdown_replicas}
-        self._elr = tuple(each for each in candidates if each in self.target_replicas and each not in gone)
+        ineligible = {*self.target_isr, *self.unclean_shutdown_replicas}
+        self._elr = tuple(
+            replica for replica in candidates if replica in self.target_replicas and replica not in ineligible
+        )
 
     def _note_isr_and_elr(self) -> None:
         partition, changes = self.partition, self._changes
@@ -205,7 +207,7 @@ class PartitionChangeBuilder:
             return
         if leader in self._elr:
             self.target_isr = (leader,)
-            self._elr = tuple(each for each in self._elr if each != leader)
+            self._elr = tuple(replica for replica in self._elr if replica != leader)
         self._changes["leader"] = leader
         if self.is_unclean:
             self._changes["isr"] = (leader,)

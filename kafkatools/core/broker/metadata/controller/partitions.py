@@ -72,8 +72,8 @@ def _cancel(control: ReplicaControl, topic: TopicState, partition: PartitionStat
     NoReassignmentInProgress, InvalidReplicaAssignment."""
     if not partition.is_reassigning:
         raise NoReassignmentInProgress()
-    replicas = tuple(each for each in partition.replicas if each not in partition.adding_replicas)
-    isr = tuple(each for each in partition.isr if each not in partition.adding_replicas)
+    replicas = tuple(replica for replica in partition.replicas if replica not in partition.adding_replicas)
+    isr = tuple(replica for replica in partition.isr if replica not in partition.adding_replicas)
     if not replicas:
         raise InvalidReplicaAssignment("Invalid replica assignment: addingReplicas contains all replicas.")
     if not isr:

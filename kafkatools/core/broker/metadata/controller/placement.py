@@ -29,7 +29,9 @@ class Placement:
     def usable_brokers(self) -> list[UsableBroker]:
         """Return the brokers that may get new replicas, fenced ones included."""
         brokers = sorted(self.image.brokers.values(), key=lambda broker: broker.broker_id)
-        return [UsableBroker(each.broker_id, each.rack, each.is_fenced) for each in brokers if _is_usable(each)]
+        return [
+            UsableBroker(broker.broker_id, broker.rack, broker.is_fenced) for broker in brokers if _is_usable(broker)
+        ]
 
     def place(self, count: int, factor: int) -> list[tuple[int, ...]]:
         """Return the replicas of `count` partitions, the preferred leader first. Raises InvalidReplicationFactor, also

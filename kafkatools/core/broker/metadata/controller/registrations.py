@@ -87,7 +87,7 @@ def _check_directories(image: MetadataImage, broker_id: int, directories: Sequen
 
 
 def _check_features(levels: Mapping[str, int], supported: Iterable[Any]) -> None:
-    ranges = {each.name: (each.min_supported_version, each.max_supported_version) for each in supported}
+    ranges = {feature.name: (feature.min_supported_version, feature.max_supported_version) for feature in supported}
     for name, (lowest, highest) in ranges.items():
         _check_feature(name, levels.get(name, 0), lowest, highest)
     if METADATA_VERSION not in ranges:
@@ -116,8 +116,8 @@ def registration_record(image: MetadataImage, entity: Entity, epoch: int) -> Any
         "broker_id": entity.broker_id,
         "incarnation_id": entity.incarnation_id,
         "broker_epoch": epoch if current is None else current.epoch,
-        "end_points": [_picked(each, _ENDPOINT) for each in entity.listeners],
-        "features": [_picked(each, _FEATURE) for each in entity.features],
+        "end_points": [_picked(listener, _ENDPOINT) for listener in entity.listeners],
+        "features": [_picked(feature, _FEATURE) for feature in entity.features],
         "rack": entity.rack,
         "fenced": current is None or current.is_fenced,
     }
@@ -148,6 +148,6 @@ def controller_record(image: MetadataImage, entity: Entity) -> Any:
     return RegisterControllerRecord(
         controller_id=entity.controller_id,
         incarnation_id=entity.incarnation_id,
-        end_points=[_picked(each, _ENDPOINT) for each in entity.listeners],
-        features=[_picked(each, _FEATURE) for each in entity.features],
+        end_points=[_picked(listener, _ENDPOINT) for listener in entity.listeners],
+        features=[_picked(feature, _FEATURE) for feature in entity.features],
     )

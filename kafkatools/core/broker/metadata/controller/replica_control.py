@@ -110,15 +110,15 @@ class ReplicaControl:
 
     def in_isr(self, broker_id: int) -> list[tuple[TopicState, PartitionState]]:
         """Return the partitions with a broker in their ISR."""
-        return [each for each in self.partitions() if broker_id in each[1].isr]
+        return [(topic, partition) for topic, partition in self.partitions() if broker_id in partition.isr]
 
     def in_elr(self, broker_id: int) -> list[tuple[TopicState, PartitionState]]:
         """Return the partitions with a broker among their eligible leader replicas."""
-        return [each for each in self.partitions() if broker_id in each[1].elr]
+        return [(topic, partition) for topic, partition in self.partitions() if broker_id in partition.elr]
 
     def leaderless(self) -> list[tuple[TopicState, PartitionState]]:
         """Return the partitions without a leader."""
-        return [each for each in self.partitions() if each[1].leader == NO_LEADER]
+        return [(topic, partition) for topic, partition in self.partitions() if partition.leader == NO_LEADER]
 
     def has_leaderships(self, broker_id: int) -> bool:
         """Return whether a broker leads any partition."""
@@ -127,9 +127,9 @@ class ReplicaControl:
     def in_directory(self, broker_id: int, directory: uuid.UUID) -> list[tuple[TopicState, PartitionState]]:
         """Return the partitions with a replica in one log directory of a broker."""
         return [
-            each
-            for each in self.partitions()
-            if broker_id in each[1].replicas and each[1].directory(broker_id) == directory
+            (topic, partition)
+            for topic, partition in self.partitions()
+            if broker_id in partition.replicas and partition.directory(broker_id) == directory
         ]
 
     def leader_and_isr_changes(
@@ -148,7 +148,9 @@ class ReplicaControl:
             builder = self.builder(topic, partition, is_acceptable=is_acceptable)
             if unclean_shutdown != NOBODY:
                 builder.unclean_shutdown_replicas = (unclean_shutdown,)
-            builder.target_isr = tuple(each for each in partition.isr if each not in (remove, unclean_shutdown))
+            builder.target_isr = tuple(
+                replica for replica in partition.isr if replica not in (remove, unclean_shutdown)
+            )
             records += self.build(topic, builder)
         return records
 
@@ -192,13 +194,13 @@ class ReplicaControl:
         """Return the records that remove replicas in failed directories from their ISRs, and the directories from the
         broker (handleDirectoriesOffline). Empty if the broker has none of these directories online."""
         log_dirs = self.image.brokers[broker_id].log_dirs
-        failed = [each for each in log_dirs if each in offline]
+        failed = [directory for directory in log_dirs if directory in offline]
         if not failed:
             return []
         records: list[Any] = []
         for directory in failed:
             records += self.leader_and_isr_changes(self.in_directory(broker_id, directory), remove=broker_id)
-        remaining = tuple(each for each in log_dirs if each not in offline)
+        remaining = tuple(directory for directory in log_dirs if directory not in offline)
         return [*records, self.registration_change(broker_id, 2, log_dirs=remaining)]
 
     def cordon_directories(self, broker_id: int, cordoned: Sequence[uuid.UUID] | None) -> list[Any]:

@@ -70,19 +70,19 @@ def alter(
 ) -> tuple[Outcomes, list[Any]]:
     """Return an error or None for each user, and the records of the changes. A user who is named twice gets an error
     and no record."""
-    counts = Counter([name for name, _ in deletions] + [each.name for each in upsertions])
+    counts = Counter([name for name, _ in deletions] + [upsertion.name for upsertion in upsertions])
     outcomes: Outcomes = {}
     records: list[Any] = []
     for name, mechanism in deletions:
         outcomes[name] = _deletion_problem(credentials, name, mechanism)
         if outcomes[name] is None and counts[name] == 1:
             records.append(RemoveUserScramCredentialRecord(name=name, mechanism=mechanism))
-    for each in upsertions:
-        if outcomes.get(each.name) is not None:
+    for upsertion in upsertions:
+        if outcomes.get(upsertion.name) is not None:
             continue
-        outcomes[each.name] = _upsertion_problem(each)
-        if outcomes[each.name] is None and counts[each.name] == 1:
-            records.append(_record(each))
+        outcomes[upsertion.name] = _upsertion_problem(upsertion)
+        if outcomes[upsertion.name] is None and counts[upsertion.name] == 1:
+            records.append(_record(upsertion))
     for name, problem in outcomes.items():
         if problem is None and counts[name] > 1:
             outcomes[name] = DuplicateResource("A user credential cannot be altered twice in the same request")

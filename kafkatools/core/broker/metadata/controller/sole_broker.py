@@ -53,7 +53,7 @@ def broker_registration(
         broker_id=node_id,
         incarnation_id=random_uuid(),
         broker_epoch=epoch,
-        end_points=[_endpoint(*each) for each in endpoints],
+        end_points=[_endpoint(*endpoint) for endpoint in endpoints],
         features=supported_features(),
         rack=None,
         fenced=True,

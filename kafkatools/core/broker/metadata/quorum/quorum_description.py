@@ -31,14 +31,16 @@ def quorum_description(state: Leader, now_ms: int, wall_ms: int) -> QuorumDescri
     """Describe the quorum from the leader's state, after removing observers that no longer fetch."""
     state.forget_observers(now_ms)
 
-    def described(each: ReplicaProgress) -> ReplicaDescription:
-        if each.replica_id == state.leader_id:
-            return ReplicaDescription(each.replica_id, each.end_offset, wall_ms, wall_ms)
-        times = [-1 if at is None else wall_ms - (now_ms - at) for at in (each.last_fetch_ms, each.last_caught_up_ms)]
-        return ReplicaDescription(each.replica_id, each.end_offset, *times)
+    def described(progress: ReplicaProgress) -> ReplicaDescription:
+        if progress.replica_id == state.leader_id:
+            return ReplicaDescription(progress.replica_id, progress.end_offset, wall_ms, wall_ms)
+        times = [
+            -1 if at is None else wall_ms - (now_ms - at) for at in (progress.last_fetch_ms, progress.last_caught_up_ms)
+        ]
+        return ReplicaDescription(progress.replica_id, progress.end_offset, *times)
 
     def all_of(replicas: Mapping[int, ReplicaProgress]) -> tuple[ReplicaDescription, ...]:
-        return tuple(described(replicas[each]) for each in sorted(replicas))
+        return tuple(described(replicas[replica_id]) for replica_id in sorted(replicas))
 
     return QuorumDescription(
         state.leader_id, state.epoch, state.high_watermark, all_of(state.voters), all_of(state.observers)

@@ -138,8 +138,8 @@ class Leader:
 
     def progress(self, replica_id: int) -> ReplicaProgress:
         """Return the progress of a voter or observer; an unknown replica becomes an observer."""
-        found = self.voters.get(replica_id)
-        return found if found is not None else self.observers.setdefault(replica_id, ReplicaProgress(replica_id))
+        voter = self.voters.get(replica_id)
+        return voter if voter is not None else self.observers.setdefault(replica_id, ReplicaProgress(replica_id))
 
     def hears(self, replica_id: int) -> bool:
         """Note a fetch of another voter; observers do not count. Returns whether a majority, with this leader, has
@@ -154,7 +154,7 @@ class Leader:
     def advance_high_watermark(self) -> bool:
         """Advance the high watermark to the largest offset that a majority has. Returns whether it moved. It moves only
         beyond the first record of this epoch: only then is everything below it on every later leader."""
-        ends = sorted((each.end_offset for each in self.voters.values()), reverse=True)
+        ends = sorted((voter.end_offset for voter in self.voters.values()), reverse=True)
         offset = ends[len(ends) // 2]
         if offset <= self.start_offset or offset <= self.high_watermark:
             return False
@@ -163,13 +163,14 @@ class Leader:
 
     def successors(self) -> tuple[int, ...]:
         """Return the other voters, those with the largest end offset first."""
-        others = [each for each in self.voters.values() if each.replica_id != self.leader_id]
-        return tuple(each.replica_id for each in sorted(others, key=lambda each: (-each.end_offset, each.replica_id)))
+        others = [voter for voter in self.voters.values() if voter.replica_id != self.leader_id]
+        others.sort(key=lambda voter: (-voter.end_offset, voter.replica_id))
+        return tuple(voter.replica_id for voter in others)
 
     def forget_observers(self, now_ms: int) -> None:
         """Remove the observers that have not fetched for five minutes."""
-        for replica_id, each in list(self.observers.items()):
-            if each.last_fetch_ms is None or now_ms - each.last_fetch_ms >= OBSERVER_SESSION_TIMEOUT_MS:
+        for replica_id, observer in list(self.observers.items()):
+            if observer.last_fetch_ms is None or now_ms - observer.last_fetch_ms >= OBSERVER_SESSION_TIMEOUT_MS:
                 del self.observers[replica_id]
 
 

@@ -437,11 +437,11 @@ class Raft:
         self._wake_at(state.check_quorum_deadline_ms)
         interval_ms = self.settings.fetch_timeout_ms // 2
         for voter in self.other_voters:
-            heard_ms = state.voters[voter].last_fetch_ms
-            last_ms = state.announced_ms.get(voter)
-            heard = max((at for at in (heard_ms, last_ms) if at is not None), default=None)
-            if heard is not None and self.now_ms < heard + interval_ms:
-                self._wake_at(heard + interval_ms)
+            last_fetch_ms = state.voters[voter].last_fetch_ms
+            announced_ms = state.announced_ms.get(voter)
+            last_contact_ms = max((at for at in (last_fetch_ms, announced_ms) if at is not None), default=None)
+            if last_contact_ms is not None and self.now_ms < last_contact_ms + interval_ms:
+                self._wake_at(last_contact_ms + interval_ms)
                 continue
             fields = partial(
                 wire.begin_request, self.settings.cluster_id, voter, self.node_id, state.epoch, self._endpoint

@@ -68,7 +68,9 @@ class RaftLog:
         """The epoch of the last record, in the log or in a snapshot; 0 in an empty log."""
         epoch = self.log.latest_epoch
         if epoch is None:  # no record after the snapshot, or all of them were truncated
-            epoch = next((each.epoch for each in reversed(self.snapshots.ids()) if each.offset == self.end_offset), 0)
+            epoch = next(
+                (snapshot.epoch for snapshot in reversed(self.snapshots.ids()) if snapshot.offset == self.end_offset), 0
+            )
         return epoch
 
     @property

@@ -79,7 +79,9 @@ def end_request(
         "partition_index": 0,
         "leader_id": leader_id,
         "leader_epoch": epoch,
-        "preferred_candidates": [{"candidate_id": each, "candidate_directory_id": None} for each in successors],
+        "preferred_candidates": [
+            {"candidate_id": successor, "candidate_directory_id": None} for successor in successors
+        ],
     }
     return {"cluster_id": cluster_id, "topics": _topics(partition), "leader_endpoints": [leader_endpoint]}
 
@@ -87,14 +89,14 @@ def end_request(
 def fetch_request(cluster_id: str | None, replica_id: int, limits: tuple[int, int], partition: Fields) -> Fields:
     """Build a Fetch request; `limits` is (max wait ms, max bytes), `partition` has the replica's epochs and offsets."""
     max_wait_ms, max_bytes = limits
-    asked = {"partition": 0, "partition_max_bytes": max_bytes, **partition}
+    partition_fields = {"partition": 0, "partition_max_bytes": max_bytes, **partition}
     return {
         "cluster_id": cluster_id,
         "replica_state": {"replica_id": replica_id, "replica_epoch": -1},
         "max_wait": max_wait_ms,
         "min_bytes": 0,
         "max_bytes": max_bytes,
-        "topics": [{"topic_id": METADATA_TOPIC_ID, "partitions": [asked]}],
+        "topics": [{"topic_id": METADATA_TOPIC_ID, "partitions": [partition_fields]}],
         "forgotten_topics_data": [],
     }
 
@@ -141,7 +143,7 @@ def fetch_response(position: Position, voters: Voters, partition: Fields) -> Fie
         "error_code": 0,
         "session_id": 0,
         "responses": [{"topic": METADATA_TOPIC, "topic_id": METADATA_TOPIC_ID, "partitions": [fields]}],
-        "node_endpoints": [{**each, "rack": None} for each in _node_endpoints(position, voters)],
+        "node_endpoints": [{**endpoint, "rack": None} for endpoint in _node_endpoints(position, voters)],
     }
 
 

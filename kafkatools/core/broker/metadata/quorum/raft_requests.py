@@ -152,7 +152,7 @@ def _heard_from_leader(raft: Member, entity: Entity) -> tuple[wire.Fields, Any |
 def _successor_wait_ms(raft: Member, partition: Entity) -> int:
     """Return the election delay in ms: 0 for the first successor and for a voter that is not among them, then growing
     (endEpochElectionBackoff)."""
-    candidates = [each.candidate_id for each in partition.preferred_candidates]
+    candidates = [candidate.candidate_id for candidate in partition.preferred_candidates]
     ids = candidates or list(getattr(partition, "preferred_successors", ()))
     place = ids.index(raft.node_id) if raft.node_id in ids else 0
     longest_ms = raft.settings.election_backoff_max_ms
@@ -227,13 +227,13 @@ def _has_news(raft: Member, parked: ParkedFetch) -> bool:
 def complete_parked(raft: Member) -> None:
     """Answer the waiting fetches for which there are records or a new high watermark, whose max wait has passed, or
     whose leader or epoch has changed."""
-    if not raft.parked or not any(_has_news(raft, each) for each in raft.parked):
+    if not raft.parked or not any(_has_news(raft, fetch) for fetch in raft.parked):
         return
     parked, raft.parked = raft.parked, []
-    ready = [each for each in parked if _has_news(raft, each)]
-    raft.parked += [each for each in parked if each not in ready]
-    for each in ready:
-        each.respond(_fetched(raft, each)[0])
+    ready = [fetch for fetch in parked if _has_news(raft, fetch)]
+    raft.parked += [fetch for fetch in parked if fetch not in ready]
+    for fetch in ready:
+        fetch.respond(_fetched(raft, fetch)[0])
 
 
 def fetch_snapshot(raft: Member, entity: Entity) -> wire.Fields:
@@ -263,10 +263,10 @@ def fetch_snapshot(raft: Member, entity: Entity) -> wire.Fields:
         return response(PositionOutOfRange)
     if entity.replica_id >= 0:
         raft.note_fetch(raft.state, entity.replica_id, None)
-    sent = {
+    part = {
         "snapshot_id": {"end_offset": snapshot_id.offset, "epoch": snapshot_id.epoch},
         "size": size,
         "position": partition.position,
         "unaligned_records": data,
     }
-    return response(None, sent)
+    return response(None, part)
