@@ -115,9 +115,9 @@ class FileSystem(Protocol):
         """Make the creation, renaming and removal of files in a directory durable."""
 
 
-def named(error: OSError, path: str) -> OSError:
-    """Return the same error, with `path` as its `filename` if it has none. Calls on a file descriptor raise an OSError
-    without one."""
+def with_filename(error: OSError, path: str) -> OSError:
+    """Return the same error, with `path` as its `filename` if it has none. An OSError of a call on a file descriptor has
+    none."""
     if error.filename is None:
         error.filename = path
     return error
@@ -186,7 +186,7 @@ class RealLogFile:
                 self._write_rest(position + written, memoryview(data)[written:])
         except OSError as error:
             os.ftruncate(descriptor, position)
-            raise named(error, self.path) from None
+            raise with_filename(error, self.path) from None
         self.size_bytes = position + size
         return position
 
@@ -202,7 +202,7 @@ class RealLogFile:
                 position += written
                 data = data[written:]
         except OSError as error:
-            raise named(error, self.path) from None
+            raise with_filename(error, self.path) from None
 
     def read_at(self, position: int, size: int) -> bytes:
         if self._is_preallocated:
@@ -210,7 +210,7 @@ class RealLogFile:
         try:
             return os.pread(self.fileno(), size, position)
         except OSError as error:
-            raise named(error, self.path) from None
+            raise with_filename(error, self.path) from None
 
     def truncate(self, size: int) -> None:
         self._resize(size)
@@ -229,13 +229,13 @@ class RealLogFile:
         try:
             os.ftruncate(self.fileno(), size)
         except OSError as error:
-            raise named(error, self.path) from None
+            raise with_filename(error, self.path) from None
 
     def flush(self) -> None:
         try:
             os.fsync(self.fileno())
         except OSError as error:
-            raise named(error, self.path) from None
+            raise with_filename(error, self.path) from None
 
     def begin_sync(self) -> DescriptorSync:
         return DescriptorSync(os.dup(self.fileno()))
@@ -325,7 +325,7 @@ class RealFileSystem:
                 if sync:
                     os.fsync(file.fileno())
         except OSError as error:
-            raise named(error, path) from None
+            raise with_filename(error, path) from None
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)
@@ -347,7 +347,7 @@ class RealFileSystem:
         try:
             atomic_file.sync_directory(path)
         except OSError as error:
-            raise named(error, path) from None
+            raise with_filename(error, path) from None
 
 
 def _directory_entry(entry: "os.DirEntry[str]") -> DirectoryEntry:

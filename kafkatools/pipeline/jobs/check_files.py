@@ -124,7 +124,7 @@ def _base_offset(path: str) -> int:
 
 
 def _problem(finding: Finding, kind: str) -> Problem:
-    return Problem(finding.file, kind, finding.position, finding.problem, finding.lost)
+    return Problem(finding.file, kind, finding.position, finding.problem, finding.loss)
 
 
 class _Watch:
@@ -208,7 +208,7 @@ class _Watch:
         else:
             self._is_lost = True  # its offsets cannot be trusted, so the next offset is not a gap
         if isinstance(header, LegacyHeader):
-            header.ensure_known_magic()
+            header.ensure_supported_magic()
         if self._deep:
             for record in records_of(header):
                 gaps.see(record.offset)
@@ -400,7 +400,10 @@ def _compare_slowly(path: str, kind: str) -> list[Problem]:
     for entries in summary.mismatches.values():
         problems += [
             Problem(
-                path, kind, -1, f"offset {each.first} is listed at byte {each.second}, where the log has {each.found}"
+                path,
+                kind,
+                -1,
+                f"offset {each.first} is listed at byte {each.second}, where the log has {each.log_offset}",
             )
             for each in entries
             if not each.is_harmless

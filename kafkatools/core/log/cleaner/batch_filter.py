@@ -35,7 +35,7 @@ class FilterStats:
     """Record counts of one cleaning round (CleanerStats)."""
 
     records_read: int = 0
-    records_kept: int = 0
+    records_retained: int = 0
     keyless_records: int = 0
 
 
@@ -68,7 +68,7 @@ class BatchFilter:
     delete_retention_ms: int
     upper_bound_offset: int
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
-    _found: array[int] = field(default_factory=lambda: array("q", bytes(8 * kernel.FOUND_SIZE)), init=False)
+    _kernel_results: array[int] = field(default_factory=lambda: array("q", bytes(8 * kernel.FOUND_SIZE)), init=False)
     retains_legacy_tombstones: bool = field(default=True, init=False)
     stats: FilterStats = field(default_factory=FilterStats, init=False)
 
@@ -111,7 +111,7 @@ class BatchFilter:
     def _control_batch(self, header: BatchHeader, batch: memoryview, *, needs_horizon: bool) -> Buffer | None:
         if header.record_count == 0:
             return self._emptied(header)
-        self.stats.records_kept += header.record_count
+        self.stats.records_retained += header.record_count
         if not needs_horizon:
             return batch
         return self._rewritten(header, batch, bytearray(b"\1" * header.record_count), needs_horizon=True)
@@ -119,47 +119,54 @@ class BatchFilter:
     def _data_batch(self, header: BatchHeader, batch: memoryview, horizon: int | None) -> Buffer | None:
         records, position = plain_records(header, batch, self.max_decompressed_bytes)
         count = header.record_count
-        keep = bytearray(max(count, 0))
-        found = self._found
+        retained_flags = bytearray(max(count, 0))
+        results = self._kernel_results
         retains_tombstones = horizon is None or self.now_ms < horizon
-        found[kernel.RETAIN_TOMBSTONES] = retains_tombstones
-        found[kernel.KEPT_RECORDS] = 0
+        results[kernel.RETAIN_TOMBSTONES] = retains_tombstones
+        results[kernel.KEPT_RECORDS] = 0
         base_offset, base_timestamp = header.base_offset, header.base_timestamp
-        sound = kernel.mark_retained(
-            records, position, base_offset, base_timestamp, self.offset_map.table, self.offset_map.state, keep, found
+        readable_count = kernel.mark_retained(
+            records,
+            position,
+            base_offset,
+            base_timestamp,
+            self.offset_map.table,
+            self.offset_map.state,
+            retained_flags,
+            results,
         )
-        if sound != count:
-            raise CorruptRecord(f"Record {max(sound, 0)} of the batch at offset {base_offset} is damaged")
-        kept = found[kernel.KEPT_RECORDS]
-        self.stats.keyless_records += found[kernel.KEYLESS_RECORDS] if count else 0
-        if kept == 0:
+        if readable_count != count:
+            raise CorruptRecord(f"Record {max(readable_count, 0)} of the batch at offset {base_offset} is damaged")
+        retained_count = results[kernel.KEPT_RECORDS]
+        self.stats.keyless_records += results[kernel.KEYLESS_RECORDS] if count else 0
+        if retained_count == 0:
             return self._emptied(header)
-        self.stats.records_kept += kept
-        needs_horizon = found[kernel.KEPT_TOMBSTONES] > 0 and horizon is None
-        if kept == count and not needs_horizon:
+        self.stats.records_retained += retained_count
+        needs_horizon = results[kernel.KEPT_TOMBSTONES] > 0 and horizon is None
+        if retained_count == count and not needs_horizon:
             return batch
-        return self._rewritten(header, batch, keep, needs_horizon=needs_horizon, plain=(records, position))
+        return self._rewritten(header, batch, retained_flags, needs_horizon=needs_horizon, plain=(records, position))
 
     def _rewritten(
         self,
         header: BatchHeader,
         batch: memoryview,
-        keep: bytearray,
+        retained_flags: bytearray,
         *,
         needs_horizon: bool,
         plain: tuple[Buffer, int] | None = None,
     ) -> Buffer:
         """Build a batch from the records that `keep` marks with 1 (MemoryRecords.buildRetainedRecordsInto)."""
         records, position = plain_records(header, batch, self.max_decompressed_bytes) if plain is None else plain
-        kept = keep.count(1)
+        retained_count = retained_flags.count(1)
         horizon = self.now_ms + self.delete_retention_ms if needs_horizon else delete_horizon_ms(header)
         has_append_time = header.attributes & TIMESTAMP_TYPE_BIT
         is_marker = plain is None
-        newest = header.max_timestamp if has_append_time or is_marker else self._found[kernel.NEWEST_TIMESTAMP]
-        base = self._found[kernel.FIRST_TIMESTAMP] if horizon is None else horizon
+        newest = header.max_timestamp if has_append_time or is_marker else self._kernel_results[kernel.NEWEST_TIMESTAMP]
+        base = self._kernel_results[kernel.FIRST_TIMESTAMP] if horizon is None else horizon
         shift = header.base_timestamp - base
-        target = bytearray(HEADER_SIZE + len(records) - position + LENGTH_ROOM * kept)
-        size = kernel.copy_retained(records, position, keep, shift, memoryview(target)[HEADER_SIZE:])
+        target = bytearray(HEADER_SIZE + len(records) - position + LENGTH_ROOM * retained_count)
+        size = kernel.copy_retained(records, position, retained_flags, shift, memoryview(target)[HEADER_SIZE:])
         if size < 0:
             raise CorruptRecord(f"A record of the batch at offset {header.base_offset} is damaged")
         codec = CompressionType.for_id(header.attributes & CODEC_MASK)
@@ -170,7 +177,7 @@ class BatchFilter:
         del target[HEADER_SIZE + size :]
         fields = _header_fields(header)
         fields["delete_horizon_ms"] = horizon
-        write_header(target, len(target), codec, header.last_offset_delta, kept, (base, newest), fields)
+        write_header(target, len(target), codec, header.last_offset_delta, retained_count, (base, newest), fields)
         return target
 
     def _apply_legacy(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
@@ -181,15 +188,15 @@ class BatchFilter:
         entry = batch_at(batch, 0)
         assert isinstance(entry, LegacyBatch)
         records = list(entry.columns(self.max_decompressed_bytes).records())
-        kept = [record for record in records if self._keeps(record.offset, record.key, record.value)]
+        retained = [record for record in records if self._keeps(record.offset, record.key, record.value)]
         self.stats.records_read += len(records)
-        self.stats.records_kept += len(kept)
-        if not kept:
+        self.stats.records_retained += len(retained)
+        if not retained:
             return None
-        if len(kept) == len(records):
+        if len(retained) == len(records):
             return batch
         codec = header.attributes & CODEC_MASK
-        return write_message_set(kept, header.magic, codec, timestamp_type=records[0].timestamp_type)
+        return write_message_set(retained, header.magic, codec, timestamp_type=records[0].timestamp_type)
 
     def _keeps(self, offset: int, key: bytes | None, value: bytes | None) -> bool:
         if offset > self.offset_map.latest_offset:

@@ -138,10 +138,10 @@ class Cleaner:
             if file.size_bytes < segment.size_bytes:
                 raise CleaningAborted  # the segment was truncated meanwhile
             end, next_offset = position, segment.base_offset
-            for found, header, batch in walk_batches(file, position, segment.size_bytes):
+            for batch_position, header, batch in walk_batches(file, position, segment.size_bytes):
                 if not next_offset <= header.base_offset <= header.last_offset < segment.end_offset:
                     raise CorruptRecord(f"{segment.path} has the impossible offset {header.base_offset}")
-                end, next_offset = found + header.size_bytes, header.last_offset + 1
+                end, next_offset = batch_position + header.size_bytes, header.last_offset + 1
                 yield header, batch
                 self.turn(plan, header.size_bytes)
             if end != segment.size_bytes:
@@ -190,21 +190,21 @@ class Cleaner:
 
     def _copy(self, plan: LogToClean, segment: SegmentToClean, batch_filter: BatchFilter, cleaned: LogSegment) -> None:
         """Append one segment's surviving batches to the cleaned segment, in writes of about 512 KiB."""
-        waiting: list[Buffer] = []
+        batches: list[Buffer] = []
         headers: list[BatchHeader] = []
         size = 0
         for header, batch in self._batches(plan, segment):
-            left = batch_filter.apply(header, batch)
-            if left is None:
+            filtered_batch = batch_filter.apply(header, batch)
+            if filtered_batch is None:
                 continue
-            headers.append(header if left is batch else read_header(left))
-            waiting.append(left)
-            size += len(left)
+            headers.append(header if filtered_batch is batch else read_header(filtered_batch))
+            batches.append(filtered_batch)
+            size += len(filtered_batch)
             if size >= WRITE_BYTES:
-                cleaned.append_batches(b"".join(waiting), headers)
-                waiting, headers, size = [], [], 0
-        if waiting:
-            cleaned.append_batches(b"".join(waiting), headers)
+                cleaned.append_batches(b"".join(batches), headers)
+                batches, headers, size = [], [], 0
+        if batches:
+            cleaned.append_batches(b"".join(batches), headers)
 
 
 def remove_cleaned(files: FileSystem, directory: str, base_offset: int) -> None:
@@ -227,12 +227,12 @@ def _map_batch(
             if record.key is not None and record.offset >= start
         )
     plain, position = plain_records(header, batch, max_decompressed_bytes)
-    done = offset_map.put_records(plain, position, header.record_count, header.base_offset)
-    if done == header.record_count:
+    record_count = offset_map.put_records(plain, position, header.record_count, header.base_offset)
+    if record_count == header.record_count:
         return True
     if offset_map.is_full:
         return False
-    raise CorruptRecord(f"Record {done} of the batch at offset {header.base_offset} is damaged")
+    raise CorruptRecord(f"Record {record_count} of the batch at offset {header.base_offset} is damaged")
 
 
 def group_by_size(

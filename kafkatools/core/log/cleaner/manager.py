@@ -37,12 +37,12 @@ class LogCleanerManager:
             if not self._is_candidate(log, now_ms):
                 continue
             try:
-                found = measure(log, now_ms)
-                self.dirtiest_ratio = max(self.dirtiest_ratio, found.cleanable_ratio)
-                is_due = found.cleanable_ratio > log.config.min_cleanable_dirty_ratio
-                is_due = is_due or (found.needs_compaction_now and found.cleanable_bytes > 0)
-                if is_due and (best is None or found.cleanable_ratio > best[0]):
-                    best = found.cleanable_ratio, log, plan(log, found)
+                log_state = measure(log, now_ms)
+                self.dirtiest_ratio = max(self.dirtiest_ratio, log_state.cleanable_ratio)
+                is_due = log_state.cleanable_ratio > log.config.min_cleanable_dirty_ratio
+                is_due = is_due or (log_state.needs_compaction_now and log_state.cleanable_bytes > 0)
+                if is_due and (best is None or log_state.cleanable_ratio > best[0]):
+                    best = log_state.cleanable_ratio, log, plan(log, log_state)
             except CorruptRecord as error:
                 self.put_aside(log, error)
             except OSError:

@@ -103,7 +103,7 @@ class LegacyHeader:
     def is_control(self) -> bool:
         return False
 
-    def ensure_known_magic(self) -> None:
+    def ensure_supported_magic(self) -> None:
         """Raise Damage for a magic byte other than 0 and 1."""
         if self.magic not in (0, 1):
             raise Damage(f"Invalid magic used in LegacyRecord: {self.magic}", self.position)
@@ -119,9 +119,9 @@ def codec_name(codec: int) -> str:
     return _CODECS[codec]
 
 
-def next_batch(file: SegmentFile, position: int, end: int, shown_name: str) -> Header | None:
+def next_batch(file: SegmentFile, position: int, end: int, name: str) -> Header | None:
     """Return the header of the batch at a position, None at Kafka's end of the log. A wrong checksum makes the header
-    not `is_valid`. Raises Damage for an impossible batch size or a header that is cut off, OSError. `shown_name` is the
+    not `is_valid`. Raises Damage for an impossible batch size or a header that is cut off, OSError. `name` is the
     file name in messages."""
     if position >= end - layout.HEADER_SIZE_UP_TO_MAGIC:
         return None
@@ -129,7 +129,7 @@ def next_batch(file: SegmentFile, position: int, end: int, shown_name: str) -> H
     if len(prefix) < layout.HEADER_SIZE_UP_TO_MAGIC:
         return None
     try:
-        size = file_batch_size(prefix, 0, end - position, shown_name)
+        size = file_batch_size(prefix, 0, end - position, name)
     except CorruptRecord as error:
         raise Damage(str(error), position) from None
     if size is None:

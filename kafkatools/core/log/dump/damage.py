@@ -17,19 +17,19 @@ class Damage(Exception):
 
 @dataclass(frozen=True)
 class Finding:
-    """A problem in a file: the byte position (-1 for the whole file), the problem, and what was lost by it."""
+    """A problem in a file: the byte position (-1 for the whole file), the problem, and the loss that it causes."""
 
     file: str
     position: int
     problem: str
-    lost: str = ""
+    loss: str = ""
 
     def text(self) -> str:
         """Return the finding as one line: file, position, problem and loss."""
         place = f" at byte {self.position}" if self.position >= 0 else ""
-        if not self.lost:
+        if not self.loss:
             return f"{self.file}{place}: {self.problem}"
-        return f"{self.file}{place}: {self.problem.removesuffix('.')}; {self.lost}"
+        return f"{self.file}{place}: {self.problem.removesuffix('.')}; {self.loss}"
 
     @property
     def headline(self) -> str:

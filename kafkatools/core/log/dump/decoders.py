@@ -110,17 +110,17 @@ def _group_value(entity: Entity) -> dict[str, object]:
     json = to_json(entity)
     if entity.__schema__.name != "GroupMetadataValue" or entity.protocol_type != "consumer":
         return json
-    for member, shown in zip(entity.members, json["members"], strict=True):
-        _replace(shown, "subscription", ConsumerProtocolSubscription, member.subscription)
-        _replace(shown, "assignment", ConsumerProtocolAssignment, member.assignment)
+    for member, member_json in zip(entity.members, json["members"], strict=True):
+        _replace(member_json, "subscription", ConsumerProtocolSubscription, member.subscription)
+        _replace(member_json, "assignment", ConsumerProtocolAssignment, member.assignment)
     return json
 
 
-def _replace(shown: dict[str, object], name: str, schema: Schema, data: bytes) -> None:
+def _replace(member_json: dict[str, object], name: str, schema: Schema, data: bytes) -> None:
     version = int.from_bytes(data[:2], "big", signed=True)
     try:
         # Kafka reads a version that is too new as the newest version
-        shown[name] = to_json(schema.read(min(max(version, 0), schema.highest_version), data, 2)[0])
+        member_json[name] = to_json(schema.read(min(max(version, 0), schema.highest_version), data, 2)[0])
     except RecordFormatError:
         return  # shown as bytes
 

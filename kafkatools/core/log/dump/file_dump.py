@@ -118,8 +118,8 @@ class FileDump:
         readers[kind](path)
         return True
 
-    def _found(self, path: str, damage: Damage, lost: str = "", *, stops: bool = True) -> None:
-        self._report(Finding(path, damage.position, damage.reason, lost))
+    def _report_damage(self, path: str, damage: Damage, loss: str = "", *, stops: bool = True) -> None:
+        self._report(Finding(path, damage.position, damage.reason, loss))
         if stops and self._options.stop_at_damage:
             raise StoppedAtDamage
 
@@ -153,7 +153,7 @@ class FileDump:
         if file.size <= LARGEST_FILE:
             return slice_end(file, 0, self._options.max_bytes, path)
         problem = f"The size of segment {path} ({file.size}) is larger than the maximum allowed segment size of"
-        self._found(path, Damage(f"{problem} {LARGEST_FILE}"), "a broker does not open it")
+        self._report_damage(path, Damage(f"{problem} {LARGEST_FILE}"), "a broker does not open it")
         return file.size if self._options.max_bytes == ALL_BYTES else self._options.max_bytes
 
     def _compare_end(self, path: str, file: SegmentFile, walk: LogWalk, limits: SegmentLimits) -> None:
@@ -163,7 +163,7 @@ class FileDump:
             wrongly_indexed_batch(file, path, file_kinds.base_offset_of(path)),
         ):
             if damage is not None:
-                self._found(path, damage, stops=False)
+                self._report_damage(path, damage, stops=False)
 
     def _dump_batches(self, walk: LogWalk, forward: Forward | None, gaps: GapFinder, path: str) -> None:
         for header in walk.batches(forward):
@@ -199,8 +199,8 @@ class FileDump:
             self._check_size(path, index)
             for entry in check_offset_index(index, log, log_path, self._options.max_message_size):
                 if entry.problem is not None:
-                    self._found(path, entry.problem, f"entry of offset {entry.first} cannot be checked")
-                elif entry.found != entry.first:
+                    self._report_damage(path, entry.problem, f"entry of offset {entry.first} cannot be checked")
+                elif entry.log_offset != entry.first:
                     self.summary.mismatches.setdefault(os.path.abspath(path), []).append(entry)
                 if not self._options.verify_index_only:
                     self._lines.offset_entry(path, entry)
@@ -211,22 +211,22 @@ class FileDump:
         try:
             return kind.read(path, base_offset, log.size)
         except Damage as damage:
-            self._found(path, damage, "its entries are not shown")
+            self._report_damage(path, damage, "its entries are not shown")
             return None
 
     def _check_size(self, path: str, index: OffsetIndexFile | TimeIndexFile) -> None:
         if index.odd_bytes:
             damage = Damage("the file size is not a multiple of the entry size", index.size - index.odd_bytes)
-            self._found(path, damage, f"{index.odd_bytes} bytes", stops=False)
+            self._report_damage(path, damage, f"{index.odd_bytes} bytes", stops=False)
         if index.unseen_from >= 0:
             damage = Damage("a zero entry before the last entry: readers stop there", index.unseen_from)
-            self._found(path, damage, "the entries after it are not used", stops=False)
+            self._report_damage(path, damage, "the entries after it are not used", stops=False)
 
     def _sanity_check(self, path: str, index: OffsetIndexFile | TimeIndexFile) -> None:
         try:
             index.sanity_check(os.path.abspath(path))
         except Damage as damage:
-            self._found(path, damage, "a broker would rebuild it")
+            self._report_damage(path, damage, "a broker would rebuild it")
             return
         self._lines.sane_index(path)
 
@@ -250,16 +250,16 @@ class FileDump:
                 previous = entry.first
 
     def _judge_time(self, path: str, entry: CheckedEntry, previous: int) -> None:
-        shown = os.path.abspath(path)
+        absolute_path = os.path.abspath(path)
         if entry.problem is not None:
-            self._found(path, entry.problem, f"entry of offset {entry.second} cannot be checked")
-        elif entry.found != entry.second:
-            self.summary.offsets_not_found.setdefault(shown, []).append(entry)
+            self._report_damage(path, entry.problem, f"entry of offset {entry.second} cannot be checked")
+        elif entry.log_offset != entry.second:
+            self.summary.offsets_not_found.setdefault(absolute_path, []).append(entry)
         else:
             if entry.largest_timestamp != entry.first:
-                self.summary.wrong_times.setdefault(shown, []).append(entry)
+                self.summary.wrong_times.setdefault(absolute_path, []).append(entry)
             if previous >= entry.first:
-                self.summary.times_out_of_order.setdefault(shown, []).append((entry.first, previous))
+                self.summary.times_out_of_order.setdefault(absolute_path, []).append((entry.first, previous))
 
     # -- producer snapshots and transaction indexes --
 
@@ -267,7 +267,7 @@ class FileDump:
         try:
             entries = read_producer_snapshot_file(path)
         except Damage as damage:
-            self._found(path, damage, "its producers are not shown", stops=False)
+            self._report_damage(path, damage, "its producers are not shown", stops=False)
             return
         for entry in entries:
             self._lines.producer(path, entry)
@@ -276,7 +276,7 @@ class FileDump:
         with SegmentFile(path) as file:
             damage = self._misfit(file, beside(path, file_kinds.LOG))
             if damage is not None:
-                self._found(path, damage, "its entries are not shown", stops=False)
+                self._report_damage(path, damage, "its entries are not shown", stops=False)
                 return
             self._dump_aborted_transactions(path, file)
 
@@ -296,15 +296,17 @@ class FileDump:
             self._lines.aborted_transaction(path, entry)
             if entry.version != CURRENT_VERSION:
                 problem = f"version {entry.version} of an aborted transaction, not {CURRENT_VERSION}"
-                self._found(path, Damage(problem, position), stops=False)
+                self._report_damage(path, Damage(problem, position), stops=False)
             if entry.last_offset <= last_offset and is_in_order:
                 problem = f"last offset {entry.last_offset} is not above the {last_offset} before it"
-                self._found(path, Damage(problem, position), stops=False)
+                self._report_damage(path, Damage(problem, position), stops=False)
             is_in_order = entry.last_offset > last_offset
             last_offset = entry.last_offset
         odd = file.size % ENTRY_SIZE
         if odd:
-            self._found(path, Damage("a partial entry at the end", file.size - odd), f"{odd} bytes", stops=False)
+            self._report_damage(
+                path, Damage("a partial entry at the end", file.size - odd), f"{odd} bytes", stops=False
+            )
 
 
 def beside(path: str, suffix: str) -> str:

@@ -50,13 +50,13 @@ def snapshot_id_of(path: str) -> tuple[int, int] | None:
 def files_in(directory: str) -> list[str]:
     """List the files under a directory that can be dumped, sorted by name; subdirectories come after their parent.
     `.checkpoint` files that are no KRaft snapshots are left out. A missing or unreadable directory gives no files."""
-    found = []
+    paths = []
     for root, directories, names in os.walk(directory):
         directories.sort()
-        found += [os.path.join(root, name) for name in sorted(names) if kind_of(name) is not None]
+        paths += [os.path.join(root, name) for name in sorted(names) if kind_of(name) is not None]
     return [
         path
-        for path in found
+        for path in paths
         if kind_of(path) != SNAPSHOT
         or os.path.basename(path) == BOOTSTRAP_SNAPSHOT
         or _SNAPSHOT_NAME.fullmatch(os.path.basename(path))

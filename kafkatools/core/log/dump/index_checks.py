@@ -21,12 +21,12 @@ NO_BATCH = -1
 
 @dataclass
 class CheckedEntry:
-    """An index entry and what the log has for it. `first` and `second` are the entry's numbers: offset and position, or
+    """An index entry and the log's values for it. `first` and `second` are the entry's numbers: offset and position, or
     timestamp and offset."""
 
     first: int
     second: int
-    found: int | None = None
+    log_offset: int | None = None
     """Offset index: the last offset of the batch at the position. Time index: the last offset of the batch found."""
     is_harmless: bool = False
     """A difference that older versions of Kafka and log compaction leave behind."""
@@ -36,13 +36,13 @@ class CheckedEntry:
 
 def slice_end(file: SegmentFile, position: int, size: int, log_path: str) -> int:
     """Return the end position of a log slice. Raises Damage if it is outside the log (FileRecords.availableBytes)."""
-    shown = f"FileRecords(size={file.size}, file={log_path}, start=0, end={END_OF_FILES})"
+    file_text = f"FileRecords(size={file.size}, file={log_path}, start=0, end={END_OF_FILES})"
     if position < 0:
-        raise Damage(f"Invalid position: {position} in read from {shown}")
+        raise Damage(f"Invalid position: {position} in read from {file_text}")
     if position > file.size:
-        raise Damage(f"Slice from position {position} exceeds end position of {shown}")
+        raise Damage(f"Slice from position {position} exceeds end position of {file_text}")
     if size < 0:
-        raise Damage(f"Invalid size: {size} in read from {shown}")
+        raise Damage(f"Invalid size: {size} in read from {file_text}")
     return min(position + size, file.size)
 
 
@@ -60,7 +60,7 @@ def check_offset_index(
             batch = next_batch(log, position, end, log_path)
             if batch is None:
                 raise Damage("no whole batch begins at this position of the log", position)
-            entry.found = batch.last_offset
+            entry.log_offset = batch.last_offset
             entry.is_harmless = not isinstance(batch, V2Header) and bool(batch.codec) and offset < batch.last_offset
         except Damage as problem:
             entry.problem = problem
@@ -100,8 +100,8 @@ class BatchChain:
             passed.append(position)
             try:
                 step = self._step(position)
-            except Damage as found:
-                problem = found
+            except Damage as damage:
+                problem = damage
                 break
             if step is None:
                 break
@@ -130,7 +130,7 @@ def check_time_index(
             slice_end(log, start, END_OF_FILES, log_path)
             chain.ensure_readable(start)
             position, last_offset = chain.find(start, offset)
-            entry.found = last_offset
+            entry.log_offset = last_offset
             if last_offset == offset and position != NO_BATCH:
                 entry.largest_timestamp, entry.is_harmless = _largest_timestamp(log, position, log_path)
         except Damage as problem:

@@ -42,7 +42,7 @@ def finding_row(finding: Finding) -> Row:
         "file": finding.file,
         "position": finding.position if finding.position >= 0 else None,
         "problem": finding.problem,
-        "lost": finding.lost or None,
+        "lost": finding.loss or None,
     }
 
 
@@ -76,7 +76,7 @@ class JsonLines:
 
     def batch(self, header: Header, decoder: Decoder | None, gaps: GapFinder) -> None:
         if isinstance(header, LegacyHeader):
-            header.ensure_known_magic()
+            header.ensure_supported_magic()
         self._write(_batch_row(self._path, header))
         if not self._options.deep:
             codec_name(header.codec)
@@ -118,12 +118,12 @@ class JsonLines:
 
     def offset_entry(self, path: str, entry: CheckedEntry) -> None:
         row = {"type": "offset_index_entry", "file": path, "offset": entry.first, "position": entry.second}
-        self._write(row | {"batch_last_offset": entry.found, "matches": entry.found == entry.first})
+        self._write(row | {"batch_last_offset": entry.log_offset, "matches": entry.log_offset == entry.first})
 
     def time_entry(self, path: str, entry: CheckedEntry) -> None:
         row = {"type": "time_index_entry", "file": path, "timestamp": entry.first, "offset": entry.second}
-        row |= {"batch_last_offset": entry.found, "batch_timestamp": entry.largest_timestamp}
-        matches = entry.found == entry.second and entry.largest_timestamp == entry.first
+        row |= {"batch_last_offset": entry.log_offset, "batch_timestamp": entry.largest_timestamp}
+        matches = entry.log_offset == entry.second and entry.largest_timestamp == entry.first
         self._write(row | {"matches": matches})
 
     def producer(self, path: str, entry: ProducerEntry) -> None:
@@ -174,15 +174,15 @@ def _codec_or_number(codec: int) -> str | int:
         return codec
 
 
-def _parsed(shown: str | None) -> JsonValue:
+def _parsed(text: str | None) -> JsonValue:
     """Return a decoder's JSON text as a value, other text unchanged."""
-    if shown is not None and shown.startswith("{"):
+    if text is not None and text.startswith("{"):
         try:
-            value: JsonValue = json.loads(shown)
+            value: JsonValue = json.loads(text)
             return value
         except ValueError:
-            return shown
-    return shown
+            return text
+    return text
 
 
 def _record_lines(path: str, header: V2Header, options: DumpOptions, gaps: GapFinder) -> str | None:

@@ -30,7 +30,7 @@ class LogWalk:
     def __init__(self, file: SegmentFile, end: int, checks: HeaderChecks, options: DumpOptions) -> None:
         self._file = file
         self._end = end
-        self._name = checks.shown_name
+        self._name = checks.name
         self._report = checks.report
         self._position = 0
         self._checks = checks
@@ -63,7 +63,7 @@ class LogWalk:
             self._checks.check(header)
             yield header
             if not header.is_valid and self._position == header.position + header.size_bytes:
-                self._look_inside(header)
+                self._find_inner_batch(header)
         if self.has_stopped and self._stop_at_damage:
             return
         if not self.has_stopped:
@@ -80,10 +80,10 @@ class LogWalk:
         """Report damaged records in a batch. `shows_records`: the records before the damage were shown. The walk
         continues after the batch, or at the next valid batch inside it if its checksum is wrong."""
         start = header.position + (header.size_bytes if header.is_valid else 1)
-        shown = ""
+        record_note = ""
         if shows_records:
-            shown = "records before it are shown" + ("" if header.is_valid else " although the checksum is wrong")
-        self._resume(damage.reason, header.position, start, shown)
+            record_note = "records before it are shown" + ("" if header.is_valid else " although the checksum is wrong")
+        self._resume(damage.reason, header.position, start, record_note)
 
     def salvage(self) -> Iterator[Header]:
         """Yield the valid batches after Kafka's end of the log."""
@@ -95,51 +95,49 @@ class LogWalk:
             yield header
             position = self._next_valid(header.position + header.size_bytes)
 
-    def _look_inside(self, header: Header) -> None:
+    def _find_inner_batch(self, header: Header) -> None:
         """Report a valid batch that begins inside a batch with a wrong checksum; with `salvage` the walk continues
         there. Voids the outer batch's view."""
         start, end = header.position + 1, header.position + header.size_bytes
-        found = next_valid_batch(self._file, start, self._end, legacy=self._is_legacy, before=end)
-        if found < 0:
+        inner = next_valid_batch(self._file, start, self._end, legacy=self._is_legacy, before=end)
+        if inner < 0:
             return
         how = "continuing there" if self._salvage else "--salvage continues there"
-        self._report(Finding(self._name, header.position, f"a valid batch begins inside it, at byte {found}", how))
+        self._report(Finding(self._name, header.position, f"a valid batch begins inside it, at byte {inner}", how))
         if self._salvage:
-            self._position = found
+            self._position = inner
 
     def _next_valid(self, position: int) -> int:
         return next_valid_batch(self._file, position, self._end, legacy=self._is_legacy)
 
-    def _resume(self, problem: str, position: int, start: int, shown: str = "") -> bool:
+    def _resume(self, problem: str, position: int, start: int, record_note: str = "") -> bool:
         self.has_stopped = True
         self._checks.forget()
-        found = self._next_valid(start)
-        self._position = found if found >= 0 else self._end
+        next_position = self._next_valid(start)
+        self._position = next_position if next_position >= 0 else self._end
         count = self._position - position
-        lost = f"{shown}; at most {count} bytes lost, " if shown else f"{count} bytes lost, "
-        lost += f"continuing at byte {found}" if found >= 0 else "no valid batch follows"
-        self._report(Finding(self._name, position, problem, lost))
-        return found >= 0
+        loss = f"{record_note}; at most {count} bytes lost, " if record_note else f"{count} bytes lost, "
+        loss += f"continuing at byte {next_position}" if next_position >= 0 else "no valid batch follows"
+        self._report(Finding(self._name, position, problem, loss))
+        return next_position >= 0
 
     def _report_tail(self) -> None:
-        left = self._end - self._position
-        if left <= 0:
+        remaining = self._end - self._position
+        if remaining <= 0:
             return
-        found = self._next_valid(self._position)
-        lost = f"{left} bytes are not part of a whole batch"
-        if found >= 0:
-            lost += f", but a valid batch begins at byte {found} (--salvage shows what follows)"
-        self._report(Finding(self._name, self._position, "the log ends here", lost))
+        next_position = self._next_valid(self._position)
+        loss = f"{remaining} bytes are not part of a whole batch"
+        if next_position >= 0:
+            loss += f", but a valid batch begins at byte {next_position} (--salvage shows what follows)"
+        self._report(Finding(self._name, self._position, "the log ends here", loss))
 
 
 class HeaderChecks:
     """Checks of the batch header fields that the checksum does not cover: magic, rising offsets, leader epochs. Each
     batch is compared with the previous one, so a wrong batch causes one finding, or two with the next batch."""
 
-    def __init__(
-        self, shown_name: str, report: Callable[[Finding], None], base_offset: int, limits: SegmentLimits
-    ) -> None:
-        self.shown_name = shown_name
+    def __init__(self, name: str, report: Callable[[Finding], None], base_offset: int, limits: SegmentLimits) -> None:
+        self.name = name
         self.report = report
         self._limits = limits
         self._is_beyond_limits = False
@@ -154,37 +152,37 @@ class HeaderChecks:
     def check(self, header: Header) -> None:
         """Report the problems of a batch header, and keep its offset and leader epoch for the next batch."""
         if not header.is_valid:
-            self._found(header, "the checksum is wrong", f"batch of {header.size_bytes} bytes may be damaged")
+            self._report_problem(header, "the checksum is wrong", f"batch of {header.size_bytes} bytes may be damaged")
         if not isinstance(header, V2Header):
             self._offsets(header, header.offset)
             return
         if header.magic != 2:
-            self._found(header, f"magic byte {header.magic} instead of 2 (the checksum does not cover it)", "")
+            self._report_problem(header, f"magic byte {header.magic} instead of 2 (the checksum does not cover it)", "")
         if header.is_valid:
             is_in_bounds = self._offsets(header, header.base_offset)
             self._epochs(header, is_compared=is_in_bounds)
 
     def _offsets(self, header: Header, first: int) -> bool:
         """Check a batch's offsets and report problems. Return whether they are in order and within the limits."""
-        due = self.state[0]
-        problem = self._limits.offset_problem(due, first, header.last_offset)
-        if first < due:
-            self._found(header, f"offset {first} where {due} or more is expected", "")
+        next_offset = self.state[0]
+        problem = self._limits.offset_problem(next_offset, first, header.last_offset)
+        if first < next_offset:
+            self._report_problem(header, f"offset {first} where {next_offset} or more is expected", "")
         elif problem is not None and not self._is_beyond_limits:
-            self._found(header, problem, "")
+            self._report_problem(header, problem, "")
         self._is_beyond_limits = problem is not None
         self.state[0] = min(header.last_offset + 1, LARGEST_OFFSET)
-        return first >= due and problem is None
+        return first >= next_offset and problem is None
 
     def _epochs(self, header: V2Header, *, is_compared: bool) -> None:
         epoch = self.state[1]
         if header.partition_leader_epoch < epoch:
-            self._found(header, f"leader epoch {header.partition_leader_epoch} after epoch {epoch}", "")
+            self._report_problem(header, f"leader epoch {header.partition_leader_epoch} after epoch {epoch}", "")
         problem = self._limits.epoch_problem(header.base_offset, header.partition_leader_epoch) if is_compared else None
         if problem and problem != self._epoch_problem:
-            self._found(header, problem, "")
+            self._report_problem(header, problem, "")
         self._epoch_problem = problem or ""
         self.state[1] = header.partition_leader_epoch
 
-    def _found(self, header: Header, problem: str, lost: str) -> None:
-        self.report(Finding(self.shown_name, header.position, problem, lost))
+    def _report_problem(self, header: Header, problem: str, loss: str) -> None:
+        self.report(Finding(self.name, header.position, problem, loss))

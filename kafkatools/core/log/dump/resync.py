@@ -29,9 +29,9 @@ def next_valid_batch(
     stop = end - LEGACY_HEADER_V0 if before is None else min(before, end - LEGACY_HEADER_V0)
     while position < stop:
         position = max(position, file.next_data(position) - HEADER_SIZE)
-        found = _in_step(file, position, end, legacy)
-        if found >= 0:
-            return found if found < stop else -1
+        batch_position = _in_step(file, position, end, legacy)
+        if batch_position >= 0:
+            return batch_position if batch_position < stop else -1
         position += _STEP
     return -1
 

@@ -82,10 +82,10 @@ class SegmentLimits:
         entry = self._entry(offset)
         if entry < 0:
             first = self.epochs[0][1]
-            is_wrong, due = epoch > first, f"{first} or less"
+            is_wrong, expected_epoch = epoch > first, f"{first} or less"
         else:
-            is_wrong, due = epoch != self.epochs[entry][1], str(self.epochs[entry][1])
-        return f"leader epoch {epoch} where {LEADER_EPOCH_CHECKPOINT} has {due}" if is_wrong else None
+            is_wrong, expected_epoch = epoch != self.epochs[entry][1], str(self.epochs[entry][1])
+        return f"leader epoch {epoch} where {LEADER_EPOCH_CHECKPOINT} has {expected_epoch}" if is_wrong else None
 
     def offset_problem(self, previous_end: int, offset: int, last_offset: int) -> str | None:
         """Return, as text, the problem with the offsets of a batch, None when they are possible. `previous_end`: the

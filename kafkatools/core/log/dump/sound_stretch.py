@@ -65,9 +65,9 @@ class SoundStretch:
                 self._file.read_ahead_from(position + scanned)
             valid = self._checksums(window, rows)
             stop = self._regular_rows(rows, valid, state)
-            shown = self._show(window, position, stop, state)
-            if shown < rows:
-                return position + self._table[shown * kernel.HEADER_WIDTH]
+            written_rows = self._show(window, position, stop, state)
+            if written_rows < rows:
+                return position + self._table[written_rows * kernel.HEADER_WIDTH]
             position += scanned
 
     def _window(self, position: int) -> memoryview:

@@ -34,28 +34,28 @@ class Summary:
         """Yield the lines of Kafka's summary, in Kafka's order."""
         yield from self._offset_index_lines()
         yield from self._time_index_lines()
-        for shown, gaps in self.gaps.items():
+        for path, gaps in self.gaps.items():
             if gaps:
-                yield f"Non-consecutive offsets in {shown}"
+                yield f"Non-consecutive offsets in {path}"
                 for before, after in sorted(gaps.items()):
                     yield f"  {before} is followed by {after}"
 
     def _offset_index_lines(self) -> Iterator[str]:
-        for shown, entries in self.mismatches.items():
-            yield f"Mismatches in :{shown}"
+        for path, entries in self.mismatches.items():
+            yield f"Mismatches in :{path}"
             for entry in sorted(entries, key=lambda entry: -entry.first):
-                yield f"  Index offset: {entry.first}, log offset: {entry.found}"
+                yield f"  Index offset: {entry.first}, log offset: {entry.log_offset}"
 
     def _time_index_lines(self) -> Iterator[str]:
-        for shown, entries in self.wrong_times.items():
-            yield f"Found timestamp mismatch in :{shown}"
+        for path, entries in self.wrong_times.items():
+            yield f"Found timestamp mismatch in :{path}"
             for entry in entries:
                 yield f"  Index timestamp: {entry.first}, log timestamp: {entry.largest_timestamp}"
-        for shown, pairs in self.times_out_of_order.items():
-            yield f"Found out of order timestamp in :{shown}"
+        for path, pairs in self.times_out_of_order.items():
+            yield f"Found out of order timestamp in :{path}"
             for timestamp, before in pairs:
                 yield f"  Index timestamp: {timestamp}, Previously indexed timestamp: {before}"
-        for shown, entries in self.offsets_not_found.items():
-            yield f"The following indexed offsets are not found in :{shown}"
+        for path, entries in self.offsets_not_found.items():
+            yield f"The following indexed offsets are not found in :{path}"
             for entry in entries:
-                yield f"Indexed offset: {entry.second}, found log offset: {entry.found}"
+                yield f"Indexed offset: {entry.second}, found log offset: {entry.log_offset}"

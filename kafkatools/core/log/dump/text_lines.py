@@ -36,14 +36,14 @@ class TextLines:
         self._write_bytes = write
         self._show = show
 
-    def _write(self, shown: str) -> None:
-        self._write_bytes(shown.encode("utf-8", "surrogateescape"))
+    def _write(self, text: str) -> None:
+        self._write_bytes(text.encode("utf-8", "surrogateescape"))
 
-    def _shown(self, foreign: str) -> str:
-        return foreign if self._show is None else self._show(foreign)
+    def _printable(self, text: str) -> str:
+        return text if self._show is None else self._show(text)
 
     def file(self, path: str, kind: str | None) -> None:
-        self._write(f"Dumping {self._shown(path)}\n")
+        self._write(f"Dumping {self._printable(path)}\n")
 
     def log(self, path: str, base_offset: int) -> None:
         self._write(f"Log starting offset: {base_offset}\n")
@@ -66,7 +66,7 @@ class TextLines:
         try:
             line.write(_batch_start(header))
             if isinstance(header, LegacyHeader):
-                header.ensure_known_magic()
+                header.ensure_supported_magic()
             line.write(_batch_end(header))
             if self._options.deep:
                 self._records(header, decoder, gaps, line.write)
@@ -81,9 +81,9 @@ class TextLines:
         for record in records_of(header):
             gaps.see(record.offset)
             if not options.skip_metadata:
-                write(self._shown(_record_metadata(header, record)))
+                write(self._printable(_record_metadata(header, record)))
                 if header.is_control:
-                    write(self._shown(control_text(record)))
+                    write(self._printable(control_text(record)))
             if options.print_contents and not header.is_control:
                 write(self._contents(record, decoder))
             write("\n")
@@ -92,16 +92,16 @@ class TextLines:
         if decoder is None:
             return ""
         key, value = decoder(record)
-        return self._shown(_record_contents(key, value, "| " if self._options.skip_metadata else " "))
+        return self._printable(_record_contents(key, value, "| " if self._options.skip_metadata else " "))
 
     def trailing(self, path: str, count: int) -> None:
-        self._write(f"Found {count} invalid bytes at the end of {self._shown(os.path.basename(path))}\n")
+        self._write(f"Found {count} invalid bytes at the end of {self._printable(os.path.basename(path))}\n")
 
     def empty_index(self, path: str) -> None:
-        self._write(f"{self._shown(path)} is empty.\n")
+        self._write(f"{self._printable(path)} is empty.\n")
 
     def sane_index(self, path: str) -> None:
-        self._write(f"{self._shown(path)} passed sanity check.\n")
+        self._write(f"{self._printable(path)} passed sanity check.\n")
 
     def offset_entry(self, path: str, entry: CheckedEntry) -> None:
         self._write(f"offset: {entry.first} position: {entry.second}\n")
@@ -139,10 +139,10 @@ class _Line:
         self._write = write
         self._is_open = False
 
-    def write(self, shown: str) -> None:
-        if shown:
-            self._write(shown)
-            self._is_open = not shown.endswith("\n")
+    def write(self, text: str) -> None:
+        if text:
+            self._write(text)
+            self._is_open = not text.endswith("\n")
 
     def finish(self) -> None:
         if self._is_open:
@@ -176,22 +176,22 @@ def _batch_end(header: Header) -> str:
 def _record_metadata(header: Header, record: DumpedRecord) -> str:
     """Return a record's line up to its key and value: offset, timestamp, sizes; then sequence and header names, or
     validity and CRC for magic 0 and 1."""
-    shown = (
+    metadata = (
         f"| offset: {record.offset} {header.timestamp_type}: {record.timestamp} "
         f"keySize: {record.key_size} valueSize: {record.value_size}"
     )
     if isinstance(header, V2Header):
         names = ",".join(java_string(name) for name, _ in record.headers)
-        return f"{shown} sequence: {record.sequence} headerKeys: [{names}]"
-    return f"{shown} isValid: {java_boolean(bool(record.is_valid))} crc: {record.crc}"
+        return f"{metadata} sequence: {record.sequence} headerKeys: [{names}]"
+    return f"{metadata} isValid: {java_boolean(bool(record.is_valid))} crc: {record.crc}"
 
 
 def _record_contents(key: str | None, value: str | None, prefix: str) -> str:
     """Return the text of a record's key and value, each only if it is not None."""
-    shown = ""
+    contents = ""
     if key is not None:
-        shown = f"{prefix}key: {key}"
+        contents = f"{prefix}key: {key}"
         prefix = " "
     if value is not None:
-        shown += f"{prefix}payload: {value}"
-    return shown
+        contents += f"{prefix}payload: {value}"
+    return contents

@@ -50,10 +50,10 @@ class _Walker:
     def headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
         """Yield the position and header of each batch from a position on. Raises CorruptRecord."""
         while True:
-            left = self._end - position
-            prefix = self.window(position, LOG_OVERHEAD) if left > HEADER_SIZE_UP_TO_MAGIC else b""
-            size = file_batch_size(prefix, 0, left)
+            remaining = self._end - position
+            prefix = self.window(position, LOG_OVERHEAD) if remaining > HEADER_SIZE_UP_TO_MAGIC else b""
+            size = file_batch_size(prefix, 0, remaining)
             if size is None:
                 return
-            yield position, read_header(self.window(position, min(HEADER_SIZE, left)))
+            yield position, read_header(self.window(position, min(HEADER_SIZE, remaining)))
             position += size

@@ -180,12 +180,12 @@ class SparseIndex(IndexFile):
         """Drop the entries with an offset at or above this one."""
         relative = offset - self.base_offset
         number = self._last_slot_at_most(relative, self.offset_slot)
-        keep = number if number >= 0 and self._slot(number)[self.offset_slot] == relative else number + 1
-        self._truncate_to_entries(keep)
+        entry_count = number if number >= 0 and self._slot(number)[self.offset_slot] == relative else number + 1
+        self._truncate_to_entries(entry_count)
 
     def _truncate_to_entries(self, count: int) -> None:
-        kept = max(0, count - self._persisted_count) * self.entry.size
-        del self._pending[kept:]
+        pending_bytes = max(0, count - self._persisted_count) * self.entry.size
+        del self._pending[pending_bytes:]
         self._persisted_count = min(self._persisted_count, count)
         self._entry_count = count
         self._page_number = -1

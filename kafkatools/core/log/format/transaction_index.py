@@ -89,21 +89,21 @@ class TransactionIndex(IndexFile):
     def collect_aborted(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTransaction], bool]:
         """Return the aborted transactions that overlap the offsets [fetch_offset, upper_bound_offset), and whether it
         is certain that no later segment has another one. Raises OSError, KafkaError."""
-        found = []
+        aborted = []
         entries = self._loaded()
         for entry in islice(entries, bisect_left(entries, fetch_offset, key=_LAST_OFFSET), None):
             if entry.first_offset < upper_bound_offset:
-                found.append(entry)
+                aborted.append(entry)
             if entry.last_stable_offset >= upper_bound_offset:
-                return found, True
-        return found, False
+                return aborted, True
+        return aborted, False
 
     def truncate_to(self, offset: int) -> None:
         """Drop the transactions whose abort marker is at or above an offset."""
         entries = self._loaded()
-        keep = next((i for i, entry in enumerate(entries) if entry.last_offset >= offset), len(entries))
-        if keep < len(entries):
-            self._cut(keep)
+        entry_count = next((i for i, entry in enumerate(entries) if entry.last_offset >= offset), len(entries))
+        if entry_count < len(entries):
+            self._cut(entry_count)
 
     def reset(self) -> None:
         """Drop all entries, before the index is rebuilt."""

@@ -57,13 +57,13 @@ class RejectedRecords(InvalidRecord):
     record_errors: list[RecordErrorDetail]
 
     def __init__(self, record_errors: list[RecordErrorDetail]) -> None:
-        shown = ", ".join(
+        details = ", ".join(
             f"RecordError(batchIndex={error.batch_index}, message='{error.message}')"
             for error in record_errors[:_SHOWN_ERRORS]
         )
         super().__init__(
             f"One or more records have been rejected due to {len(record_errors)} record errors in total, and only "
-            f"showing the first three errors at most: [{shown}]"
+            f"showing the first three errors at most: [{details}]"
         )
         self.record_errors = record_errors
 

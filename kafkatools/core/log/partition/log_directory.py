@@ -101,12 +101,12 @@ class LogDirectory:
     def partitions(self) -> list[TopicPartition]:
         """List the partitions with a directory here, except `__cluster_metadata`, future replicas, and `-delete` and
         `-stray` directories. Raises OSError."""
-        found = [
+        names = [
             filenames.parse_partition_directory(entry.name)
             for entry in self.files.list_directory(self.path)
             if entry.is_directory and not entry.name.endswith(_NOT_PARTITIONS)
         ]
-        return [name for name in found if name is not None and name.topic != _METADATA_TOPIC]
+        return [name for name in names if name is not None and name.topic != _METADATA_TOPIC]
 
     # logs
 

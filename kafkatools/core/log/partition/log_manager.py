@@ -61,8 +61,8 @@ class LogManager:
     def last_broker_epoch(self) -> int:
         """The broker epoch in the clean shutdown markers; -1 when unknown or when the directories differ
         (LogManager.readBrokerEpochFromCleanShutdownFiles)."""
-        found = {directory.last_broker_epoch for directory in self.live}
-        return found.pop() if len(found) == 1 else -1
+        epochs = {directory.last_broker_epoch for directory in self.live}
+        return epochs.pop() if len(epochs) == 1 else -1
 
     def find_directory(self, path: str) -> LogDirectory | None:
         """Return the log directory with this path, None when there is none."""
@@ -88,20 +88,20 @@ class LogManager:
         Return the partitions whose current log was in it."""
         error = self.failing.pop(directory, None) or KafkaStorageError("its disk failed")
         directory.go_offline(error)
-        lost = [name for name, log in self.logs.items() if directory.logs.get(name) is log]
-        for name in lost:
+        offline = [name for name, log in self.logs.items() if directory.logs.get(name) is log]
+        for name in offline:
             del self.logs[name]
         futures = [name for name, log in self.future_logs.items() if directory.logs.get(name) is log]
         for name in futures:
             del self.future_logs[name]
-        if lost or futures:
+        if offline or futures:
             self._report(
-                f"WARN Logs for partitions {_shown(lost)} are offline and logs for future partitions {_shown(futures)} "
-                f"are offline due to failure on log directory {directory.path}: {error}"
+                f"WARN Logs for partitions {_joined_names(offline)} are offline and logs for future partitions "
+                f"{_joined_names(futures)} are offline due to failure on log directory {directory.path}: {error}"
             )
-        return lost
+        return offline
 
-    def _each(self, work: Callable[[LogDirectory], object]) -> None:
+    def _for_live_directories(self, work: Callable[[LogDirectory], object]) -> None:
         """Call `work` for every live directory. An OSError or KafkaStorageError is raised if there is one directory;
         with several it is recorded in `failing`."""
         for directory in self.live:
@@ -119,7 +119,7 @@ class LogManager:
         a partition in two directories is renamed to `-stray` in one of them. Raises KafkaStorageError when no directory
         is left, OSError of a broker's only directory."""
         self._give_up_failing()
-        self._each(LogDirectory.start)
+        self._for_live_directories(LogDirectory.start)
         self._give_up_failing()
         if not self.live:
             raise KafkaStorageError(
@@ -127,7 +127,7 @@ class LogManager:
                 f"{', '.join(directory.path for directory in self.directories)} can be created or validated"
             )
         if self.has_several:
-            self._each(self._put_duplicates_aside)
+            self._for_live_directories(self._put_duplicates_aside)
 
     def _give_up_failing(self) -> None:
         for directory, error in list(self.failing.items()):
@@ -233,7 +233,7 @@ class LogManager:
     def sync_names(self) -> None:
         """Make new partition directories durable, one fsync per log directory. Raises KafkaStorageError with one
         directory; with several, an error is recorded in `failing`."""
-        self._each(LogDirectory.sync_names)
+        self._for_live_directories(LogDirectory.sync_names)
 
     def delete(self, name: TopicPartition, wall_ms: int) -> None:
         """Delete a partition's log and its future replica, if they are open. The files are removed after
@@ -343,22 +343,22 @@ class LogManager:
     def checkpoint_recovery_points(self) -> None:
         """Write recovery-point-offset-checkpoint in every live directory where an offset has changed. Raises OSError
         with one directory; with several, an error is recorded in `failing`."""
-        self._each(LogDirectory.checkpoint_recovery_points)
+        self._for_live_directories(LogDirectory.checkpoint_recovery_points)
 
     def checkpoint_high_watermarks(self) -> None:
         """Write replication-offset-checkpoint in every live directory where an offset has changed. Raises OSError with
         one directory; with several, an error is recorded in `failing`."""
-        self._each(LogDirectory.checkpoint_high_watermarks)
+        self._for_live_directories(LogDirectory.checkpoint_high_watermarks)
 
     def checkpoint_start_offsets(self) -> None:
         """Write log-start-offset-checkpoint in every live directory where an offset has changed. Raises OSError with
         one directory; with several, an error is recorded in `failing`."""
-        self._each(LogDirectory.checkpoint_start_offsets)
+        self._for_live_directories(LogDirectory.checkpoint_start_offsets)
 
     def abandon(self, *, is_clean: bool = True) -> None:
         """Close the logs opened so far, during a start that failed. Nothing is flushed, and no checkpoint is written. A
         directory without an opened log gets its clean shutdown marker back, unless `is_clean` is False."""
-        self._each(lambda directory: directory.abandon(is_clean=is_clean))
+        self._for_live_directories(lambda directory: directory.abandon(is_clean=is_clean))
 
     def close(self, broker_epoch: int, *, is_clean: bool = True) -> None:
         """Flush and close the logs of all live directories, and write their checkpoints. Clean shutdown markers are
@@ -374,5 +374,5 @@ class LogManager:
             raise failures[0]
 
 
-def _shown(names: list[TopicPartition]) -> str:
+def _joined_names(names: list[TopicPartition]) -> str:
     return ",".join(str(name) for name in names) or "none"

@@ -41,8 +41,8 @@ class ReplicaMove:
             self._take_log_start()
             return 0
         limit = min(max_bytes, current.config.segment_bytes)
-        found = current.read(future.log_end_offset, limit)
-        data = current.storage("copying", found.read)
+        log_slice = current.read(future.log_end_offset, limit)
+        data = current.storage("copying", log_slice.read)
         data = data[: whole_batches_bytes(data)]
         self._append(memoryview(bytearray(data)), now_ms)
         future.update_high_watermark(current.high_watermark)
@@ -69,11 +69,11 @@ class ReplicaMove:
             return False
         latest = current.latest_epoch
         if latest is None or epoch > latest:
-            known_epoch, end = -1 if latest is None else latest, current.log_end_offset
+            common_epoch, end = -1 if latest is None else latest, current.log_end_offset
         else:
-            known_epoch, end = current.end_offset_for_epoch(epoch)
-        if known_epoch < epoch:
-            _, own_end = future.end_offset_for_epoch(known_epoch)
+            common_epoch, end = current.end_offset_for_epoch(epoch)
+        if common_epoch < epoch:
+            _, own_end = future.end_offset_for_epoch(common_epoch)
             end = min(end, own_end) if own_end >= 0 else end
         if end >= future.log_end_offset:
             return False

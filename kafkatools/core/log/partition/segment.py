@@ -202,9 +202,9 @@ class LogSegment:
             position = self._tail_position
         else:
             position = max(self._indexed_position(offset), start_position)
-        for found, header in walk_headers(self.log, position):
+        for batch_position, header in walk_headers(self.log, position):
             if header.base_offset + header.last_offset_delta >= offset:
-                return Position(found, header)
+                return Position(batch_position, header)
         return None
 
     def fetch_upper_bound_offset(self, position: int) -> int | None:
@@ -222,10 +222,10 @@ class LogSegment:
     def _is_believed(self, entry: OffsetPosition) -> bool:
         """Return whether an index entry points to the batch whose last offset it has."""
         try:
-            found = next(walk_headers(self.log, entry.position, min(self.log.size_bytes, entry.position + 2**31)), None)
+            batch = next(walk_headers(self.log, entry.position, min(self.log.size_bytes, entry.position + 2**31)), None)
         except CorruptRecord:
             return False
-        return found is not None and found[1].last_offset == entry.offset
+        return batch is not None and batch[1].last_offset == entry.offset
 
     def read_next_offset(self) -> int:
         """Return the offset after the last whole batch, the base offset in an empty segment. Walks from the last index
@@ -243,8 +243,8 @@ class LogSegment:
         position = self._indexed_position(self.offset_index.last_offset)
         if position != entry.position:
             return False
-        for found, header in walk_headers(self.log, position):
-            position = found + header.size_bytes
+        for batch_position, header in walk_headers(self.log, position):
+            position = batch_position + header.size_bytes
         return position == self.log.size_bytes
 
     def find_offset_by_timestamp(
@@ -257,10 +257,10 @@ class LogSegment:
 
         entry = self.time_index.lookup(timestamp)
         position = self._indexed_position(max(entry.offset, starting_offset))
-        for found, header in walk_headers(self.log, position):
+        for batch_position, header in walk_headers(self.log, position):
             if header.max_timestamp < timestamp or header.last_offset < starting_offset:
                 continue
-            batch = batch_at(self.log.read_at(found, header.size_bytes), 0)
+            batch = batch_at(self.log.read_at(batch_position, header.size_bytes), 0)
             try:
                 columns = batch.columns(max_decompressed_bytes)
             except RecordTooLarge as error:
@@ -340,14 +340,14 @@ class LogSegment:
         """Remove all batches with a record at or above an offset, and their index entries. Return the number of bytes
         cut off the `.log` file. Raises CorruptRecord, OSError."""
         self._tail_offset = NO_TAIL
-        found = self.translate_offset(offset)
+        batch = self.translate_offset(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.txn_index.truncate_to(offset)
         truncated = 0
-        if found is not None:
-            truncated = self.log.size_bytes - found.position
-            self.log.truncate(found.position)
+        if batch is not None:
+            truncated = self.log.size_bytes - batch.position
+            self.log.truncate(batch.position)
         if self.log.size_bytes == 0:
             self.created_ms = now_ms
             self._first_batch_timestamp = None

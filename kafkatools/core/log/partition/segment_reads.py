@@ -20,37 +20,37 @@ def read_segments(
     CorruptRecord, OSError."""
     current: LogSegment | None = segment
     while current is not None:
-        found = current.translate_offset(offset)
-        if found is not None and found.header.base_offset < limit:
-            return _slice(log, current, found, max_bytes, min_one_message, limit)
+        batch = current.translate_offset(offset)
+        if batch is not None and batch.header.base_offset < limit:
+            return _slice(log, current, batch, max_bytes, min_one_message, limit)
         last = current
         current = log.segments.higher(current.base_offset)
     return LogSlice(last.log, last.size_bytes, 0, offset, last)
 
 
 def _slice(
-    log: LogState, segment: LogSegment, found: Position, max_bytes: int, min_one_message: bool, limit: int
+    log: LogState, segment: LogSegment, batch: Position, max_bytes: int, min_one_message: bool, limit: int
 ) -> LogSlice:
     end = segment.size_bytes
     if limit < log.log_end_offset:
-        bound = segment.translate_offset(limit, found.position)
+        bound = segment.translate_offset(limit, batch.position)
         end = end if bound is None else bound.position
-    first = found.header.length + LOG_OVERHEAD
+    first = batch.header.length + LOG_OVERHEAD
     limited = max(max_bytes, first) if min_one_message else max_bytes
-    size = max(0, min(limited, end - found.position))
-    return LogSlice(segment.log, found.position, size, found.header.base_offset, segment, 0 < limited < first)
+    size = max(0, min(limited, end - batch.position))
+    return LogSlice(segment.log, batch.position, size, batch.header.base_offset, segment, 0 < limited < first)
 
 
 def aborted_transactions(log: LogState, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
     """Return the aborted transactions that overlap the offsets [start_offset, end_offset), by the transaction
     indexes."""
-    found: list[AbortedTransaction] = []
+    transactions: list[AbortedTransaction] = []
     segment = log.segments.floor(start_offset)
     while segment is not None:
-        aborted, is_complete = segment.txn_index.collect_aborted(start_offset, end_offset)
-        found += aborted
+        segment_transactions, is_complete = segment.txn_index.collect_aborted(start_offset, end_offset)
+        transactions += segment_transactions
         segment = None if is_complete else log.segments.higher(segment.base_offset)
-    return found
+    return transactions
 
 
 def search(log: LogState, timestamp: int) -> TimestampAndOffset | None:
@@ -58,9 +58,11 @@ def search(log: LogState, timestamp: int) -> TimestampAndOffset | None:
     below the log start offset do not count. Raises CorruptRecord, InvalidRecord, OSError."""
     for segment in log.segments:
         if segment.largest_timestamp >= timestamp:
-            found = segment.find_offset_by_timestamp(timestamp, log.log_start_offset, log.config.max_decompressed_bytes)
-            if found is not None:
-                return found
+            record = segment.find_offset_by_timestamp(
+                timestamp, log.log_start_offset, log.config.max_decompressed_bytes
+            )
+            if record is not None:
+                return record
     return None
 
 

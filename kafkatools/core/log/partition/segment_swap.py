@@ -46,11 +46,11 @@ def replace_segments(log: "PartitionLog", new: Sequence[LogSegment], old: Sequen
             log.segments.remove(segment.base_offset)
         for segment in new:
             log.segments.add(segment)
-        kept = {segment.base_offset for segment in new}
+        new_base_offsets = {segment.base_offset for segment in new}
         for segment in old:
             segment.change_suffix(DELETED_SUFFIX)
             snapshot = None
-            if segment.base_offset not in kept:
+            if segment.base_offset not in new_base_offsets:
                 snapshot = log.producer_state.mark_snapshot_for_deletion(segment.base_offset)
             log.remove_later(segment, snapshot, now_ms)
         log.files.fsync_directory(log.directory)

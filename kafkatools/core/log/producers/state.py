@@ -205,18 +205,18 @@ class ProducerStateManager:
         if self._earlier_batches_loaded:
             return
         self._earlier_batches_loaded = True
-        found: dict[int, list[BatchMetadata]] = {}
+        earlier_batches: dict[int, list[BatchMetadata]] = {}
         for header in self._tail() if self._tail is not None else ():
             entry = self.producers.get(header.producer_id)
             if entry is None or header.is_control or header.producer_epoch != entry.producer_epoch:
                 continue
             if entry.batches and header.last_offset < entry.batches[0].first_offset:
-                found.setdefault(header.producer_id, []).append(
+                earlier_batches.setdefault(header.producer_id, []).append(
                     BatchMetadata(
                         header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp
                     )
                 )
-        for producer_id, earlier in found.items():
+        for producer_id, earlier in earlier_batches.items():
             entry = self.producers[producer_id]
             room = BATCHES_TO_RETAIN - len(entry.batches)
             entry.batches.extendleft(reversed(earlier[-room:] if room else []))

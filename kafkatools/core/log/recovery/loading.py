@@ -346,11 +346,11 @@ def _replay(state: ProducerStateManager, segment: LogSegment, start: int, end: i
     sequence or the end of a transaction."""
     position: int | None = None
     try:
-        found = segment.translate_offset(start)
-        if found is None:
+        first_batch = segment.translate_offset(start)
+        if first_batch is None:
             return
-        position = found.position
-        for position, header, batch in walk_batches(segment.log, found.position):
+        position = first_batch.position
+        for position, header, batch in walk_batches(segment.log, first_batch.position):
             if header.base_offset >= end:
                 return
             if header.magic >= 2:
@@ -364,8 +364,8 @@ def _end_of_sound_batches(segment: LogSegment) -> int:
     """Return the position of the first batch whose size is impossible, or the end of the last batch."""
     position = 0
     with suppress(CorruptRecord):
-        for found, header in walk_headers(segment.log):
-            position = found + header.size_bytes
+        for batch_position, header in walk_headers(segment.log):
+            position = batch_position + header.size_bytes
     return position
 
 

@@ -88,7 +88,7 @@ def test_the_newest_record_of_each_key_stays(tmp_path: Path) -> None:
     newest = [(number, b"k%d" % (number % 7), b"v%d" % number) for number in range(53, 60)]
     assert rows(log) == [*newest, (60, b"k0", b"in the active segment")]
     assert log.first_dirty_offset == 60
-    assert stats.counts.records_read == 60 and stats.counts.records_kept == 7
+    assert stats.counts.records_read == 60 and stats.counts.records_retained == 7
 
 
 def test_a_cleaned_log_is_read_from_any_offset_and_after_a_restart(tmp_path: Path) -> None:
