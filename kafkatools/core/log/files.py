@@ -116,8 +116,8 @@ class FileSystem(Protocol):
 
 
 def with_filename(error: OSError, path: str) -> OSError:
-    """Return the same error, with `path` as its `filename` if it has none. An OSError of a call on a file descriptor has
-    none."""
+    """Return the same error, with `path` as its `filename` if it has none. An OSError from a call on a file descriptor
+    has none."""
     if error.filename is None:
         error.filename = path
     return error

@@ -136,7 +136,10 @@ def append_all(
 def _encoded(node: ProduceContext, request: Request, results: list[tuple[TopicData, list[PartitionResult]]]) -> bytes:
     """Encode a Produce response; from version 10 on with the addresses of leaders that are other brokers."""
     leaders = {
-        each.current_leader[0] for _, partitions in results for each in partitions if each.current_leader is not None
+        result.current_leader[0]
+        for _, partitions in results
+        for result in partitions
+        if result.current_leader is not None
     }
     if not leaders or request.version < FIRST_WITH_LEADERS:
         return encode_response(request, results)

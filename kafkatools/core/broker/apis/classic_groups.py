@@ -39,7 +39,7 @@ def handle_join_group(node: GroupContext, request: Request) -> Response:
             entity.rebalance_timeout if version >= FIRST_VERSION_OF_REBALANCE_TIMEOUT else session_timeout_ms
         ),
         protocol_type=entity.protocol_type,
-        protocols=tuple((each.name, bytes(each.metadata)) for each in entity.protocols),
+        protocols=tuple((protocol.name, bytes(protocol.metadata)) for protocol in entity.protocols),
         needs_member_id=version >= FIRST_VERSION_OF_MEMBER_ID_REQUIRED and entity.group_instance_id is None,
         may_skip_assignment=version >= FIRST_VERSION_OF_SKIPPED_ASSIGNMENT,
     )
@@ -74,7 +74,7 @@ def handle_sync_group(node: GroupContext, request: Request) -> Response:
         entity.group_instance_id,
         protocol_type,
         protocol_name,
-        [(each.member_id, bytes(each.assignment)) for each in entity.assignments],
+        [(member.member_id, bytes(member.assignment)) for member in entity.assignments],
     )
     node.authorize_or_raise(request, READ, GROUP, sync.group_id)
     return delayed_response(
@@ -96,7 +96,7 @@ def handle_leave_group(node: GroupContext, request: Request) -> Response:
     by group.instance.id. Raises GroupAuthorizationFailed."""
     entity = request.decode()
     if request.version >= FIRST_VERSION_OF_BATCHES:
-        members = [requests.MemberIdentity(each.member_id, each.group_instance_id) for each in entity.members]
+        members = [requests.MemberIdentity(member.member_id, member.group_instance_id) for member in entity.members]
     else:
         members = [requests.MemberIdentity(entity.member_id)]
     node.authorize_or_raise(request, READ, GROUP, entity.group_id)
@@ -104,8 +104,8 @@ def handle_leave_group(node: GroupContext, request: Request) -> Response:
     if request.version < FIRST_VERSION_OF_BATCHES:
         return committed_response(node, request, entity.group_id, {"error_code": code or codes[0]}, error_code_field)
     answers = [
-        {"member_id": each.member_id, "group_instance_id": each.instance_id, "error_code": member_code}
-        for each, member_code in zip(members, codes, strict=False)
+        {"member_id": member.member_id, "group_instance_id": member.instance_id, "error_code": member_code}
+        for member, member_code in zip(members, codes, strict=False)
     ]
     return committed_response(
         node, request, entity.group_id, {"error_code": code, "members": answers}, error_code_field

@@ -143,12 +143,12 @@ def handle_describe_cluster(node: ClusterContext, request: Request) -> Response:
 
 def _brokers(node: ClusterContext, request: Request, entity: Entity) -> list[Fields]:
     alive = AliveBrokers(node.image, request.listener_name)
-    found = []
+    brokers = []
     for broker in alive.nodes(with_fenced=entity.include_fenced_brokers):
         host, port = alive.addresses[broker.broker_id]
         fields = {"broker_id": broker.broker_id, "host": host, "port": port, "rack": broker.rack}
-        found.append({**fields, "is_fenced": broker.is_fenced})
-    return found
+        brokers.append({**fields, "is_fenced": broker.is_fenced})
+    return brokers
 
 
 def handle_find_coordinator(node: ClusterContext, request: Request) -> Response:
@@ -171,11 +171,11 @@ def _coordinators(node: ClusterContext, request: Request, entity: Entity) -> Res
     if request.version < FIRST_VERSION_OF_BATCHES:
         with pausing(None):
             return request.respond(_find_coordinator(node, request, kind, entity.key))
-    found = []
+    coordinators = []
     for key in paced(entity.coordinator_keys):
         with pausing(None):  # the first one may create the topic of the coordinators
-            found.append(_find_coordinator(node, request, kind, key))
-    return request.respond({"coordinators": found})
+            coordinators.append(_find_coordinator(node, request, kind, key))
+    return request.respond({"coordinators": coordinators})
 
 
 def _find_coordinator(node: ClusterContext, request: Request, kind: int, key: str) -> Fields:
@@ -245,8 +245,9 @@ def handle_update_features(node: ChangeContext, request: Request) -> Response:
     """
     entity = decode_permitted(node, request)
     updates = [
-        FeatureUpdate(each.feature, each.max_version_level, each.upgrade_type) for each in entity.feature_updates
+        FeatureUpdate(update.feature, update.max_version_level, update.upgrade_type)
+        for update in entity.feature_updates
     ]
     node.controller.update_features(updates, validate_only=entity.validate_only)
     # Responses from version 2 on have no field for the results.
-    return request.respond({"results": [{"feature": each.name, "error_message": "NONE"} for each in updates]})
+    return request.respond({"results": [{"feature": update.name, "error_message": "NONE"} for update in updates]})

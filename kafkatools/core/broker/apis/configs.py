@@ -44,14 +44,14 @@ class _DescribeOptions(NamedTuple):
     documentation: bool
     described: dict[Any, Shared]
 
-    def trim(self, found: entries.Entries) -> Shared:
+    def trim(self, config_entries: entries.Entries) -> Shared:
         """Remove the synonyms and documentation that the request does not include."""
-        for entry in found:
+        for entry in config_entries:
             if not self.synonyms:
                 entry["synonyms"] = []
             if not self.documentation and entry["documentation"]:
                 entry["documentation"] = None
-        return Shared(found)
+        return Shared(config_entries)
 
 
 def handle_describe_configs(node: ChangeContext, request: Request) -> Response:

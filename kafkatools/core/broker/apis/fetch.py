@@ -110,12 +110,12 @@ def _fetch(node: ReadContext, request: Request, data: FetchRequest, context: Fet
 def _read_response(node: ReadContext, request: Request, context: FetchContext, reads: FetchReads) -> list[Part]:
     """Encode a Fetch response, with the addresses of leaders that are other brokers. If a log region changed, or this
     broker may no longer serve the partition, while the request was paused, the partition is read again as a copy."""
-    chosen = _choose(request, context, reads.results)
+    numbers = _choose(request, context, reads.results)
     while True:
         results = reads.results
         leaders = {result.current_leader[0] for result in paced(results) if result.current_leader is not None}
         endpoints = node_endpoints(node, request, leaders) if leaders and request.version >= FIRST_WITH_LEADERS else []
-        response = _frame(request, context, [(context.wanted[n], results[n]) for n in paced(chosen)], endpoints)
+        response = _frame(request, context, [(context.wanted[n], results[n]) for n in paced(numbers)], endpoints)
         stale = reads.stale()
         if not stale:
             return response
@@ -126,8 +126,10 @@ def _read_response(node: ReadContext, request: Request, context: FetchContext, r
 
 def node_endpoints(node: ReplicaContext, request: Request, broker_ids: Iterable[int]) -> list[NodeEndpoint]:
     """The addresses of brokers on the client's listener (NodeEndpoints), without fenced and unknown brokers."""
-    found = ((broker_id, node.replicas.endpoint(broker_id, request.listener_name)) for broker_id in sorted(broker_ids))
-    return [NodeEndpoint(broker_id, *place) for broker_id, place in found if place is not None]
+    endpoints = (
+        (broker_id, node.replicas.endpoint(broker_id, request.listener_name)) for broker_id in sorted(broker_ids)
+    )
+    return [NodeEndpoint(broker_id, *endpoint) for broker_id, endpoint in endpoints if endpoint is not None]
 
 
 def _parse(node: ReadContext, request: Request) -> FetchRequest:
@@ -137,8 +139,8 @@ def _parse(node: ReadContext, request: Request) -> FetchRequest:
         except DecodeError as error:
             raise CloseConnection(str(error)) from error
         topic_name = node.replicas.topic_name
-        for each in paced(data.wanted):
-            each.topic = topic_name(each.topic_id)
+        for partition in paced(data.wanted):
+            partition.topic = topic_name(partition.topic_id)
         return data
     return _from_entity(request.decode(), request.version)
 
@@ -154,14 +156,14 @@ def _from_entity(entity: Entity, version: int) -> FetchRequest:
         FetchPartition(
             topic.topic,
             None,
-            each.partition,
-            each.fetch_offset,
-            each.partition_max_bytes,
-            each.current_leader_epoch if version >= 9 else -1,
-            each.last_fetched_epoch if version >= 12 else -1,
+            partition.partition,
+            partition.fetch_offset,
+            partition.partition_max_bytes,
+            partition.current_leader_epoch if version >= 9 else -1,
+            partition.last_fetched_epoch if version >= 12 else -1,
         )
         for topic in paced(entity.topics)
-        for each in paced(topic.partitions)
+        for partition in paced(topic.partitions)
     ]
     with_session = version >= WITH_SESSIONS
     return FetchRequest(
@@ -183,8 +185,8 @@ def _from_entity(entity: Entity, version: int) -> FetchRequest:
 
 def respond(request: Request, context: FetchContext, results: Sequence[FetchedPartition]) -> list[Part]:
     """Encode a Fetch response from results that have no records."""
-    chosen = _choose(request, context, results)
-    return _frame(request, context, [(context.wanted[number], results[number]) for number in paced(chosen)])
+    numbers = _choose(request, context, results)
+    return _frame(request, context, [(context.wanted[number], results[number]) for number in paced(numbers)])
 
 
 def _choose(request: Request, context: FetchContext, results: Sequence[FetchedPartition]) -> Sequence[int]:
@@ -200,14 +202,14 @@ def _choose(request: Request, context: FetchContext, results: Sequence[FetchedPa
 def _frame(
     request: Request,
     context: FetchContext,
-    chosen: Sequence[tuple[FetchPartition, FetchedPartition]],
+    partition_results: Sequence[tuple[FetchPartition, FetchedPartition]],
     endpoints: Sequence[NodeEndpoint] = (),
 ) -> list[Part]:
     """Encode a Fetch response as parts: bytes, and file regions between them."""
     writer = _Writer(request.version)
     writer.begin(context, request.throttle_ms)
     groups: list[tuple[Any, list[tuple[FetchPartition, FetchedPartition]]]] = []
-    for requested, result in paced(chosen):
+    for requested, result in paced(partition_results):
         name = requested.topic_id if request.version >= 13 else requested.topic
         if not groups or groups[-1][0] != name:
             groups.append((name, []))

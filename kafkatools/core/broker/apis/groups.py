@@ -187,9 +187,10 @@ def client_of(request: Request) -> Client:
 
 
 def delayed_response(
-    node: GroupContext, request: Request, group_id: str, ask: Callable[[ResponseCallback], None], refuse: Refuse
+    node: GroupContext, request: Request, group_id: str, run_request: Callable[[ResponseCallback], None], refuse: Refuse
 ) -> Response:
-    """Call `ask` with a function that takes the response's fields, now or later, and return the response or DELAYED.
+    """Call `run_request` with a function that takes the response's fields, now or later. Return the response or
+    DELAYED.
 
     A response with an error is sent at once, another when all records of the group are committed. If that fails,
     `refuse` makes the fields of the response from the error code.
@@ -210,7 +211,7 @@ def delayed_response(
         else:
             decided.append(fields)
 
-    ask(respond)
+    run_request(respond)
     groups.send_responses()
     if decided:
         send(decided[-1])

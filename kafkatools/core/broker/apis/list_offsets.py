@@ -60,7 +60,7 @@ def _listed_offset(node: ReplicaContext, request: Request, topic: str, requested
             raise UnsupportedVersion()
         partition = node.replicas.get(topic, index)
         partition.check_leader_epoch(requested.current_leader_epoch)
-        found = partition.offset_for_timestamp(timestamp, isolation_level)
+        record = partition.offset_for_timestamp(timestamp, isolation_level)
     except Exception as error:  # noqa: BLE001 - boundary: one partition's failure is its own answer
         node.note_failure(error)
         code = error_code_of(error)
@@ -69,9 +69,9 @@ def _listed_offset(node: ReplicaContext, request: Request, topic: str, requested
         return {"partition_index": index, "error_code": code}
     return {
         "partition_index": index,
-        "timestamp": found.timestamp,
-        "offset": found.offset,
-        "leader_epoch": found.leader_epoch,
+        "timestamp": record.timestamp,
+        "offset": record.offset,
+        "leader_epoch": record.leader_epoch,
     }
 
 
@@ -82,7 +82,7 @@ def handle_offset_for_leader_epoch(node: ReplicaContext, request: Request) -> Re
     topics = [
         {
             "topic": topic.topic,
-            "partitions": [_epoch_end(node, request, topic.topic, each) for each in paced(topic.partitions)],
+            "partitions": [_epoch_end(node, request, topic.topic, partition) for partition in paced(topic.partitions)],
         }
         for topic in paced(entity.topics)
     ]

@@ -44,7 +44,7 @@ def handle_metadata(node: MetadataContext, request: Request) -> Response:
     requested = entity.topics
     alive = AliveBrokers(node.image, request.listener_name)
     if requested is None or (version == 0 and not requested):
-        found = [
+        topics = [
             topic_fields(topic, alive, version)
             for topic in paced(list(node.image.topics.values()))
             if node.authorize(request, DESCRIBE, TOPIC, topic.name)
@@ -52,14 +52,14 @@ def handle_metadata(node: MetadataContext, request: Request) -> Response:
     else:
         error = _invalid(requested, version)
         if error is not None:
-            topics = [
+            invalid_topics = [
                 {**_missing(topic.name, error.code), "name": topic.name or "", "topic_id": topic.topic_id}
                 for topic in requested
             ]
-            return request.respond({"topics": topics, "error_code": error.code})
-        found = _named(node, request, requested, alive, allow_creation=entity.allow_auto_topic_creation)
+            return request.respond({"topics": invalid_topics, "error_code": error.code})
+        topics = _requested_topics(node, request, requested, alive, allow_creation=entity.allow_auto_topic_creation)
     if entity.include_topic_authorized_operations:
-        for topic in paced(found):
+        for topic in paced(topics):
             if topic["error_code"] != TopicAuthorizationFailed.code:
                 topic["topic_authorized_operations"] = node.authorized_operations(request, TOPIC, topic["name"] or "")
     brokers = []
@@ -68,7 +68,7 @@ def handle_metadata(node: MetadataContext, request: Request) -> Response:
         brokers.append({"node_id": broker.broker_id, "host": host, "port": port, "rack": broker.rack})
     fields: Fields = {
         "brokers": brokers,
-        "topics": found if version >= 12 else [{**topic, "name": topic["name"] or ""} for topic in found],
+        "topics": topics if version >= 12 else [{**topic, "name": topic["name"] or ""} for topic in topics],
         "controller_id": node.node_id,
         "cluster_id": node.cluster_id,
     }
@@ -89,7 +89,7 @@ def _invalid(topics: Sequence[Any], version: int) -> KafkaError | None:
     return None
 
 
-def _named(
+def _requested_topics(
     node: MetadataContext, request: Request, requested: Sequence[Any], alive: AliveBrokers, *, allow_creation: bool
 ) -> list[Fields]:
     ids = dict.fromkeys(topic_id for topic in requested if (topic_id := topic.topic_id) is not None)
@@ -200,12 +200,12 @@ def _page(
     node: MetadataContext, names: list[str], first: int, limit: int, alive: AliveBrokers
 ) -> tuple[list[Fields], Fields | None]:
     topics: list[Fields] = []
-    left = limit
+    remaining = limit
     for name in paced(names):
-        if left == 0:
+        if remaining == 0:
             return topics, {"topic_name": name, "partition_index": 0}
-        topic, following = _topic(node, name, first, left, alive)
-        left -= len(topic["partitions"])
+        topic, following = _topic(node, name, first, remaining, alive)
+        remaining -= len(topic["partitions"])
         topics.append(topic)
         first = 0
         if following is not None:

@@ -170,19 +170,19 @@ def collect_offsets(
     node: GroupContext,
     topic: Entity,
     name: str,
-    found: TopicState | int,
+    topic_state: TopicState | int,
     times_ms: tuple[int, int | None],
     offsets: list[tuple[Place, CommittedOffset]],
     topic_id: uuid.UUID | None = None,
 ) -> list[dict[str, int]]:
-    """Append the offsets of a topic that can be committed to `offsets`; `found` is the topic's state, or the error code
-    of all its partitions. Returns the results of the partitions."""
+    """Append the offsets of a topic that can be committed to `offsets`; `topic_state` may be the error code of all its
+    partitions. Returns the results of the partitions."""
     max_bytes, results = node.config.offset_metadata_max_bytes, []
     for partition in paced(topic.partitions):
         index, metadata, code = partition.partition_index, partition.committed_metadata or "", 0
-        if isinstance(found, int):
-            code = found
-        elif index not in found.partitions:
+        if isinstance(topic_state, int):
+            code = topic_state
+        elif index not in topic_state.partitions:
             code = UnknownTopicOrPartition.code
         elif len(metadata) > max_bytes:
             code = OffsetMetadataTooLarge.code
@@ -206,25 +206,26 @@ def handle_offset_fetch(node: GroupContext, request: Request) -> Response:
     is_stable = entity.require_stable
     requested = [entity] if version < FIRST_VERSION_OF_BATCHES else entity.groups
     with_epoch = version >= FIRST_VERSION_OF_EPOCHS
-    found = [
+    group_rows = [
         _Fetch(node, request, group.group_id, is_stable).rows(
             group.topics, group.member_id if with_epoch else None, group.member_epoch if with_epoch else NO_EPOCH
         )
         for group in paced(requested)
     ]
     if not (is_stable and node.coordination.is_clustered):
-        return [request.frame_response(response_body(version, found))]
-    body = response_body(version, found)
+        return [request.frame_response(response_body(version, group_rows))]
+    body = response_body(version, group_rows)
     response = Deferred(request)
 
-    def done(failed: dict[str, int]) -> None:
+    def respond(failed: dict[str, int]) -> None:
         groups = [
-            GroupRows(rows.group_id, (), failed[rows.group_id]) if rows.group_id in failed else rows for rows in found
+            GroupRows(rows.group_id, (), failed[rows.group_id]) if rows.group_id in failed else rows
+            for rows in group_rows
         ]
         response.complete([request.frame_response(response_body(version, groups) if failed else body)])
 
-    group_ids = dict.fromkeys(rows.group_id for rows in paced(found) if not rows.error_code)
-    node.coordination.groups.when_all_committed(group_ids, done)
+    group_ids = dict.fromkeys(rows.group_id for rows in paced(group_rows) if not rows.error_code)
+    node.coordination.groups.when_all_committed(group_ids, respond)
     return response.result()
 
 
@@ -236,9 +237,11 @@ class _Fetch:
         self._request = request
         self._group_id = group_id
         offsets = node.groups.offsets
-        found = offsets.of_group(group_id) if is_stable else offsets.committed_of_group(group_id)
+        group_offsets = offsets.of_group(group_id) if is_stable else offsets.committed_of_group(group_id)
         # A commit may change the group between two slices.
-        self._offsets: Mapping[Place, CommittedOffset] = dict(found) if current_pause() is not None else found
+        self._offsets: Mapping[Place, CommittedOffset] = (
+            dict(group_offsets) if current_pause() is not None else group_offsets
+        )
         self._unstable = offsets.pending if is_stable and offsets.pending.has_group(group_id) else None
 
     def rows(self, requested: Any, member_id: str | None, member_epoch: int) -> GroupRows:
@@ -286,13 +289,13 @@ class _Fetch:
     def _all_topics(self) -> list[TopicRows]:
         """The committed offsets of the group in all topics that the client may describe; from version 10 on without
         deleted topics, which have no id."""
-        found: dict[str, list[PartitionRow]] = {}
+        rows_by_topic: dict[str, list[PartitionRow]] = {}
         for name, index in paced(list(self._offsets)):
-            found.setdefault(name, []).append(self._row(name, index))
+            rows_by_topic.setdefault(name, []).append(self._row(name, index))
         image = self._node.image
         topics = []
-        for name in paced_sorted(list(found)):
-            rows = list(paced_sorted(found[name]))
+        for name in paced_sorted(list(rows_by_topic)):
+            rows = list(paced_sorted(rows_by_topic[name]))
             topic = image.topics.get(name)
             is_shown = topic is not None or self._request.version < FIRST_OFFSET_FETCH_VERSION_OF_IDS
             if is_shown and self._node.authorize(self._request, DESCRIBE, TOPIC, name):
@@ -316,7 +319,12 @@ def handle_offset_delete(node: GroupContext, request: Request) -> Response:
         group = node.groups.group(entity.group_id)
         group.ensure_may_delete_offsets()
         topics = [(topic, _deletion_refusal(node, request, group, topic.name)) for topic in entity.topics]
-        places = [(topic.name, each.partition_index) for topic, code in topics if not code for each in topic.partitions]
+        places = [
+            (topic.name, partition.partition_index)
+            for topic, code in topics
+            if not code
+            for partition in topic.partitions
+        ]
         node.groups.delete_offsets(entity.group_id, places)
     except KafkaError as error:
         return request.respond(error_code_field(coordinator_error_code(error)))
@@ -337,9 +345,9 @@ def _answer_deletion(node: GroupContext, topic: Entity, code: int) -> Fields:
     existing = image.partitions if image is not None else {}
     partitions = [
         {
-            "partition_index": each.partition_index,
-            "error_code": code or (0 if each.partition_index in existing else UnknownTopicOrPartition.code),
+            "partition_index": partition.partition_index,
+            "error_code": code or (0 if partition.partition_index in existing else UnknownTopicOrPartition.code),
         }
-        for each in topic.partitions
+        for partition in topic.partitions
     ]
     return {"name": topic.name, "partitions": partitions}

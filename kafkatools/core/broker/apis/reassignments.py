@@ -37,7 +37,7 @@ def handle_alter_partition_reassignments(node: ChangeContext, request: Request) 
     responses = [
         {
             "name": topic.name,
-            "partitions": [_reassigned(each.partition_index, next(outcomes)) for each in topic.partitions],
+            "partitions": [_reassigned(partition.partition_index, next(outcomes)) for partition in topic.partitions],
         }
         for topic in entity.topics
     ]

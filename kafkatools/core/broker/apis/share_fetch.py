@@ -117,12 +117,12 @@ def _fetch(
         if request.connection.is_closed:
             return
         fetched: dict[ShareKey, ShareFetched] = dict(refused)
-        left, max_bytes = wish.max_records, entity.max_bytes
+        max_records, max_bytes = wish.max_records, entity.max_bytes
         for key in allowed:
-            if left <= 0 or max_bytes <= 0:
+            if max_records <= 0 or max_bytes <= 0:
                 break
-            result = manager.read(key, max_bytes, wish._replace(max_records=left))
-            left -= result.count
+            result = manager.read(key, max_bytes, wish._replace(max_records=max_records))
+            max_records -= result.count
             if result.records is not None:
                 max_bytes -= len(result.records)
                 session.rotate((key.topic_id, key.partition))
@@ -133,12 +133,12 @@ def _fetch(
         respond(fetched)
 
     wait_ms = 0 if refused else entity.max_wait
-    waiting = DelayedShareFetch(wait_ms, manager, allowed, entity.min_bytes, complete)
+    delayed_fetch = DelayedShareFetch(wait_ms, manager, allowed, entity.min_bytes, complete)
     if wait_ms <= 0:
-        waiting.force_complete()
+        delayed_fetch.force_complete()
         return
     watched: list[Any] = [*allowed, *((key.topic_id, key.partition) for key in allowed)]
-    node.fetch_purgatory.try_complete_else_watch(waiting, watched, node.clock.now_ms())
+    node.fetch_purgatory.try_complete_else_watch(delayed_fetch, watched, node.clock.now_ms())
 
 
 def _refused(node: ShareContext, request: Request, keys: Sequence[ShareKey]) -> dict[ShareKey, ShareFetched]:
@@ -326,11 +326,11 @@ def _check(acknowledgements: Sequence[Acknowledgement], *, may_renew: bool) -> N
     (KafkaApis.validateAcknowledgementBatches)."""
     end = -1
     highest = RENEW if may_renew else RENEW - 1
-    for each in acknowledgements:
-        if each.first_offset > each.last_offset or each.first_offset < end:
+    for batch in acknowledgements:
+        if batch.first_offset > batch.last_offset or batch.first_offset < end:
             raise InvalidRequest()
-        if not each.types or (len(each.types) > 1 and len(each.types) != each.last_offset - each.first_offset + 1):
+        if not batch.types or (len(batch.types) > 1 and len(batch.types) != batch.last_offset - batch.first_offset + 1):
             raise InvalidRequest()
-        if any(not GAP <= kind <= highest for kind in each.types):
+        if any(not GAP <= kind <= highest for kind in batch.types):
             raise InvalidRequest()
-        end = each.last_offset
+        end = batch.last_offset

@@ -50,7 +50,7 @@ def _group(node: ShareContext, request: Request, requested: Entity, places: Plac
         node.authorize_or_raise(request, DESCRIBE, GROUP, group_id)
         node.groups.ensure_active(group_id)
         if requested.topics is not None:
-            description["topics"] = _named(node, request, requested, places)
+            description["topics"] = _requested_topics(node, request, requested, places)
         elif group_id in node.groups.groups:
             description["topics"] = _all(node, request, node.groups.share.find(group_id), places)
     except KafkaError as error:
@@ -67,7 +67,7 @@ def _all(node: ShareContext, request: Request, group: ShareGroup, places: Places
     ]
 
 
-def _named(node: ShareContext, request: Request, requested: Entity, places: Places) -> list[Fields]:
+def _requested_topics(node: ShareContext, request: Request, requested: Entity, places: Places) -> list[Fields]:
     topics = []
     for name, indexes in ((topic.topic_name, topic.partitions) for topic in requested.topics):
         topic = node.image.topics.get(name)
@@ -87,14 +87,14 @@ def _described_topic(group_id: str, topic: TopicState, indexes: Iterable[int], p
     return {"topic_name": topic.name, "topic_id": topic.topic_id, "partitions": partitions}
 
 
-def _fill(node: ShareContext, places: Places, done: Callable[[], None]) -> None:
-    """Fill the results in `places` with the state of their share partitions, then call `done`."""
-    left = [len(places) + 1]
+def _fill(node: ShareContext, places: Places, on_filled: Callable[[], None]) -> None:
+    """Fill the results in `places` with the state of their share partitions, then call `on_filled`."""
+    pending_count = [len(places) + 1]
 
     def filled() -> None:
-        left[0] -= 1
-        if not left[0]:
-            done()
+        pending_count[0] -= 1
+        if not pending_count[0]:
+            on_filled()
 
     for key, description in places:
         node.coordination.persister.summary(key, partial(_take, node, key, description, filled))
@@ -165,14 +165,14 @@ def handle_alter_share_group_offsets(node: ShareContext, request: Request) -> Re
         _ensure_may_change(node, request, READ, entity.group_id)
         offsets, refused = _requested_offsets(node, request, entity)
 
-        def done(error: KafkaError | None) -> None:
+        def respond(error: KafkaError | None) -> None:
             if error is not None:
                 later.respond(failed(error))
                 return
             responses = [_altered_topic(node, topic, refused) for topic in entity.topics]
             respond_when_committed(node, entity.group_id, later, responses)
 
-        node.groups.share_offsets.alter(entity.group_id, offsets, done)
+        node.groups.share_offsets.alter(entity.group_id, offsets, respond)
     except KafkaError as error:
         later.respond(failed(error))
     return later.result()
@@ -252,7 +252,7 @@ def handle_delete_share_group_offsets(node: ShareContext, request: Request) -> R
             elif name not in node.image.topics:
                 refused[name] = UnknownTopicOrPartition()
 
-        def done(error: KafkaError | None, without: list[str]) -> None:
+        def respond(error: KafkaError | None, without: list[str]) -> None:
             if error is not None:
                 later.respond(failed(error))
                 return
@@ -265,7 +265,7 @@ def handle_delete_share_group_offsets(node: ShareContext, request: Request) -> R
             respond_when_committed(node, entity.group_id, later, responses)
 
         allowed = [name for name in names if name not in refused]
-        node.groups.share_offsets.delete(entity.group_id, allowed, done)
+        node.groups.share_offsets.delete(entity.group_id, allowed, respond)
     except KafkaError as error:
         later.respond(failed(error))
     return later.result()

@@ -59,7 +59,9 @@ def handle_create_topics(node: ChangeContext, request: Request) -> Response:
         elif topic.name != METADATA_TOPIC and not (may_create or node.authorize(request, CREATE, TOPIC, topic.name)):
             responses[topic.name] = _refused_topic(topic.name, TopicAuthorizationFailed("Authorization failed."))
         else:
-            assignments = ((each.partition_index, tuple(each.broker_ids)) for each in topic.assignments)
+            assignments = (
+                (assignment.partition_index, tuple(assignment.broker_ids)) for assignment in topic.assignments
+            )
             configs = {config.name: config.value for config in topic.configs}
             numbers = topic.num_partitions, topic.replication_factor
             allowed.append(NewTopic(topic.name, *numbers, tuple(assignments), configs))

@@ -152,10 +152,10 @@ def _collect(node: TransactionContext, request: Request, entity: Entity, codes: 
     offsets: Offsets = []
     times_ms = node.clock.wall_ms(), None
     for topic in paced(entity.topics):
-        found: TopicState | int = node.image.topics.get(topic.name) or UnknownTopicOrPartition.code
+        topic_state: TopicState | int = node.image.topics.get(topic.name) or UnknownTopicOrPartition.code
         if not node.authorize(request, READ, TOPIC, topic.name):
-            found = TopicAuthorizationFailed.code
-        for result in collect_offsets(node, topic, topic.name, found, times_ms, offsets):
+            topic_state = TopicAuthorizationFailed.code
+        for result in collect_offsets(node, topic, topic.name, topic_state, times_ms, offsets):
             codes[topic.name, result["partition_index"]] = result["error_code"]
     return offsets
 

@@ -81,16 +81,16 @@ def _transactional(
     node: ProduceContext, request: Request, data: appends.ProduceData
 ) -> list[tuple[Partition, memoryview]]:
     """The partitions with a transactional batch, without those that cannot be written to: the append reports them."""
-    found = []
+    batches = []
     for topic in data.topics:
         for index, records in topic.partitions:
             if records is None or len(records) < HEADER_SIZE or not records[appends.ATTRIBUTES_LOW_BYTE] & 0x10:
                 continue
             try:
-                found.append((appends.find_partition(node, request, topic, index), records))
+                batches.append((appends.find_partition(node, request, topic, index), records))
             except KafkaError:
                 continue
-    return found
+    return batches
 
 
 def _verified(

@@ -192,12 +192,12 @@ def handle_write_txn_markers(node: TransactionContext, request: Request) -> Resp
     waiting: Waiting = []
     markers = [_marker_result(node, marker, waiting, is_allowed=is_allowed) for marker in entity.markers]
 
-    def done(_code: int) -> None:
+    def respond(_code: int) -> None:
         for partition, status in waiting:
             partition["error_code"] = status.error_code
         response.respond({"markers": markers})
 
-    node.coordination.host.when_durable([status for _, status in waiting], done)
+    node.coordination.host.when_durable([status for _, status in waiting], respond)
     return response.result()
 
 

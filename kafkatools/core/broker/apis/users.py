@@ -23,7 +23,7 @@ def handle_describe_user_scram_credentials(node: ChangeContext, request: Request
     """Answer DescribeUserScramCredentials: SCRAM mechanisms and iterations of the named users, or of all users. Raises
     ClusterAuthorizationFailed."""
     entity = decode_permitted(node, request)
-    users = None if entity.users is None else [each.name for each in entity.users]
+    users = None if entity.users is None else [user.name for user in entity.users]
     results = describe_scram(node.image.scram, users)
     return request.respond({"error_message": "", "results": results})
 
@@ -33,17 +33,19 @@ def handle_alter_user_scram_credentials(node: ChangeContext, request: Request) -
     stored: there is no SASL listener yet. When the whole request fails, as without ALTER on the cluster, every user has
     the error."""
     entity = request.decode()
-    deletions = [(each.name, int(each.mechanism)) for each in entity.deletions]
+    deletions = [(deletion.name, int(deletion.mechanism)) for deletion in entity.deletions]
     upsertions = [
-        Upsertion(each.name, int(each.mechanism), each.iterations, each.salt, each.salted_password)
-        for each in entity.upsertions
+        Upsertion(
+            upsertion.name, int(upsertion.mechanism), upsertion.iterations, upsertion.salt, upsertion.salted_password
+        )
+        for upsertion in entity.upsertions
     ]
     outcomes: dict[str, KafkaError | None]
     try:
         ensure_permitted(node, request)
         outcomes = node.controller.alter_scram_credentials(deletions, upsertions)
     except KafkaError as error:
-        outcomes = dict.fromkeys([name for name, _ in deletions] + [each.name for each in upsertions], error)
+        outcomes = dict.fromkeys([name for name, _ in deletions] + [upsertion.name for upsertion in upsertions], error)
     return request.respond({"results": [{"user": user, **outcome_fields(error)} for user, error in outcomes.items()]})
 
 
@@ -51,16 +53,21 @@ def handle_describe_client_quotas(node: ChangeContext, request: Request) -> Resp
     """Answer DescribeClientQuotas: the quotas of the entities that match the filter. With an error, as without
     DESCRIBE_CONFIGS on the cluster, the entries are null."""
     entity = request.decode()
-    components = [Component(each.entity_type, int(each.match_type), each.match) for each in entity.components]
+    components = [
+        Component(component.entity_type, int(component.match_type), component.match) for component in entity.components
+    ]
     if not is_permitted(node, request):
         return request.respond({"error_code": ClusterAuthorizationFailed.code, "entries": None})
     try:
-        found = describe_quotas(node.image.client_quotas, components, strict=entity.strict)
+        quotas = describe_quotas(node.image.client_quotas, components, strict=entity.strict)
     except KafkaError as error:
         return request.respond({**error_fields(error), "entries": None})
     entries = [
-        {"entity": entity_fields(each), "values": [{"key": key, "value": value} for key, value in values.items()]}
-        for each, values in found.items()
+        {
+            "entity": entity_fields(quota_entity),
+            "values": [{"key": key, "value": value} for key, value in values.items()],
+        }
+        for quota_entity, values in quotas.items()
     ]
     return request.respond({"error_message": "", "entries": entries})
 
@@ -77,18 +84,20 @@ def handle_alter_client_quotas(node: ChangeContext, request: Request) -> Respons
     entity = request.decode()
     alterations = [
         Alteration(
-            entity_of({part.entity_type: part.entity_name for part in each.entity}),
-            [(operation.key, None if operation.remove else operation.value) for operation in each.ops],
+            entity_of({part.entity_type: part.entity_name for part in entry.entity}),
+            [(operation.key, None if operation.remove else operation.value) for operation in entry.ops],
         )
-        for each in entity.entries
+        for entry in entity.entries
     ]
     outcomes: dict[Entity, KafkaError | None]
     try:
         ensure_permitted(node, request)
         outcomes = node.controller.alter_client_quotas(alterations, validate_only=entity.validate_only)
     except KafkaError as error:
-        outcomes = {each.entity: error for each in alterations}
-    entries = [{**outcome_fields(problem), "entity": entity_fields(each)} for each, problem in outcomes.items()]
+        outcomes = {alteration.entity: error for alteration in alterations}
+    entries = [
+        {**outcome_fields(problem), "entity": entity_fields(quota_entity)} for quota_entity, problem in outcomes.items()
+    ]
     return request.respond({"entries": entries})
 
 
