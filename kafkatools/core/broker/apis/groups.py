@@ -130,7 +130,7 @@ def handle_delete_groups(node: GroupContext, request: Request) -> Response:
         except KafkaError as error:
             note(name, error)
         else:
-            node.groups.delete_group_when_it_may(name, partial(note, name))
+            node.groups.delete_group_and_states(name, partial(note, name))
     if not names:
         committed({})
     node.groups.send_responses()

@@ -118,7 +118,7 @@ def _verified(
         if response is not DELAYED or not deferred.is_delayed:
             deferred.complete(response)
 
-    node.coordination.add_partitions.ask(transactional_id, producer, unverified, finish, adds=operation.adds)
+    node.coordination.add_partitions.add_or_verify(transactional_id, producer, unverified, finish, adds=operation.adds)
     result = deferred.result()
     if deferred.is_delayed:
         request.frame = memoryview(bytearray(request.frame))

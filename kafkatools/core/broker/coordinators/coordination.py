@@ -178,20 +178,20 @@ class Coordination:
         )
 
     def when_states_committed(
-        self, statuses: Mapping[str, ProduceStatus | None], done: Callable[[dict[str, int]], None]
+        self, statuses: Mapping[str, ProduceStatus | None], on_committed: Callable[[dict[str, int]], None]
     ) -> None:
-        """Call `done` once the writes of these share partitions are committed, have failed or timed out. `statuses` are
-        the appends on this broker, by the key of the share partition (`group:topic id:partition`). `done` gets the
-        error codes of failed writes by that key."""
+        """Call `on_committed` once the writes of these share partitions are committed, have failed or timed out.
+        `statuses` are the appends on this broker, by the key of the share partition (`group:topic id:partition`).
+        `on_committed` gets the error codes of failed writes by that key."""
         if self.is_clustered:
-            self.share.when_all_committed(statuses, done)
+            self.share.when_all_committed(statuses, on_committed)
             return
 
-        def finished(_first_code: int) -> None:
+        def respond(_first_code: int) -> None:
             failed = {name: status.error_code for name, status in statuses.items() if status and status.error_code}
-            done({name: coordinator_error_code(error_for_code(code)()) for name, code in failed.items()})
+            on_committed({name: coordinator_error_code(error_for_code(code)()) for name, code in failed.items()})
 
-        self.host.when_durable(list(statuses.values()), finished)
+        self.host.when_durable(list(statuses.values()), respond)
 
     # -- elections and topics --------------------------------------------------------------------------------------
     def _of(self, topic: str) -> Shards | None:
@@ -204,7 +204,7 @@ class Coordination:
     def on_elected(self, partition: Partition) -> None:
         """Load a partition of an internal topic after this broker became its leader or got a new leader epoch. For any
         topic, drop the partition's share partitions. Does nothing on a broker without a cluster."""
-        self._tell_gone(partition)
+        self._drop_share_partitions(partition)
         shards = self._of(partition.topic) if self.is_clustered else None
         if shards is not None:
             shards.on_elected(partition)
@@ -212,12 +212,12 @@ class Coordination:
     def on_resigned(self, partition: Partition) -> None:
         """Unload a partition of an internal topic that this broker no longer leads. For any topic, drop the partition's
         share partitions. Does nothing on a broker without a cluster."""
-        self._tell_gone(partition)
+        self._drop_share_partitions(partition)
         shards = self._of(partition.topic) if self.is_clustered else None
         if shards is not None:
             shards.on_resigned(partition)
 
-    def _tell_gone(self, partition: Partition) -> None:
+    def _drop_share_partitions(self, partition: Partition) -> None:
         if self.is_clustered and self._has_opened("share_partitions"):
             self.share_partitions.note_gone(partition)
 

@@ -46,17 +46,17 @@ class Host:
         """Return whether other brokers may lead partitions."""
         return self.channel is not None
 
-    def when_durable(self, statuses: Sequence[ProduceStatus | None], done: Callable[[int], None]) -> None:
-        """Call `done` with 0 when all appends are replicated, and with log.durability=fsync on disk; else with the
-        first error code. Calls at once when every status is None or complete, and at the latest after
+    def when_durable(self, statuses: Sequence[ProduceStatus | None], on_durable: Callable[[int], None]) -> None:
+        """Call `on_durable` with 0 when all appends are replicated, and with log.durability=fsync on disk; else with
+        the first error code. Calls at once when every status is None or complete, and at the latest after
         request.timeout.ms."""
         pending = [status for status in statuses if status is not None]
         if not pending:
-            done(NONE)
+            on_durable(NONE)
             return
 
         def complete(finished: Sequence[ProduceStatus]) -> None:
-            done(next((status.error_code for status in finished if status.error_code), NONE))
+            on_durable(next((status.error_code for status in finished if status.error_code), NONE))
 
         waiting = DelayedProduce(self.config.request_timeout_ms, pending, complete)
         keys = [status.partition.key for status in pending]

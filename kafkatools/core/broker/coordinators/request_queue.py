@@ -40,8 +40,8 @@ class RequestQueue(Generic[Item]):
         if not queued or lane in self._in_flight:
             return
         batch = self.choose(queued)
-        sent = set(map(id, batch))
-        self._queued[lane] = [item for item in queued if id(item) not in sent]
+        batch_ids = set(map(id, batch))
+        self._queued[lane] = [item for item in queued if id(item) not in batch_ids]
         self._in_flight.add(lane)
 
         def handle(response: Any | None) -> None:

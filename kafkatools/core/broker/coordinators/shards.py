@@ -60,13 +60,13 @@ class Shard:
 class _Commit(DelayedOperation):
     """A request that waits until everything written to its shard so far is below the high watermark."""
 
-    __slots__ = ("_code", "_done", "_end_offset", "_shard")
+    __slots__ = ("_code", "_end_offset", "_on_end", "_shard")
 
-    def __init__(self, delay_ms: int, shard: Shard, done: CodeCallback) -> None:
+    def __init__(self, delay_ms: int, shard: Shard, on_end: CodeCallback) -> None:
         super().__init__(delay_ms)
         self._shard = shard
         self._end_offset = shard.partition.log.log_end_offset
-        self._done = done
+        self._on_end = on_end
         self._code = CoordinatorNotAvailable.code
 
     def try_complete(self) -> bool:
@@ -81,21 +81,22 @@ class _Commit(DelayedOperation):
 
     def on_complete(self) -> None:
         self._shard.waiting.pop(self, None)
-        self._done(self._code)
+        self._on_end(self._code)
 
 
 @dataclass(eq=False, repr=False)
 class Shards:
     """The partitions of one internal topic that this broker leads and coordinates. `load` reads a partition in slices
-    and installs the state with its last step. `unload` forgets the keys for which its argument is true. `tell` is
-    called after an unload, once the metadata change is applied, to send the responses that `unload` has queued."""
+    and installs the state with its last step. `unload` forgets the keys for which its argument is true.
+    `send_responses` is called after an unload, once the metadata change is applied, to send the responses that `unload`
+    has queued."""
 
     host: Host
     topic: str
     commit_timeout_ms: int
     load: Callable[[Partition], Iterator[None]]
     unload: Callable[[Callable[[str], bool]], None]
-    tell: Callable[[], None] = lambda: None
+    send_responses: Callable[[], None] = lambda: None
     _shards: dict[int, Shard] = field(default_factory=dict, init=False)
     _queue: deque[Shard] = field(default_factory=deque, init=False)
     _when_loaded: list[Callable[[], None]] = field(default_factory=list, init=False)
@@ -139,13 +140,13 @@ class Shards:
             self.unload(lambda key: partition_for(key, count) == index)
         host = self.host
 
-        def tell(_now_ms: int) -> None:
-            for waiting in list(shard.waiting):
-                waiting.end(NotCoordinator.code)
+        def complete_requests(_now_ms: int) -> None:
+            for commit in list(shard.waiting):
+                commit.end(NotCoordinator.code)
             host.produce_purgatory.check_and_complete(shard.partition.key)
-            self.tell()
+            self.send_responses()
 
-        host.schedule(SLICE_PAUSE_MS, tell)
+        host.schedule(SLICE_PAUSE_MS, complete_requests)
 
     def _schedule(self) -> None:
         self.host.schedule(SLICE_PAUSE_MS, self._load_on)
@@ -206,50 +207,50 @@ class Shards:
             raise CoordinatorLoadInProgress()
 
     # -- commits ---------------------------------------------------------------------------------------------------
-    def when_committed(self, key: str, done: CodeCallback) -> None:
-        """Call `done` with 0 when everything written to the key's partition so far is below the high watermark. `done`
-        gets the code of NotCoordinator if this broker does not coordinate the partition or loses it, of
+    def when_committed(self, key: str, on_committed: CodeCallback) -> None:
+        """Call `on_committed` with 0 when everything written to the key's partition so far is below the high watermark.
+        It gets the code of NotCoordinator if this broker does not coordinate the partition or loses it, of
         CoordinatorNotAvailable after `commit_timeout_ms`. On a broker without a cluster, or before the topic exists, it
         gets 0 at once."""
         topic = self.host.image.topics.get(self.topic) if self.host.is_clustered else None
         if topic is None:
-            done(NONE)
+            on_committed(NONE)
             return
-        self._when_partition_committed(partition_for(key, len(topic.partitions)), done)
+        self._when_partition_committed(partition_for(key, len(topic.partitions)), on_committed)
 
-    def _when_partition_committed(self, index: int, done: CodeCallback) -> None:
+    def _when_partition_committed(self, index: int, on_committed: CodeCallback) -> None:
         shard = self._shards.get(index)
         if shard is None or shard.state is not ShardState.ACTIVE:
-            done(NotCoordinator.code)
+            on_committed(NotCoordinator.code)
             return
         partition = shard.partition
         if partition.is_replicated_to(partition.log.log_end_offset):
-            done(NONE)
+            on_committed(NONE)
             return
-        waiting = _Commit(self.commit_timeout_ms, shard, done)
-        shard.waiting[waiting] = None
+        commit = _Commit(self.commit_timeout_ms, shard, on_committed)
+        shard.waiting[commit] = None
         host = self.host
-        host.produce_purgatory.try_complete_else_watch(waiting, [partition.key], host.clock.now_ms())
+        host.produce_purgatory.try_complete_else_watch(commit, [partition.key], host.clock.now_ms())
 
-    def when_all_committed(self, keys: Iterable[str], done: Callable[[dict[str, int]], None]) -> None:
-        """Call `done` when everything written so far to the partitions of these keys is below the high watermark, has
-        failed or timed out. `done` gets error codes by key, only of the keys that failed. On a broker without a cluster
-        it gets {} at once."""
+    def when_all_committed(self, keys: Iterable[str], on_committed: Callable[[dict[str, int]], None]) -> None:
+        """Call `on_committed` when everything written so far to the partitions of these keys is below the high
+        watermark, has failed or timed out. `on_committed` gets error codes by key, only of the keys that failed. On a
+        broker without a cluster it gets {} at once."""
         topic = self.host.image.topics.get(self.topic) if self.host.is_clustered else None
-        waiting: dict[int, list[str]] = {}
+        keys_by_partition: dict[int, list[str]] = {}
         if topic is not None:
             for key in paced(keys):
-                waiting.setdefault(partition_for(key, len(topic.partitions)), []).append(key)
-        if not waiting:
-            done({})
+                keys_by_partition.setdefault(partition_for(key, len(topic.partitions)), []).append(key)
+        if not keys_by_partition:
+            on_committed({})
             return
         codes: dict[int, int] = {}
 
         def note(index: int, code: int) -> None:
             codes[index] = code
-            if len(codes) == len(waiting):
-                done({key: code for index, code in codes.items() if code for key in waiting[index]})
+            if len(codes) == len(keys_by_partition):
+                on_committed({key: code for index, code in codes.items() if code for key in keys_by_partition[index]})
 
         with pausing(None):
-            for index in waiting:
+            for index in keys_by_partition:
                 self._when_partition_committed(index, partial(note, index))

@@ -439,22 +439,22 @@ class GroupCoordinator:
             self.share.delete_states(group)
         self._delete(group)
 
-    def delete_group_when_it_may(self, group_id: str, done: Callable[[errors.KafkaError | None], None]) -> None:
+    def delete_group_and_states(self, group_id: str, on_deleted: Callable[[errors.KafkaError | None], None]) -> None:
         """Delete a group as `delete_group`, in a cluster after the share coordinators have deleted a share group's
-        states. Calls `done` with the error or None."""
+        states. Calls `on_deleted` with the error or None."""
         group = self.groups.get(group_id)
         try:
             if not isinstance(group, ShareGroup) or self.share.persister() is None:
                 self.delete_group(group_id)
-                done(None)
+                on_deleted(None)
                 return
             self.ensure_active(group_id)
             group.ensure_may_delete()
         except errors.KafkaError as error:
-            done(error)
+            on_deleted(error)
             return
 
-        def deleted(error: errors.KafkaError | None) -> None:
+        def finish(error: errors.KafkaError | None) -> None:
             try:
                 if error is not None:
                     raise error
@@ -462,11 +462,11 @@ class GroupCoordinator:
                     group.ensure_may_delete()
                     self._delete(group)
             except errors.KafkaError as failure:
-                done(failure)
+                on_deleted(failure)
             else:
-                done(None)
+                on_deleted(None)
 
-        self.share.ask_to_delete_states(group, deleted)
+        self.share.delete_states_in_cluster(group, finish)
 
     def _delete(self, group: AnyGroup) -> None:
         places = list(self.offsets.of_group(group.group_id))
@@ -487,7 +487,7 @@ class GroupCoordinator:
         not expire. Retention starts at the commit; in an empty classic group that had members, when it became empty.
         Reports failed writes."""
         now_ms = self.clock.wall_ms()
-        for group in [each for each in self.groups.values() if not isinstance(each, ShareGroup)]:
+        for group in [group for group in self.groups.values() if not isinstance(group, ShareGroup)]:
             expired = self.offsets.expired(group, now_ms, retention_ms)
             try:
                 self.delete_offsets(group.group_id, expired)
@@ -534,11 +534,11 @@ class GroupCoordinator:
         """Forget the groups for which `is_released` is true, those of an unloaded `__consumer_offsets` partition
         (onUnloaded). Cancels their timers. Requests that wait for a rebalance get NOT_COORDINATOR with the next
         `send_responses`."""
-        for group in [each for each in self.groups.values() if is_released(each.group_id)]:
+        for group in [group for group in self.groups.values() if is_released(group.group_id)]:
             self._keeper_of(group).release(group)
             self.offsets.pending.forget(group.group_id)
         self.offsets.release(is_released)
 
 
-def _differ(requested: str | None, held: str | None) -> bool:
-    return requested is not None and held is not None and requested != held
+def _differ(requested: str | None, current: str | None) -> bool:
+    return requested is not None and current is not None and requested != current

@@ -61,11 +61,11 @@ class LoadedGroups:
         at offset `end`. Ignores other records and undecodable ones."""
         for key, value in before.items():
             try:
-                entity, found = decode_record(key, value)
+                entity, entity_value = decode_record(key, value)
             except (RecordFormatError, UnknownRecordType):
                 continue
             if type(entity).__schema__.name in ("OffsetCommitKey", "LegacyOffsetCommitKey"):
-                previous = None if value is None else committed_offset_of(found)
+                previous = None if value is None else committed_offset_of(entity_value)
                 self.offsets.replaced.batch_at(entity.group, end)[entity.topic, entity.partition] = previous
 
     def finish(self) -> None:
@@ -92,19 +92,19 @@ def group_of(group_id: str, value: Any) -> Group:
     """The classic group that a GroupMetadataValue entity holds: Stable with members, else Empty."""
     since_ms = getattr(value, "current_state_timestamp", offset_records.NO_TIMESTAMP)
     group = Group(group_id, since_ms)
-    for each in value.members:
-        rebalance_timeout_ms = getattr(each, "rebalance_timeout", -1)
+    for member_metadata in value.members:
+        rebalance_timeout_ms = getattr(member_metadata, "rebalance_timeout", -1)
         if rebalance_timeout_ms < 0:
-            rebalance_timeout_ms = each.session_timeout
+            rebalance_timeout_ms = member_metadata.session_timeout
         member = Member(
-            each.member_id,
-            getattr(each, "group_instance_id", None),
-            Client(each.client_id, each.client_host),
-            (each.session_timeout, rebalance_timeout_ms),
+            member_metadata.member_id,
+            getattr(member_metadata, "group_instance_id", None),
+            Client(member_metadata.client_id, member_metadata.client_host),
+            (member_metadata.session_timeout, rebalance_timeout_ms),
             value.protocol_type,
-            ((value.protocol or "", bytes(each.subscription)),),
+            ((value.protocol or "", bytes(member_metadata.subscription)),),
         )
-        member.assignment = bytes(each.assignment)
+        member.assignment = bytes(member_metadata.assignment)
         group.add(member)
     group.state = GroupState.STABLE if group.members else GroupState.EMPTY
     group.previous_state = GroupState.DEAD

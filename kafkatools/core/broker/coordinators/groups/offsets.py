@@ -34,12 +34,12 @@ class Offsets:
         """Set the committed offsets of one batch. Pending transactional offsets of the same partitions are no longer
         committed with their transaction."""
         offsets, before = self._groups.setdefault(group_id, {}), self.replaced.batch(group_id)
-        for place, each in committed:
+        for place, offset in committed:
             if self.pending:
                 self.pending.supersede(group_id, place)
             if before is not None:
                 before.setdefault(place, offsets.get(place))
-            offsets[place] = each
+            offsets[place] = offset
 
     def get(self, group_id: str, place: Place) -> CommittedOffset | None:
         """The committed offset of a partition; None without one."""
@@ -51,7 +51,7 @@ class Offsets:
 
     def has_more_than(self, count: int) -> bool:
         """Return whether all groups together have more than `count` offsets."""
-        return any(found > count for found in accumulate(map(len, self._groups.values())))
+        return any(total > count for total in accumulate(map(len, self._groups.values())))
 
     def committed_of_group(self, group_id: str) -> Mapping[Place, CommittedOffset]:
         """The committed offsets of a group by partition, as of the high watermark."""
@@ -110,21 +110,21 @@ class Offsets:
         """Commit or drop a producer's pending offsets in groups for which `is_taken` is true. An offset is dropped even
         on commit if a later commit of its partition exists. Returns the group id of each pending offset, with
         repetitions."""
-        decided = list(self.pending.take(producer_id, is_taken))
-        for group_id, place, found in decided:
-            if is_commit and found.committed is not None:
-                self.pending.supersede(group_id, place, found.order)
+        pending_offsets = list(self.pending.take(producer_id, is_taken))
+        for group_id, place, pending_offset in pending_offsets:
+            if is_commit and pending_offset.committed is not None:
+                self.pending.supersede(group_id, place, pending_offset.order)
                 offsets, before = self._groups.setdefault(group_id, {}), self.replaced.batch(group_id)
                 if before is not None:
                     before.setdefault(place, offsets.get(place))
-                offsets[place] = found.committed
-        return [group_id for group_id, _, _ in decided]
+                offsets[place] = pending_offset.committed
+        return [group_id for group_id, _, _ in pending_offsets]
 
     def expired(self, group: AnyGroup, wall_ms: int, retention_ms: int) -> list[Place]:
         """The partitions of a group whose committed offsets have expired (cleanupExpiredOffsets): `retention_ms` after
         the start of the offset's retention (`expiration_base_ms`), or at the commit's own expiry time if it has one. An
         offset whose retention has not started, or a partition with a pending offset, does not expire."""
-        found = []
+        places = []
         for place, committed in self.of_group(group.group_id).items():
             base_ms = group.expiration_base_ms(place[0], committed.commit_ms)
             if base_ms is None or self.pending.is_pending(group.group_id, place):
@@ -134,5 +134,5 @@ class Offsets:
             else:
                 is_expired = wall_ms >= committed.expire_ms
             if is_expired:
-                found.append(place)
-        return found
+                places.append(place)
+        return places

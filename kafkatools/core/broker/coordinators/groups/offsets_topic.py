@@ -123,7 +123,7 @@ class OpenTransactions:
         """Remove the records of a producer whose marker was read. Returns offset and value by key. The marker's epoch
         may be higher than that of the records."""
         ended: dict[bytes, tuple[int, bytes | None]] = {}
-        for producer in [each for each in self._producers if each.producer_id == producer_id]:
+        for producer in [producer for producer in self._producers if producer.producer_id == producer_id]:
             ended.update(self._producers.pop(producer))
         return ended
 

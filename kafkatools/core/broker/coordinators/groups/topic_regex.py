@@ -72,7 +72,7 @@ def compiled(pattern: str, name: str = "SubscribedTopicRegex") -> LinearPattern:
     try:
         if _ONLY_BACKTRACKING.search(pattern) is not None:
             raise re.error(UNSUPPORTED)
-        text = re.sub(r"\[:(\w+):\]", lambda found: _POSIX_CLASSES.get(found[1], found[0]), pattern)
+        text = re.sub(r"\[:(\w+):\]", lambda match: _POSIX_CLASSES.get(match[1], match[0]), pattern)
         text = re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", text).replace(r"\z", r"\Z")
         return LinearPattern(text, re.ASCII)
     except re.error as error:
@@ -142,36 +142,38 @@ class TopicRegexes:
             return
         topics = self._course.topics
         names, version = list(filter(may_describe, topics.names())), topics.version
-        found: dict[str, set[str]] = {regex: set() for regex in regexes}
-        self._match(group_id, ((regex, name) for regex in found for name in names), found, version)
+        matches: dict[str, set[str]] = {regex: set() for regex in regexes}
+        self._match(group_id, ((regex, name) for regex in matches for name in names), matches, version)
 
     def _match(
-        self, group_id: str, waiting: Iterator[tuple[str, str]], found: dict[str, set[str]], version: int
+        self, group_id: str, candidates: Iterator[tuple[str, str]], matches: dict[str, set[str]], version: int
     ) -> None:
         """Match topic names for `SLICE_NS`, then schedule the rest behind the requests that arrived meanwhile."""
         group = self._course.groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return
         end_ns = thread_time_ns() + SLICE_NS
-        for regex, name in waiting:
+        for regex, name in candidates:
             if compiled(regex).fullmatch(name):
-                found[regex].add(name)
+                matches[regex].add(name)
             if thread_time_ns() > end_ns:
                 key = ("regex", group_id)
-                self._course.timer.schedule(key, 0, lambda: self._match(group_id, waiting, found, version))
+                self._course.timer.schedule(key, 0, lambda: self._match(group_id, candidates, matches, version))
                 return
         now_ms = self._course.clock.wall_ms()
-        resolved = {regex: ResolvedRegex(frozenset(topics), version, now_ms) for regex, topics in found.items()}
-        self._keep(group, resolved, now_ms)
+        resolved = {regex: ResolvedRegex(frozenset(topics), version, now_ms) for regex, topics in matches.items()}
+        self._write_resolved(group, resolved, now_ms)
 
-    def _keep(self, group: ConsumerGroup, found: dict[str, ResolvedRegex], now_ms: int) -> None:
+    def _write_resolved(self, group: ConsumerGroup, resolved_regexes: dict[str, ResolvedRegex], now_ms: int) -> None:
         """Write the topics of patterns that are still used. Raises the group epoch if the topics changed."""
-        used = group.regex_counts(group.members.values())
-        kept = {regex: resolved for regex, resolved in found.items() if used[regex]}
-        changes: list[Change] = [RegexChange(regex, resolved) for regex, resolved in kept.items()]
+        use_counts = group.regex_counts(group.members.values())
+        used_regexes = {regex: resolved for regex, resolved in resolved_regexes.items() if use_counts[regex]}
+        changes: list[Change] = [RegexChange(regex, resolved) for regex, resolved in used_regexes.items()]
         topics_before = {regex: resolved.topics for regex, resolved in group.regexes.items()}
-        has_changed = any(topics_before.get(regex, frozenset()) != resolved.topics for regex, resolved in kept.items())
-        topics = group.topics_of(group.members.values(), {**group.regexes, **kept})
+        has_changed = any(
+            topics_before.get(regex, frozenset()) != resolved.topics for regex, resolved in used_regexes.items()
+        )
+        topics = group.topics_of(group.members.values(), {**group.regexes, **used_regexes})
         metadata_hash = self._course.topics.group_hash(topics)
         if has_changed or metadata_hash != group.metadata_hash:
             epoch = group.group_epoch + 1

@@ -33,7 +33,7 @@ from kafkatools.core.clock import Clock
 UNKNOWN_EPOCH = -1
 
 
-class _Kept:
+class _StateEntry:
     """A share partition's state, the offset of its last snapshot record, and the number of updates since that
     snapshot."""
 
@@ -58,7 +58,7 @@ class ShareCoordinator:
     _: KW_ONLY
     updates_per_snapshot: int
     cold_interval_ms: int
-    _states: dict[ShareKey, _Kept] = field(default_factory=dict, init=False)
+    _states: dict[ShareKey, _StateEntry] = field(default_factory=dict, init=False)
 
     # -- requests --------------------------------------------------------------------------------------------------
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> ProduceStatus | None:
@@ -66,14 +66,14 @@ class ShareCoordinator:
         batches. Keeps the leader epoch. Returns the append to wait for, None if it is replicated. Raises
         FencedStateEpoch for an older state epoch, InvalidRequest, UnknownTopicOrPartition or another KafkaError."""
         self._check(key)
-        kept = self._states.get(key)
-        if kept is not None and state_epoch < kept.state.state_epoch:
+        entry = self._states.get(key)
+        if entry is not None and state_epoch < entry.state.state_epoch:
             raise errors.FencedStateEpoch()
         now_ms = self.clock.wall_ms()
         state = ShareState(
-            0 if kept is None else kept.state.snapshot_epoch + 1,
+            0 if entry is None else entry.state.snapshot_epoch + 1,
             state_epoch,
-            0 if kept is None else kept.state.leader_epoch,
+            0 if entry is None else entry.state.leader_epoch,
             start_offset,
             UNINITIALIZED_COUNT if start_offset < 0 else 0,
             now_ms,
@@ -86,15 +86,17 @@ class ShareCoordinator:
         without waiting for replication; -1 is not checked. Raises InvalidRequest without a state, FencedLeaderEpoch for
         an older leader, or another KafkaError."""
         self.ensure_active(name_of(key))
-        kept = self._states.get(key)
-        if kept is None:
+        entry = self._states.get(key)
+        if entry is None:
             raise errors.InvalidRequest("Read operation on uninitialized share partition not allowed.")
         self._check(key)
-        if leader_epoch != UNKNOWN_EPOCH and leader_epoch < kept.state.leader_epoch:
+        if leader_epoch != UNKNOWN_EPOCH and leader_epoch < entry.state.leader_epoch:
             raise errors.FencedLeaderEpoch()
-        if leader_epoch > kept.state.leader_epoch:
+        if leader_epoch > entry.state.leader_epoch:
             self._update(
-                key, kept, ShareUpdate(kept.state.state_epoch, leader_epoch, -1, kept.state.delivery_complete_count, ())
+                key,
+                entry,
+                ShareUpdate(entry.state.state_epoch, leader_epoch, -1, entry.state.delivery_complete_count, ()),
             )
         return self._states[key].state
 
@@ -102,8 +104,8 @@ class ShareCoordinator:
         """ReadShareGroupStateSummary: the state of a share partition, None without one. Raises InvalidRequest for a
         negative partition, UnknownTopicOrPartition, NotCoordinator or CoordinatorLoadInProgress."""
         self._check(key)
-        kept = self._states.get(key)
-        return None if kept is None else kept.state
+        entry = self._states.get(key)
+        return None if entry is None else entry.state
 
     def write(self, key: ShareKey, update: ShareUpdate) -> ProduceStatus | None:
         """WriteShareGroupState: write an update of a share partition's state. Returns the append to wait for, None if
@@ -111,14 +113,14 @@ class ShareCoordinator:
         epoch, or another KafkaError. The update's state epoch is checked, not stored; -1 skips the check of an
         epoch."""
         self._check(key)
-        kept = self._states.get(key)
-        if kept is None:
+        entry = self._states.get(key)
+        if entry is None:
             raise errors.InvalidRequest("Write operation on uninitialized share partition not allowed.")
-        if update.leader_epoch != UNKNOWN_EPOCH and update.leader_epoch < kept.state.leader_epoch:
+        if update.leader_epoch != UNKNOWN_EPOCH and update.leader_epoch < entry.state.leader_epoch:
             raise errors.FencedLeaderEpoch()
-        if update.state_epoch != UNKNOWN_EPOCH and update.state_epoch < kept.state.state_epoch:
+        if update.state_epoch != UNKNOWN_EPOCH and update.state_epoch < entry.state.state_epoch:
             raise errors.FencedStateEpoch()
-        return self._update(key, kept, update)
+        return self._update(key, entry, update)
 
     def delete(self, key: ShareKey) -> ProduceStatus | None:
         """DeleteShareGroupState: write a tombstone and forget the state of a share partition. Returns the append to
@@ -141,15 +143,15 @@ class ShareCoordinator:
             raise errors.UnknownTopicOrPartition()
 
     # -- writing ---------------------------------------------------------------------------------------------------
-    def _update(self, key: ShareKey, kept: _Kept, update: ShareUpdate) -> ProduceStatus | None:
-        state = kept.state.with_update(
+    def _update(self, key: ShareKey, entry: _StateEntry, update: ShareUpdate) -> ProduceStatus | None:
+        state = entry.state.with_update(
             update.start_offset, update.delivery_complete_count, update.leader_epoch, update.batches
         )
-        if kept.updates >= self.updates_per_snapshot:
+        if entry.updates >= self.updates_per_snapshot:
             return self._snapshot_again(key, state)
         _, status = self.store.append(key, update_record(key, state.snapshot_epoch, update))
-        kept.state = state
-        kept.updates += 1
+        entry.state = state
+        entry.updates += 1
         return status
 
     def _snapshot_again(self, key: ShareKey, state: ShareState) -> ProduceStatus | None:
@@ -158,7 +160,7 @@ class ShareCoordinator:
 
     def _snapshot(self, key: ShareKey, state: ShareState) -> ProduceStatus | None:
         offset, status = self.store.append(key, snapshot_record(key, state))
-        self._states[key] = _Kept(state, offset)
+        self._states[key] = _StateEntry(state, offset)
         return status
 
     # -- periodic work ---------------------------------------------------------------------------------------------
@@ -169,12 +171,12 @@ class ShareCoordinator:
         now_ms = self.clock.wall_ms()
         oldest: dict[int, int] = {}
         idle = [
-            key for key, kept in self._states.items() if now_ms - kept.state.write_timestamp >= self.cold_interval_ms
+            key for key, entry in self._states.items() if now_ms - entry.state.write_timestamp >= self.cold_interval_ms
         ]
         failures = _tried(idle, lambda key: self._snapshot_again(key, self._states[key].state))
-        for key, kept in self._states.items():
+        for key, entry in self._states.items():
             index = self.store.index_of(key)
-            oldest[index] = min(oldest.get(index, kept.snapshot_offset), kept.snapshot_offset)
+            oldest[index] = min(oldest.get(index, entry.snapshot_offset), entry.snapshot_offset)
         for index, offset in oldest.items():
             self.store.prune(index, offset)
         if failures:
@@ -206,11 +208,11 @@ class ShareCoordinator:
             if value is None:
                 self._states.pop(key, None)
             elif type(key_entity).__schema__.name == "ShareSnapshotKey":
-                self._states[key] = _Kept(state_of(value), offset)
+                self._states[key] = _StateEntry(state_of(value), offset)
             elif key in self._states:
-                kept = self._states[key]
-                kept.updates += 1
-                kept.state = kept.state.with_update(
+                entry = self._states[key]
+                entry.updates += 1
+                entry.state = entry.state.with_update(
                     value.start_offset,
                     value.delivery_complete_count,
                     value.leader_epoch,

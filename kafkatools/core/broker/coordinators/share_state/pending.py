@@ -39,16 +39,16 @@ ShareWrite = ProduceStatus | PendingWrite | None
 """An append on this broker, a request to a share coordinator, or None if there is nothing to wait for."""
 
 
-def when_written(host: Host, writes: Sequence[ShareWrite], done: Callable[[], None]) -> None:
-    """Call `done` when all share-state writes have succeeded, failed or timed out; at once if there are none. Errors
-    are not passed on: read `PendingWrite.error`."""
+def when_written(host: Host, writes: Sequence[ShareWrite], on_written: Callable[[], None]) -> None:
+    """Call `on_written` when all share-state writes have succeeded, failed or timed out; at once if there are none.
+    Errors are not passed on: read `PendingWrite.error`."""
     pending = [write for write in writes if isinstance(write, PendingWrite)]
     remaining = [len(pending) + 1]
 
     def note() -> None:
         remaining[0] -= 1
         if not remaining[0]:
-            done()
+            on_written()
 
     host.when_durable([write for write in writes if isinstance(write, ProduceStatus)], lambda _code: note())
     for write in pending:

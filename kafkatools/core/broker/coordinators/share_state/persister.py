@@ -47,7 +47,7 @@ RETRIED = (
 )
 PASSED_ON = (errors.UnknownTopicOrPartition, errors.GroupIdNotFound, errors.CoordinatorNotAvailable)
 Fields = dict[str, Any]
-Done = Callable[[errors.KafkaError | None, ShareState | None], None]
+OnResult = Callable[[errors.KafkaError | None, ShareState | None], None]
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class _Request:
     key: ShareKey
     fields: Fields
     here: Callable[[ShareCoordinator], tuple[ShareState | None, ProduceStatus | None]]
-    done: Done
+    on_result: OnResult
     until_ms: int
 
 
@@ -65,9 +65,9 @@ class StatePersister:
     """Sends share partition requests to share coordinators and calls back with the result.
 
     `states` returns the share coordinator of this broker, `shards` its partitions of `__share_group_state`; both are
-    called for requests that this broker coordinates. Every `done` gets an error and a state. The error is None after
-    success. The state is None after an error, after requests other than `read` and `summary`, and for a `summary` on
-    this broker without a state. A state from another broker has only the fields of the response.
+    called for requests that this broker coordinates. Every `on_result` gets an error and a state. The error is None
+    after success. The state is None after an error, after requests other than `read` and `summary`, and for a `summary`
+    on this broker without a state. A state from another broker has only the fields of the response.
     """
 
     host: Host
@@ -81,33 +81,33 @@ class StatePersister:
         self._queue = RequestQueue(self.host, timeout_ms, _of_one_group, _fields, self._handle_response)
 
     # -- requests --------------------------------------------------------------------------------------------------
-    def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, done: Done) -> None:
+    def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, on_result: OnResult) -> None:
         """Reset the state of a share partition to a start offset (InitializeShareGroupState)."""
         fields = {"state_epoch": state_epoch, "start_offset": start_offset}
         self._enqueue(
-            INITIALIZE, key, fields, lambda states: (None, states.initialize(key, state_epoch, start_offset)), done
+            INITIALIZE, key, fields, lambda states: (None, states.initialize(key, state_epoch, start_offset)), on_result
         )
 
-    def read(self, key: ShareKey, leader_epoch: int, done: Done) -> None:
+    def read(self, key: ShareKey, leader_epoch: int, on_result: OnResult) -> None:
         """Read the state of a share partition for its leader (ReadShareGroupState). The share coordinator stores a
         newer leader epoch."""
         self._enqueue(
-            READ, key, {"leader_epoch": leader_epoch}, lambda states: (states.read(key, leader_epoch), None), done
+            READ, key, {"leader_epoch": leader_epoch}, lambda states: (states.read(key, leader_epoch), None), on_result
         )
 
-    def summary(self, key: ShareKey, done: Done) -> None:
+    def summary(self, key: ShareKey, on_result: OnResult) -> None:
         """Read epochs and start offset of a share partition (ReadShareGroupStateSummary)."""
-        self._enqueue(SUMMARY, key, {"leader_epoch": -1}, lambda states: (states.summary(key), None), done)
+        self._enqueue(SUMMARY, key, {"leader_epoch": -1}, lambda states: (states.summary(key), None), on_result)
 
-    def write(self, key: ShareKey, update: ShareUpdate, done: Done) -> None:
+    def write(self, key: ShareKey, update: ShareUpdate, on_result: OnResult) -> None:
         """Write an update of a share partition's state (WriteShareGroupState)."""
         fields = {**update._asdict(), "state_batches": [batch._asdict() for batch in update.batches]}
         del fields["batches"]
-        self._enqueue(WRITE, key, fields, lambda states: (None, states.write(key, update)), done)
+        self._enqueue(WRITE, key, fields, lambda states: (None, states.write(key, update)), on_result)
 
-    def delete(self, key: ShareKey, done: Done) -> None:
+    def delete(self, key: ShareKey, on_result: OnResult) -> None:
         """Delete the state of a share partition (DeleteShareGroupState)."""
-        self._enqueue(DELETE, key, {}, lambda states: (None, states.delete(key)), done)
+        self._enqueue(DELETE, key, {}, lambda states: (None, states.delete(key)), on_result)
 
     def _enqueue(
         self,
@@ -115,11 +115,11 @@ class StatePersister:
         key: ShareKey,
         fields: Fields,
         here: Callable[[ShareCoordinator], tuple[ShareState | None, ProduceStatus | None]],
-        done: Done,
+        on_result: OnResult,
     ) -> None:
         host = self.host
         until_ms = host.clock.now_ms() + host.config.share_coordinator_write_timeout_ms
-        request = _Request(api_key, key, fields, here, done, until_ms)
+        request = _Request(api_key, key, fields, here, on_result, until_ms)
         lane = self._lanes.setdefault(key, deque())
         lane.append(request)
         if len(lane) == 1:
@@ -145,7 +145,7 @@ class StatePersister:
 
     def _finish_or_retry(self, request: _Request, error: errors.KafkaError | None, state: ShareState | None) -> None:
         """Schedule a retry after RETRY_MS if the error is retriable, the broker is in a cluster and `until_ms` is not
-        reached. Otherwise call `done` with the result and send the share partition's next request."""
+        reached. Otherwise call `on_result` with the result and send the share partition's next request."""
         host = self.host
         now_ms = host.clock.now_ms()
         if isinstance(error, RETRIED) and host.is_clustered and now_ms < request.until_ms:
@@ -155,7 +155,7 @@ class StatePersister:
         lane.popleft()
         if not lane:
             del self._lanes[request.key]
-        request.done(error, state)
+        request.on_result(error, state)
         if lane:
             self._dispatch(lane[0])
 
@@ -166,13 +166,13 @@ class StatePersister:
             self._finish_or_retry(request, error, None)
             return
 
-        def kept(code: int) -> None:
+        def finish(code: int) -> None:
             self._finish_or_retry(request, errors.error_for_code(code)() if code else None, None if code else state)
 
         if self.host.is_clustered:
-            self.shards().when_committed(name_of(request.key), kept)
+            self.shards().when_committed(name_of(request.key), finish)
         else:
-            self.host.when_durable([status], kept)
+            self.host.when_durable([status], finish)
 
     def _handle_response(self, batch: Sequence[_Request], response: Any | None) -> None:
         results = _results(response)
@@ -241,22 +241,24 @@ def error_for_members(error: errors.KafkaError) -> errors.KafkaError:
     return error if isinstance(error, PASSED_ON) else errors.UnknownServerError(str(error))
 
 
-def ask_each(
-    keys: Sequence[ShareKey], ask: Callable[[ShareKey, Done], None], done: Callable[[errors.KafkaError | None], None]
+def send_all(
+    keys: Sequence[ShareKey],
+    send: Callable[[ShareKey, OnResult], None],
+    on_end: Callable[[errors.KafkaError | None], None],
 ) -> None:
-    """Call `ask` for each key, in any order. After all have called back, call `done` with the first error to arrive, or
-    with None. Without keys, call `done` with None at once."""
-    left = set(keys)
+    """Call `send` for each key, in any order. After all have called back, call `on_end` with the first error to arrive,
+    or with None. Without keys, call `on_end` with None at once."""
+    pending_keys = set(keys)
     failures: list[errors.KafkaError] = []
-    if not left:
-        done(None)
+    if not pending_keys:
+        on_end(None)
 
     def note(key: ShareKey, error: errors.KafkaError | None) -> None:
-        left.discard(key)
+        pending_keys.discard(key)
         if error is not None:
             failures.append(error)
-        if not left:
-            done(failures[0] if failures else None)
+        if not pending_keys:
+            on_end(failures[0] if failures else None)
 
-    for key in list(left):
-        ask(key, lambda error, _state, key=key: note(key, error))  # type: ignore[misc]
+    for key in list(pending_keys):
+        send(key, lambda error, _state, key=key: note(key, error))  # type: ignore[misc]

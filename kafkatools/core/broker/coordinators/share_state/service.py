@@ -33,7 +33,7 @@ def open_share_coordinator(
     )
     if not host.is_clustered:
         for partition in topic.partitions():
-            coordinator.load(each for each in topic.read(partition) if each is not None)
+            coordinator.load(record for record in topic.read(partition) if record is not None)
     host.every(config.share_coordinator_state_topic_prune_interval_ms, coordinator.prune)
     return coordinator
 

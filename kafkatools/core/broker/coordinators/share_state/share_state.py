@@ -75,8 +75,8 @@ def combined(present: Sequence[StateBatch], updates: Iterable[StateBatch], start
     result = list(present)
     for batch in updates:
         result = _laid_over(result, batch)
-    kept = (batch for batch in result if batch.last_offset >= start_offset)
-    return tuple(joined(batch._replace(first_offset=max(batch.first_offset, start_offset)) for batch in kept))
+    remaining = (batch for batch in result if batch.last_offset >= start_offset)
+    return tuple(joined(batch._replace(first_offset=max(batch.first_offset, start_offset)) for batch in remaining))
 
 
 def joined(batches: Iterable[StateBatch]) -> list[StateBatch]:

@@ -64,7 +64,7 @@ class AddPartitions:
         self._own_coordinator = coordinator
         self._queue = RequestQueue(host, RESPONSE_TIMEOUT_MS, _one_of_each, _fields, self._handle_response)
 
-    def ask(
+    def add_or_verify(
         self,
         transactional_id: str,
         producer: ProducerIdentity,
@@ -197,7 +197,7 @@ def ensure_in_transaction(
         respond(0)
         return
     if operation.adds or host.config.transaction_partition_verification_enable:
-        add_partitions.ask(
+        add_partitions.add_or_verify(
             transactional_id,
             producer,
             [place],

@@ -35,7 +35,7 @@ def open_transactions(
     )
     if not host.is_clustered:
         for partition in log.partitions():
-            transactions.load(each for each in log.read(partition) if each is not None)
+            transactions.load(record for record in log.read(partition) if record is not None)
     host.every(config.transaction_abort_timed_out_transaction_cleanup_interval_ms, transactions.abort_timed_out)
     host.every(config.transaction_remove_expired_transaction_cleanup_interval_ms, transactions.expire_ids)
     return transactions
@@ -47,9 +47,9 @@ def load_partition(
     """Load the transactions of a partition of `__transaction_state`. Yields between slices. Completes transactions in
     PrepareCommit or PrepareAbort once their records are committed. A coordinator that failed before may not have
     replicated them, so the next one could decide differently."""
-    found = yield from collect(log.read(partition))
-    transactions.take_over(found)
-    decided = [transaction for transaction in found if transaction.state.is_prepared]
+    partition_transactions = yield from collect(log.read(partition))
+    transactions.take_over(partition_transactions)
+    decided = [transaction for transaction in partition_transactions if transaction.state.is_prepared]
     if not decided:
         return
 

@@ -222,10 +222,10 @@ class Group:
             return None
         topics: set[str] = set()
         for member in self.members.values():
-            found = subscribed_topics(member.metadata(self.protocol_name))
-            if found is None:
+            member_topics = subscribed_topics(member.metadata(self.protocol_name))
+            if member_topics is None:
                 return None
-            topics.update(found)
+            topics.update(member_topics)
         return frozenset(topics)
 
     def is_subscribed_to(self, topic: str) -> bool:

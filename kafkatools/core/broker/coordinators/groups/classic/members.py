@@ -114,7 +114,7 @@ class ClassicMembers:
             return group.members.get(member_id) or ConsumerMember(member_id)
         if not request.member_id:
             return self._course.rejoining_static(draft, member_id, request.instance_id, uses_classic=True)
-        return self._course.known_static(group, member_id, request.instance_id)
+        return self._course.static_member_of(group, member_id, request.instance_id)
 
     # -- sync and heartbeat ----------------------------------------------------------------------------------------
     def sync(self, group: ConsumerGroup, request: SyncRequest) -> Fields:
@@ -197,7 +197,7 @@ class ClassicMembers:
         if identity.instance_id is None:
             return group.member(identity.member_id)
         member_id = identity.member_id or group.static_members.get(identity.instance_id, "")
-        return self._course.known_static(group, member_id, identity.instance_id)
+        return self._course.static_member_of(group, member_id, identity.instance_id)
 
 
 def _updated(current: ConsumerMember, request: JoinRequest, subscription: object) -> ConsumerMember:

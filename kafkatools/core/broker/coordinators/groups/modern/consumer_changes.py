@@ -189,7 +189,7 @@ def _read_member(key: Any, value: Any) -> Change:
         if classic is None
         else ClassicMetadata(
             classic.session_timeout_ms,
-            tuple((each.name, bytes(each.metadata)) for each in classic.supported_protocols),
+            tuple((protocol.name, bytes(protocol.metadata)) for protocol in classic.supported_protocols),
         ),
     )
     return MemberChange(key.member_id, member)
@@ -210,13 +210,13 @@ def _read_current(key: Any, value: Any) -> Change:
 
 def _with_epochs(topics: Iterable[Any], member_epoch: int) -> dict[uuid.UUID, dict[int, int]]:
     """Partitions with the epochs of their assignment. Records before Kafka 4.3 have none: the member epoch counts."""
-    found: dict[uuid.UUID, dict[int, int]] = {}
+    epochs_by_topic: dict[uuid.UUID, dict[int, int]] = {}
     for topic in topics:
         epochs = topic.assignment_epochs
         if epochs is None or len(epochs) != len(topic.partitions):
             epochs = [member_epoch] * len(topic.partitions)
-        found[topic.topic_id] = dict(zip(topic.partitions, epochs, strict=True))
-    return found
+        epochs_by_topic[topic.topic_id] = dict(zip(topic.partitions, epochs, strict=True))
+    return epochs_by_topic
 
 
 _READERS: dict[str, Callable[[Any, Any], Change]] = {

@@ -37,7 +37,7 @@ from kafkatools.core.broker.coordinators.groups.modern.consumer_member import (
 )
 from kafkatools.core.broker.coordinators.groups.modern.consumer_settings import ConsumerGroupSettings
 from kafkatools.core.broker.coordinators.groups.modern.group_spec import GroupSpec, PartitionAssignorError
-from kafkatools.core.broker.coordinators.groups.modern.modern_changes import ensure_known_epoch
+from kafkatools.core.broker.coordinators.groups.modern.modern_changes import ensure_valid_epoch
 from kafkatools.core.broker.coordinators.groups.modern.modern_group import NOTHING
 from kafkatools.core.broker.coordinators.groups.modern.reconciliation import Owned, Reconciliation
 from kafkatools.core.broker.coordinators.groups.modern.server_assignors import assignor_of
@@ -112,7 +112,7 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
         ]
         return member
 
-    def known_static(self, group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
+    def static_member_of(self, group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
         """The member of an instance id. Raises UnknownMemberId, or FencedInstanceId if it has another member id."""
         current = group.static_member(instance_id)
         if current is None:
@@ -202,9 +202,9 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
         for member in leaving:
             draft.changes += removal_of(member.member_id)
         remaining = group.members_with(None, member_ids)
-        still = group.regex_counts(remaining)
-        gone = [regex for regex in group.regex_counts(leaving) if not still[regex]]
-        draft.changes += [RegexChange(regex, None) for regex in gone]
+        regex_counts = group.regex_counts(remaining)
+        unused_regexes = [regex for regex in group.regex_counts(leaving) if not regex_counts[regex]]
+        draft.changes += [RegexChange(regex, None) for regex in unused_regexes]
         metadata_hash = self.topics.group_hash(group.topics_of(remaining))
         draft.changes.append(GroupEpochChange(group.group_epoch + 1, metadata_hash))
         self.write(draft)
@@ -288,7 +288,7 @@ def ensure_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> Non
     """Raise FencedMemberEpoch unless `epoch` is 0 (joining), the member's, or the previous one after a lost response.
     The previous epoch needs a report of owned partitions that are all assigned to the member."""
     previous = member.previous_member_epoch if _owns_no_more(member, owned) else None
-    ensure_known_epoch(CONSUMER, epoch, member.member_epoch, previous)
+    ensure_valid_epoch(CONSUMER, epoch, member.member_epoch, previous)
 
 
 def _owns_no_more(member: ConsumerMember, owned: Owned | None) -> bool:

@@ -90,7 +90,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
         elif isinstance(change, MemberChange):
             self._remove(change.member_id)
         elif current is not None:
-            self.put(_left(current))
+            self.put(_without_assignment(current))
 
     def put(self, member: ConsumerMember) -> None:
         """Add or replace a member without writing a record."""
@@ -195,8 +195,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
         if updated is None:
             return members
         replaced = self.static_members.get(updated.instance_id) if updated.instance_id is not None else None
-        kept = [member for member in members if member.member_id not in (updated.member_id, replaced)]
-        return [*kept, updated]
+        others = [member for member in members if member.member_id not in (updated.member_id, replaced)]
+        return [*others, updated]
 
     def topics_of(
         self, members: Iterable[ConsumerMember], regexes: Mapping[str, ResolvedRegex] | None = None
@@ -349,7 +349,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
         return [change.record(self.group_id) for change in self.removal()]
 
 
-def _left(member: ConsumerMember) -> ConsumerMember:
+def _without_assignment(member: ConsumerMember) -> ConsumerMember:
     """The member after its assignment was deleted, before it is deleted itself."""
     return replace(
         member,

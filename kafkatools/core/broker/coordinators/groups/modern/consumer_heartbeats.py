@@ -150,7 +150,7 @@ class ConsumerHeartbeats:
         if request.instance_id is not None:
             if is_joining:
                 return self._course.rejoining_static(draft, member_id, request.instance_id, uses_classic=False)
-            member = self._course.known_static(group, member_id, request.instance_id)
+            member = self._course.static_member_of(group, member_id, request.instance_id)
         elif is_joining:
             member = group.members.get(member_id) or ConsumerMember(member_id)
         else:
@@ -168,7 +168,7 @@ class ConsumerHeartbeats:
         if request.instance_id is None:
             self._course.fence(group, [group.member(request.member_id)])
         else:
-            member = self._course.known_static(group, request.member_id, request.instance_id)
+            member = self._course.static_member_of(group, request.member_id, request.instance_id)
             if request.member_epoch == LEAVE_GROUP_STATIC_EPOCH:
                 self._leave_static(group, member)
             else:

@@ -22,7 +22,7 @@ JOINING_EPOCH = 0
 Member = TypeVar("Member")
 
 
-def ensure_known_epoch(group_type: str, epoch: int, current: int, previous: int | None) -> None:
+def ensure_valid_epoch(group_type: str, epoch: int, current: int, previous: int | None) -> None:
     """Raise FencedMemberEpoch unless the epoch of a heartbeat is 0 (joining), the member's current one, or the previous
     one after a lost response; with `previous` None the latter is not allowed."""
     if epoch in (JOINING_EPOCH, current) or (epoch < current and epoch == previous):

@@ -66,9 +66,9 @@ class ModernGroup(Generic[Member]):
             raise NonEmptyGroup()
 
 
-def put_or_drop(held: dict[str, Held], key: str, value: Held | None) -> None:
+def put_or_drop(entries: dict[str, Held], key: str, value: Held | None) -> None:
     """Set the value of a key, or remove the key if the value is None."""
     if value is None:
-        held.pop(key, None)
+        entries.pop(key, None)
     else:
-        held[key] = value
+        entries[key] = value

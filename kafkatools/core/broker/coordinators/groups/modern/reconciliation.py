@@ -66,16 +66,18 @@ class Reconciliation:
     def _without_unsubscribed(self, member: ConsumerMember) -> ConsumerMember:
         """The member without topics that it has unsubscribed from within this epoch. Their partitions are pending
         revocation until the member no longer reports them."""
-        gone = {topic_id: p for topic_id, p in member.assigned.items() if topic_id not in self.subscribed_topic_ids}
-        if not gone:
+        unsubscribed = {
+            topic_id: p for topic_id, p in member.assigned.items() if topic_id not in self.subscribed_topic_ids
+        }
+        if not unsubscribed:
             return member
-        kept = {topic_id: p for topic_id, p in member.assigned.items() if topic_id not in gone}
+        retained = {topic_id: p for topic_id, p in member.assigned.items() if topic_id not in unsubscribed}
         revoked = dict(member.pending_revocation)
-        for topic_id, partitions in gone.items():
+        for topic_id, partitions in unsubscribed.items():
             revoked[topic_id] = {**revoked.get(topic_id, {}), **partitions}
         if self._still_owns(revoked):
-            return member.at_epoch(member.member_epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoked)
-        return replace(member, previous_member_epoch=member.member_epoch, assigned=kept)
+            return member.at_epoch(member.member_epoch, MemberState.UNREVOKED_PARTITIONS, retained, revoked)
+        return replace(member, previous_member_epoch=member.member_epoch, assigned=retained)
 
     def _next(self, member: ConsumerMember, epoch: int) -> ConsumerMember:
         assigned: dict[uuid.UUID, dict[int, int]] = {}
@@ -85,12 +87,12 @@ class Reconciliation:
         for topic_id in [*self.target, *(topic_id for topic_id in member.assigned if topic_id not in self.target)]:
             target = self.target.get(topic_id, frozenset()) if topic_id in self.subscribed_topic_ids else frozenset()
             present = member.assigned.get(topic_id, {})
-            kept = {partition: since for partition, since in present.items() if partition in target}
-            lost = {partition: since for partition, since in present.items() if partition not in target}
-            missing = sorted(partition for partition in target if partition not in kept)
+            retained = {partition: since for partition, since in present.items() if partition in target}
+            removed = {partition: since for partition, since in present.items() if partition not in target}
+            missing = sorted(partition for partition in target if partition not in retained)
             free = [partition for partition in missing if self._is_free(member, topic_id, partition)]
             has_unreleased = has_unreleased or len(free) < len(missing)
-            for collected, partitions in ((assigned, kept), (revoked, lost)):
+            for collected, partitions in ((assigned, retained), (revoked, removed)):
                 if partitions:
                     collected[topic_id] = partitions
             if free:

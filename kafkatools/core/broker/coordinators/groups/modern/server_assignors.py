@@ -99,24 +99,24 @@ class _HomogeneousUniform:
     def _revoke(self, member_id: str, quota: int, *, has_extra: bool, is_needed: bool) -> int:
         """Reduce a member to its quota. Returns 1 if it takes an extra partition, else 0. It takes one if its present
         partitions fill the larger quota, or if as many members as extra partitions are left."""
-        kept: dict[uuid.UUID, set[int]] = {}
+        retained: dict[uuid.UUID, set[int]] = {}
         assignment = self._spec.assignment_of(member_id)
         topics = set(self._topics)
-        left = quota + 1 if has_extra else quota
+        remaining_quota = quota + 1 if has_extra else quota
         for topic_id in topic_order(assignment):
             if topic_id not in topics:
                 continue
             partitions = copied_partition_order(assignment[topic_id])
-            if partitions[:left]:
-                kept[topic_id] = set(partitions[:left])
-            self._free.extend((topic_id, partition) for partition in partitions[left:])
-            left = max(left - len(partitions), 0)
+            if partitions[:remaining_quota]:
+                retained[topic_id] = set(partitions[:remaining_quota])
+            self._free.extend((topic_id, partition) for partition in partitions[remaining_quota:])
+            remaining_quota = max(remaining_quota - len(partitions), 0)
         takes_extra = has_extra
-        if left > 0 and has_extra and not is_needed:
-            left, takes_extra = left - 1, False
-        if left > 0:
-            self._unfilled.append((member_id, left))
-        self._result[member_id] = kept
+        if remaining_quota > 0 and has_extra and not is_needed:
+            remaining_quota, takes_extra = remaining_quota - 1, False
+        if remaining_quota > 0:
+            self._unfilled.append((member_id, remaining_quota))
+        self._result[member_id] = retained
         return 1 if takes_extra else 0
 
     def _hand_out(self) -> None:

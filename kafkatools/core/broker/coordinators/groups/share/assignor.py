@@ -51,15 +51,15 @@ def _shared(members: list[str], places: list[Place], present: Mapping[str, Assig
     missing = dict.fromkeys(places, readers_each)
     result: dict[str, dict[Place, None]] = {member: {} for member in members}
     for member in members:
-        for topic_id, kept in sorted(present.get(member, {}).items()):
-            for partition in sorted(kept):
+        for topic_id, partitions in sorted(present.get(member, {}).items()):
+            for partition in sorted(partitions):
                 place = (topic_id, partition)
                 if room[member] and missing.get(place):
                     room[member] -= 1
                     missing[place] -= 1
                     result[member][place] = None
     _fill(members, room, missing, result)
-    return {member: _by_topic(chosen) for member, chosen in result.items()}
+    return {member: _by_topic(member_places) for member, member_places in result.items()}
 
 
 def _shares(members: list[str], total: int) -> dict[str, int]:
@@ -88,7 +88,7 @@ def _fill(
 
 
 def _is_read(place: Place, result: dict[str, dict[Place, None]]) -> bool:
-    return any(place in chosen for chosen in result.values())
+    return any(place in member_places for member_places in result.values())
 
 
 def _by_topic(places: dict[Place, None]) -> Assignment:

@@ -17,7 +17,7 @@ from kafkatools.core.broker.coordinators.groups.any_group import GroupParts
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import LEAVE_GROUP_EPOCH
 from kafkatools.core.broker.coordinators.groups.modern.modern_changes import (
     JOINING_EPOCH,
-    ensure_known_epoch,
+    ensure_valid_epoch,
     heartbeat_fields,
     partitions_of,
 )
@@ -38,7 +38,7 @@ from kafkatools.core.broker.coordinators.groups.share.group import SHARE, ShareG
 from kafkatools.core.broker.coordinators.groups.share.member import ShareMember
 from kafkatools.core.broker.coordinators.groups.share.settings import ShareGroupSettings
 from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
-from kafkatools.core.broker.coordinators.share_state.persister import StatePersister, ask_each
+from kafkatools.core.broker.coordinators.share_state.persister import StatePersister, send_all
 from kafkatools.core.broker.coordinators.share_state.share_state import UNINITIALIZED_START_OFFSET, ShareKey
 
 
@@ -108,7 +108,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
             current = group.members.get(request.member_id) or ShareMember(request.member_id)
         else:
             current = group.member(request.member_id)
-        ensure_known_epoch(SHARE, request.member_epoch, current.member_epoch, current.previous_member_epoch)
+        ensure_valid_epoch(SHARE, request.member_epoch, current.member_epoch, current.previous_member_epoch)
         updated = _updated(current, request)
         changes: list[Change] = []
         if updated != current or request.member_id not in group.members:
@@ -120,7 +120,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         member = self._assigned(group, updated, members, epoch, changes)
         self.write(group, changes)
         group.is_refresh_due = False  # after the write: if it fails, the next heartbeat checks the topics again
-        self._ask_for_states(group, missing, epoch)
+        self._initialize_states(group, missing, epoch)
         self.watch_session(group.group_id, member.member_id)
         wants_assignment = request.member_epoch == JOINING_EPOCH or request.subscribed_topic_names is not None
         interval_ms = self.settings.heartbeat_interval_ms(group.group_id)
@@ -175,7 +175,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
             changes.append(StatePartitionsChange(states))
         return keys
 
-    def _ask_for_states(self, group: ShareGroup, keys: Collection[ShareKey], epoch: int) -> None:
+    def _initialize_states(self, group: ShareGroup, keys: Collection[ShareKey], epoch: int) -> None:
         """Have share coordinators initialize states, then raise the group epoch, so that members get the partitions. A
         later heartbeat retries failures."""
         persister = self.persister()
@@ -184,22 +184,26 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
             return
         self._requested.update(requested)
 
-        def done(error: errors.KafkaError | None) -> None:
+        def finish(error: errors.KafkaError | None) -> None:
             self._requested.difference_update(requested)
             if error is not None:
                 self.store.note_failure(error)
             elif self.groups.get(group.group_id) is group:
                 self._note_states(group, requested)
 
-        ask_each(requested, lambda key, then: persister.initialize(key, epoch, UNINITIALIZED_START_OFFSET, then), done)
+        send_all(
+            requested,
+            lambda key, on_result: persister.initialize(key, epoch, UNINITIALIZED_START_OFFSET, on_result),
+            finish,
+        )
 
     def _note_states(self, group: ShareGroup, keys: Collection[ShareKey]) -> None:
         states = group.states
         for topic_id in {key.topic_id for key in keys}:
             topic = self.topics.by_id(topic_id)
             if topic is not None:
-                made = [key.partition for key in keys if key.topic_id == topic_id]
-                states = states.with_initialized(topic_id, topic.name, made)
+                partitions = [key.partition for key in keys if key.topic_id == topic_id]
+                states = states.with_initialized(topic_id, topic.name, partitions)
         try:
             self.write(
                 group,
@@ -219,11 +223,11 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         """The member with its target assignment. The target is computed again for all members, and added to `changes`,
         if the group epoch is above the assignment epoch or `changes` has new state partitions."""
         target = group.target.get(updated.member_id, NOTHING)
-        states = next((each.partitions for each in changes if isinstance(each, StatePartitionsChange)), None)
+        states = next((change.partitions for change in changes if isinstance(change, StatePartitionsChange)), None)
         if epoch > group.assignment_epoch or states is not None:
             initialized = (states or group.states).initialized
-            partitions = {topic_id: found for topic_id, (_, found) in initialized.items()}
-            subscriptions = {each.member_id: self.topics.ids_of(each.subscribed_topic_names) for each in members}
+            partitions = {topic_id: indexes for topic_id, (_, indexes) in initialized.items()}
+            subscriptions = {member.member_id: self.topics.ids_of(member.subscribed_topic_names) for member in members}
             targets = assign(subscriptions, partitions, group.target)
             changes += [
                 TargetMemberChange(member_id, targets[member_id])
@@ -310,11 +314,14 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         for key in self._states_of(group):
             self.states().delete(key)
 
-    def ask_to_delete_states(self, group: ShareGroup, done: Callable[[errors.KafkaError | None], None]) -> None:
-        """Have share coordinators delete a group's states, in a cluster. Calls `done` with the first error or None."""
+    def delete_states_in_cluster(
+        self, group: ShareGroup, on_deleted: Callable[[errors.KafkaError | None], None]
+    ) -> None:
+        """Have share coordinators delete a group's states, in a cluster. Calls `on_deleted` with the first error or
+        None."""
         persister = self.persister()
         assert persister is not None
-        ask_each(self._states_of(group), persister.delete, done)
+        send_all(self._states_of(group), persister.delete, on_deleted)
 
     def _states_of(self, group: ShareGroup) -> list[ShareKey]:
         """The share partitions of the group that have a state, except those of deleted topics. States are deleted with

@@ -17,11 +17,11 @@ from kafkatools.core.broker.coordinators.groups.share.changes import (
 )
 from kafkatools.core.broker.coordinators.groups.share.group import ShareGroup
 from kafkatools.core.broker.coordinators.groups.share.groups import ShareGroups
-from kafkatools.core.broker.coordinators.share_state.persister import ask_each
+from kafkatools.core.broker.coordinators.share_state.persister import send_all
 from kafkatools.core.broker.coordinators.share_state.share_state import ShareKey
 from kafkatools.core.errors import KafkaError, NonEmptyGroup
 
-Done = Callable[[KafkaError | None], None]
+OnEnd = Callable[[KafkaError | None], None]
 
 
 class ShareOffsets:
@@ -30,14 +30,14 @@ class ShareOffsets:
     def __init__(self, groups: ShareGroups) -> None:
         self._groups = groups
 
-    def alter(self, group_id: str, offsets: Mapping[str, Mapping[int, int]], done: Done) -> None:
+    def alter(self, group_id: str, offsets: Mapping[str, Mapping[int, int]], on_altered: OnEnd) -> None:
         """Set a share group's start offsets, by topic and partition, and drop its acquired records. Creates a missing
-        group; ignores unknown topics. Without offsets, only calls `done` with None. Calls `done` with the first error
-        of a share coordinator or of the write, or None. Raises NonEmptyGroup, GroupIdNotFound or, without a cluster,
-        another KafkaError."""
+        group; ignores unknown topics. Without offsets, only calls `on_altered` with None. Calls `on_altered` with the
+        first error of a share coordinator or of the write, or None. Raises NonEmptyGroup, GroupIdNotFound or, without a
+        cluster, another KafkaError."""
         group = self._empty(group_id)
         if not offsets:
-            done(None)
+            on_altered(None)
             return
         starts = {
             ShareKey(group_id, topic.topic_id, partition): offset
@@ -51,10 +51,14 @@ class ShareOffsets:
             for key, offset in starts.items():
                 self._groups.states().initialize(key, epoch, offset)
             self._note_begun(group, offsets, epoch)
-            done(None)
+            on_altered(None)
             return
-        then = _after(lambda: self._note_begun(self._empty(group_id), offsets, epoch), done)
-        ask_each(list(starts), lambda key, note: persister.initialize(key, epoch, starts[key], note), then)
+        on_initialized = _after(lambda: self._note_begun(self._empty(group_id), offsets, epoch), on_altered)
+        send_all(
+            list(starts),
+            lambda key, on_result: persister.initialize(key, epoch, starts[key], on_result),
+            on_initialized,
+        )
 
     def _empty(self, group_id: str) -> ShareGroup:
         """The share group, or a new one. Raises NonEmptyGroup or GroupIdNotFound."""
@@ -79,11 +83,11 @@ class ShareOffsets:
         self._groups.group_emptied(group.group_id)
 
     def delete(
-        self, group_id: str, topics: Iterable[str], done: Callable[[KafkaError | None, list[str]], None]
+        self, group_id: str, topics: Iterable[str], on_deleted: Callable[[KafkaError | None, list[str]], None]
     ) -> None:
-        """Delete a share group's states of these topics, and drop its acquired records. Calls `done` with the first
-        error of a share coordinator or of the write, or None, and with the topics that do not exist or had no state.
-        Raises NonEmptyGroup, GroupIdNotFound or, without a cluster, another KafkaError."""
+        """Delete a share group's states of these topics, and drop its acquired records. Calls `on_deleted` with the
+        first error of a share coordinator or of the write, or None, and with the topics that do not exist or had no
+        state. Raises NonEmptyGroup, GroupIdNotFound or, without a cluster, another KafkaError."""
         group = self._groups.find(group_id)
         if not group.is_empty:
             raise NonEmptyGroup()
@@ -102,10 +106,12 @@ class ShareOffsets:
             for key in keys:
                 self._groups.states().delete(key)
             self._note_forgotten(group, states)
-            done(None, without)
+            on_deleted(None, without)
             return
-        then = _after(lambda: self._note_forgotten(self._empty(group_id), states), lambda error: done(error, without))
-        ask_each(keys, persister.delete, then)
+        on_states_deleted = _after(
+            lambda: self._note_forgotten(self._empty(group_id), states), lambda error: on_deleted(error, without)
+        )
+        send_all(keys, persister.delete, on_states_deleted)
 
     def _note_forgotten(self, group: ShareGroup, topic_ids: Iterable[uuid.UUID]) -> None:
         states = group.states
@@ -116,15 +122,15 @@ class ShareOffsets:
             self._groups.group_emptied(group.group_id)
 
 
-def _after(note: Callable[[], None], done: Done) -> Done:
-    """A callback that calls `note` unless it gets an error, then `done` with that error or the one `note` raises."""
+def _after(note: Callable[[], None], on_end: OnEnd) -> OnEnd:
+    """A callback that calls `note` unless it gets an error, then `on_end` with that error or the one `note` raises."""
 
-    def then(error: KafkaError | None) -> None:
+    def finish(error: KafkaError | None) -> None:
         if error is None:
             try:
                 note()
             except KafkaError as failure:
                 error = failure
-        done(error)
+        on_end(error)
 
-    return then
+    return finish
