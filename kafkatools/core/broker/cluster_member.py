@@ -136,7 +136,7 @@ class ClusterMember:
             self.lifecycle = self._open_lifecycle()
             workers.append(self.lifecycle)
         if cluster.is_controller:
-            listeners = self._told_listeners({point.name for point in cluster.controller_listeners})
+            listeners = self._listener_fields({point.name for point in cluster.controller_listeners})
             workers.append(ControllerRegistration(self.node_id, home.image, self.link, listeners, supported_features))
         self.raft.start(self.clock.now_ms())
         return workers
@@ -145,7 +145,7 @@ class ClusterMember:
         fields = {"broker_id": self.node_id, "broker_epoch": self.broker_epoch}
         request_from_controller(self.link, fields, on_block)
 
-    def _told_listeners(self, names: set[str]) -> list[Fields]:
+    def _listener_fields(self, names: set[str]) -> list[Fields]:
         """The fields of this node's listeners with these names, for a registration."""
         return [
             {
@@ -184,7 +184,7 @@ class ClusterMember:
         identity = Identity(
             self.node_id,
             self._home.directories.cluster_id,
-            self._told_listeners({point.name for point in self.cluster.broker_listeners}),
+            self._listener_fields({point.name for point in self.cluster.broker_listeners}),
             supported_features(),
             self._home.directory_ids,
             self.cluster.rack,
@@ -218,12 +218,12 @@ class ClusterMember:
             )
             return
 
-        def ask_to_be_unfenced() -> None:
+        def request_unfencing() -> None:
             self._home.keep_logs()
             if self.lifecycle is not None:
                 self.lifecycle.may_be_unfenced()
 
-        self.follower.publish_first(ask_to_be_unfenced)
+        self.follower.publish_first(request_unfencing)
         self.producer_ids.prefetch()
 
     def _put_strays_aside(self) -> None:
@@ -269,7 +269,7 @@ class ClusterMember:
         """The offset behind the last metadata record in `image`."""
         return self.follower.offset
 
-    def _lost_voters(self) -> list[int]:
+    def _unreachable_voters(self) -> list[int]:
         """The ids of the other voters to whom a connection failed within the last LOST_MS."""
         others = [voter for voter in sorted(self.cluster.voters) if voter != self.node_id]
         return [voter for voter in others if self._quorum_channel.connection_error(voter, LOST_MS)]
@@ -277,26 +277,26 @@ class ClusterMember:
     def has_no_majority(self) -> bool:
         """Return whether too many voters are unreachable for the quorum to have a majority."""
         count = len(self.cluster.voters)
-        return 2 * (count - len(self._lost_voters())) <= count
+        return 2 * (count - len(self._unreachable_voters())) <= count
 
     def no_controller_reason(self) -> str:
         """The reason why a metadata change was not committed in time, for error messages: no majority or no leader,
         with the unreachable voters, or a leader that is too slow."""
-        lost = self._lost_voters()
+        unreachable = self._unreachable_voters()
         count, leader = len(self.cluster.voters), self.raft.leader_id
-        unreachable = f", unreachable: {', '.join(map(str, lost))}" if lost else ""
+        voters_text = f", unreachable: {', '.join(map(str, unreachable))}" if unreachable else ""
         if self.has_no_majority():
-            return f"the quorum of {count} controllers has no majority{unreachable}"
+            return f"the quorum of {count} controllers has no majority{voters_text}"
         if leader is not None:
             return f"the active controller, node {leader}, did not commit the change in time"
-        return f"the quorum of {count} controllers has no leader{unreachable}"
+        return f"the quorum of {count} controllers has no leader{voters_text}"
 
     def no_response_reason(self) -> str:
         """The reason why the outcome of a forwarded change is unknown, for error messages; names unreachable
         controllers."""
-        lost = self._lost_voters()
-        unreachable = f" (unreachable controllers: {', '.join(map(str, lost))})" if lost else ""
-        return f"the controller did not respond{unreachable}"
+        unreachable = self._unreachable_voters()
+        voters_text = f" (unreachable controllers: {', '.join(map(str, unreachable))})" if unreachable else ""
+        return f"the controller did not respond{voters_text}"
 
     def create_topic(self, topic: NewTopic) -> TopicState | KafkaError | None:
         """Create a topic through the active controller. Returns the topic, or the controller's error; None while the
@@ -318,17 +318,17 @@ class ClusterMember:
         controller has not noted it after log.dir.failure.timeout.ms, the node shuts down."""
         if self.lifecycle is not None and directory.directory_id is not None:
             self.lifecycle.offline_log_dirs.append(directory.directory_id)
-            self.lifecycle.ask_now()
+            self.lifecycle.heartbeat_now()
             limit_ms, failed = self._home.config.log_dir_failure_timeout_ms, directory.directory_id
-            self._home.schedule(limit_ms, lambda now_ms: self._ensure_told(failed))
+            self._home.schedule(limit_ms, lambda now_ms: self._ensure_failure_reported(failed))
 
-    def _ensure_told(self, directory_id: uuid.UUID) -> None:
+    def _ensure_failure_reported(self, directory_id: uuid.UUID) -> None:
         """Shut down if the metadata still has a failed log directory as online (log.dir.failure.timeout.ms)."""
         broker = self.image.brokers.get(self.node_id)
         if broker is not None and directory_id in broker.log_dirs:
-            shown = uuid_text(directory_id)
-            words = f"Shutting down because couldn't communicate offline log dir {shown} with controllers"
-            self.fail(KafkaStorageError(words))
+            id_text = uuid_text(directory_id)
+            message = f"Shutting down because couldn't communicate offline log dir {id_text} with controllers"
+            self.fail(KafkaStorageError(message))
 
     def directories_cordoned(self, directory_ids: list[uuid.UUID]) -> None:
         """Report cordoned log directories to the controller with the next heartbeat."""

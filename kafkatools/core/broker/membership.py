@@ -65,4 +65,4 @@ class Home:
     @property
     def directory_ids(self) -> list[uuid.UUID]:
         """The ids of the online log directories."""
-        return [each.directory_id for each in self.logs.live if each.directory_id is not None]
+        return [directory.directory_id for directory in self.logs.live if directory.directory_id is not None]

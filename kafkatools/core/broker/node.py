@@ -119,10 +119,10 @@ class Node(Authorizing):
         self.fetch_sessions = FetchSessionCache(config.max_incremental_fetch_session_cache_slots)
         self.report = report
         self._reports = FailureReports(clock, report)
-        self.report_refusal = self._reports.tell
+        self.report_refusal = self._reports.report
         self.limits = ConnectionLimits(descriptors, getattr(self.files, "max_open_files", 0), report)
         self._lock: NodeDirectories | None = None
-        self.logs = LogManager(self.files, *self.settings.log_directories, report=self._reports.tell)
+        self.logs = LogManager(self.files, *self.settings.log_directories, report=self._reports.report)
         self.cleaner: LogCleaner | None = None
         self.keeper: DirectoryKeeper | None = None
         self._changes = SlicedChanges(self.apply_delta, lambda: self.image)
@@ -151,7 +151,7 @@ class Node(Authorizing):
 
     def _start(self, directories: NodeDirectories) -> None:
         self.cluster_id = directories.cluster_id
-        directories.tell(self.logs)
+        directories.report_to(self.logs)
         self.image = MetadataImage()
         self.broker_settings = BrokerSettings(self.config, self.image, self.node_id)
         self._limit_connections()
@@ -425,7 +425,7 @@ class Node(Authorizing):
         self.every(config.log_flush_start_offset_checkpoint_interval_ms, self.logs.checkpoint_start_offsets)
         self.every(config.replica_high_watermark_checkpoint_interval_ms, self.logs.checkpoint_high_watermarks)
         if self.keeper is not None:
-            self.every(HOUSEKEEPING_MS, self.keeper.look, 0)
+            self.every(HOUSEKEEPING_MS, self.keeper.check, 0)
         if self.cleaner is not None:
             self.every(max(1, config.log_cleaner_backoff_ms), self.cleaner.check)
         interval = config.producer_id_expiration_check_interval_ms
@@ -497,9 +497,9 @@ class Node(Authorizing):
         """Report an error that no client caused: a bug (any exception but KafkaError) or a disk failure
         (KafkaStorageError). Other KafkaErrors are ignored."""
         if not isinstance(error, KafkaError):
-            self._reports.tell(f"{type(error).__name__}: {error}")
+            self._reports.report(f"{type(error).__name__}: {error}")
         elif isinstance(error, KafkaStorageError):
-            self._reports.tell(str(error))
+            self._reports.report(str(error))
 
     def has_many_entries(self, count: int) -> bool:
         """Return whether partitions and groups together are more than `count`, so that listing them takes long."""

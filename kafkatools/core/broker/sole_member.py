@@ -110,8 +110,8 @@ class SoleMember:
         response = None
         try:
             entity = messages.build(messages.request_type(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0), fields)
-            made = self._home.controller.assign_directories(entity)
-            response = messages.build(messages.response_type(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0), made)
+            response_fields = self._home.controller.assign_directories(entity)
+            response = messages.build(messages.response_type(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0), response_fields)
         except KafkaError as error:
             self._home.note_failure(error)
         on_response(response)

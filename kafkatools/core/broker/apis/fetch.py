@@ -61,22 +61,26 @@ def handle_fetch(node: ReadContext, request: Request) -> Response:
     data = _parse(node, request)
     if data.replica_id >= 0 and node.replicas.replication is not None and version >= BY_ID:
         if not node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME):
-            return respond(request, FetchContext(data.wanted), _refused(data.wanted, TopicAuthorizationFailed.code))
+            return respond(
+                request, FetchContext(data.partitions), _refused(data.partitions, TopicAuthorizationFailed.code)
+            )
         request.connection.is_peer = True
         return node.replicas.replication.sessions.fetch(request, data)
     now_ms = node.clock.now_ms()
     if version < WITH_SESSIONS:
-        context = FetchContext(data.wanted)
+        context = FetchContext(data.partitions)
     else:
         session = data.session_id, data.session_epoch
         uses_ids = version >= BY_ID
-        context = node.fetch_sessions.context(*session, data.wanted, data.forgotten, now_ms, uses_topic_ids=uses_ids)
+        context = node.fetch_sessions.context(
+            *session, data.partitions, data.forgotten, now_ms, uses_topic_ids=uses_ids
+        )
     if context.error_code:
         return respond(request, context, [])
     if data.replica_id >= 0:
         is_allowed = node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)
         error = NotLeaderOrFollower if is_allowed else TopicAuthorizationFailed
-        return respond(request, context, _refused(context.wanted, error.code))
+        return respond(request, context, _refused(context.partitions, error.code))
     return _fetch(node, request, data, context, now_ms)
 
 
@@ -87,9 +91,9 @@ def _fetch(node: ReadContext, request: Request, data: FetchRequest, context: Fet
     reader = Reader(data.isolation_level, data.rack_id, is_leader_only=request.version < FIRST_FROM_FOLLOWERS)
     may_read = None if node.authorizer is None else partial(node.authorize, request, READ, TOPIC)
     max_bytes = min(data.max_bytes, node.fetch_max_bytes)
-    reads = FetchReads(node.replicas, context.wanted, max_bytes, reader, may_read)
+    reads = FetchReads(node.replicas, context.partitions, max_bytes, reader, may_read)
     size_bytes = reads.read()
-    if data.max_wait_ms <= 0 or not context.wanted or size_bytes >= data.min_bytes or reads.has_verdict:
+    if data.max_wait_ms <= 0 or not context.partitions or size_bytes >= data.min_bytes or reads.has_verdict:
         return _read_response(node, request, context, reads)
 
     def read_changed(changed: Sequence[int]) -> Response:
@@ -115,7 +119,7 @@ def _read_response(node: ReadContext, request: Request, context: FetchContext, r
         results = reads.results
         leaders = {result.current_leader[0] for result in paced(results) if result.current_leader is not None}
         endpoints = node_endpoints(node, request, leaders) if leaders and request.version >= FIRST_WITH_LEADERS else []
-        response = _frame(request, context, [(context.wanted[n], results[n]) for n in paced(numbers)], endpoints)
+        response = _frame(request, context, [(context.partitions[n], results[n]) for n in paced(numbers)], endpoints)
         stale = reads.stale()
         if not stale:
             return response
@@ -139,7 +143,7 @@ def _parse(node: ReadContext, request: Request) -> FetchRequest:
         except DecodeError as error:
             raise CloseConnection(str(error)) from error
         topic_name = node.replicas.topic_name
-        for partition in paced(data.wanted):
+        for partition in paced(data.partitions):
             partition.topic = topic_name(partition.topic_id)
         return data
     return _from_entity(request.decode(), request.version)
@@ -186,7 +190,7 @@ def _from_entity(entity: Entity, version: int) -> FetchRequest:
 def respond(request: Request, context: FetchContext, results: Sequence[FetchedPartition]) -> list[Part]:
     """Encode a Fetch response from results that have no records."""
     numbers = _choose(request, context, results)
-    return _frame(request, context, [(context.wanted[number], results[number]) for number in paced(numbers)])
+    return _frame(request, context, [(context.partitions[number], results[number]) for number in paced(numbers)])
 
 
 def _choose(request: Request, context: FetchContext, results: Sequence[FetchedPartition]) -> Sequence[int]:

@@ -16,7 +16,7 @@ from struct import Struct
 from kafkatools.core.broker.apis.contexts import ProduceContext
 from kafkatools.core.broker.replicas.partition import NONE, Partition
 from kafkatools.core.broker.server.deferred import Waiting
-from kafkatools.core.broker.server.listener import OWED
+from kafkatools.core.broker.server.listener import REPLY_PENDING
 from kafkatools.core.broker.server.requests import Client, CloseConnection, Request
 from kafkatools.core.errors import DecodeError, KafkaStorageError
 from kafkatools.core.protocol.varints import read_unsigned_varint, unsigned_varint
@@ -67,7 +67,7 @@ class RepeatedProduce:
         self._response = Struct(f">ii{len(self._response_start)}shqqq{len(_RESPONSE_END)}s")
 
     def respond(self, frame: memoryview) -> bytes | None:
-        """Append the frame's batch and return the response, or OWED when it waits for followers.
+        """Append the frame's batch and return the response, or REPLY_PENDING when it waits for followers.
 
         Returns None, with nothing appended, for a frame that has to be decoded and dispatched. A failed write is the
         error code of the response; while earlier responses wait it raises CloseConnection instead.
@@ -112,11 +112,11 @@ class RepeatedProduce:
             return self._frame(correlation_id, NONE, offsets)
 
         def finish(error_code: int) -> Client:
-            self._connection.pay(self._frame(correlation_id, error_code, offsets))
+            self._connection.queue_pending(self._frame(correlation_id, error_code, offsets))
             return self._connection
 
         node.replicas.wait_for_followers(partition, Waiting(end, finish, node.clock.now_ms() + self._timeout_ms))
-        return OWED
+        return REPLY_PENDING
 
     def _frame(self, correlation_id: int, error_code: int, offsets: tuple[int, int, int]) -> bytes:
         response = self._response

@@ -223,7 +223,7 @@ def handle_delete_records(node: ReplicaContext, request: Request) -> Response:
     statuses = [
         status for _, partitions in outcomes for _, status in partitions if isinstance(status, DeleteRecordsStatus)
     ]
-    if all([status.look() for status in statuses]):
+    if all([status.update() for status in statuses]):
         return _answer_deletions(request, outcomes)
     timeout_ms: int = entity.timeout
     operation = DelayedProduce(timeout_ms, statuses, lambda _: request.complete(_answer_deletions(request, outcomes)))

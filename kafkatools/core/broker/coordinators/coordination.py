@@ -219,7 +219,7 @@ class Coordination:
 
     def _drop_share_partitions(self, partition: Partition) -> None:
         if self.is_clustered and self._has_opened("share_partitions"):
-            self.share_partitions.note_gone(partition)
+            self.share_partitions.drop(partition)
 
     def _has_opened(self, name: str) -> bool:
         return name in self.__dict__

@@ -29,12 +29,12 @@ class ControllerRegistration:
     listeners: Sequence[Fields]
     features: Callable[[], Sequence[Fields]]
     incarnation_id: uuid.UUID = field(default_factory=random_uuid, init=False)
-    _is_asking: bool = field(default=False, init=False)
+    _is_in_flight: bool = field(default=False, init=False)
     _next_ms: int = field(default=0, init=False)
 
     @property
-    def _is_wanted(self) -> bool:
-        if self._is_asking or self.image.features.get(METADATA_VERSION, 0) < REGISTERED_SINCE:
+    def _is_needed(self) -> bool:
+        if self._is_in_flight or self.image.features.get(METADATA_VERSION, 0) < REGISTERED_SINCE:
             return False
         registration = self.image.controllers.get(self.node_id)
         return registration is None or registration.incarnation_id != self.incarnation_id
@@ -43,13 +43,13 @@ class ControllerRegistration:
     def next_deadline_ms(self) -> int | None:
         """Time in ms of the next request. None while this incarnation is registered, a request is under way, or the
         metadata version is below 3.7-IV0."""
-        return self._next_ms if self._is_wanted else None
+        return self._next_ms if self._is_needed else None
 
     def tick(self, now_ms: int) -> None:
         """Send the registration when it is due."""
-        if now_ms < self._next_ms or not self._is_wanted:
+        if now_ms < self._next_ms or not self._is_needed:
             return
-        self._is_asking = True
+        self._is_in_flight = True
         self._next_ms = now_ms + RETRY_MS
         fields = {
             "controller_id": self.node_id,
@@ -61,4 +61,4 @@ class ControllerRegistration:
         self.link.send(ApiKey.CONTROLLER_REGISTRATION, fields, self._handle_response)
 
     def _handle_response(self, response: Any | None) -> None:
-        self._is_asking = False
+        self._is_in_flight = False

@@ -90,15 +90,15 @@ def plan(files: FileSystem, request: FormatRequest) -> list[PlannedDirectory]:
     return [_planned(path, request) for path in empty]
 
 
-def _verify(found: Mapping[str, str], path: str, request: FormatRequest) -> None:
+def _verify(properties: Mapping[str, str], path: str, request: FormatRequest) -> None:
     """Refuse a directory of another cluster or node, even with --ignore-formatted."""
     where = posixpath.join(path, META_PROPERTIES)
-    if found.get("cluster.id") != request.cluster_id:
+    if properties.get("cluster.id") != request.cluster_id:
         raise FormatterError(
-            f"Invalid cluster.id in: {where}. Expected {request.cluster_id}, but read {found.get('cluster.id')}"
+            f"Invalid cluster.id in: {where}. Expected {request.cluster_id}, but read {properties.get('cluster.id')}"
         )
-    if found.get("node.id") != str(request.node_id):
-        stored = found.get("node.id")
+    if properties.get("node.id") != str(request.node_id):
+        stored = properties.get("node.id")
         raise FormatterError(
             f"Stored node id {stored} doesn't match previous node id {request.node_id} in {where}. {MOVED}"
         )

@@ -178,7 +178,7 @@ class MetadataImage:
             "DelegationTokenRecord": lambda r: self.delegation_tokens.__setitem__(r.token_id, r),
             "RemoveDelegationTokenRecord": lambda r: self.delegation_tokens.pop(r.token_id, None),
             "ClientQuotaRecord": self.client_quotas.replay,
-            "UserScramCredentialRecord": self.scram.put,
+            "UserScramCredentialRecord": self.scram.replay,
             "RemoveUserScramCredentialRecord": self.scram.remove,
             "AccessControlEntryRecord": self.acls.add,
             "RemoveAccessControlEntryRecord": self.acls.remove,

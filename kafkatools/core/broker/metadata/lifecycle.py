@@ -89,7 +89,7 @@ class BrokerLifecycle:
     cordoned_log_dirs: list[uuid.UUID] = field(default_factory=list, init=False)
     is_fenced: bool = field(default=True, init=False)
     _is_registered: bool = field(default=False, init=False)
-    _is_asking: bool = field(default=False, init=False)
+    _is_in_flight: bool = field(default=False, init=False)
     _is_urgent: bool = field(default=False, init=False)
     _has_reported_duplicate: bool = field(default=False, init=False)
     _wants_clients: bool = field(default=False, init=False)
@@ -105,7 +105,7 @@ class BrokerLifecycle:
         """Time in ms at which `tick` must run next; None after the shutdown."""
         if self.state is State.SHUTTING_DOWN:
             return None
-        deadlines = [] if self._is_asking else [self._next_ms]
+        deadlines = [] if self._is_in_flight else [self._next_ms]
         if self._registration_ends_ms is not None:
             deadlines.append(self._registration_ends_ms)
         if self.state is State.PENDING_CONTROLLED_SHUTDOWN:
@@ -128,8 +128,8 @@ class BrokerLifecycle:
                 )
                 self.state = State.SHUTTING_DOWN
                 return
-        if not self._is_asking and now_ms >= self._next_ms:
-            self._is_asking = True
+        if not self._is_in_flight and now_ms >= self._next_ms:
+            self._is_in_flight = True
             if self._is_registered:
                 self._send_heartbeat()
             else:
@@ -147,12 +147,12 @@ class BrokerLifecycle:
     def may_be_unfenced(self) -> None:
         """Ask to be unfenced from now on: the broker's partitions and listeners are open."""
         self._wants_clients = True
-        self.ask_now()
+        self.heartbeat_now()
 
-    def ask_now(self) -> None:
+    def heartbeat_now(self) -> None:
         """Send the next heartbeat at once, to report a failed directory or a ready broker. If a heartbeat is under way,
         which lacks the news, the next one follows its response."""
-        self._is_urgent = self._is_asking
+        self._is_urgent = self._is_in_flight
         self._next_ms = self.clock.now_ms()
 
     def _send_registration(self) -> None:
@@ -171,7 +171,7 @@ class BrokerLifecycle:
         self.link.send(ApiKey.BROKER_REGISTRATION, fields, self._registered)
 
     def _registered(self, response: Any | None) -> None:
-        self._is_asking = False
+        self._is_in_flight = False
         now_ms = self.clock.now_ms()
         if response is None:
             self._next_ms = now_ms + RETRY_MS
@@ -225,7 +225,7 @@ class BrokerLifecycle:
         )
 
     def _handle_response(self, response: Any | None) -> None:
-        self._is_asking = False
+        self._is_in_flight = False
         now_ms = self.clock.now_ms()
         code = None if response is None else int(response.error_code)
         if code != 0 or response is None:

@@ -81,7 +81,7 @@ class MetadataFollower:
                     RaftWriter(node.raft),
                     now_ms,
                     is_amid_transaction=node.raft.log.has_open_transaction,
-                    last_heard=node.raft.last_heard,
+                    last_leader_contact=node.raft.last_leader_contact,
                 )
         else:
             if node.controller.is_active:
@@ -111,11 +111,11 @@ class MetadataFollower:
         else:
             node.note_failure(error)
 
-    def publish_first(self, done: Callable[[], None]) -> None:
-        """Start applying the metadata to the broker; `done` is called when all replayed records are applied."""
+    def publish_first(self, on_published: Callable[[], None]) -> None:
+        """Start applying the metadata to the broker; `on_published` is called when all replayed records are applied."""
         self._is_publishing = True
         self._has_news = True
-        self._published = done
+        self._published = on_published
 
     @property
     def has_applied_all(self) -> bool:

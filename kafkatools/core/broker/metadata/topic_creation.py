@@ -30,7 +30,7 @@ class TopicCreation:
     image: MetadataImage
     link: ControllerLink
     timeout_ms: int
-    _asked: set[str] = field(default_factory=set, init=False)
+    _pending: set[str] = field(default_factory=set, init=False)
     _refused: dict[str, KafkaError] = field(default_factory=dict, init=False)
 
     def create(self, topic: NewTopic) -> TopicState | KafkaError | None:
@@ -44,11 +44,11 @@ class TopicCreation:
         refusal = self._refused.pop(topic.name, None)
         if refusal is not None:
             return refusal
-        if topic.name not in self._asked:
-            self._ask(topic)
+        if topic.name not in self._pending:
+            self._request(topic)
         return None
 
-    def _ask(self, topic: NewTopic) -> None:
+    def _request(self, topic: NewTopic) -> None:
         topic_fields = {
             "name": topic.name,
             "num_partitions": topic.num_partitions,
@@ -64,16 +64,16 @@ class TopicCreation:
             "request_principal": ANONYMOUS_PRINCIPAL,
             "client_host_address": LOOPBACK,
         }
-        self._asked.add(topic.name)
+        self._pending.add(topic.name)
         self.link.send_once(
             ApiKey.ENVELOPE,
             envelope,
             lambda response: self._handle_response(topic.name, response),
-            is_wanted=lambda: True,
+            is_needed=lambda: True,
         )
 
     def _handle_response(self, name: str, response: Entity) -> None:
-        self._asked.discard(name)
+        self._pending.discard(name)
         if isinstance(response, Fate) or int(response.error_code) or response.response_data is None:
             return  # the next request for the topic retries
         data = memoryview(bytes(response.response_data))

@@ -20,7 +20,7 @@ class DeleteRecordsStatus:
     error_code: int = RequestTimedOut.code
     low_watermark: int = -1
 
-    def look(self) -> bool:
+    def update(self) -> bool:
         """Update the low watermark and the error code, at first REQUEST_TIMED_OUT. Returns whether the code is
         final."""
         if self.error_code != RequestTimedOut.code:

@@ -51,7 +51,9 @@ class DelayedFetch(DelayedOperation):
         already holds completes in this call. In the slow lane a partition may change between its read and its
         registration, so each one is checked after it is registered."""
         is_sliced = current_pause() is not None
-        for number, (requested, result) in enumerate(paced(zip(self._reads.wanted, self._reads.results, strict=True))):
+        for number, (requested, result) in enumerate(
+            paced(zip(self._reads.partitions, self._reads.results, strict=True))
+        ):
             if self.is_completed:
                 return
             partition = self._replicas.find(requested)
@@ -98,7 +100,7 @@ class DelayedFetch(DelayedOperation):
         """Return the bytes a partition can serve, at most its `max_bytes`. None if it alone completes the fetch: lost,
         diverging, truncated below the fetch offset, or with any record when `min_bytes` is at most 1. Raises
         KafkaError."""
-        reader, requested = self._reads.reader, self._reads.wanted[number]
+        reader, requested = self._reads.reader, self._reads.partitions[number]
         partition = self._replicas.find(requested)
         if partition is None:
             return None

@@ -20,7 +20,7 @@ class ProduceStatus:
     required_offset: int
     error_code: int = RequestTimedOut.code
 
-    def look(self) -> bool:
+    def update(self) -> bool:
         """Update the error code, REQUEST_TIMED_OUT at first. Returns whether the write is replicated or has failed."""
         if self.error_code == RequestTimedOut.code:
             outcome = self.partition.replication_outcome(self.required_offset)
@@ -31,7 +31,7 @@ class ProduceStatus:
 class Status(Protocol):
     """The progress of one partition of a waiting request."""
 
-    def look(self) -> bool:
+    def update(self) -> bool:
         """Update the status. Returns whether it is final."""
 
 
@@ -51,7 +51,7 @@ class DelayedProduce(DelayedOperation, Generic[S]):
 
     def try_complete(self) -> bool:
         """Complete if every status is final. Returns whether this call completed the operation."""
-        return self.force_complete() if all([status.look() for status in self.statuses]) else False
+        return self.force_complete() if all([status.update() for status in self.statuses]) else False
 
     def on_complete(self) -> None:
         """Call the completion callback with the status of every partition."""

@@ -32,7 +32,7 @@ class DirectoryAssignments:
         self._send = send
         self._now_ms = now_ms
         self._queued: dict[Replica, uuid.UUID] = {}
-        self._sent: dict[Replica, uuid.UUID] = {}
+        self._in_flight: dict[Replica, uuid.UUID] = {}
         self._next_ms = 0
 
     def __len__(self) -> int:
@@ -45,32 +45,32 @@ class DirectoryAssignments:
     @property
     def next_deadline_ms(self) -> int | None:
         """Time in ms of the next request; None without queued replicas or while a request is under way."""
-        return self._next_ms if self._queued and not self._sent else None
+        return self._next_ms if self._queued and not self._in_flight else None
 
     def tick(self, now_ms: int) -> None:
         """Send the queued directories, unless a request is under way or this broker has no epoch yet."""
-        if not self._queued or self._sent or now_ms < self._next_ms:
+        if not self._queued or self._in_flight or now_ms < self._next_ms:
             return
         epoch = self._broker_epoch()
         if epoch < 0:
             self._next_ms = now_ms + RETRY_MS
             return
-        self._sent = dict(list(self._queued.items())[:MAX_PER_REQUEST])
-        self._send(_fields(self._broker_id, epoch, self._sent), self._handle_response)
+        self._in_flight = dict(list(self._queued.items())[:MAX_PER_REQUEST])
+        self._send(_fields(self._broker_id, epoch, self._in_flight), self._handle_response)
 
     def _handle_response(self, response: Any | None) -> None:
-        sent, self._sent = self._sent, {}
+        requested_directories, self._in_flight = self._in_flight, {}
         if response is None or int(response.error_code) != NONE:
             self._next_ms = self._now_ms() + RETRY_MS
             return
         for directory in response.directories:
             for topic in directory.topics:
-                for each in topic.partitions:
-                    replica = topic.topic_id, int(each.partition_index)
-                    code = int(each.error_code)
+                for partition in topic.partitions:
+                    replica = topic.topic_id, int(partition.partition_index)
+                    code = int(partition.error_code)
                     if code != NONE and code not in _GONE:
                         self._next_ms = self._now_ms() + RETRY_MS
-                    elif self._queued.get(replica) == sent.get(replica):
+                    elif self._queued.get(replica) == requested_directories.get(replica):
                         self._queued.pop(replica, None)
 
 

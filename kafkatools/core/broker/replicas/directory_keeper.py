@@ -92,7 +92,7 @@ class DirectoryKeeper:
         self.moves.tick(now_ms)
         self.assignments.tick(now_ms)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Resume interrupted moves, reread the throttle of moves, and apply and report cordoned.log.dirs; called
         periodically."""
         self.moves.resume()
@@ -106,7 +106,11 @@ class DirectoryKeeper:
         cordoned = [logs.find_directory(path) for path in paths if path != ALL_DIRECTORIES]
         for directory in logs.directories:
             directory.is_cordoned = ALL_DIRECTORIES in paths or directory in cordoned
-        ids = [each.directory_id for each in logs.live if each.is_cordoned and each.directory_id is not None]
+        ids = [
+            directory.directory_id
+            for directory in logs.live
+            if directory.is_cordoned and directory.directory_id is not None
+        ]
         self._member.directories_cordoned(ids)
 
     def directory_of(self, partition: Partition) -> uuid.UUID | None:
@@ -125,13 +129,13 @@ class DirectoryKeeper:
 
     def _take_offline(self, directory: LogDirectory) -> None:
         logs, node, member = self._logs, self._owner, self._member
-        lost = logs.take_offline(directory)
-        self._replicas.lose(lost)
+        partitions = logs.take_offline(directory)
+        self._replicas.lose(partitions)
         node.release_directory(directory.path)
         if directory.path == node.log_directory:
             member.fail(KafkaStorageError(f"Shutdown broker because the metadata log dir {directory.path} has failed"))
         elif not logs.live:
-            paths = ", ".join(each.path for each in logs.directories)
+            paths = ", ".join(log_directory.path for log_directory in logs.directories)
             member.fail(KafkaStorageError(f"Shutdown broker because all log dirs in {paths} have failed"))
         else:
             try:

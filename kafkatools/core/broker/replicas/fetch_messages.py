@@ -46,7 +46,7 @@ class FetchRequest(NamedTuple):
     isolation_level: int
     session_id: int
     session_epoch: int
-    wanted: list[FetchPartition]
+    partitions: list[FetchPartition]
     forgotten: list[Key]
     rack_id: str
     replica_id: int
@@ -96,9 +96,9 @@ def _parse_request(frame: memoryview, position: int, version: int) -> FetchReque
         position += 4
     head: tuple[int, int, int, int, int, int] = _HEAD.unpack_from(frame, position)
     count, position = _count(frame, position + _HEAD.size)
-    wanted: list[FetchPartition] = []
+    partitions: list[FetchPartition] = []
     for _ in paced(range(count)):
-        position = _parse_topic(frame, position, wanted)
+        position = _parse_topic(frame, position, partitions)
     forgotten: list[Key] = []
     count, position = _count(frame, position)
     for _ in paced(range(count)):
@@ -115,7 +115,7 @@ def _parse_request(frame: memoryview, position: int, version: int) -> FetchReque
         state = _replica_state(frame, position)
         if state is not None and version >= FIRST_WITH_STATE:
             replica_id, replica_epoch = state
-    return FetchRequest(*head, wanted, forgotten, rack_id, replica_id, replica_epoch)
+    return FetchRequest(*head, partitions, forgotten, rack_id, replica_id, replica_epoch)
 
 
 def _count(frame: memoryview, position: int) -> tuple[int, int]:
@@ -125,12 +125,12 @@ def _count(frame: memoryview, position: int) -> tuple[int, int]:
     return max(0, count - 1), position
 
 
-def _parse_topic(frame: memoryview, position: int, wanted: list[FetchPartition]) -> int:
+def _parse_topic(frame: memoryview, position: int, partitions: list[FetchPartition]) -> int:
     topic_id = topic_id_of(bytes(frame[position : position + 16]))
     count, position = _count(frame, position + 16)
     for _ in paced(range(count)):
         index, epoch, offset, last_epoch, start, size = _PARTITION.unpack_from(frame, position)
-        wanted.append(FetchPartition(None, topic_id, index, offset, size, epoch, last_epoch, start))
+        partitions.append(FetchPartition(None, topic_id, index, offset, size, epoch, last_epoch, start))
         position += _PARTITION.size
         position = position + 1 if not frame[position] else skip_tagged_fields(frame, position)
     return position + 1 if not frame[position] else skip_tagged_fields(frame, position)
@@ -156,34 +156,39 @@ def _tagged_fields(data: memoryview, position: int) -> tuple[dict[int, int], int
 def encode_request(
     limits: tuple[int, int, int],
     session: tuple[int, int],
-    wanted: Sequence[FetchPartition],
+    partitions: Sequence[FetchPartition],
     forgotten: Iterable[Key],
     replica: tuple[int, int],
 ) -> bytes:
     """Encode a follower's Fetch request of version 18: `limits` is (max wait ms, min bytes, max bytes), `session`
-    (session id, epoch), `replica` (replica id, broker epoch). `wanted` and `forgotten` must be sorted by topic id."""
+    (session id, epoch), `replica` (replica id, broker epoch). `partitions` and `forgotten` must be sorted by topic
+    id."""
     out = bytearray(_HEAD.pack(*limits, 0, *session))
-    by_topic = [(topic_id, list(group)) for topic_id, group in groupby(wanted, key=lambda each: each.topic_id)]
+    by_topic = [
+        (topic_id, list(group)) for topic_id, group in groupby(partitions, key=lambda partition: partition.topic_id)
+    ]
     out += unsigned_varint(len(by_topic) + 1)
     pack = _PARTITION.pack
-    for topic_id, partitions in by_topic:
+    for topic_id, topic_partitions in by_topic:
         assert topic_id is not None
         out += topic_id.bytes
-        out += unsigned_varint(len(partitions) + 1)
-        for each in partitions:
+        out += unsigned_varint(len(topic_partitions) + 1)
+        for partition in topic_partitions:
             out += pack(
-                each.index,
-                each.current_leader_epoch,
-                each.fetch_offset,
-                each.last_fetched_epoch,
-                each.log_start_offset,
-                each.max_bytes,
+                partition.index,
+                partition.current_leader_epoch,
+                partition.fetch_offset,
+                partition.last_fetched_epoch,
+                partition.log_start_offset,
+                partition.max_bytes,
             )
             out.append(0)
         out.append(0)
-    gone = [(topic_id, [key[1] for key in group]) for topic_id, group in groupby(forgotten, key=lambda key: key[0])]
-    out += unsigned_varint(len(gone) + 1)
-    for topic_id, indexes in gone:
+    forgotten_topics = [
+        (topic_id, [key[1] for key in group]) for topic_id, group in groupby(forgotten, key=lambda key: key[0])
+    ]
+    out += unsigned_varint(len(forgotten_topics) + 1)
+    for topic_id, indexes in forgotten_topics:
         out += topic_id.bytes + unsigned_varint(len(indexes) + 1)
         out += b"".join(map(_INT32.pack, indexes)) + b"\0"
     out += _NO_RACK_AND_TAGS + b"\1\1\x0d" + _STATE.pack(*replica) + b"\0"

@@ -41,12 +41,12 @@ class _Region(NamedTuple):
 
 @dataclass(slots=True, eq=False, repr=False)
 class FetchReads:
-    """The partitions of a fetch and their results: `results[n]` belongs to `wanted[n]`. `may_read(topic)` says whether
-    the client may read; None allows every topic. `has_verdict` means that the fetch must not wait, because of an error,
-    a diverging epoch or a preferred replica."""
+    """The partitions of a fetch and their results: `results[n]` belongs to `partitions[n]`. `may_read(topic)` says
+    whether the client may read; None allows every topic. `has_verdict` means that the fetch must not wait, because of
+    an error, a diverging epoch or a preferred replica."""
 
     replicas: ReplicaManager
-    wanted: Sequence[FetchPartition]
+    partitions: Sequence[FetchPartition]
     max_bytes: int
     reader: Reader
     may_read: Callable[[str], bool] | None = None
@@ -58,8 +58,8 @@ class FetchReads:
         """Read every partition into `results`. Returns the total size of the records in bytes."""
         total, is_sliced, results = 0, current_pause() is not None, self.results
         read_one = self._read_one()
-        for number, each in enumerate(paced(self.wanted)):
-            result = read_one(each, total)
+        for number, partition in enumerate(paced(self.partitions)):
+            result = read_one(partition, total)
             size = result.size_bytes
             if size:
                 total += size
@@ -79,7 +79,7 @@ class FetchReads:
         for number in paced(sorted(numbers)):
             total -= self.results[number].size_bytes
             self._regions.pop(number, None)
-            result = read_one(self.wanted[number], total)
+            result = read_one(self.partitions[number], total)
             if is_sliced and result.size_bytes:
                 result = self._protected(number, result, copies=copies)
             total += result.size_bytes
@@ -113,7 +113,7 @@ class FetchReads:
         """Copy small records into the result, or note the file region of larger ones. Returns a result with an error
         code if the copy fails."""
         records = result.records
-        partition = self.replicas.find(self.wanted[number])
+        partition = self.replicas.find(self.partitions[number])
         assert records is not None
         assert partition is not None
         if not copies and records.size_bytes > INLINE_BYTES:
@@ -127,7 +127,7 @@ class FetchReads:
         return result
 
     def _holds(self, number: int, region: _Region) -> bool:
-        requested = self.wanted[number]
+        requested = self.partitions[number]
         partition = self.replicas.find(requested)
         if partition is None or partition.log is not region.log or region.log.failure is not None:
             return False

@@ -48,7 +48,7 @@ def key_of(requested: FetchPartition) -> SessionKey:
 class CachedPartition:
     """A partition of a session and the offsets last sent to the client."""
 
-    wanted: FetchPartition
+    fetch_partition: FetchPartition
     high_watermark: int = -1
     log_start_offset: int = -1
 
@@ -75,15 +75,15 @@ class FetchSession:
     epoch: int = 1
     partitions: dict[SessionKey, CachedPartition] = field(default_factory=dict)
 
-    def update(self, wanted: Sequence[FetchPartition], forgotten: Sequence[SessionKey]) -> None:
+    def update(self, requested: Sequence[FetchPartition], forgotten: Sequence[SessionKey]) -> None:
         """Add and change the requested partitions, and remove the forgotten ones."""
-        for each in paced(wanted):
-            key = key_of(each)
+        for partition in paced(requested):
+            key = key_of(partition)
             cached = self.partitions.get(key)
             if cached is None:
-                self.partitions[key] = CachedPartition(each)
+                self.partitions[key] = CachedPartition(partition)
             else:
-                cached.wanted = each
+                cached.fetch_partition = partition
         for key in paced(forgotten):
             self.partitions.pop(key, None)
 
@@ -92,7 +92,7 @@ class FetchSession:
 class FetchContext:
     """The partitions to read for one Fetch request, and its session or session error."""
 
-    wanted: list[FetchPartition]
+    partitions: list[FetchPartition]
     session: FetchSession | None = None
     is_incremental: bool = False
     error_code: int = NONE
@@ -108,23 +108,23 @@ class FetchContext:
         every partition gets its turn."""
         if self.session is None:
             return range(len(results))
-        chosen = []
-        partitions = self.session.partitions
-        for number, (wanted, result) in enumerate(paced(zip(self.wanted, results, strict=True))):
-            key = key_of(wanted)
-            cached = partitions.get(key)
+        numbers = []
+        cached_partitions = self.session.partitions
+        for number, (partition, result) in enumerate(paced(zip(self.partitions, results, strict=True))):
+            key = key_of(partition)
+            cached = cached_partitions.get(key)
             has_news = cached is None or cached.has_news(result)
             if has_news or not self.is_incremental:
-                chosen.append(number)
+                numbers.append(number)
                 if cached is not None and result.size_bytes and self.is_incremental:
-                    del partitions[key]
-                    partitions[key] = cached
-        return chosen
+                    del cached_partitions[key]
+                    cached_partitions[key] = cached
+        return numbers
 
     def note_sent(self, number: int, result: FetchedPartition) -> None:
         """Store the offsets of a partition that was read again after it was selected; does nothing without a
         session."""
-        cached = None if self.session is None else self.session.partitions.get(key_of(self.wanted[number]))
+        cached = None if self.session is None else self.session.partitions.get(key_of(self.partitions[number]))
         if cached is not None:
             cached.has_news(result)
 
@@ -140,7 +140,7 @@ class FetchSessionCache:
         self,
         session_id: int,
         epoch: int,
-        wanted: list[FetchPartition],
+        requested: list[FetchPartition],
         forgotten: Sequence[SessionKey],
         now_ms: int,
         *,
@@ -153,8 +153,8 @@ class FetchSessionCache:
             if session_id != INVALID_SESSION_ID:
                 self.sessions.pop(session_id, None)
             if epoch == FINAL_EPOCH:
-                return FetchContext(wanted)
-            return FetchContext(wanted, self._create(wanted, uses_topic_ids, now_ms))
+                return FetchContext(requested)
+            return FetchContext(requested, self._create(requested, uses_topic_ids, now_ms))
         session = self.sessions.get(session_id)
         if session is None:
             return FetchContext([], error_code=SESSION_ID_NOT_FOUND)
@@ -165,21 +165,21 @@ class FetchSessionCache:
         # In the slow lane another request may come between two slices: this epoch is used up before the first one.
         session.epoch = 1 if epoch == 2**31 - 1 else epoch + 1
         session.last_used_ms = now_ms
-        session.update(wanted, forgotten)
+        session.update(requested, forgotten)
         if not session.partitions:
             self.sessions.pop(session_id, None)
             return FetchContext([])
         cached = paced(list(session.partitions.values()))
-        return FetchContext([each.wanted for each in cached], session, is_incremental=True)
+        return FetchContext([partition.fetch_partition for partition in cached], session, is_incremental=True)
 
     def has_many_partitions(self, session_id: int) -> bool:
         """Return whether the session exists and has more than MANY_PARTITIONS partitions."""
         session = self.sessions.get(session_id)
         return session is not None and len(session.partitions) > MANY_PARTITIONS
 
-    def _create(self, wanted: Sequence[FetchPartition], uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
+    def _create(self, requested: Sequence[FetchPartition], uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
         session = FetchSession(INVALID_SESSION_ID, uses_topic_ids, now_ms)
-        session.update(wanted, ())
+        session.update(requested, ())
         if len(self.sessions) >= self.max_sessions and not self._evict(now_ms):
             return None
         while session.session_id in self.sessions or session.session_id == INVALID_SESSION_ID:

@@ -96,7 +96,7 @@ class FollowerSession:
     full_pass_ms: int = field(default=0, init=False)
 
     @property
-    def is_kept(self) -> bool:
+    def has_id(self) -> bool:
         """Return whether later requests may name the session; a sessionless fetch has the id 0."""
         return self.session_id != 0
 
@@ -165,8 +165,8 @@ class FollowerSessions:
         session.broker_epoch = data.replica_epoch
         self._take_positions(session, data, now_ms)
         if is_new or now_ms - session.full_pass_ms >= FULL_PASS_MS:
-            self._look_at_all(session, now_ms)
-        if is_new and session.is_kept and current_pause() is not None:
+            self._check_all(session, now_ms)
+        if is_new and session.has_id and current_pause() is not None:
             response = self._response(request, session, [])
             return self._respond(request, None, (), SESSION_ID_NOT_FOUND) if session.is_ended else response
         with pausing(None):
@@ -177,7 +177,7 @@ class FollowerSessions:
         Stops when the session is closed in a pause."""
         for key in paced(data.forgotten):
             self._forget(session, key)
-        for position in paced(data.wanted):
+        for position in paced(data.partitions):
             if session.is_ended:
                 return
             self._take(session, position, now_ms)
@@ -203,17 +203,17 @@ class FollowerSessions:
                 self._end(old)
             session_id = 0 if data.session_epoch == FINAL_EPOCH else self._new_id(data.replica_id)
             session = FollowerSession(data.replica_id, data.replica_epoch, session_id, self._woken)
-            if session.is_kept:
+            if session.has_id:
                 self._sessions[session_id] = session
             return session, NONE, True
-        found = self._sessions.get(data.session_id)
-        if found is None or found.broker_id != data.replica_id:
+        current = self._sessions.get(data.session_id)
+        if current is None or current.broker_id != data.replica_id:
             return None, SESSION_ID_NOT_FOUND, False
-        if found.epoch != data.session_epoch:
+        if current.epoch != data.session_epoch:
             return None, INVALID_SESSION_EPOCH, False
-        found.epoch = 1 if found.epoch == 2**31 - 1 else found.epoch + 1
-        self._stop_waiting(found)
-        return found, NONE, False
+        current.epoch = 1 if current.epoch == 2**31 - 1 else current.epoch + 1
+        self._stop_waiting(current)
+        return current, NONE, False
 
     def _new_id(self, broker_id: int) -> int:
         mine = [session for session in self._sessions.values() if session.broker_id == broker_id]
@@ -287,17 +287,17 @@ class FollowerSessions:
         if partition is not None and not partition.is_deleted:
             return partition
         topic_id, index = place.key
-        found = self.replicas.partitions_by_id.get(topic_id, {}).get(index)
-        place.partition = found
-        if found is None:
+        partition = self.replicas.partitions_by_id.get(topic_id, {}).get(index)
+        place.partition = partition
+        if partition is None:
             if self.replicas.topic_name(topic_id) is None:
                 raise UnknownTopicId()
             raise NotLeaderOrFollower()
-        if place.session.is_kept:
-            found.sessions[place] = None
-        return found
+        if place.session.has_id:
+            partition.sessions[place] = None
+        return partition
 
-    def _look_at_all(self, session: FollowerSession, now_ms: int) -> None:
+    def _check_all(self, session: FollowerSession, now_ms: int) -> None:
         session.full_pass_ms = now_ms
         for place in paced(list(session.partitions.values())):
             if session.is_ended:
@@ -338,7 +338,7 @@ class FollowerSessions:
     def _read(self, session: FollowerSession, data: FetchRequest) -> list[_Result]:
         """Read at most MOST_READ ready partitions within the byte limits, and unmark those with a result: records, an
         error or a diverging epoch. The first one with records returns at least one batch, whatever the limits."""
-        found = []
+        results = []
         limit, has_records = data.max_bytes, False
         for place in list(session.ready):
             if limit <= 0 and has_records and place.error == NONE and place.diverging is None:
@@ -347,12 +347,12 @@ class FollowerSessions:
             if result is None:
                 continue
             del session.ready[place]
-            found.append(result)
+            results.append(result)
             has_records = has_records or result.size_bytes > 0
             limit -= result.size_bytes
-            if len(found) >= MOST_READ:
+            if len(results) >= MOST_READ:
                 break
-        return found
+        return results
 
     def _read_one(self, place: SessionPartition, limit: int, *, min_one: bool) -> _Result | None:
         if place.error or place.diverging is not None:
@@ -415,12 +415,12 @@ class FollowerSessions:
         """Build the response from the read partitions and from those with a new high watermark or log start offset.
         Counts the records for the replication throttle, and removes the partitions of a session that ends with this
         response."""
-        named = {result.place for result in results}
+        result_places = {result.place for result in results}
         for result in results:
             if result.size_bytes and result.place.partition is not None:
                 self.throttles.note_sent(result.place.partition, result.size_bytes)
-        news = [_Result(place, place.error, None) for place in paced(_take_news(session)) if place not in named]
-        if not session.is_kept:
+        news = [_Result(place, place.error, None) for place in paced(_take_news(session)) if place not in result_places]
+        if not session.has_id:
             for key in list(session.partitions):
                 self._forget(session, key)
         return self._respond(request, session, results + news, NONE)
@@ -471,10 +471,10 @@ def _take_news(session: FollowerSession) -> list[SessionPartition]:
     if session.epoch == INITIAL_EPOCH + 1 or len(news) <= MOST_NEWS:
         session.news = {}
         return list(news)
-    chosen = list(islice(news, MOST_NEWS))
-    for place in chosen:
+    places = list(islice(news, MOST_NEWS))
+    for place in places:
         del news[place]
-    return chosen
+    return places
 
 
 class _Writer:
@@ -487,17 +487,17 @@ class _Writer:
         self._parts: list[Part] = []
         self._file_bytes = 0
 
-    def records(self, found: LogSlice | None) -> None:
+    def records(self, log_slice: LogSlice | None) -> None:
         """Write the records field of a partition; None becomes null."""
-        if found is None:
+        if log_slice is None:
             self.out.append(1)
             return
-        self.out += unsigned_varint(found.size_bytes + 1)
-        if found.size_bytes <= INLINE_BYTES:
-            self.out += found.read()
+        self.out += unsigned_varint(log_slice.size_bytes + 1)
+        if log_slice.size_bytes <= INLINE_BYTES:
+            self.out += log_slice.read()
             return
-        self._parts += [self.out, FileRegion(found.file, found.position, found.size_bytes)]
-        self._file_bytes += found.size_bytes
+        self._parts += [self.out, FileRegion(log_slice.file, log_slice.position, log_slice.size_bytes)]
+        self._file_bytes += log_slice.size_bytes
         self.out = bytearray()
 
     def finish(self, request: Request) -> list[Part]:

@@ -58,7 +58,7 @@ class GroupCommit:
     _dirty: dict[object, Partition] = field(default_factory=dict, init=False)
     _in_flight: set[object] = field(default_factory=set, init=False)
     _work: queue.SimpleQueue[_Sync | None] = field(default_factory=queue.SimpleQueue, init=False)
-    _done: deque[_Outcome] = field(default_factory=deque, init=False)
+    _outcomes: deque[_Outcome] = field(default_factory=deque, init=False)
     _threads: list[threading.Thread] = field(default_factory=list, init=False)
 
     def note(self, partition: Partition) -> None:
@@ -68,13 +68,13 @@ class GroupCommit:
     @property
     def has_new(self) -> bool:
         """Return whether `turn` has work: a finished sync, or an appended partition without a running sync."""
-        return bool(self._done) or any(key not in self._in_flight for key in self._dirty)
+        return bool(self._outcomes) or any(key not in self._in_flight for key in self._dirty)
 
     def turn(self) -> None:
         """Apply the finished syncs and start the next ones; a new segment is synced in this call. Called between two
         turns of the listener."""
-        while self._done:
-            outcome = self._done.popleft()
+        while self._outcomes:
+            outcome = self._outcomes.popleft()
             self._in_flight.discard(outcome.partition.key)
             self._settle(outcome)
         while ready := [partition for key, partition in self._dirty.items() if key not in self._in_flight]:
@@ -102,14 +102,14 @@ class GroupCommit:
 
     def _run(self) -> None:
         while (sync := self._work.get()) is not None:
-            self._done.append(self._sync(sync))
+            self._outcomes.append(self._sync(sync))
             self.wakeup()
 
     def run_pending(self) -> None:
         """Run the queued syncs on the caller's thread; the next `turn` applies their results."""
         with contextlib.suppress(queue.Empty):
             while (sync := self._work.get_nowait()) is not None:
-                self._done.append(self._sync(sync))
+                self._outcomes.append(self._sync(sync))
 
     @staticmethod
     def _sync(sync: _Sync) -> _Outcome:

@@ -59,17 +59,17 @@ class IsrChanges:
             del self._queued[key]
         if not self._queued:
             return
-        sent = dict(islice(self._queued.items(), MOST_CHANGES))
+        changes = dict(islice(self._queued.items(), MOST_CHANGES))
         self._is_sent = True
         self._not_before_ms = now_ms + RETRY_MS
         self.channel.send(
-            ApiKey.ALTER_PARTITION, self._request(sent), lambda entity: self._handle_response(sent, entity)
+            ApiKey.ALTER_PARTITION, self._request(changes), lambda entity: self._handle_response(changes, entity)
         )
 
-    def _request(self, sent: dict[Any, tuple[Partition, PendingIsr]]) -> Fields:
+    def _request(self, changes: dict[Any, tuple[Partition, PendingIsr]]) -> Fields:
         own_epoch = self.broker_epoch()
         topics: dict[Any, list[Fields]] = {}
-        for (topic_id, index), (partition, pending) in sent.items():
+        for (topic_id, index), (partition, pending) in changes.items():
             members = partition.isr_with_epochs(pending.isr, own_epoch)
             fields = {
                 "partition_index": index,
@@ -82,16 +82,18 @@ class IsrChanges:
         of_topics = [{"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in topics.items()]
         return {"broker_id": self.node_id, "broker_epoch": own_epoch, "topics": of_topics}
 
-    def _handle_response(self, sent: dict[Any, tuple[Partition, PendingIsr]], entity: Any | None) -> None:
+    def _handle_response(self, changes: dict[Any, tuple[Partition, PendingIsr]], entity: Any | None) -> None:
         """Apply the response. Without one, or with a top-level error, all changes are sent again."""
         self._is_sent = False
         if entity is None or int(entity.error_code) != NONE:
             return
         self._not_before_ms = 0
         responses = {
-            (topic.topic_id, each.partition_index): each for topic in entity.topics for each in topic.partitions
+            (topic.topic_id, partition.partition_index): partition
+            for topic in entity.topics
+            for partition in topic.partitions
         }
-        for key, (partition, pending) in sent.items():
+        for key, (partition, pending) in changes.items():
             response = responses.get(key)
             if response is None:
                 continue

@@ -65,22 +65,22 @@ class NodeDirectories:
     def _open(self, wall_ms: int, format_if_needed: bool) -> None:
         for path in self._paths:
             self._attempt(path, partial(self._take, path, make=format_if_needed))
-        properties = self._read()
-        if format_if_needed and any(each is None for each in properties.values()):
-            self._format(properties, wall_ms)
-            properties = self._read()
-        found = {path: each for path, each in properties.items() if each is not None}
-        for path, each in properties.items():
-            if each is None:
+        properties_by_path = self._read()
+        if format_if_needed and any(values is None for values in properties_by_path.values()):
+            self._format(properties_by_path, wall_ms)
+            properties_by_path = self._read()
+        formatted = {path: values for path, values in properties_by_path.items() if values is not None}
+        for path, values in properties_by_path.items():
+            if values is None:
                 raise not_formatted(path)
         if self.metadata_path in self.failed:
             raise KafkaStorageError(
                 f"Encountered I/O error in metadata log directory {self.metadata_path}. Cannot continue. "
                 f"({self.failed[self.metadata_path]})"
             )
-        self._verify(found)
-        for path, each in found.items():
-            self._attempt(path, partial(self._take_id, path, each, wall_ms))
+        self._verify(formatted)
+        for path, values in formatted.items():
+            self._attempt(path, partial(self._take_id, path, values, wall_ms))
         self._verify_ids()
 
     def _attempt(self, path: str, work: Callable[[], _Result]) -> _Result | None:
@@ -106,8 +106,8 @@ class NodeDirectories:
 
     def _read(self) -> dict[str, dict[str, str] | None]:
         """Read meta.properties of every online directory; None for an unformatted one."""
-        found = {path: self._attempt(path, partial(self._properties, path)) for path in self._usable()}
-        return {path: each for path, each in found.items() if path not in self.failed}
+        properties_by_path = {path: self._attempt(path, partial(self._properties, path)) for path in self._usable()}
+        return {path: properties for path, properties in properties_by_path.items() if path not in self.failed}
 
     def _usable(self) -> list[str]:
         return [path for path in self._paths if path not in self.failed]
@@ -123,9 +123,13 @@ class NodeDirectories:
                 raise
             raise OSError(str(error)) from error
 
-    def _format(self, properties: dict[str, dict[str, str] | None], wall_ms: int) -> None:
+    def _format(self, properties_by_path: dict[str, dict[str, str] | None], wall_ms: int) -> None:
         """Format the unformatted directories for the cluster of the formatted ones, or else for a new cluster."""
-        ids = [each["cluster.id"] for each in properties.values() if each is not None and "cluster.id" in each]
+        ids = [
+            properties["cluster.id"]
+            for properties in properties_by_path.values()
+            if properties is not None and "cluster.id" in properties
+        ]
         level = METADATA_LEVELS[LATEST_RELEASE]
         request = FormatRequest(
             ids[0] if ids else uuids.uuid_text(uuids.random_uuid()),
@@ -134,15 +138,15 @@ class NodeDirectories:
             self.metadata_path,
             {METADATA_VERSION: level, **default_levels(level)},
         )
-        unformatted = {path for path, each in properties.items() if each is None}
+        unformatted = {path for path, properties in properties_by_path.items() if properties is None}
         for planned in plan(self._files, request._replace(directories=sorted(unformatted), ignore_formatted=True)):
             if planned.path in unformatted:
                 self._attempt(planned.path, partial(write_directory, self._files, request, planned, wall_ms))
 
-    def _verify(self, found: dict[str, dict[str, str]]) -> None:
+    def _verify(self, properties_by_path: dict[str, dict[str, str]]) -> None:
         """Check that all directories have this node's id, one cluster id, which is stored, and no second metadata log.
         Raises ConfigError, KafkaStorageError without a cluster id."""
-        for path, properties in found.items():
+        for path, properties in properties_by_path.items():
             where = os.path.join(path, META_PROPERTIES)
             stored = properties.get("node.id", properties.get("broker.id", ""))
             if stored != str(self._node_id):
@@ -169,24 +173,25 @@ class NodeDirectories:
         stored = properties.get("directory.id")
         if stored is None:
             self.ids[path] = uuids.random_uuid()
-            named = {**properties, "directory.id": uuids.uuid_text(self.ids[path])}
-            write_meta_properties(self._files, os.path.join(path, META_PROPERTIES), named, wall_ms)
+            new_properties = {**properties, "directory.id": uuids.uuid_text(self.ids[path])}
+            write_meta_properties(self._files, os.path.join(path, META_PROPERTIES), new_properties, wall_ms)
         else:
             self.ids[path] = uuids.uuid_from_text(stored)
 
     def _verify_ids(self) -> None:
-        seen: dict[uuid.UUID, str] = {}
+        paths: dict[uuid.UUID, str] = {}
         for path, directory_id in self.ids.items():
-            shown = uuids.uuid_text(directory_id)
+            id_text = uuids.uuid_text(directory_id)
             if is_reserved(directory_id):
-                raise ConfigError(f"Invalid reserved directory ID {shown} found in {path}")
-            if directory_id in seen:
+                raise ConfigError(f"Invalid reserved directory ID {id_text} found in {path}")
+            if directory_id in paths:
                 raise ConfigError(
-                    f"Duplicate directory ID {shown} found. It was the ID of {seen[directory_id]}, but also of {path}"
+                    f"Duplicate directory ID {id_text} found. "
+                    f"It was the ID of {paths[directory_id]}, but also of {path}"
                 )
-            seen[directory_id] = path
+            paths[directory_id] = path
 
-    def tell(self, logs: LogManager) -> None:
+    def report_to(self, logs: LogManager) -> None:
         """Set the ids of the log manager's directories, and report those that are offline to it with the reason."""
         for directory in logs.directories:
             directory.directory_id = self.ids.get(directory.path)

@@ -188,7 +188,7 @@ class Partition:
             replica.reset(
                 now_ms, log.log_end_offset, is_new_leader=is_new_leader, is_in_sync=replica.broker_id in self.isr
             )
-        self.tell_sessions()
+        self.notify_sessions()
 
     def make_follower(self, state: PartitionState, node_id: int) -> bool:
         """Become or stay a follower as the metadata says; metadata older than the partition's own epochs changes
@@ -203,7 +203,7 @@ class Partition:
         self.recovery_state = state.leader_recovery_state
         self.followers, self.epoch_start = {}, None
         self.settle()
-        self.tell_sessions()
+        self.notify_sessions()
         return is_new
 
     def mark_deleted(self) -> None:
@@ -212,9 +212,9 @@ class Partition:
         self.is_deleted = True
         self.is_leader = False
         self.settle()
-        self.tell_sessions()
+        self.notify_sessions()
 
-    def tell_sessions(self) -> None:
+    def notify_sessions(self) -> None:
         """Mark the partition in all follower sessions, so that waiting fetches learn of its new role or epoch."""
         for place in self.sessions:
             place.note()
@@ -362,7 +362,7 @@ class Partition:
         )
         if not is_in_sync or not replication.is_eligible(replica):
             return False
-        self._ask_for((*self.isr, replica.broker_id))
+        self._request_isr((*self.isr, replica.broker_id))
         return True
 
     def out_of_sync(self, now_ms: int, max_lag_ms: int) -> set[int]:
@@ -385,10 +385,10 @@ class Partition:
         behind = self.out_of_sync(now_ms, replication.max_lag_ms)
         if not behind:
             return False
-        self._ask_for(tuple(broker_id for broker_id in self.isr if broker_id not in behind))
+        self._request_isr(tuple(broker_id for broker_id in self.isr if broker_id not in behind))
         return True
 
-    def _ask_for(self, isr: tuple[int, ...]) -> None:
+    def _request_isr(self, isr: tuple[int, ...]) -> None:
         assert self.replication is not None
         self.pending = PendingIsr(isr, self.leader_epoch)
         self.settle()
@@ -512,12 +512,12 @@ class Partition:
             return OffsetAndTimestamp(UNDEFINED, log.log_start_offset, self._epoch_at(log.log_start_offset))
         if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
             return NO_OFFSET
-        found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-        if found is None or found.offset >= self.fetch_end_offset(isolation_level):
+        record = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+        if record is None or record.offset >= self.fetch_end_offset(isolation_level):
             if isolation_level != READ_ALL:
                 self._ensure_epoch_is_committed()
             return NO_OFFSET
-        return OffsetAndTimestamp(found.timestamp, found.offset, self._epoch_at(found.offset))
+        return OffsetAndTimestamp(record.timestamp, record.offset, self._epoch_at(record.offset))
 
     def _ensure_epoch_is_committed(self) -> None:
         """Raise OffsetNotAvailable while a new leader's high watermark is below the start of its epoch (KIP-207)."""

@@ -2,9 +2,9 @@
 ReplicaFetcherThread, AbstractFetcherThread and FetchSessionHandler). No I/O here: requests go through a `PeerChannel`.
 
 Rules:
-- One fetch is under way at a time. It names at most `MOST_NAMED` partitions whose position moved since the last one. If
-  more are left, the fetch asks the leader to answer at once. Results of partitions that were removed or added again
-  meanwhile are ignored.
+- One fetch is under way at a time. It names at most `MOST_CHANGES` partitions whose position moved since the last
+  fetch. If more are left, the fetch asks the leader to answer at once. Results of partitions that were removed or added
+  again meanwhile are ignored.
 - A log is truncated only where the leader's epochs say that it diverges (KIP-101, KIP-279, KIP-595), or where the
   leader has none of its offsets (out of range). The high watermark is no measure, since it may lag behind commits,
   except for a log without leader epochs.
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 NONE, OFFSET_OUT_OF_RANGE, FENCED_LEADER_EPOCH = 0, 1, 74
 SESSION_ERRORS = (70, 71, 106)
 LATEST, EARLIEST = -1, -2
-MOST_NAMED = 1000
+MOST_CHANGES = 1000
 """The most partitions of a request: for each, encoding costs this broker 1 us and handling costs the leader 10 us."""
 FIRST_RETRY_MS = 20
 THROTTLED_MS = 50
@@ -92,7 +92,7 @@ class ReplicaFetcher:
     on_high_watermark_advanced: Callable[[Partition], None]
     partitions: dict[Key, Followed] = field(default_factory=dict, init=False)
     _session: tuple[int, int] = field(default=(0, 0), init=False)
-    _named: dict[Key, Followed] = field(default_factory=dict, init=False)
+    _session_partitions: dict[Key, Followed] = field(default_factory=dict, init=False)
     _changed: dict[Key, Followed] = field(default_factory=dict, init=False)
     _delayed: dict[Key, Followed] = field(default_factory=dict, init=False)
     _dropped: dict[Key, None] = field(default_factory=dict, init=False)
@@ -148,7 +148,9 @@ class ReplicaFetcher:
             return None
         if len(self._delayed) < len(self.partitions):
             return self._not_before_ms
-        deadlines = [each.not_before_ms for each in self._delayed.values() if each.not_before_ms is not None]
+        deadlines = [
+            followed.not_before_ms for followed in self._delayed.values() if followed.not_before_ms is not None
+        ]
         return max(self._not_before_ms, min(deadlines)) if deadlines else None
 
     def tick(self, now_ms: int) -> None:
@@ -168,18 +170,20 @@ class ReplicaFetcher:
     def _fetch(self) -> None:
         settings = self.settings
         if self._session[1] == 0:
-            self._named.clear()
-            self._changed = {key: each for key, each in self.partitions.items() if key not in self._delayed}
-        named = dict(islice(self._changed.items(), MOST_NAMED))
-        requested = [followed.fetch_partition(settings.fetch_max_bytes) for followed in named.values()]
+            self._session_partitions.clear()
+            self._changed = {key: followed for key, followed in self.partitions.items() if key not in self._delayed}
+        changes = dict(islice(self._changed.items(), MOST_CHANGES))
+        requested = [followed.fetch_partition(settings.fetch_max_bytes) for followed in changes.values()]
         forgotten = [
-            key for key in self._dropped if key in self._named and (key not in self.partitions or key in self._delayed)
+            key
+            for key in self._dropped
+            if key in self._session_partitions and (key not in self.partitions or key in self._delayed)
         ]
         self._dropped.clear()
         for key in forgotten:
-            del self._named[key]
-        self._named.update(named)
-        for key in named:
+            del self._session_partitions[key]
+        self._session_partitions.update(changes)
+        for key in changes:
             del self._changed[key]
         max_wait_ms = 0 if self._changed else settings.fetch_wait_max_ms
         if len(requested) > 1:
@@ -229,7 +233,7 @@ class ReplicaFetcher:
         for data in response.partitions:
             key = (data.topic_id, data.partition_index)
             followed = self.partitions.get(key)
-            if followed is not None and self._named.get(key) is followed and key not in self._delayed:
+            if followed is not None and self._session_partitions.get(key) is followed and key not in self._delayed:
                 self._take_partition(followed, data, now_ms)
 
     def _take_partition(self, followed: Followed, data: FetchedData, now_ms: int) -> None:
@@ -331,14 +335,15 @@ class ReplicaFetcher:
 
     def _failed(self, followed: Followed, data: FetchedData, now_ms: int) -> None:
         if data.error_code == OFFSET_OUT_OF_RANGE:
-            self._ask_for_range(followed, LATEST)
+            self._request_offset(followed, LATEST)
         elif data.error_code == FENCED_LEADER_EPOCH:
             self._hold(followed, None)  # until newer metadata arrives
         else:
             self._delay(followed, now_ms)
 
-    def _ask_for_range(self, followed: Followed, timestamp: int) -> None:
-        """Ask the leader for its log end or log start offset, after an out-of-range fetch (fetchOffsetAndTruncate)."""
+    def _request_offset(self, followed: Followed, timestamp: int) -> None:
+        """Request from the leader its log end or log start offset, after an out-of-range fetch
+        (fetchOffsetAndTruncate)."""
         self._hold(followed, None)
         partition = followed.partition
         epoch = followed.leader_epoch
@@ -364,7 +369,7 @@ class ReplicaFetcher:
         log = followed.partition.log
         try:
             if timestamp == LATEST and range_end.offset >= log.log_end_offset:
-                self._ask_for_range(followed, EARLIEST)
+                self._request_offset(followed, EARLIEST)
                 return
             if timestamp == LATEST:
                 log.truncate_to(range_end.offset, self.cluster.clock.wall_ms())

@@ -231,7 +231,7 @@ class ReplicaManager:
             self._lead_or_follow(partition, state, is_new=is_new)
         except KafkaStorageError as error:
             if self.logs.has_several:
-                self.tell(error)
+                self._note_disk_error(error)
             else:
                 self._note_missing(partition.topic, partition.index, error)
 
@@ -270,7 +270,7 @@ class ReplicaManager:
         try:
             self.logs.delete(TopicPartition(partition.topic, partition.index), self.clock.wall_ms())
         except (OSError, KafkaStorageError) as error:  # the files stay, but the replica is gone
-            self.tell(error)
+            self._note_disk_error(error)
         self._complete_all(partition)
         if was_leader:
             self._around.on_resigned(partition)
@@ -285,10 +285,10 @@ class ReplicaManager:
         report = f"Error while creating log for {topic}-{index}: {error}"
         if not missing and self._reported_missing.get(topic) != report:
             self._reported_missing[topic] = report
-            self.tell(KafkaStorageError(report))
+            self._note_disk_error(KafkaStorageError(report))
         missing.add(index)
 
-    def tell(self, error: Exception) -> None:
+    def _note_disk_error(self, error: Exception) -> None:
         """Report a disk error; during the start, ignore it."""
         if not self._is_starting:
             self._around.note_failure(error)
@@ -519,11 +519,11 @@ class ReplicaManager:
         return type(self.absence(requested.topic or self.topic_name(requested.topic_id) or "", requested.index))
 
 
-def aborted_transactions(partition: Partition, start: int, found: LogSlice) -> list[tuple[int, int]]:
+def aborted_transactions(partition: Partition, start: int, log_slice: LogSlice) -> list[tuple[int, int]]:
     """Return (producer id, first offset) of the aborted transactions in the records of a read. The upper bound comes
     from the offset index: the next entry, the next segment or the log end (LocalLog.addAbortedTransactions)."""
-    log, segment = partition.log, found.segment
-    end = segment.fetch_upper_bound_offset(found.position + found.size_bytes)
+    log, segment = partition.log, log_slice.segment
+    end = segment.fetch_upper_bound_offset(log_slice.position + log_slice.size_bytes)
     if end is None:
         higher = log.segments.higher(segment.base_offset)
         end = log.log_end_offset if higher is None else higher.base_offset

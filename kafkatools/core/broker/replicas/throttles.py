@@ -30,8 +30,8 @@ class ReplicationThrottles:
         self._node_id = node_id
         self._clock = clock
         self._limit_of = limit_of
-        self._sent = Rate(*windows)
-        self._received = Rate(*windows)
+        self._sent_rate = Rate(*windows)
+        self._received_rate = Rate(*windows)
 
     def is_sending_throttled(self, partition: Partition, follower_id: int) -> bool:
         """Return whether the leader must send no records to this follower now: it is out of the ISR, the topic
@@ -39,12 +39,12 @@ class ReplicationThrottles:
         names = partition.log.config.leader_replication_throttled_replicas
         if follower_id in partition.isr or not self._is_named(partition, names):
             return False
-        return self._is_above(self._sent, LEADER_RATE)
+        return self._is_above(self._sent_rate, LEADER_RATE)
 
     def note_sent(self, partition: Partition, size_bytes: int) -> None:
         """Count bytes sent to a follower if leader.replication.throttled.replicas names this replica."""
         if self._is_named(partition, partition.log.config.leader_replication_throttled_replicas):
-            self._sent.record(size_bytes, self._clock.now_ms())
+            self._sent_rate.record(size_bytes, self._clock.now_ms())
 
     def is_receiving_throttled(self, partition: Partition) -> bool:
         """Return whether this follower must not fetch the partition now: it is out of the ISR, the topic throttles this
@@ -52,12 +52,12 @@ class ReplicationThrottles:
         names = partition.log.config.follower_replication_throttled_replicas
         if self._node_id in partition.isr or not self._is_named(partition, names):
             return False
-        return self._is_above(self._received, FOLLOWER_RATE)
+        return self._is_above(self._received_rate, FOLLOWER_RATE)
 
     def note_received(self, partition: Partition, size_bytes: int) -> None:
         """Count bytes fetched from a leader if follower.replication.throttled.replicas names this replica."""
         if self._is_named(partition, partition.log.config.follower_replication_throttled_replicas):
-            self._received.record(size_bytes, self._clock.now_ms())
+            self._received_rate.record(size_bytes, self._clock.now_ms())
 
     def _is_named(self, partition: Partition, names: frozenset[str]) -> bool:
         return bool(names) and ("*" in names or f"{partition.index}:{self._node_id}" in names)

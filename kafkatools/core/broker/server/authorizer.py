@@ -175,4 +175,6 @@ class Authorizing:
         """The operations that the client may do on a resource, as a number with one bit per operation (1 << operation
         code)."""
         operations = SUPPORTED_OPERATIONS[resource_type]
-        return sum(1 << each for each in operations if self.authorize(request, each, resource_type, name))
+        return sum(
+            1 << operation for operation in operations if self.authorize(request, operation, resource_type, name)
+        )

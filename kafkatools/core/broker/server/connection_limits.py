@@ -27,7 +27,7 @@ PROCESS_DESCRIPTORS = 24
 """Reserved for listening sockets, locks, the selector and short-lived files."""
 NODE_DESCRIPTORS = 12
 """Reserved for the connections to and from one other node."""
-TELL_AGAIN_MS = 60_000
+REPORT_INTERVAL_MS = 60_000
 MAX_RAISED_LIMIT = 1 << 20
 PER_IP = "max.connections.per.ip"
 
@@ -98,7 +98,7 @@ class ConnectionLimits:
             self._overrides = _overrides(self._overrides_text)
 
     @property
-    def kept(self) -> int:
+    def reserved_count(self) -> int:
         """The number of descriptors that are not for clients: those open at the start, and those reserved for the
         process, log files and other nodes."""
         return self._reserve + self._other_nodes * NODE_DESCRIPTORS
@@ -107,7 +107,7 @@ class ConnectionLimits:
     def room(self) -> int:
         """The number of descriptors for clients, at least 1: their connections, and log files of responses in the
         output queue."""
-        return max(1, self._descriptors - self.kept)
+        return max(1, self._descriptors - self.reserved_count)
 
     # -- connections -----------------------------------------------------------------------------------------------
     def admit(self, connections: Collection[Connected], host: str, now_ms: int, *, is_protected: bool) -> bool:
@@ -123,7 +123,7 @@ class ConnectionLimits:
         setting, text = reason
         self._refused[setting] = self._refused.get(setting, 0) + 1
         self._reasons[setting] = text
-        self.tell(now_ms)
+        self.report_refused(now_ms)
         return False
 
     def forget(self, host: str) -> None:
@@ -136,8 +136,8 @@ class ConnectionLimits:
         """The (setting, reason) of the limit that one more connection would exceed; None when there is room."""
         if count + self._owned >= self.room:
             return "ulimit", (
-                f"{count} are open, and of the limit of {self._descriptors} open files {self.kept} are reserved for "
-                "log files and other nodes. Raise the limit (ulimit -n)"
+                f"{count} are open, and of the limit of {self._descriptors} open files {self.reserved_count} are reserved "
+                "for log files and other nodes. Raise the limit (ulimit -n)"
             )
         if count >= self._max_connections:
             return "max.connections", f"{count} are open, as many as max.connections allows"
@@ -161,11 +161,11 @@ class ConnectionLimits:
         self._owned -= 1
 
     # -- reporting -------------------------------------------------------------------------------------------------
-    def tell(self, now_ms: int) -> None:
+    def report_refused(self, now_ms: int) -> None:
         """Report the refused connections since the last report, at most one line a minute for each limit."""
         for setting, count in list(self._refused.items()):
             reported_ms = self._reported_ms.get(setting)
-            if reported_ms is not None and now_ms - reported_ms < TELL_AGAIN_MS:
+            if reported_ms is not None and now_ms - reported_ms < REPORT_INTERVAL_MS:
                 continue
             self._reported_ms[setting] = now_ms
             del self._refused[setting]

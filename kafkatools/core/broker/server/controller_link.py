@@ -47,7 +47,7 @@ class _Call:
     is_sent: bool = field(default=False, init=False)
     # deadline for the response of a controller that no longer leads
     last_word_ms: int | None = field(default=None, init=False)
-    is_wanted: Callable[[], bool] = field(default=lambda: True, init=False)
+    is_needed: Callable[[], bool] = field(default=lambda: True, init=False)
 
     @property
     def ends_ms(self) -> int:
@@ -64,7 +64,7 @@ class ControllerLink:
     leader: Callable[[], int | None]
     request_timeout_ms: int
     _calls: dict[_Call, None] = field(default_factory=dict, init=False)
-    _asked: int | None = field(default=None, init=False)
+    _last_leader: int | None = field(default=None, init=False)
 
     def send(
         self, api_key: int, fields: Mapping[str, Any], on_response: OnResponse, *, timeout_ms: int | None = None
@@ -78,13 +78,13 @@ class ControllerLink:
         fields: Mapping[str, Any],
         on_end: Callable[[Any], None],
         *,
-        is_wanted: Callable[[], bool],
+        is_needed: Callable[[], bool],
         timeout_ms: int | None = None,
     ) -> None:
         """Send a request that must not be executed twice; `on_end` is called once, later, with the response or a
-        `Fate`. `is_wanted` returns False when the client has disconnected."""
+        `Fate`. `is_needed` returns False when the client has disconnected."""
         call = self._call(api_key, fields, on_end, timeout_ms)
-        call.is_once, call.is_wanted = True, is_wanted
+        call.is_once, call.is_needed = True, is_needed
         self._begin(call)
 
     def _call(self, api_key: int, fields: Mapping[str, Any], on_response: OnResponse, timeout_ms: int | None) -> _Call:
@@ -110,7 +110,7 @@ class ControllerLink:
             if call.ends_ms <= now_ms:
                 self._finish(call, _fate(call))
             elif call.retry_ms is not None and call.retry_ms <= now_ms:
-                if call.is_wanted():
+                if call.is_needed():
                     self._try(call, now_ms)
                 else:
                     self._finish(call, Fate.ABANDONED)
@@ -119,9 +119,9 @@ class ControllerLink:
         """Send all calls to a new leader; those of `send_once` that were sent wait LAST_WORD_MS for the old leader.
         Does nothing while the leader is unknown or the same."""
         leader = self.leader()
-        if leader is None or leader == self._asked:
+        if leader is None or leader == self._last_leader:
             return
-        self._asked = leader
+        self._last_leader = leader
         for call in list(self._calls):
             if call.is_sent:
                 call.last_word_ms = now_ms + LAST_WORD_MS
@@ -137,7 +137,7 @@ class ControllerLink:
         if leader is None:
             call.retry_ms = now_ms + RETRY_MS
             return
-        self._asked = leader
+        self._last_leader = leader
         call.retry_ms = None
         attempt = call.attempt
 
@@ -157,7 +157,7 @@ class ControllerLink:
     def _may_send(self, call: _Call, attempt: int) -> bool:
         """Return whether the call may be written now. If so it counts as sent: from then on the controller may execute
         it."""
-        if call not in self._calls or call.attempt != attempt or not call.is_wanted():
+        if call not in self._calls or call.attempt != attempt or not call.is_needed():
             return False
         call.is_sent = True
         return True

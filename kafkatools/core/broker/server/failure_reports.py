@@ -19,7 +19,7 @@ class FailureReports:
         self._report = report
         self._reported: dict[str, tuple[int, int]] = {}  # line -> time of its report in ms, repetitions since then
 
-    def tell(self, line: str) -> None:
+    def report(self, line: str) -> None:
         """Report the line. If it was reported less than a minute ago, count it for its next report instead."""
         now_ms = self._clock.now_ms()
         reported_ms, repeats = self._reported.get(line, (now_ms - QUIET_MS, 0))
@@ -27,7 +27,7 @@ class FailureReports:
             self._reported[line] = reported_ms, repeats + 1
             return
         if len(self._reported) >= MOST_LINES:
-            self._reported = {each: report for each, report in self._reported.items() if now_ms - report[0] < QUIET_MS}
+            self._reported = {text: report for text, report in self._reported.items() if now_ms - report[0] < QUIET_MS}
         if len(self._reported) < MOST_LINES:
             self._reported[line] = now_ms, 0
         self._report(f"{line} ({repeats} more times since the last report)" if repeats else line)

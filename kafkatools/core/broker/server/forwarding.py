@@ -95,7 +95,7 @@ def run_on_controller(
     if not node.controller.is_active:
         refuse()
         return
-    begun, epoch = node.raft.end_offset, node.raft.epoch
+    start_offset, epoch = node.raft.end_offset, node.raft.epoch
 
     def pause_while_active() -> None:
         assert pause is not None
@@ -112,7 +112,7 @@ def run_on_controller(
         else:
             result = work()
     if result is None or not node.controller.is_active:
-        (refuse if node.raft.end_offset == begun else give_up)()
+        (refuse if node.raft.end_offset == start_offset else give_up)()
         return
     if api_key == ApiKey.DESCRIBE_QUORUM or node.raft.end_offset <= node.metadata_offset:
         respond(result)
@@ -183,7 +183,7 @@ class Forwarded:
             return
         connection = self._request.connection
         node.link.send_once(
-            ApiKey.ENVELOPE, fields, self._ended, is_wanted=lambda: is_present(connection), timeout_ms=left_ms
+            ApiKey.ENVELOPE, fields, self._ended, is_needed=lambda: is_present(connection), timeout_ms=left_ms
         )
 
     def _ended(self, response: Any | None) -> None:

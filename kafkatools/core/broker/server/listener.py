@@ -3,9 +3,9 @@ SocketServer and Selector).
 
 Rules:
 - The requests of a connection are handled and responded to in their order. While a request is delayed, or its response
-  does
-  not fit into the socket, the connection is muted: it is not read. So a slow reader costs one response. Only repeated
-  writes, which a shortcut handles, need not wait for each other's responses (`OWED`); the first other request does.
+  does not fit into the socket, the connection is muted: it is not read. So a slow reader costs one response. Only
+  repeated writes, which a shortcut handles, need not wait for each other's responses (`REPLY_PENDING`); the first other
+  request does.
 - Memory grows with the bytes that arrived, never with the size a frame announces. A frame above `max_request_bytes`
   closes the connection. So does a frame for which all receive buffers together would exceed `max_buffered_bytes`.
 - A handler gets a frame as a writable view on the receive buffer, valid until the handler returns.
@@ -58,8 +58,8 @@ SENDFILE_CHUNK = 1 << 20
 MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
 READ = selectors.EVENT_READ
 WRITE = selectors.EVENT_WRITE
-OWED: Final = b"owed"
-MAX_OWED = 64
+REPLY_PENDING: Final = b"pending"
+MAX_PENDING_REPLIES = 64
 
 
 class Connection:
@@ -84,7 +84,7 @@ class Connection:
         self._is_handling = False
         self.client_host = host
         self.shortcut: Shortcut | None = None
-        self._owed = 0
+        self._pending_replies = 0
         self._is_held = False
         self._is_in_lane = False
         self.is_unfinished = False
@@ -167,12 +167,12 @@ class Connection:
     def _handle_frame(self, frame: memoryview) -> None:
         if self.shortcut is not None:
             reply = self.shortcut.respond(frame)
-            if reply is OWED:
-                self._owed += 1
-                self.is_muted = self._owed >= MAX_OWED
+            if reply is REPLY_PENDING:
+                self._pending_replies += 1
+                self.is_muted = self._pending_replies >= MAX_PENDING_REPLIES
                 return
-            if self._owed and reply is None:
-                self._start -= len(frame) + 4  # handle the frame again after the owed responses
+            if self._pending_replies and reply is None:
+                self._start -= len(frame) + 4  # handle the frame again after the pending responses
                 self._is_held = self.is_muted = True
                 return
             if reply is not None:
@@ -246,19 +246,19 @@ class Connection:
             self._compact()
             self._update_events()
 
-    def pay(self, reply: bytes) -> None:
-        """Queue the next response that the shortcut owes (OWED); `settle` sends it."""
+    def queue_pending(self, reply: bytes) -> None:
+        """Queue the next response of the shortcut (REPLY_PENDING); `settle` sends it."""
         if not self.is_closed:
-            self._owed -= 1
+            self._pending_replies -= 1
             self._output.append(reply)
             self._queued_bytes += len(reply)
 
     def settle(self) -> None:
-        """Send the queued responses that the shortcut owed, then handle the frames after them."""
+        """Send the queued responses of the shortcut, then handle the frames after them."""
         if self.is_closed:
             return
-        self._is_held = self._is_held and self._owed > 0
-        self.is_muted = self._is_held or self._owed >= MAX_OWED
+        self._is_held = self._is_held and self._pending_replies > 0
+        self.is_muted = self._is_held or self._pending_replies >= MAX_PENDING_REPLIES
         self.handle_frames()
 
     def throttle(self, delay_ms: int) -> None:
@@ -303,7 +303,7 @@ class Connection:
         if len(output) == 1:
             first = output[0]
             assert not isinstance(first, FileRegion)
-            size, sent, flags = len(first), self.socket.send(first), 0
+            size, sent_bytes, flags = len(first), self.socket.send(first), 0
         else:
             parts: list[bytes | memoryview] = []
             size = flags = 0
@@ -313,31 +313,31 @@ class Connection:
                     break
                 parts.append(part)
                 size += len(part)
-            sent = self.socket.sendmsg(parts, (), flags)
-        self._queued_bytes -= sent
-        if sent == size and len(output) == 1:
+            sent_bytes = self.socket.sendmsg(parts, (), flags)
+        self._queued_bytes -= sent_bytes
+        if sent_bytes == size and len(output) == 1:
             output.clear()
             return True
-        is_complete = sent == size
-        while sent:
+        is_complete = sent_bytes == size
+        while sent_bytes:
             part = output.popleft()
             assert not isinstance(part, FileRegion)
-            if len(part) > sent:
-                output.appendleft(memoryview(part)[sent:])
+            if len(part) > sent_bytes:
+                output.appendleft(memoryview(part)[sent_bytes:])
                 break
-            sent -= len(part)
+            sent_bytes -= len(part)
         return is_complete
 
     def _send_file(self, region: FileRegion) -> bool:
-        sent = os.sendfile(
+        sent_bytes = os.sendfile(
             self.socket.fileno(), region.file.fileno(), region.position, min(region.size_bytes, SENDFILE_CHUNK)
         )
-        if sent == 0:  # the file is shorter than the response promised: the frame cannot be finished
+        if sent_bytes == 0:  # the file is shorter than the response promised: the frame cannot be finished
             self.close()
             return False
-        region.position += sent
-        region.size_bytes -= sent
-        self._queued_bytes -= sent
+        region.position += sent_bytes
+        region.size_bytes -= sent_bytes
+        self._queued_bytes -= sent_bytes
         if region.size_bytes == 0:
             self._output.popleft()
             release_region(region)
@@ -513,7 +513,7 @@ class Listener:
                 self._selector.register(acceptor.socket, READ, acceptor)
         if now_ms >= self._next_idle_check_ms:
             self._next_idle_check_ms = now_ms + IDLE_CHECK_MS
-            self.limits.tell(now_ms)
+            self.limits.report_refused(now_ms)
             oldest = now_ms - self.max_idle_ms
             for connection in [c for c in self.connections if c.last_active_ms < oldest]:
                 if not connection.is_muted and not connection.is_throttled:
@@ -543,8 +543,8 @@ class Listener:
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
                 raise
-            for each in self._open_acceptors():
-                self._selector.unregister(each.socket)
+            for open_acceptor in self._open_acceptors():
+                self._selector.unregister(open_acceptor.socket)
             self._accept_again_ms = self._now_ms + ACCEPT_PAUSE_MS
             return
         host = str(address[0])

@@ -26,7 +26,7 @@ LEVELS = {
 def levels() -> dict[str, str]:
     """The level of each logger by name, in Kafka's words."""
     current = logging.getLogger("kafkatools").getEffectiveLevel()
-    word = next((word for word, level in sorted(LEVELS.items(), key=lambda each: each[1]) if level >= current), "FATAL")
+    word = next((word for word, level in sorted(LEVELS.items(), key=lambda item: item[1]) if level >= current), "FATAL")
     return {ROOT: word}
 
 

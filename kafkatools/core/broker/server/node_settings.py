@@ -38,7 +38,9 @@ def node_settings(config: Config) -> NodeSettings:
     """Read the settings of a node. Raises ConfigError, in Kafka's words where Kafka has the same error."""
     directories = log_directories(config)
     metadata = config.metadata_log_dir or directories[0]
-    where = next((each for each in directories if os.path.abspath(each) == os.path.abspath(metadata)), metadata)
+    where = next(
+        (directory for directory in directories if os.path.abspath(directory) == os.path.abspath(metadata)), metadata
+    )
     node_id = config.node_id if config.is_given("node.id") else config.broker_id
     if node_id < 0:
         raise ConfigError('Missing required configuration "node.id" which has no default value.')
@@ -54,10 +56,10 @@ def node_settings(config: Config) -> NodeSettings:
 
 def log_directories(config: Config) -> tuple[str, ...]:
     """The paths of log.dirs, or else log.dir, without repetitions."""
-    named: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for path in config.log_dirs or config.log_dir:
-        named.setdefault(os.path.abspath(path), path)
-    return tuple(named.values())
+        paths.setdefault(os.path.abspath(path), path)
+    return tuple(paths.values())
 
 
 def reachable_host(host: str) -> str:

@@ -208,17 +208,23 @@ class Peers:
         waiting = self._waiting[lane]
         if self._client.can_send(lane, now_ms):
             while waiting and self._client.can_send(lane, now_ms):
-                each = waiting.popleft()
-                if each.may_send is not None and not each.may_send():
-                    self._fail(each)
+                pending_request = waiting.popleft()
+                if pending_request.may_send is not None and not pending_request.may_send():
+                    self._fail(pending_request)
                     continue
-                self._client.send(each.request._replace(timeout_ms=max(1, each.deadline_ms - now_ms)), now_ms)
+                self._client.send(
+                    pending_request.request._replace(timeout_ms=max(1, pending_request.deadline_ms - now_ms)), now_ms
+                )
         else:
             is_lost = has_failed or self._address_of(lane // _LANES) is None
-            failed = [each for each in waiting if is_lost or each.deadline_ms <= now_ms]
-            self._waiting[lane] = deque(each for each in waiting if not is_lost and each.deadline_ms > now_ms)
-            for each in failed:
-                self._fail(each)
+            failed = [
+                pending_request for pending_request in waiting if is_lost or pending_request.deadline_ms <= now_ms
+            ]
+            self._waiting[lane] = deque(
+                pending_request for pending_request in waiting if not is_lost and pending_request.deadline_ms > now_ms
+            )
+            for pending_request in failed:
+                self._fail(pending_request)
         if not self._waiting[lane]:
             del self._waiting[lane]
 
@@ -231,7 +237,7 @@ class Peers:
     def _note_deadline(self, now_ms: int) -> None:
         waits = [self._client.next_timeout_ms(now_ms)]
         for lane, waiting in self._waiting.items():
-            waits.append(min(each.deadline_ms for each in waiting) - now_ms)
+            waits.append(min(pending_request.deadline_ms for pending_request in waiting) - now_ms)
             if self._client.connection_states.can_connect(lane, now_ms):
                 waits.append(0)
             elif self._client.connection_states.is_blacked_out(lane, now_ms):

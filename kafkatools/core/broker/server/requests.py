@@ -62,7 +62,8 @@ class Shortcut(Protocol):
     """Handles the frames of a connection that repeat an earlier request, without decoding them."""
 
     def respond(self, frame: memoryview) -> bytes | None:
-        """The response to a frame; OWED if `Connection.pay` gets it later; None if the frame has to be dispatched."""
+        """The response to a frame; REPLY_PENDING if `Connection.queue_pending` gets it later; None if the frame has to
+        be dispatched."""
         ...
 
 

@@ -76,13 +76,15 @@ class BrokerHeartbeats:
         self._contacts: OrderedDict[tuple[int, int], int] = OrderedDict()
         self._restarted: set[tuple[int, int]] = set()
 
-    def begin_sessions(self, epochs: Mapping[int, int], now_ms: int, last_heard: tuple[int, int] | None) -> None:
-        """Start the sessions of the unfenced brokers (`epochs` by id) on a new active controller. `last_heard` is (node
-        id, time in ms): that node's session starts then, unless this is more than half a session ago."""
-        if last_heard is not None:
-            node_id, heard_ms = last_heard
-            if node_id in epochs and now_ms - heard_ms <= self.session_timeout_ms // 2:
-                self.note_contact(node_id, epochs[node_id], heard_ms)
+    def begin_sessions(
+        self, epochs: Mapping[int, int], now_ms: int, last_leader_contact: tuple[int, int] | None
+    ) -> None:
+        """Start the sessions of the unfenced brokers (`epochs` by id) on a new active controller. `last_leader_contact`
+        is (node id, time in ms): that node's session starts then, unless this is more than half a session ago."""
+        if last_leader_contact is not None:
+            node_id, contact_ms = last_leader_contact
+            if node_id in epochs and now_ms - contact_ms <= self.session_timeout_ms // 2:
+                self.note_contact(node_id, epochs[node_id], contact_ms)
         for broker_id, epoch in epochs.items():
             if (broker_id, epoch) not in self._contacts:
                 self.note_contact(broker_id, epoch, now_ms)

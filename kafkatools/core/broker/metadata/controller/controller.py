@@ -82,12 +82,12 @@ class Controller(ClientChanges):
         now_ms: int,
         *,
         is_amid_transaction: bool = False,
-        last_heard: tuple[int, int] | None = None,
+        last_leader_contact: tuple[int, int] | None = None,
     ) -> None:
         """Become the active controller: `image` has every committed record. Writes the bootstrap records of a new
-        cluster, and aborts a transaction that is open in the image or (`is_amid_transaction`) in the log. `last_heard`
-        is (previous leader, time of its last response in ms): as a broker, its session counts from then. Raises
-        NotController or KafkaStorageError if these records cannot be written."""
+        cluster, and aborts a transaction that is open in the image or (`is_amid_transaction`) in the log.
+        `last_leader_contact` is (previous leader, time of its last response in ms): as a broker, its session counts
+        from then. Raises NotController or KafkaStorageError if these records cannot be written."""
         self._decide_over(image if writer.commits_at_once else copy_image(image))
         self._writer = writer
         self.heartbeats = BrokerHeartbeats(self._config.broker_session_timeout_ms)
@@ -96,7 +96,7 @@ class Controller(ClientChanges):
         self.heartbeats.begin_sessions(
             {broker.broker_id: broker.epoch for broker in self._image.brokers.values() if not broker.is_fenced},
             now_ms,
-            last_heard,
+            last_leader_contact,
         )
         self._next_balance_ms = now_ms + self._balance_interval_ms
         self._next_unclean_ms = now_ms + self._config["unclean.leader.election.interval.ms"]
@@ -272,10 +272,10 @@ class Controller(ClientChanges):
         self.publish()
         return epoch
 
-    def adopt_topics(self, found: sole_broker.TopicsOnDisk) -> None:
+    def adopt_topics(self, topics_on_disk: sole_broker.TopicsOnDisk) -> None:
         """Register the topics that a quorum of one has on disk but not in the metadata log."""
-        for topic in sorted(found):
-            self._write(sole_broker.adoption_records(self.image, self.node_id, topic, found[topic]))
+        for topic in sorted(topics_on_disk):
+            self._write(sole_broker.adoption_records(self.image, self.node_id, topic, topics_on_disk[topic]))
         self.publish()
 
     def register_controller(self, entity: Any) -> None:

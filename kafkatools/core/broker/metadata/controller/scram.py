@@ -44,7 +44,7 @@ class ScramCredentials:
     def __init__(self) -> None:
         self.by_user: dict[str, dict[int, Any]] = {}
 
-    def put(self, record: Entity) -> None:
+    def replay(self, record: Entity) -> None:
         """Replay a UserScramCredentialRecord."""
         self.by_user.setdefault(record.name, {})[record.mechanism] = record
 

@@ -37,7 +37,7 @@ class Member(Protocol):
     state: State
     now_ms: int
     high_watermark: int
-    last_heard: tuple[int, int] | None
+    last_leader_contact: tuple[int, int] | None
     parked: list[ParkedFetch]
     epoch_pace: EpochPace
     is_shutting_down: bool
@@ -102,7 +102,7 @@ class EpochPace:
 
     def __init__(self, election_timeout_ms: int) -> None:
         self._interval_ms = max(1, election_timeout_ms // EPOCHS_PER_ELECTION_TIMEOUT)
-        self._left = BURST
+        self._allowed_epochs = BURST
         self._since_ms: int | None = None
 
     def allows(self, leap: int, now_ms: int) -> bool:
@@ -110,9 +110,9 @@ class EpochPace:
         if self._since_ms is None:
             self._since_ms = now_ms
         earned = (now_ms - self._since_ms) // self._interval_ms
-        self._left += earned
+        self._allowed_epochs += earned
         self._since_ms += earned * self._interval_ms
-        if leap > self._left:
+        if leap > self._allowed_epochs:
             return False
-        self._left -= max(leap, 0)
+        self._allowed_epochs -= max(leap, 0)
         return True

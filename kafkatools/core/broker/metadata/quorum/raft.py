@@ -71,13 +71,13 @@ class Raft:
     now_ms: int = field(default=0, init=False)
     failure: Exception | None = field(default=None, init=False)
     high_watermark: int = field(default=-1, init=False)
-    last_heard: tuple[int, int] | None = field(default=None, init=False)
+    last_leader_contact: tuple[int, int] | None = field(default=None, init=False)
     """Leader id and time in ms of the last Fetch response."""
     parked: list[ParkedFetch] = field(default_factory=list, init=False)
     is_shutting_down: bool = field(default=False, init=False)
     _applied: int = field(default=0, init=False)
     _announced: tuple[int | None, int] = field(default=(None, -1), init=False)
-    _is_telling: bool = field(default=False, init=False)
+    _is_notifying: bool = field(default=False, init=False)
     _has_unflushed: bool = field(default=False, init=False)
     _must_tick: bool = field(default=True, init=False)
     _wake_ms: int = field(default=NEVER, init=False)
@@ -150,7 +150,7 @@ class Raft:
         self.state = initial_state(self, stored)
         if not self.other_voters and self.is_voter:
             self.become_candidate(0)
-        self._tell()
+        self._notify_listener()
 
     def tick(self, now_ms: int) -> None:
         """Handle responses, time-outs and syncs that are due, and notify the listener. Does nothing before
@@ -164,7 +164,7 @@ class Raft:
             failed_member.take_responses(self, self._requests)
             if isinstance(self.state, Resigned):
                 self._poll_resigned(self.state)
-            self._tell()
+            self._notify_listener()
             return
         try:
             self._take_answers()
@@ -180,7 +180,7 @@ class Raft:
             self._wake_at(min((fetch.deadline_ms for fetch in self.parked), default=NEVER))
         except (KafkaStorageError, OSError) as error:
             self._fail(error)
-        self._tell()
+        self._notify_listener()
 
     def append(self, records: list[Entity], wall_ms: int) -> int:
         """Append records as one batch, which is committed later. Returns the offset of the first. Raises NotController
@@ -201,7 +201,7 @@ class Raft:
         if isinstance(self.state, Leader):
             self.now_ms = max(self.now_ms, now_ms)
             self.become_resigned()
-        self._tell()
+        self._notify_listener()
 
     def shut_down(self, now_ms: int) -> None:
         """Start leaving the quorum: a leader resigns, and the member starts no election. `is_shut_down` tells when this
@@ -227,7 +227,7 @@ class Raft:
         """Handle a BeginQuorumEpoch request; return the response's fields. Raises `failure` from a disk error on."""
         if self.failure is not None and (following := failed_member.elected(self, entity)) is not None:
             self._enter(following)
-            self._tell()
+            self._notify_listener()
         return self._handle(raft_requests.begin_quorum_epoch, entity, now_ms)
 
     def handle_end_quorum_epoch(self, entity: Entity, now_ms: int) -> wire.Fields:
@@ -253,7 +253,7 @@ class Raft:
         except (KafkaStorageError, OSError) as error:
             raise self._fail(error) from error
         self._must_tick = True
-        self._tell()
+        self._notify_listener()
         return result
 
     # -- transitions ---------------------------------------------------------------------------------------------------
@@ -369,7 +369,7 @@ class Raft:
             if self._is_due(state.deadline_ms):
                 self.lose_pre_vote()
             else:
-                self._ask_for_votes(state.votes, is_pre_vote=True)
+                self._request_votes(state.votes, is_pre_vote=True)
         elif self._is_due(state.deadline_ms):
             self.become_prospective()
         else:
@@ -390,7 +390,7 @@ class Raft:
         elif self._is_due(state.deadline_ms):
             self.back_off(state)
         else:
-            self._ask_for_votes(state.votes, is_pre_vote=False)
+            self._request_votes(state.votes, is_pre_vote=False)
 
     def back_off(self, state: Candidate) -> None:
         """Wait a random time after a lost election. Its bound doubles with every loss, up to
@@ -404,7 +404,7 @@ class Raft:
     def _endpoint(self) -> wire.Fields:
         return wire.endpoint(self.settings.listener_name, self.voters[self.node_id])
 
-    def _ask_for_votes(self, votes: Votes, *, is_pre_vote: bool) -> None:
+    def _request_votes(self, votes: Votes, *, is_pre_vote: bool) -> None:
         end = self.log.end
         candidate = {
             "replica_epoch": self.epoch,
@@ -562,18 +562,18 @@ class Raft:
         self.listener.on_fault(self.failure)
         return self.failure
 
-    def _tell(self) -> None:
+    def _notify_listener(self) -> None:
         """Notify the listener of leader changes, snapshots and commits; of this node's own leadership last. Does
         nothing when the listener itself caused the call."""
-        if self._is_telling:
+        if self._is_notifying:
             return
-        self._is_telling = True
+        self._is_notifying = True
         try:
-            self._tell_all()
+            self._notify_all()
         finally:
-            self._is_telling = False
+            self._is_notifying = False
 
-    def _tell_all(self) -> None:
+    def _notify_all(self) -> None:
         while True:
             current = (self.leader_id, self.epoch)
             if current != self._announced and not isinstance(self.state, Leader):

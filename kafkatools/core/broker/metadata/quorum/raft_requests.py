@@ -116,14 +116,14 @@ def vote(raft: Member, entity: Entity) -> wire.Fields:
 def begin_quorum_epoch(raft: Member, entity: Entity) -> wire.Fields:
     """Handle BeginQuorumEpoch: follow the elected leader if the request is valid. Returns the response's fields, with
     an error code otherwise."""
-    fields, _ = _heard_from_leader(raft, entity)
+    fields, _ = _apply_leader(raft, entity)
     return fields
 
 
 def end_quorum_epoch(raft: Member, entity: Entity) -> wire.Fields:
     """Handle EndQuorumEpoch and return the response's fields. A follower of the leader that resigned starts an election
     after a delay given by its place among the successors."""
-    fields, partition = _heard_from_leader(raft, entity)
+    fields, partition = _apply_leader(raft, entity)
     state = raft.state
     if partition is not None and isinstance(state, Follower) and state.leader_id == partition.leader_id:
         wait_ms = _successor_wait_ms(raft, partition)
@@ -132,7 +132,7 @@ def end_quorum_epoch(raft: Member, entity: Entity) -> wire.Fields:
     return fields
 
 
-def _heard_from_leader(raft: Member, entity: Entity) -> tuple[wire.Fields, Any | None]:
+def _apply_leader(raft: Member, entity: Entity) -> tuple[wire.Fields, Any | None]:
     """Apply the leader and epoch of a request. Returns the response, and the request's partition if the request is
     valid, else None."""
     if _has_other_cluster(raft, entity):
@@ -187,8 +187,8 @@ def fetch(raft: Member, entity: Entity, respond: Callable[[wire.Fields], None]) 
         raft.now_ms + max_wait_ms,
         respond,
     )
-    fields, is_worth_telling = _fetched(raft, parked)
-    if is_worth_telling or max_wait_ms == 0:
+    fields, is_news = _fetched(raft, parked)
+    if is_news or max_wait_ms == 0:
         respond(fields)
     else:
         raft.parked.append(parked)

@@ -137,13 +137,13 @@ def _fetched(raft: Member, node_id: int, entity: Entity) -> bool:
         if is_done and partition.high_watermark >= 0:
             raft.note_high_watermark(min(raft.log.end_offset, partition.high_watermark))
     if is_done:
-        _heard(raft, state)
+        _note_leader_contact(raft, state)
     return is_done
 
 
-def _heard(raft: Member, state: Follower) -> None:
+def _note_leader_contact(raft: Member, state: Follower) -> None:
     state.has_updated_leader = True
-    raft.last_heard = (state.leader_id, raft.now_ms)
+    raft.last_leader_contact = (state.leader_id, raft.now_ms)
     state.deadline_ms = raft.now_ms + raft.settings.fetch_timeout_ms
 
 
@@ -206,13 +206,13 @@ def _snapshot_fetched(raft: Member, node_id: int, entity: Entity) -> bool:
         state.download.abandon()  # the leader no longer has this snapshot: fetch again
         state.download = None
         if int(partition.error_code) == SnapshotNotFound.code:
-            _heard(raft, state)
+            _note_leader_contact(raft, state)
             return True
         return False
     state.download.append(partition.unaligned_records or b"")
     if state.download.size_bytes >= partition.size:
         return _finish_snapshot(raft, state)
-    _heard(raft, state)
+    _note_leader_contact(raft, state)
     return True
 
 
@@ -226,5 +226,5 @@ def _finish_snapshot(raft: Member, state: Follower) -> bool:
         return False
     raft.log.begin_at(download.snapshot_id)
     raft.note_high_watermark(download.snapshot_id.offset)
-    _heard(raft, state)
+    _note_leader_contact(raft, state)
     return True

@@ -30,7 +30,7 @@ class ShareFetched:
     @property
     def count(self) -> int:
         """The number of acquired offsets."""
-        return sum(each.last_offset - each.first_offset + 1 for each in self.acquired)
+        return sum(acquired_range.last_offset - acquired_range.first_offset + 1 for acquired_range in self.acquired)
 
 
 def available_bytes(partition: Partition, shared: SharePartition, isolation_level: int, min_bytes: int) -> int:
@@ -66,10 +66,10 @@ def _read_once(
     if available_bytes(partition, shared, isolation_level, 1) == 0:
         return ShareFetched()
     offset = shared.next_fetch_offset()
-    found = partition.read(offset, min(max_bytes, READ_BYTES), isolation_level, min_one_message=True)
-    if not found.size_bytes:
+    log_slice = partition.read(offset, min(max_bytes, READ_BYTES), isolation_level, min_one_message=True)
+    if not log_slice.size_bytes:
         return ShareFetched()
-    data = memoryview(found.read())
+    data = memoryview(log_slice.read())
     batches = [batch for batch in read_batches(data) if batch.last_offset >= offset]
     if not batches:
         return ShareFetched()
@@ -77,16 +77,16 @@ def _read_once(
     acquired = shared.acquire(wish, spans, offset, now_ms)
     if acquired and isolation_level == READ_COMMITTED:
         acquired = _without_aborted(partition, shared, batches, acquired)
-    return ShareFetched(records=_sent(batches, data, acquired), acquired=acquired)
+    return ShareFetched(records=_acquired_records(batches, data, acquired), acquired=acquired)
 
 
-def _sent(batches: Sequence[Any], data: memoryview, acquired: Sequence[Acquired]) -> memoryview | None:
+def _acquired_records(batches: Sequence[Any], data: memoryview, acquired: Sequence[Acquired]) -> memoryview | None:
     """Return the bytes from the first to the last batch with an acquired offset, None without one."""
     if not acquired:
         return None
     first, last = acquired[0].first_offset, acquired[-1].last_offset
-    sent = [batch for batch in batches if batch.last_offset >= first and batch.base_offset <= last]
-    return data[sent[0].position : sent[-1].position + sent[-1].size_bytes]
+    acquired_batches = [batch for batch in batches if batch.last_offset >= first and batch.base_offset <= last]
+    return data[acquired_batches[0].position : acquired_batches[-1].position + acquired_batches[-1].size_bytes]
 
 
 def _without_aborted(
@@ -96,15 +96,15 @@ def _without_aborted(
     them."""
     first, last = acquired[0].first_offset, acquired[-1].last_offset
     aborted = list(partition.log.aborted_transactions(first, last + 1))
-    kept = list(acquired)
+    remaining = list(acquired)
     for batch in batches:
         base, end = batch.base_offset, batch.last_offset
         if not batch.is_transactional or batch.is_control:
             continue
         if any(t.first_offset <= base <= t.last_offset and t.producer_id == batch.producer_id for t in aborted):
             shared.archive(base, end)
-            kept = [part for each in kept for part in _cut(each, base, end)]
-    return kept
+            remaining = [part for acquired_range in remaining for part in _cut(acquired_range, base, end)]
+    return remaining
 
 
 def _cut(acquired: Acquired, first: int, last: int) -> list[Acquired]:

@@ -88,9 +88,14 @@ class SharePartition:
         self.next_new_offset = state.start_offset
         for batch in state.batches:
             if batch.last_offset >= state.start_offset:
-                kept = RecordState(batch.delivery_state)
+                record_state = RecordState(batch.delivery_state)
                 self._runs.insert(
-                    Run(max(batch.first_offset, state.start_offset), batch.last_offset, kept, batch.delivery_count)
+                    Run(
+                        max(batch.first_offset, state.start_offset),
+                        batch.last_offset,
+                        record_state,
+                        batch.delivery_count,
+                    )
                 )
                 self.next_new_offset = batch.last_offset + 1
         self._move_start()
@@ -137,15 +142,15 @@ class SharePartition:
         first, last = max(batches[0][0], self.start_offset), batches[-1][1]
         self._archive_missing(fetch_offset, first - 1)
         acquired: list[Acquired] = []
-        left = wish.max_records
+        remaining = wish.max_records
         position = max(first, fetch_offset)
-        while left > 0 and position <= last:
+        while remaining > 0 and position <= last:
             is_failing = self._is_failing(position)
             if is_failing and acquired:
                 break
-            step, position = self._acquire_at(wish, position, (last, left), batches, now_ms)
+            step, position = self._acquire_at(wish, position, (last, remaining), batches, now_ms)
             acquired += step
-            left -= sum(each.last_offset - each.first_offset + 1 for each in step)
+            remaining -= sum(acquired_range.last_offset - acquired_range.first_offset + 1 for acquired_range in step)
             if is_failing:
                 break
         return acquired
@@ -155,21 +160,24 @@ class SharePartition:
     ) -> tuple[list[Acquired], int]:
         """Acquire at `position`; `limits` is (last offset, records left). Returns acquired offsets and next
         position."""
-        last, left = limits
-        found = self._runs.overlapping(position, last)
-        if found and found[0].first <= position:
-            run = found[0]
+        last, remaining = limits
+        runs = self._runs.overlapping(position, last)
+        if runs and runs[0].first <= position:
+            run = runs[0]
             end = min(run.last, last)
             if run.state is not RecordState.AVAILABLE:
                 return [], end + 1
-            end = position + self._deliverable(run, end - position + 1, left, wish.mode) - 1
-            again = self._runs.within(position, end)
-            for each in again:
-                self._lock(each, wish.member_id, now_ms)
-            return [Acquired(each.first, each.last, each.delivery_count) for each in again], end + 1
+            end = position + self._deliverable(run, end - position + 1, remaining, wish.mode) - 1
+            available_runs = self._runs.within(position, end)
+            for available_run in available_runs:
+                self._lock(available_run, wish.member_id, now_ms)
+            return [
+                Acquired(available_run.first, available_run.last, available_run.delivery_count)
+                for available_run in available_runs
+            ], end + 1
         is_gap = position < self.next_new_offset
-        end = min(last, self.next_new_offset - 1 if is_gap else last, found[0].first - 1 if found else last)
-        count = left if is_gap else min(left, self._room())
+        end = min(last, self.next_new_offset - 1 if is_gap else last, runs[0].first - 1 if runs else last)
+        count = remaining if is_gap else min(remaining, self._room())
         if count <= 0:
             return [], last + 1
         if position + count - 1 < end:
@@ -188,21 +196,21 @@ class SharePartition:
     def _is_failing(self, offset: int) -> bool:
         """Return whether an available record failed so often that it is delivered in ever smaller ranges, at last
         alone."""
-        found = self._runs.overlapping(offset, offset)
-        return bool(found) and found[0].state is RecordState.AVAILABLE and self._failures(found[0]) >= 0
+        runs = self._runs.overlapping(offset, offset)
+        return bool(runs) and runs[0].state is RecordState.AVAILABLE and self._failures(runs[0]) >= 0
 
     def _failures(self, run: Run) -> int:
         """Return the deliveries of a run above half of the delivery limit, or above 2 if that is more; negative
         below."""
         return run.delivery_count - max(2, -(-self._limits.delivery_count_limit() // 2))
 
-    def _deliverable(self, run: Run, count: int, left: int, mode: int) -> int:
+    def _deliverable(self, run: Run, count: int, remaining: int, mode: int) -> int:
         """Return how many offsets of an available run are delivered at once."""
         failures = self._failures(run)
         if failures >= 0:
             is_last = run.delivery_count >= self._limits.delivery_count_limit() - 1
             count = 1 if is_last else max(1, count >> (failures + 1))
-        return min(count, left) if mode == RECORD_LIMIT else count
+        return min(count, remaining) if mode == RECORD_LIMIT else count
 
     def _lock(self, run: Run, member_id: str, now_ms: int) -> None:
         run.state = RecordState.ACQUIRED
@@ -238,10 +246,10 @@ class SharePartition:
         InvalidRequest, InvalidRecordState and the errors of `write`."""
         steps: list[_Step] = []
         renewed: list[Run] = []
-        for each in acknowledgements:
-            if each.last_offset >= self.start_offset:
-                self._ensure_in_flight(each)
-                for first, last, kind in _stretches(each):
+        for acknowledgement in acknowledgements:
+            if acknowledgement.last_offset >= self.start_offset:
+                self._ensure_in_flight(acknowledgement)
+                for first, last, kind in _stretches(acknowledgement):
                     if last < self.start_offset:
                         continue
                     for run in self._owned(member_id, max(first, self.start_offset), last):
@@ -303,9 +311,13 @@ class SharePartition:
         batches = joined(
             sorted(StateBatch(step.run.first, step.run.last, int(step.state), step.delivery_count) for step in steps)
         )
-        done = sum(step.run.count for step in steps if step.state.is_terminal)
+        terminal_count = sum(step.run.count for step in steps if step.state.is_terminal)
         update = ShareUpdate(
-            self.state_epoch, self._leader_epoch, self.start_offset, self.delivery_complete_count + done, batches
+            self.state_epoch,
+            self._leader_epoch,
+            self.start_offset,
+            self.delivery_complete_count + terminal_count,
+            batches,
         )
         status = self._write(update)
         for run, state, delivery_count in steps:

@@ -95,7 +95,7 @@ class SharePartitionManager:
             if key in self._failed:
                 raise self._failed[key]
             if key not in self._opening:
-                self._ask_to_open(self._persister, key, partition)
+                self._request_state(self._persister, key, partition)
             return self._partitions.get(key)
         try:
             state = self.states().read(key, partition.leader_epoch)
@@ -103,11 +103,11 @@ class SharePartitionManager:
             raise UnknownServerError(str(error)) from error
         return self._begin(key, partition, state)
 
-    def _ask_to_open(self, persister: StatePersister, key: ShareKey, partition: Partition) -> None:
+    def _request_state(self, persister: StatePersister, key: ShareKey, partition: Partition) -> None:
         epoch = partition.leader_epoch
         self._opening.add(key)
 
-        def done(error: KafkaError | None, state: ShareState | None) -> None:
+        def open_partition(error: KafkaError | None, state: ShareState | None) -> None:
             self._opening.discard(key)
             if error is not None:
                 self._failed[key] = error_for_members(error)
@@ -118,7 +118,7 @@ class SharePartitionManager:
                     self._failed[key] = failure
             self._host.replicas.wake(key)
 
-        persister.read(key, epoch, done)
+        persister.read(key, epoch, open_partition)
 
     def _begin(self, key: ShareKey, partition: Partition, state: ShareState) -> SharePartition:
         if state.start_offset == UNINITIALIZED_START_OFFSET:
@@ -129,11 +129,11 @@ class SharePartitionManager:
             partial(settings.delivery_count_limit, group_id),
             partial(settings.max_record_locks, group_id),
         )
-        made = SharePartition(state, partition.leader_epoch, limits, partial(self._write, key))
-        made.note_log_start(partition.log.log_start_offset)
-        self._partitions[key] = made
+        share_partition = SharePartition(state, partition.leader_epoch, limits, partial(self._write, key))
+        share_partition.note_log_start(partition.log.log_start_offset)
+        self._partitions[key] = share_partition
         self._by_group.setdefault(key.group_id, set()).add(key)
-        return made
+        return share_partition
 
     def available_bytes(self, key: ShareKey, min_bytes: int) -> int:
         """Estimate the bytes that a member could acquire from a share partition now; 0 while its state is being loaded,
@@ -172,9 +172,9 @@ class SharePartitionManager:
         _, colon, duration = rule.partition(":")
         if colon:
             since_ms = self._host.clock.wall_ms() - (parse_iso_duration_ms(duration) or 0)
-            found = partition.offset_for_timestamp(since_ms, READ_UNCOMMITTED)
-            if found.offset >= 0:
-                return found.offset
+            record = partition.offset_for_timestamp(since_ms, READ_UNCOMMITTED)
+            if record.offset >= 0:
+                return record.offset
         return partition.log.high_watermark
 
     def _write(self, key: ShareKey, update: ShareUpdate) -> ShareWrite:
@@ -182,23 +182,23 @@ class SharePartitionManager:
         FencedStateEpoch on a node alone, the share partition is dropped and later loaded again, so that its acquired
         records are available again. On a node alone, raises KafkaError."""
         if self._persister is not None:
-            return self._ask_to_write(self._persister, key, update)
+            return self._request_write(self._persister, key, update)
         try:
             return self.states().write(key, update)
         except FencedStateEpoch:
             self._forget(key)
             raise
 
-    def _ask_to_write(self, persister: StatePersister, key: ShareKey, update: ShareUpdate) -> ShareWrite:
+    def _request_write(self, persister: StatePersister, key: ShareKey, update: ShareUpdate) -> ShareWrite:
         pending = PendingWrite()
-        written = self._partitions.get(key)
+        share_partition = self._partitions.get(key)
 
-        def done(error: KafkaError | None, _state: ShareState | None) -> None:
-            if error is not None and self._partitions.get(key) is written:
+        def finish(error: KafkaError | None, _state: ShareState | None) -> None:
+            if error is not None and self._partitions.get(key) is share_partition:
                 self._forget(key)
             pending.finish(None if error is None else error_for_members(error))
 
-        persister.write(key, update, done)
+        persister.write(key, update, finish)
         return pending
 
     def _forget(self, key: ShareKey) -> None:
@@ -260,9 +260,9 @@ class SharePartitionManager:
         self._watch_locks_until(key, partition, next_ms)
 
     def _watch_locks_until(self, key: ShareKey, partition: SharePartition, next_ms: int) -> None:
-        made = TimerTask(next_ms, lambda now_ms: self._expire(key, partition, now_ms))
-        self._lock_timers[key] = made
-        self._host.timer.add(made, self._host.clock.now_ms())
+        task = TimerTask(next_ms, lambda now_ms: self._expire(key, partition, now_ms))
+        self._lock_timers[key] = task
+        self._host.timer.add(task, self._host.clock.now_ms())
 
     def _expire(self, key: ShareKey, partition: SharePartition, now_ms: int) -> None:
         self._lock_timers.pop(key, None)
@@ -278,7 +278,7 @@ class SharePartitionManager:
         self._host.replicas.wake(key)
         self._host.replicas.complete_delayed()
 
-    def note_gone(self, partition: Partition) -> None:
+    def drop(self, partition: Partition) -> None:
         """Drop the share partitions of a partition that this broker no longer leads, or leads in a new epoch."""
         for key in [key for key in self._partitions if (key.topic_id, key.partition) == partition.key]:
             self._forget(key)

@@ -60,7 +60,7 @@ def test_what_is_urgent_while_a_heartbeat_is_on_its_way_goes_with_the_next_one_a
     broker = Broker()
     failed = uuid.UUID(int=7)
     broker.lifecycle.offline_log_dirs.append(failed)
-    broker.lifecycle.ask_now()
+    broker.lifecycle.heartbeat_now()
     count = len(broker.link.sent)
     broker.link.answer(answer)
     broker.wait(0 if answer else 100)

@@ -161,7 +161,7 @@ def test_a_follower_names_some_partitions_in_a_request_and_gets_all_of_them(
         return encode_request(limits, session, wanted, *rest)
 
     monkeypatch.setattr(replica_fetcher, "encode_request", counted)
-    monkeypatch.setattr(replica_fetcher, "MOST_NAMED", 7)
+    monkeypatch.setattr(replica_fetcher, "MOST_CHANGES", 7)
     pair.append()
     pair.nodes.run_until(pair.are_equal)
     assert max(requests) == 7

@@ -55,10 +55,10 @@ class Story:
         self.leader: int | None = 1
         self.link = ControllerLink(self.channel, self.clock, lambda: self.leader, 1000)
         self.answers: list[Any] = []
-        self.is_wanted = True
+        self.is_needed = True
 
     def send_once(self) -> None:
-        self.link.send_once(ENVELOPE, {}, self.answers.append, is_wanted=lambda: self.is_wanted)
+        self.link.send_once(ENVELOPE, {}, self.answers.append, is_needed=lambda: self.is_needed)
 
     def connect(self, index: int) -> bool:
         """The connection stands; whether the request goes out."""
@@ -178,7 +178,7 @@ def test_a_change_that_a_node_refused_goes_to_the_next_controller(story: Story) 
 
 
 def test_the_old_controllers_word_on_a_change_is_waited_for_a_little(story: Story) -> None:
-    story.link.send_once(ENVELOPE, {}, story.answers.append, is_wanted=lambda: True, timeout_ms=30_000)
+    story.link.send_once(ENVELOPE, {}, story.answers.append, is_needed=lambda: True, timeout_ms=30_000)
     assert story.connect(0)
     story.leader = 2
     story.pass_ms(1)
@@ -206,7 +206,7 @@ def test_a_change_that_waits_for_a_connection_goes_to_the_new_leader_only(story:
 def test_nothing_is_sent_for_a_client_that_is_gone(story: Story) -> None:
     story.leader = None
     story.send_once()
-    story.is_wanted = False
+    story.is_needed = False
     story.leader = 2
     story.pass_ms(RETRY_MS)
     assert story.answers == [Fate.ABANDONED]
@@ -215,7 +215,7 @@ def test_nothing_is_sent_for_a_client_that_is_gone(story: Story) -> None:
 
 def test_a_client_that_goes_while_the_connection_is_made_gets_nothing_done(story: Story) -> None:
     story.send_once()
-    story.is_wanted = False
+    story.is_needed = False
     assert not story.connect(0)
     story.answer(0, None)
     story.pass_ms(RETRY_MS)

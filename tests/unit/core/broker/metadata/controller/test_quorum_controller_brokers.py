@@ -354,7 +354,7 @@ def test_the_session_of_the_node_that_led_before_runs_since_it_was_heard_of() ->
     following = cluster.controller_of(2)
     begun_ms = cluster.now_ms
     cluster.clock.advance_ms(SESSION_MS // 2)
-    following.activate(cluster.image, Log(2), cluster.now_ms, last_heard=(1, begun_ms))
+    following.activate(cluster.image, Log(2), cluster.now_ms, last_leader_contact=(1, begun_ms))
     cluster.clock.advance_ms(SESSION_MS // 2 - 1)
     following.tick(cluster.now_ms)
     assert following.image.brokers[1].is_active
@@ -368,7 +368,7 @@ def test_what_was_heard_of_a_leader_long_ago_does_not_end_its_session() -> None:
     following = cluster.controller_of(2)
     begun_ms = cluster.now_ms
     cluster.clock.advance_ms(10 * SESSION_MS)
-    following.activate(cluster.image, Log(2), cluster.now_ms, last_heard=(1, begun_ms))
+    following.activate(cluster.image, Log(2), cluster.now_ms, last_leader_contact=(1, begun_ms))
     cluster.clock.advance_ms(SESSION_MS - 1)
     following.tick(cluster.now_ms)
     assert following.image.brokers[1].is_active
