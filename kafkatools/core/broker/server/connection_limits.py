@@ -136,8 +136,8 @@ class ConnectionLimits:
         """The (setting, reason) of the limit that one more connection would exceed; None when there is room."""
         if count + self._owned >= self.room:
             return "ulimit", (
-                f"{count} are open, and of the limit of {self._descriptors} open files {self.reserved_count} are reserved "
-                "for log files and other nodes. Raise the limit (ulimit -n)"
+                f"{count} are open, and of the limit of {self._descriptors} open files {self.reserved_count} are "
+                "reserved for log files and other nodes. Raise the limit (ulimit -n)"
             )
         if count >= self._max_connections:
             return "max.connections", f"{count} are open, as many as max.connections allows"
