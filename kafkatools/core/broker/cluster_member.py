@@ -343,8 +343,10 @@ class ClusterMember:
         self._strangers.add(node_id)
         directories = self._home.directories
         if 2 * len(self._strangers) > len(self.cluster.voters):
-            own = f"{directories.metadata_path} belongs to cluster {directories.cluster_id}"
-            self.fail(ConfigError(f"{own}, but the controllers of controller.quorum.voters belong to another one"))
+            own_cluster = f"{directories.metadata_path} belongs to cluster {directories.cluster_id}"
+            self.fail(
+                ConfigError(f"{own_cluster}, but the controllers of controller.quorum.voters belong to another one")
+            )
         else:
             self._home.report(f"WARN controller {node_id} belongs to another cluster than {directories.cluster_id}")
 

@@ -22,8 +22,8 @@ class DelayedTasks:
     def run_due(self, now_ms: int) -> int:
         """Run the tasks due at `now_ms` or earlier, and remove them. Return how many ran. A task's exception passes
         through; the tasks after it stay queued."""
-        ran = 0
+        count = 0
         while self._heap and self._heap[0][0] <= now_ms:
             heapq.heappop(self._heap)[2]()
-            ran += 1
-        return ran
+            count += 1
+        return count

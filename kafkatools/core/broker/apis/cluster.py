@@ -113,26 +113,26 @@ def handle_describe_cluster(node: ClusterContext, request: Request) -> Response:
     MismatchedEndpointType when the request asks for the other kind of endpoint.
     """
     entity = request.decode()
-    here = CONTROLLER_ENDPOINTS if node.is_controller_listener(request.listener_name) else BROKER_ENDPOINTS
+    endpoint_type = CONTROLLER_ENDPOINTS if node.is_controller_listener(request.listener_name) else BROKER_ENDPOINTS
     if entity.endpoint_type not in NAMES:
         raise UnsupportedEndpointType(f"Unsupported endpoint type {entity.endpoint_type}")
-    if entity.endpoint_type != here:
+    if entity.endpoint_type != endpoint_type:
         raise MismatchedEndpointType(
-            f"The request was sent to an endpoint of type {NAMES[here]}, but we wanted an endpoint of type "
+            f"The request was sent to an endpoint of type {NAMES[endpoint_type]}, but we wanted an endpoint of type "
             f"{NAMES[entity.endpoint_type]}"
         )
     operations = NOT_ASKED
     if entity.include_cluster_authorized_operations:
         is_allowed = node.authorize(request, DESCRIBE, CLUSTER, CLUSTER_NAME)
         operations = node.authorized_operations(request, CLUSTER, CLUSTER_NAME) if is_allowed else 0
-    if here == CONTROLLER_ENDPOINTS:
+    if endpoint_type == CONTROLLER_ENDPOINTS:
         controller_id, voters = node.controller_id, sorted(node.controllers.items())
         nodes = [{"broker_id": voter, "host": host, "port": port} for voter, (host, port) in voters]
     else:
         controller_id, nodes = node.node_id, _brokers(node, request, entity)
     return request.respond(
         {
-            "endpoint_type": here,
+            "endpoint_type": endpoint_type,
             "cluster_id": node.cluster_id,
             "controller_id": controller_id,
             "brokers": nodes,

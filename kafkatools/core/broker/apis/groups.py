@@ -197,7 +197,7 @@ def delayed_response(
     """
     groups, shards = node.groups, node.coordination.groups
     deferred = Deferred(request)
-    decided: list[Fields] = []
+    responses: list[Fields] = []
 
     def send(fields: Fields) -> None:
         if fields["error_code"]:
@@ -209,12 +209,12 @@ def delayed_response(
         if deferred.is_delayed:
             groups.later(lambda: send(fields))
         else:
-            decided.append(fields)
+            responses.append(fields)
 
     run_request(respond)
     groups.send_responses()
-    if decided:
-        send(decided[-1])
+    if responses:
+        send(responses[-1])
     return deferred.result()
 
 

@@ -261,7 +261,7 @@ class _Fetch:
         return GroupRows(
             self._group_id,
             [
-                TopicRows(topic.name, None, [_nothing(index, code) for index in topic.partition_indexes])
+                TopicRows(topic.name, None, [_row_without_offset(index, code) for index in topic.partition_indexes])
                 for topic in requested
             ],
         )
@@ -271,19 +271,21 @@ class _Fetch:
         if self._request.version >= FIRST_OFFSET_FETCH_VERSION_OF_IDS:
             name = self._node.replicas.topic_name(topic_id)
         if name is None:
-            return TopicRows("", topic_id, [_nothing(index, UnknownTopicId.code) for index in topic.partition_indexes])
+            return TopicRows(
+                "", topic_id, [_row_without_offset(index, UnknownTopicId.code) for index in topic.partition_indexes]
+            )
         if not self._node.authorize(self._request, DESCRIBE, TOPIC, name):
             code = TopicAuthorizationFailed.code
-            return TopicRows(name, topic_id, [_nothing(index, code) for index in topic.partition_indexes])
+            return TopicRows(name, topic_id, [_row_without_offset(index, code) for index in topic.partition_indexes])
         return TopicRows(name, topic_id, [self._row(name, index) for index in paced(topic.partition_indexes)])
 
     def _row(self, name: str, index: int) -> PartitionRow:
         place = (name, index)
         if self._unstable is not None and self._unstable.is_pending(self._group_id, place):
-            return _nothing(index, UnstableOffsetCommit.code)
+            return _row_without_offset(index, UnstableOffsetCommit.code)
         committed = self._offsets.get(place)
         if committed is None:
-            return _nothing(index)
+            return _row_without_offset(index)
         return index, committed.offset, committed.leader_epoch, committed.metadata, 0
 
     def _all_topics(self) -> list[TopicRows]:
@@ -303,7 +305,7 @@ class _Fetch:
         return topics
 
 
-def _nothing(index: int, error_code: int = 0) -> PartitionRow:
+def _row_without_offset(index: int, error_code: int = 0) -> PartitionRow:
     return index, NO_OFFSET, -1, "", error_code
 
 

@@ -89,8 +89,8 @@ def _described(node: QuorumContext) -> Fields:
         quorum = node.quorum.describe(node.clock.now_ms())
     except NotController:
         leader_id = node.quorum.leader_id
-        leads = f"node {leader_id} leads it" if leader_id is not None else node.no_controller_reason()
-        message = f"Node {node.quorum.node_id} does not lead the quorum: {leads}"
+        reason = f"node {leader_id} leads it" if leader_id is not None else node.no_controller_reason()
+        message = f"Node {node.quorum.node_id} does not lead the quorum: {reason}"
         return {"error_code": NotLeaderOrFollower.code, "error_message": message}
     return {
         "leader_id": quorum.leader_id,

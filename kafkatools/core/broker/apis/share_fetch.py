@@ -137,8 +137,8 @@ def _fetch(
     if wait_ms <= 0:
         delayed_fetch.force_complete()
         return
-    watched: list[Any] = [*allowed, *((key.topic_id, key.partition) for key in allowed)]
-    node.fetch_purgatory.try_complete_else_watch(delayed_fetch, watched, node.clock.now_ms())
+    watch_keys: list[Any] = [*allowed, *((key.topic_id, key.partition) for key in allowed)]
+    node.fetch_purgatory.try_complete_else_watch(delayed_fetch, watch_keys, node.clock.now_ms())
 
 
 def _refused(node: ShareContext, request: Request, keys: Sequence[ShareKey]) -> dict[ShareKey, ShareFetched]:

@@ -252,11 +252,11 @@ def handle_delete_share_group_offsets(node: ShareContext, request: Request) -> R
             elif name not in node.image.topics:
                 refused[name] = UnknownTopicOrPartition()
 
-        def respond(error: KafkaError | None, without: list[str]) -> None:
+        def respond(error: KafkaError | None, missing: list[str]) -> None:
             if error is not None:
                 later.respond(failed(error))
                 return
-            refused.update({name: UnknownTopicOrPartition(NOTHING_KEPT) for name in without})
+            refused.update({name: UnknownTopicOrPartition(NOTHING_KEPT) for name in missing})
             responses = []
             for name in names:
                 topic = None if name in refused else node.image.topics.get(name)

@@ -82,9 +82,9 @@ def handle_read_share_group_state_summary(node: ShareContext, request: Request) 
     return _respond(node, request, summarize)
 
 
-def _respond(node: ShareContext, request: Request, do: Do) -> Response:
-    """Call `do` for every partition of the request, and respond with the results when the writes are committed or have
-    failed. Without CLUSTER_ACTION every partition has CLUSTER_AUTHORIZATION_FAILED."""
+def _respond(node: ShareContext, request: Request, run_request: Do) -> Response:
+    """Call `run_request` for every partition of the request, and respond with the results when the writes are committed
+    or have failed. Without CLUSTER_ACTION every partition has CLUSTER_AUTHORIZATION_FAILED."""
     entity = request.decode()
     is_allowed, coordination = is_permitted(node, request), node.coordination
     statuses: dict[str, ProduceStatus | None] = {}
@@ -99,7 +99,7 @@ def _respond(node: ShareContext, request: Request, do: Do) -> Response:
                 if not entity.group_id or topic.topic_id is None:
                     raise InvalidRequest()
                 key = ShareKey(entity.group_id, topic.topic_id, partition.partition)
-                outcome, status = do(coordination.share_states, key, partition)
+                outcome, status = run_request(coordination.share_states, key, partition)
                 name = name_of(key)
                 statuses[name], outcomes[name] = status, outcome
             except KafkaError as error:

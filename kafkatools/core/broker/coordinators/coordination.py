@@ -46,14 +46,14 @@ class Coordination:
         self.offsets_topic = OffsetsTopic(host)
         self._new_producer_id = new_producer_id
         self._has_started = False
-        around = ShareSurroundings(
+        surroundings = ShareSurroundings(
             states=lambda: self.share_states,
             persister=lambda: self.persister if host.is_clustered else None,
             member_left=lambda group_id, member_id: self.share_partitions.note_member_left(group_id, member_id),
             group_emptied=lambda group_id: self.share_partitions.forget_group(group_id),
         )
         self.group_coordinator = group_service.make_groups(
-            host, self.offsets_topic, around, lambda group_id: self.groups.ensure_active(group_id)
+            host, self.offsets_topic, surroundings, lambda group_id: self.groups.ensure_active(group_id)
         )
         self.groups = Shards(
             host,

@@ -134,11 +134,11 @@ def batches_of(partition: Partition) -> Iterator[RecordBatch]:
     log = partition.log
     offset = log.log_start_offset
     while offset < log.log_end_offset:
-        before = offset
+        start_offset = offset
         for batch in read_batches(log.read(offset, READ_BYTES).read()):
             assert isinstance(batch, RecordBatch)
             if batch.next_offset > offset:
                 offset = batch.next_offset
                 yield batch
-        if offset == before:
+        if offset == start_offset:
             break

@@ -157,15 +157,15 @@ class Shards:
         if self._queue:
             self._schedule()
             return
-        acts, self._when_loaded = self._when_loaded, []
-        for act in acts:
-            act()
+        actions, self._when_loaded = self._when_loaded, []
+        for action in actions:
+            action()
 
-    def when_loaded(self, act: Callable[[], None]) -> None:
-        """Call `act` once when no partition is left to load, whether loading succeeded or failed. Drops `act` if no
-        partition is loading now."""
+    def when_loaded(self, action: Callable[[], None]) -> None:
+        """Call `action` once when no partition is left to load, whether loading succeeded or failed. Drops `action` if
+        no partition is loading now."""
         if self._queue:
-            self._when_loaded.append(act)
+            self._when_loaded.append(action)
 
     def _step(self, shard: Shard) -> bool:
         """Load the next slice of a shard. Returns whether there is more to load."""
@@ -209,9 +209,9 @@ class Shards:
     # -- commits ---------------------------------------------------------------------------------------------------
     def when_committed(self, key: str, on_committed: CodeCallback) -> None:
         """Call `on_committed` with 0 when everything written to the key's partition so far is below the high watermark.
-        It gets the code of NotCoordinator if this broker does not coordinate the partition or loses it, of
-        CoordinatorNotAvailable after `commit_timeout_ms`. On a broker without a cluster, or before the topic exists, it
-        gets 0 at once."""
+        Passes the code of NotCoordinator if this broker does not coordinate the partition or loses it, of
+        CoordinatorNotAvailable after `commit_timeout_ms`. Passes 0 at once on a broker without a cluster
+        or before the topic exists."""
         topic = self.host.image.topics.get(self.topic) if self.host.is_clustered else None
         if topic is None:
             on_committed(NONE)

@@ -57,7 +57,7 @@ def describe_values(overrides: Mapping[str, str], settings: BrokerSettings, keys
 
 
 def _topic_entry(setting: Setting, overrides: Mapping[str, str], effective: Config, settings: BrokerSettings) -> Fields:
-    synonyms = _own(setting, overrides, TOPIC_CONFIG)
+    synonyms = _override_synonym(setting, overrides, TOPIC_CONFIG)
     for synonym in TOPIC_SYNONYMS.get(setting.name, ())[:1]:
         synonyms += [_synonym(*layer) for layer in settings.layers(synonym.name)]
     return _entry(setting, to_text(effective[setting.name]), synonyms)
@@ -136,7 +136,11 @@ def describe_group(image: MetadataImage, settings: BrokerSettings, name: str, ke
         return [_synonym(setting.name, to_text(setting.default), DEFAULT_CONFIG)]
 
     return [
-        _entry(setting, to_text(effective[setting.name]), _own(setting, overrides, GROUP_CONFIG) + inherited(setting))
+        _entry(
+            setting,
+            to_text(effective[setting.name]),
+            _override_synonym(setting, overrides, GROUP_CONFIG) + inherited(setting),
+        )
         for setting in GROUP
         if keys is None or setting.name in keys
     ]
@@ -152,7 +156,7 @@ def describe_client_metrics(image: MetadataImage, name: str, keys: Keys) -> Entr
     overrides = image.configs.get((CLIENT_METRICS_RESOURCE, name), {})
     effective = Config(CLIENT_METRICS, overrides)
     return [
-        _entry(setting, to_text(effective[setting.name]), _own(setting, overrides, CLIENT_METRICS_CONFIG))
+        _entry(setting, to_text(effective[setting.name]), _override_synonym(setting, overrides, CLIENT_METRICS_CONFIG))
         for setting in CLIENT_METRICS
         if keys is None or setting.name in keys
     ]
@@ -168,7 +172,7 @@ def describe_loggers(levels: Mapping[str, str], keys: Keys) -> Entries:
     ]
 
 
-def _own(setting: Setting, overrides: Mapping[str, str], source: int) -> list[Fields]:
+def _override_synonym(setting: Setting, overrides: Mapping[str, str], source: int) -> list[Fields]:
     """Return the value that a resource sets itself as a list of synonyms, empty if it sets none."""
     if setting.name not in overrides:
         return []

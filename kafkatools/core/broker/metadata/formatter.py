@@ -92,15 +92,16 @@ def plan(files: FileSystem, request: FormatRequest) -> list[PlannedDirectory]:
 
 def _verify(properties: Mapping[str, str], path: str, request: FormatRequest) -> None:
     """Refuse a directory of another cluster or node, even with --ignore-formatted."""
-    where = posixpath.join(path, META_PROPERTIES)
+    meta_path = posixpath.join(path, META_PROPERTIES)
     if properties.get("cluster.id") != request.cluster_id:
         raise FormatterError(
-            f"Invalid cluster.id in: {where}. Expected {request.cluster_id}, but read {properties.get('cluster.id')}"
+            f"Invalid cluster.id in: {meta_path}. "
+            f"Expected {request.cluster_id}, but read {properties.get('cluster.id')}"
         )
     if properties.get("node.id") != str(request.node_id):
         stored = properties.get("node.id")
         raise FormatterError(
-            f"Stored node id {stored} doesn't match previous node id {request.node_id} in {where}. {MOVED}"
+            f"Stored node id {stored} doesn't match previous node id {request.node_id} in {meta_path}. {MOVED}"
         )
 
 
@@ -119,10 +120,10 @@ def bootstrap_records(request: FormatRequest) -> list[Entity]:
     """Return the first metadata records of a new cluster: feature levels above 0, then SCRAM credentials."""
     from kafkatools.core.protocol.schemas.metadata import FeatureLevelRecord, UserScramCredentialRecord
 
-    others = sorted(name for name in request.levels if name not in (METADATA_VERSION, "kraft.version"))
+    other_features = sorted(name for name in request.levels if name not in (METADATA_VERSION, "kraft.version"))
     records = [
         FeatureLevelRecord(name=name, feature_level=request.levels[name])
-        for name in (METADATA_VERSION, *others)
+        for name in (METADATA_VERSION, *other_features)
         if request.levels[name] > 0
     ]
     records += [UserScramCredentialRecord(**credential._asdict()) for credential in request.credentials]

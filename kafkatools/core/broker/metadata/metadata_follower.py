@@ -169,20 +169,20 @@ class RaftWriter:
         return self._raft.append(records, wall_ms)
 
 
-def become(image: MetadataImage, other: MetadataImage) -> None:
-    """Copy the state of `other` into `image` in place; the image's delta becomes everything that may differ."""
+def become(image: MetadataImage, source: MetadataImage) -> None:
+    """Copy the state of `source` into `image` in place; the image's delta becomes everything that may differ."""
     delta = MetadataDelta()
     for topic_id, topic in image.topics_by_id.items():
-        if topic_id not in other.topics_by_id:
+        if topic_id not in source.topics_by_id:
             delta.removed_topics[topic_id] = topic
-    delta.changed_topics = {topic.topic_id: topic for topic in other.topics.values()}
-    delta.changed_configs = set(image.configs) | set(other.configs)
-    delta.changed_brokers = set(image.brokers) | set(other.brokers)
-    quotas_version = image.client_quotas.version + other.client_quotas.version + 1
+    delta.changed_topics = {topic.topic_id: topic for topic in source.topics.values()}
+    delta.changed_configs = set(image.configs) | set(source.configs)
+    delta.changed_brokers = set(image.brokers) | set(source.brokers)
+    quotas_version = image.client_quotas.version + source.client_quotas.version + 1
     for name in PARTS:
-        vars(getattr(image, name)).update(vars(getattr(other, name)))
+        vars(getattr(image, name)).update(vars(getattr(source, name)))
     image.client_quotas.version = quotas_version
-    for name, value in vars(other).items():
+    for name, value in vars(source).items():
         if name not in (*PARTS, "delta", "version", "_replay"):
             setattr(image, name, value)
     image.version += 1

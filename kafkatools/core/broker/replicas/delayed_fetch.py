@@ -90,9 +90,9 @@ class DelayedFetch(DelayedOperation):
             return True
         if available is None:
             return True
-        before = self._available.get(number, 0)
-        if available != before:
-            self._total += available - before
+        previous = self._available.get(number, 0)
+        if available != previous:
+            self._total += available - previous
             self._available[number] = available
         return self._total >= self._min_bytes
 

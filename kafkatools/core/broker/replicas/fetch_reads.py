@@ -90,16 +90,18 @@ class FetchReads:
         once."""
         read_one, reader, max_bytes = self.replicas.read_one, self.reader, self.max_bytes
 
-        def read(requested: FetchPartition, others: int) -> FetchedPartition:
-            return read_one(requested, min(max(0, max_bytes - others), requested.max_bytes), reader, not others)
+        def read(requested: FetchPartition, other_bytes: int) -> FetchedPartition:
+            return read_one(
+                requested, min(max(0, max_bytes - other_bytes), requested.max_bytes), reader, not other_bytes
+            )
 
         if self.may_read is None:
             return read
         may_read = cache(self.may_read)
 
-        def read_if_allowed(requested: FetchPartition, others: int) -> FetchedPartition:
+        def read_if_allowed(requested: FetchPartition, other_bytes: int) -> FetchedPartition:
             if self._is_readable(requested, may_read):
-                return read(requested, others)
+                return read(requested, other_bytes)
             return FetchedPartition(error_code=TopicAuthorizationFailed.code, aborted=())
 
         return read_if_allowed

@@ -71,7 +71,7 @@ class SessionPartition:
         session = self.session
         session.ready[self] = None
         if session.waiting is not None:
-            session.woken[session] = None
+            session.woken_sessions[session] = None
 
     def note_news(self) -> None:
         """Include the partition's high watermark in the next response, without waking a waiting fetch."""
@@ -80,13 +80,13 @@ class SessionPartition:
 
 @dataclass(slots=True, eq=False, repr=False)
 class FollowerSession:
-    """The fetch session of one follower on one connection. `woken` is shared by all sessions of the broker and collects
-    those whose waiting fetch must be checked."""
+    """The fetch session of one follower on one connection. `woken_sessions` is shared by all sessions of the broker and
+    collects those whose waiting fetch must be checked."""
 
     broker_id: int
     broker_epoch: int
     session_id: int
-    woken: dict[FollowerSession, None]
+    woken_sessions: dict[FollowerSession, None]
     epoch: int = field(default=1, init=False)
     is_ended: bool = field(default=False, init=False)
     partitions: dict[Key, SessionPartition] = field(default_factory=dict, init=False)
@@ -137,12 +137,12 @@ class FollowerSessions:
     throttles: ReplicationThrottles
     note_fetch: NoteFetch
     _sessions: dict[int, FollowerSession] = field(default_factory=dict, init=False)
-    _woken: dict[FollowerSession, None] = field(default_factory=dict, init=False)
+    _woken_sessions: dict[FollowerSession, None] = field(default_factory=dict, init=False)
 
     @property
     def has_woken(self) -> bool:
         """Return whether a waiting fetch must be checked by `complete`."""
-        return bool(self._woken)
+        return bool(self._woken_sessions)
 
     # -- requests ------------------------------------------------------------------------------------------------------
     def looks_at_many(self, session_id: int) -> bool:
@@ -202,7 +202,7 @@ class FollowerSessions:
             if old is not None:
                 self._end(old)
             session_id = 0 if data.session_epoch == FINAL_EPOCH else self._new_id(data.replica_id)
-            session = FollowerSession(data.replica_id, data.replica_epoch, session_id, self._woken)
+            session = FollowerSession(data.replica_id, data.replica_epoch, session_id, self._woken_sessions)
             if session.has_id:
                 self._sessions[session_id] = session
             return session, NONE, True
@@ -216,8 +216,8 @@ class FollowerSessions:
         return current, NONE, False
 
     def _new_id(self, broker_id: int) -> int:
-        mine = [session for session in self._sessions.values() if session.broker_id == broker_id]
-        for session in mine[: len(mine) + 1 - MAX_SESSIONS]:
+        broker_sessions = [session for session in self._sessions.values() if session.broker_id == broker_id]
+        for session in broker_sessions[: len(broker_sessions) + 1 - MAX_SESSIONS]:
             self._end(session)
         session_id = random.randint(1, 2**31 - 1)
         while session_id in self._sessions:
@@ -386,15 +386,15 @@ class FollowerSessions:
 
     def _stop_waiting(self, session: FollowerSession) -> None:
         waiting, session.waiting = session.waiting, None
-        self._woken.pop(session, None)
+        self._woken_sessions.pop(session, None)
         if waiting is not None and waiting.task is not None:
             waiting.task.cancel()
 
     def complete(self) -> None:
         """Answer the woken fetches that have `min_bytes` of records, an error or a diverging epoch to send."""
-        woken = list(self._woken)
-        self._woken.clear()
-        for session in woken:
+        sessions = list(self._woken_sessions)
+        self._woken_sessions.clear()
+        for session in sessions:
             waiting = session.waiting
             if waiting is None:
                 continue

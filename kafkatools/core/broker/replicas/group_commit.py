@@ -116,8 +116,8 @@ class GroupCommit:
         error = None
         try:
             sync.file.run()
-        except OSError as caught:
-            error = caught
+        except OSError as sync_error:
+            error = sync_error
         return _Outcome(sync.partition, sync.offset, error)
 
     def _settle(self, outcome: _Outcome) -> None:

@@ -104,11 +104,11 @@ class LogCleaner:
         if self._cleaning is not None or self._is_stopping:
             return
         reported = set(self.manager.uncleanable)
-        grabbed = self.manager.grab_filthiest_log(self._logs.cleanable_logs(), self._clock.wall_ms())
+        filthiest = self.manager.grab_filthiest_log(self._logs.cleanable_logs(), self._clock.wall_ms())
         self._report_new(reported)
-        if grabbed is None:
+        if filthiest is None:
             return
-        log, self._cleaning = grabbed
+        log, self._cleaning = filthiest
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="kafka-log-cleaner-thread-0", daemon=True)
             self._thread.start()

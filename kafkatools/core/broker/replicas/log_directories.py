@@ -147,24 +147,27 @@ class NodeDirectories:
         """Check that all directories have this node's id, one cluster id, which is stored, and no second metadata log.
         Raises ConfigError, KafkaStorageError without a cluster id."""
         for path, properties in properties_by_path.items():
-            where = os.path.join(path, META_PROPERTIES)
+            meta_path = os.path.join(path, META_PROPERTIES)
             stored = properties.get("node.id", properties.get("broker.id", ""))
             if stored != str(self._node_id):
                 moved = f" {MOVED}" if len(self._paths) > 1 else ""
                 raise ConfigError(
-                    f"Stored node id {stored} doesn't match previous node id {self._node_id} in {where}.{moved}"
+                    f"Stored node id {stored} doesn't match previous node id {self._node_id} in {meta_path}.{moved}"
                 )
             if "cluster.id" not in properties:
-                raise KafkaStorageError(f"{where} has no cluster.id; format the directory again or restore the file")
+                raise KafkaStorageError(
+                    f"{meta_path} has no cluster.id; format the directory again or restore the file"
+                )
             if self.cluster_id and properties["cluster.id"] != self.cluster_id:
                 raise ConfigError(
-                    f"Invalid cluster.id in: {where}. Expected {self.cluster_id}, but read {properties['cluster.id']}"
+                    f"Invalid cluster.id in: {meta_path}. "
+                    f"Expected {self.cluster_id}, but read {properties['cluster.id']}"
                 )
             self.cluster_id = properties["cluster.id"]
-            elsewhere = os.path.join(path, METADATA_PARTITION)
-            if path != self.metadata_path and self._files.exists(elsewhere):
+            metadata_path = os.path.join(path, METADATA_PARTITION)
+            if path != self.metadata_path and self._files.exists(metadata_path):
                 raise ConfigError(
-                    f"Found unexpected metadata location in data directory `{elsewhere}` (the configured metadata "
+                    f"Found unexpected metadata location in data directory `{metadata_path}` (the configured metadata "
                     f"directory is {self.metadata_path})."
                 )
 

@@ -345,11 +345,11 @@ class Partition:
                 f"Received stale fetch state update. broker epoch={broker_epoch} vs expected={replica.broker_epoch}"
             )
         replica.broker_epoch = broker_epoch
-        before = replica.log_end_offset
+        previous_end = replica.log_end_offset
         replica.note_fetch(*offsets, leader_end, now_ms)
         if replica.broker_id not in self.maximal_isr:
             self.maybe_expand_isr(replica)
-        return before != replica.log_end_offset and self.maybe_increment_high_watermark()
+        return previous_end != replica.log_end_offset and self.maybe_increment_high_watermark()
 
     def maybe_expand_isr(self, replica: Replica) -> bool:
         """Request an ISR with this follower and return whether it was requested. The follower must have reached the
@@ -382,10 +382,10 @@ class Partition:
         replication = self.replication
         if replication is None or not self.is_leader or self.pending is not None or len(self.isr) <= 1:
             return False
-        behind = self.out_of_sync(now_ms, replication.max_lag_ms)
-        if not behind:
+        out_of_sync = self.out_of_sync(now_ms, replication.max_lag_ms)
+        if not out_of_sync:
             return False
-        self._request_isr(tuple(broker_id for broker_id in self.isr if broker_id not in behind))
+        self._request_isr(tuple(broker_id for broker_id in self.isr if broker_id not in out_of_sync))
         return True
 
     def _request_isr(self, isr: tuple[int, ...]) -> None:

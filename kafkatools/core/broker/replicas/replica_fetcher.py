@@ -282,8 +282,11 @@ class ReplicaFetcher:
             followed.settle()
             self._changed[partition.key] = followed
         if data.high_watermark >= 0:
-            before = log.high_watermark
-            if data.high_watermark != before and log.update_high_watermark(data.high_watermark) > before:
+            previous_high_watermark = log.high_watermark
+            if (
+                data.high_watermark != previous_high_watermark
+                and log.update_high_watermark(data.high_watermark) > previous_high_watermark
+            ):
                 self.on_high_watermark_advanced(partition)
         if log.log_start_offset < data.log_start_offset <= log.high_watermark:
             log.increment_log_start_offset(data.log_start_offset)

@@ -119,14 +119,14 @@ class ReplicaManager:
         image: MetadataImage,
         node_id: int,
         clock: Clock,
-        around: Surroundings,
+        surroundings: Surroundings,
         join: Callable[[ReplicaManager], OtherBrokers | None],
     ) -> None:
         self.logs = logs
-        self.fetches, self.deletes, self.commits = around.fetches, around.deletes, around.commits
+        self.fetches, self.deletes, self.commits = surroundings.fetches, surroundings.deletes, surroundings.commits
         self.partitions: dict[str, dict[int, Partition]] = {}
         self.partitions_by_id: dict[uuid.UUID, dict[int, Partition]] = {}
-        self._around = around
+        self._surroundings = surroundings
         self._is_starting = True
         self._missing: dict[str, set[int]] = {}
         self._reported_missing: dict[str, str] = {}  # topic -> the last report of a missing partition
@@ -163,7 +163,7 @@ class ReplicaManager:
         """Return the effective log configuration of a topic."""
         from kafkatools.core.config.topic import topic_config
 
-        broker = self._around.broker_config()
+        broker = self._surroundings.broker_config()
         config = topic_config(broker, self.image.topic_configs(topic))
         values: Fields = {setting.name: config[setting.name] for setting in config.table}
         if values.get("internal.segment.bytes") is None:
@@ -182,15 +182,15 @@ class ReplicaManager:
                     self.note_high_watermark(partition)
 
     def _apply_topic(self, topic: TopicState) -> None:
-        mine = self.partitions.setdefault(topic.name, {})
-        self.partitions_by_id[topic.topic_id] = mine
+        partitions = self.partitions.setdefault(topic.name, {})
+        self.partitions_by_id[topic.topic_id] = partitions
         config: LogConfig | None = None
         for index, state in topic.partitions.items():
-            partition = mine.get(index)
+            partition = partitions.get(index)
             if self.node_id not in state.replicas:
                 self._missing.get(topic.name, set()).discard(index)
                 if partition is not None:
-                    self._drop(mine.pop(index))
+                    self._drop(partitions.pop(index))
                 continue
             if partition is None:
                 config = config or self.log_config(topic.name)
@@ -199,9 +199,9 @@ class ReplicaManager:
                 except (OSError, KafkaStorageError) as error:
                     self._note_missing(topic.name, index, error)
                     continue
-                mine[index] = partition
+                partitions[index] = partition
                 self._take_role(partition, state, is_new=True)
-                self._around.note_directory(partition, state)
+                self._surroundings.note_directory(partition, state)
             elif partition.partition_epoch != state.partition_epoch or partition.leader_epoch != state.leader_epoch:
                 self._take_role(partition, state, is_new=False)
 
@@ -238,17 +238,17 @@ class ReplicaManager:
     def _lead_or_follow(self, partition: Partition, state: PartitionState, *, is_new: bool) -> None:
         was_leader = partition.is_leader and not is_new
         if state.leader == self.node_id:
-            begins = partition.make_leader(state, self.node_id, self.clock.now_ms())
+            is_new_epoch = partition.make_leader(state, self.node_id, self.clock.now_ms())
             if self.replication is not None:
                 self.replication.fetchers.unfollow(partition)
                 self.note_high_watermark(partition)
-            if begins:
-                self._around.on_elected(partition)
+            if is_new_epoch:
+                self._surroundings.on_elected(partition)
             return
         follows_anew = partition.make_follower(state, self.node_id)
         if was_leader:
             self._complete_all(partition)
-            self._around.on_resigned(partition)
+            self._surroundings.on_resigned(partition)
         if follows_anew and self.replication is not None:
             self.replication.fetchers.follow(partition)
 
@@ -257,7 +257,7 @@ class ReplicaManager:
         partition's error."""
         self.fetches.check_and_complete(partition.key)
         partition.answer_waiting()
-        self._around.produces.check_and_complete(partition.key)
+        self._surroundings.produces.check_and_complete(partition.key)
         self.note_low_watermark(partition)
 
     def _drop(self, partition: Partition) -> None:
@@ -273,7 +273,7 @@ class ReplicaManager:
             self._note_disk_error(error)
         self._complete_all(partition)
         if was_leader:
-            self._around.on_resigned(partition)
+            self._surroundings.on_resigned(partition)
 
     def _note_missing(self, topic: str, index: int, error: Exception) -> None:
         """Note a partition that cannot be opened, to retry it. During the start on a single log directory the error is
@@ -291,7 +291,7 @@ class ReplicaManager:
     def _note_disk_error(self, error: Exception) -> None:
         """Report a disk error; during the start, ignore it."""
         if not self._is_starting:
-            self._around.note_failure(error)
+            self._surroundings.note_failure(error)
 
     def lose(self, names: Sequence[TopicPartition]) -> None:
         """Drop the replicas of a failed log directory, which then answer KAFKA_STORAGE_ERROR (handleLogDirFailure)."""
@@ -306,7 +306,7 @@ class ReplicaManager:
             self._complete_all(partition)
             partition.mark_deleted()
             if was_leader:
-                self._around.on_resigned(partition)
+                self._surroundings.on_resigned(partition)
 
     def _sync_names(self) -> None:
         try:
@@ -314,7 +314,7 @@ class ReplicaManager:
         except KafkaStorageError as error:
             if self._is_starting:
                 raise
-            self._around.note_failure(error)
+            self._surroundings.note_failure(error)
 
     def open_missing(self) -> None:
         """Retry opening the missing partitions. Those that fail again stay missing; a new error is reported."""
@@ -450,7 +450,7 @@ class ReplicaManager:
                 appended[key] = None
                 if partition.waiting:
                     partition.answer_waiting()
-                self._around.produces.check_and_complete(key)
+                self._surroundings.produces.check_and_complete(key)
             for key in appended:
                 self.fetches.check_and_complete(key)
             if replication is not None:

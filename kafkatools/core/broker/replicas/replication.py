@@ -100,8 +100,8 @@ class Replication:
         """Time in ms at which `tick` must run next; 0 while the replica manager has requests to complete."""
         if self._replicas.has_delayed:
             return 0
-        others = (self.fetchers.next_deadline_ms, self.isr_changes.next_deadline_ms)
-        return min(self._next_shrink_ms, self._next_expiry_ms, *(at_ms for at_ms in others if at_ms is not None))
+        deadlines = (self.fetchers.next_deadline_ms, self.isr_changes.next_deadline_ms)
+        return min(self._next_shrink_ms, self._next_expiry_ms, *(at_ms for at_ms in deadlines if at_ms is not None))
 
     def is_alive(self, broker_id: int) -> bool:
         """Return whether a broker is registered and not fenced."""
@@ -171,7 +171,11 @@ def replica_in_rack(image: MetadataImage, partition: Partition, fetch_offset: in
         and replica.log_start_offset <= fetch_offset <= replica.log_end_offset
         and _rack(image, replica.broker_id) == rack
     ]
-    best = max(candidates, key=lambda it: (it.log_end_offset, it.last_caught_up_ms, -it.broker_id), default=None)
+    best = max(
+        candidates,
+        key=lambda replica: (replica.log_end_offset, replica.last_caught_up_ms, -replica.broker_id),
+        default=None,
+    )
     return None if best is None else best.broker_id
 
 

@@ -50,10 +50,10 @@ class AliveBrokers:
         if self._ids.issuperset(replicas) and self._directories.issuperset(directories):
             return ()
         brokers = self._image.brokers
-        where = directories if len(directories) == len(replicas) else (None,) * len(replicas)
+        directory_ids = directories if len(directories) == len(replicas) else (None,) * len(replicas)
         return tuple(
             replica
-            for replica, directory in zip(replicas, where, strict=True)
+            for replica, directory in zip(replicas, directory_ids, strict=True)
             if replica not in self._ids or not is_online(directory, brokers[replica].log_dirs)
         )
 

@@ -80,7 +80,7 @@ class Api:
     key: ApiKey
     module: str
     served_by: ServedBy = ServedBy.BROKER
-    needs: int | None = None  # the required operation on the cluster; None: the handler authorizes the resources
+    operation: int | None = None  # the required operation on the cluster; None: the handler authorizes the resources
     work: Work = Work.AT_ONCE
     bytes_at_once: int = BYTES_AT_ONCE  # the size of a request above which it goes to the slow lane
     most_elements: int = 0  # the limit on all array elements of a request; 0: MOST_READ or MOST_CHANGED
@@ -180,8 +180,8 @@ TABLE: Final = (
         most_elements=50_000,
     ),
     Api(_K.ALTER_CONFIGS, "configs", _BY.FORWARDED, work=Work.APPLIED, bytes_at_once=NAMES_BYTES_AT_ONCE),
-    Api(_K.ALTER_REPLICA_LOG_DIRS, "log_dirs", needs=ALTER, most_elements=50_000),
-    Api(_K.DESCRIBE_LOG_DIRS, "log_dirs", needs=DESCRIBE, work=_LARGE),
+    Api(_K.ALTER_REPLICA_LOG_DIRS, "log_dirs", operation=ALTER, most_elements=50_000),
+    Api(_K.DESCRIBE_LOG_DIRS, "log_dirs", operation=DESCRIBE, work=_LARGE),
     Api(
         _K.CREATE_PARTITIONS,
         "topics",
@@ -200,9 +200,9 @@ TABLE: Final = (
     Api(_K.ALTER_PARTITION_REASSIGNMENTS, "reassignments", _BY.FORWARDED, ALTER, most_elements=50_000),
     Api(_K.LIST_PARTITION_REASSIGNMENTS, "reassignments", _BY.FORWARDED_READ, DESCRIBE, _SLICED, most_elements=50_000),
     Api(_K.OFFSET_DELETE, "offsets"),
-    Api(_K.DESCRIBE_CLIENT_QUOTAS, "users", needs=DESCRIBE_CONFIGS),
+    Api(_K.DESCRIBE_CLIENT_QUOTAS, "users", operation=DESCRIBE_CONFIGS),
     Api(_K.ALTER_CLIENT_QUOTAS, "users", _BY.FORWARDED, ALTER_CONFIGS),
-    Api(_K.DESCRIBE_USER_SCRAM_CREDENTIALS, "users", needs=DESCRIBE, work=_SLICED),
+    Api(_K.DESCRIBE_USER_SCRAM_CREDENTIALS, "users", operation=DESCRIBE, work=_SLICED),
     Api(_K.ALTER_USER_SCRAM_CREDENTIALS, "users", _BY.FORWARDED, ALTER),
     Api(_K.VOTE, "quorum", _BY.CONTROLLER, CLUSTER_ACTION),
     Api(_K.BEGIN_QUORUM_EPOCH, "quorum", _BY.CONTROLLER, CLUSTER_ACTION),
@@ -224,17 +224,17 @@ TABLE: Final = (
     Api(_K.CONSUMER_GROUP_DESCRIBE, "consumer_groups", work=_LARGE),
     Api(_K.CONTROLLER_REGISTRATION, "controller", _BY.ACTIVE_CONTROLLER, CLUSTER_ACTION),
     Api(_K.ASSIGN_REPLICAS_TO_DIRS, "controller", _BY.ACTIVE_CONTROLLER, CLUSTER_ACTION),
-    Api(_K.LIST_CONFIG_RESOURCES, "configs", needs=DESCRIBE_CONFIGS),
+    Api(_K.LIST_CONFIG_RESOURCES, "configs", operation=DESCRIBE_CONFIGS),
     Api(_K.DESCRIBE_TOPIC_PARTITIONS, "metadata", work=_SLICED),
     Api(_K.SHARE_GROUP_HEARTBEAT, "share_groups"),
     Api(_K.SHARE_GROUP_DESCRIBE, "share_groups", work=_LARGE),
     Api(_K.SHARE_FETCH, "share_fetch"),
     Api(_K.SHARE_ACKNOWLEDGE, "share_fetch"),
-    Api(_K.INITIALIZE_SHARE_GROUP_STATE, "share_state", needs=CLUSTER_ACTION),
-    Api(_K.READ_SHARE_GROUP_STATE, "share_state", needs=CLUSTER_ACTION),
-    Api(_K.WRITE_SHARE_GROUP_STATE, "share_state", needs=CLUSTER_ACTION),
-    Api(_K.DELETE_SHARE_GROUP_STATE, "share_state", needs=CLUSTER_ACTION),
-    Api(_K.READ_SHARE_GROUP_STATE_SUMMARY, "share_state", needs=CLUSTER_ACTION),
+    Api(_K.INITIALIZE_SHARE_GROUP_STATE, "share_state", operation=CLUSTER_ACTION),
+    Api(_K.READ_SHARE_GROUP_STATE, "share_state", operation=CLUSTER_ACTION),
+    Api(_K.WRITE_SHARE_GROUP_STATE, "share_state", operation=CLUSTER_ACTION),
+    Api(_K.DELETE_SHARE_GROUP_STATE, "share_state", operation=CLUSTER_ACTION),
+    Api(_K.READ_SHARE_GROUP_STATE_SUMMARY, "share_state", operation=CLUSTER_ACTION),
     Api(_K.DESCRIBE_SHARE_GROUP_OFFSETS, "share_group_offsets"),
     Api(_K.ALTER_SHARE_GROUP_OFFSETS, "share_group_offsets"),
     Api(_K.DELETE_SHARE_GROUP_OFFSETS, "share_group_offsets"),
@@ -243,7 +243,7 @@ TABLE: Final = (
 
 BROKER_APIS: Final[dict[int, Api]] = {api.key: api for api in TABLE if api.served_by in _ON_BROKERS}
 CONTROLLER_APIS: Final[dict[int, Api]] = {api.key: api for api in TABLE if api.served_by in _ON_CONTROLLERS}
-_NEEDED: Final = {api.key: api.needs for api in TABLE if api.needs is not None}
+_OPERATIONS: Final = {api.key: api.operation for api in TABLE if api.operation is not None}
 
 
 class Authorizes(Protocol):
@@ -255,7 +255,7 @@ class Authorizes(Protocol):
 
 def is_permitted(node: Authorizes, request: Request) -> bool:
     """Return whether the client has the right on the cluster that the API's row requires."""
-    return node.authorize(request, _NEEDED[ApiKey(request.api_key)], CLUSTER, CLUSTER_NAME)
+    return node.authorize(request, _OPERATIONS[ApiKey(request.api_key)], CLUSTER, CLUSTER_NAME)
 
 
 def decode_permitted(node: Authorizes, request: Request) -> Any:
@@ -268,4 +268,4 @@ def decode_permitted(node: Authorizes, request: Request) -> Any:
 
 def ensure_permitted(node: Authorizes, request: Request) -> None:
     """Raise ClusterAuthorizationFailed unless the client has the right on the cluster that the API's row requires."""
-    node.authorize_or_raise(request, _NEEDED[ApiKey(request.api_key)], CLUSTER, CLUSTER_NAME)
+    node.authorize_or_raise(request, _OPERATIONS[ApiKey(request.api_key)], CLUSTER, CLUSTER_NAME)

@@ -104,15 +104,15 @@ class StandardAuthorizer:
         (Authorizer.authorizeByResourceType)."""
         if self.authorize(principal, host, operation, resource_type, "hardcode"):
             return True
-        mine = [
+        acls = [
             acl
             for acl in self.acls.matching(AclFilter(resource_type=resource_type))
             if _is_about(acl, principal, host) and acl.operation in (operation, ALL)
         ]
-        denied = [acl for acl in mine if acl.permission_type == DENY]
+        denied = [acl for acl in acls if acl.permission_type == DENY]
         if any(acl.pattern_type == LITERAL and acl.resource_name == WILDCARD for acl in denied):
             return False
-        return any(acl.permission_type != DENY and not _is_dominated(acl, denied) for acl in mine)
+        return any(acl.permission_type != DENY and not _is_dominated(acl, denied) for acl in acls)
 
 
 def _is_about(acl: Acl, principal: str, host: str) -> bool:
@@ -124,11 +124,11 @@ def _is_dominated(acl: Acl, denied: Iterable[Acl]) -> bool:
     checked."""
     if acl.pattern_type == LITERAL and acl.resource_name == WILDCARD:
         return False
-    for other in denied:
-        if other.pattern_type == LITERAL:
-            if acl.pattern_type == LITERAL and acl.resource_name == other.resource_name:
+    for deny in denied:
+        if deny.pattern_type == LITERAL:
+            if acl.pattern_type == LITERAL and acl.resource_name == deny.resource_name:
                 return True
-        elif acl.resource_name.startswith(other.resource_name):
+        elif acl.resource_name.startswith(deny.resource_name):
             return True
     return False
 
@@ -142,9 +142,9 @@ def open_authorizer(config: Config, acls: Acls) -> StandardAuthorizer | None:
     if name != STANDARD_AUTHORIZER:
         raise ConfigError(f"authorizer.class.name is {name}, but kt supports only {STANDARD_AUTHORIZER}")
     users = [user.strip() for user in (config["super.users"] or "").split(";") if user.strip()]
-    wrong = next((user for user in users if ":" not in user), None)
-    if wrong is not None:
-        raise ConfigError(f"expected a string in format principalType:principalName but got {wrong}")
+    invalid_user = next((user for user in users if ":" not in user), None)
+    if invalid_user is not None:
+        raise ConfigError(f"expected a string in format principalType:principalName but got {invalid_user}")
     return StandardAuthorizer(acls, users, allow_if_no_acl=config["allow.everyone.if.no.acl.found"])
 
 

@@ -38,7 +38,7 @@ def node_settings(config: Config) -> NodeSettings:
     """Read the settings of a node. Raises ConfigError, in Kafka's words where Kafka has the same error."""
     directories = log_directories(config)
     metadata = config.metadata_log_dir or directories[0]
-    where = next(
+    metadata_directory = next(
         (directory for directory in directories if os.path.abspath(directory) == os.path.abspath(metadata)), metadata
     )
     node_id = config.node_id if config.is_given("node.id") else config.broker_id
@@ -48,10 +48,12 @@ def node_settings(config: Config) -> NodeSettings:
     if not config.is_given("listeners"):
         host, port = DEFAULT_ADDRESS
     advertised = [parse_listener(text) for text in config.advertised_listeners or ()]
-    for other, advertised_host, advertised_port in advertised:
-        if other == name:
-            return NodeSettings(node_id, where, directories, host, port, name, advertised_host, advertised_port)
-    return NodeSettings(node_id, where, directories, host, port, name, reachable_host(host), port)
+    for listener_name, advertised_host, advertised_port in advertised:
+        if listener_name == name:
+            return NodeSettings(
+                node_id, metadata_directory, directories, host, port, name, advertised_host, advertised_port
+            )
+    return NodeSettings(node_id, metadata_directory, directories, host, port, name, reachable_host(host), port)
 
 
 def log_directories(config: Config) -> tuple[str, ...]:

@@ -175,18 +175,18 @@ class Peers:
         self._is_polling = True
         try:
             now_ms = self._clock.now_ms()
-            tried = self._connect(now_ms)
+            attempted_lanes = self._connect(now_ms)
             self._client.poll(0, now_ms)
             now_ms = self._clock.now_ms()
             for lane in list(self._waiting):
-                self._serve(lane, now_ms, has_failed=lane in tried and self._client.connection_failed(lane))
+                self._serve(lane, now_ms, has_failed=lane in attempted_lanes and self._client.connection_failed(lane))
             self._note_deadline(now_ms)
         finally:
             self._is_polling = False
 
     def _connect(self, now_ms: int) -> set[int]:
         """Begin the connections that requests wait for; returns those that may fail in this turn."""
-        tried = set()
+        attempted_lanes = set()
         for lane in self._waiting:
             address = self._address_of(lane // _LANES)
             if address is None:
@@ -198,9 +198,9 @@ class Peers:
                 self._client.add_node(Node(lane, *address))
             states = self._client.connection_states
             if states.is_setting_up(lane) or states.can_connect(lane, now_ms):
-                tried.add(lane)
+                attempted_lanes.add(lane)
             self._client.ready(lane, now_ms)
-        return tried
+        return attempted_lanes
 
     def _serve(self, lane: int, now_ms: int, *, has_failed: bool) -> None:
         """Send the requests that wait for a connection; fail them after a failed attempt, after their time-out, or when

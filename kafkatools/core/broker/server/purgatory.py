@@ -129,7 +129,7 @@ class Purgatory:
     def has_watchers(self, key: Hashable) -> bool:
         return key in self._watchers
 
-    def watched(self) -> int:
+    def entry_count(self) -> int:
         """The number of (operation, key) entries, including completed operations that are not purged yet."""
         return sum(map(len, self._watchers.values()))
 

@@ -88,8 +88,8 @@ class Cleaner:
             upper_bound_offset=upper_bound,
             max_decompressed_bytes=plan.config.max_decompressed_bytes,
         )
-        concerned = [segment for segment in plan.segments if segment.base_offset < end_offset]
-        for group in group_by_size(concerned, plan.config.segment_bytes, plan.config.segment_index_bytes):
+        mapped_segments = [segment for segment in plan.segments if segment.base_offset < end_offset]
+        for group in group_by_size(mapped_segments, plan.config.segment_bytes, plan.config.segment_index_bytes):
             swap(plan, self._clean_group(plan, group, batch_filter, transactions))
             self.files.fsync_directory(plan.directory)
         return CleanerStats(end_offset, batch_filter.stats)

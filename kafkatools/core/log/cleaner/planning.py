@@ -20,8 +20,8 @@ def measure(log: LogState, now_ms: int) -> Measure:
     closed = [segment for segment in log.segments.range(first_dirty, active.base_offset) if segment is not active]
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
-        young = (segment.base_offset for segment in closed if segment.largest_timestamp > now_ms - lag_ms)
-        uncleanable = min(uncleanable, next(young, uncleanable))
+        recent_offsets = (segment.base_offset for segment in closed if segment.largest_timestamp > now_ms - lag_ms)
+        uncleanable = min(uncleanable, next(recent_offsets, uncleanable))
     uncleanable = max(first_dirty, uncleanable)
     if uncleanable < active.base_offset:
         floor = log.segments.floor(uncleanable)

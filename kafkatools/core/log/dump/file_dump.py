@@ -302,10 +302,10 @@ class FileDump:
                 self._report_damage(path, Damage(problem, position), stops=False)
             is_in_order = entry.last_offset > last_offset
             last_offset = entry.last_offset
-        odd = file.size % ENTRY_SIZE
-        if odd:
+        odd_bytes = file.size % ENTRY_SIZE
+        if odd_bytes:
             self._report_damage(
-                path, Damage("a partial entry at the end", file.size - odd), f"{odd} bytes", stops=False
+                path, Damage("a partial entry at the end", file.size - odd_bytes), f"{odd_bytes} bytes", stops=False
             )
 
 

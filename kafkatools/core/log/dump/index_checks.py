@@ -94,10 +94,10 @@ class BatchChain:
 
     def ensure_readable(self, position: int) -> None:
         """Raise the Damage that ends the chain of batches from `position` on, if there is any."""
-        passed = []
+        positions = []
         problem: Damage | None = None
         while position not in self._ends:
-            passed.append(position)
+            positions.append(position)
             try:
                 step = self._step(position)
             except Damage as damage:
@@ -108,7 +108,7 @@ class BatchChain:
             position = step[1]
         else:
             problem = self._ends[position]
-        for earlier in passed:
+        for earlier in positions:
             self._ends[earlier] = problem
         if problem is not None:
             raise problem

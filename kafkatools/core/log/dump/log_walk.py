@@ -102,8 +102,10 @@ class LogWalk:
         inner = next_valid_batch(self._file, start, self._end, legacy=self._is_legacy, before=end)
         if inner < 0:
             return
-        how = "continuing there" if self._salvage else "--salvage continues there"
-        self._report(Finding(self._name, header.position, f"a valid batch begins inside it, at byte {inner}", how))
+        continuation = "continuing there" if self._salvage else "--salvage continues there"
+        self._report(
+            Finding(self._name, header.position, f"a valid batch begins inside it, at byte {inner}", continuation)
+        )
         if self._salvage:
             self._position = inner
 

@@ -95,12 +95,12 @@ class SegmentFile(Closing):
         self._ahead.start()
 
     def _read_window(self, position: int, size: int) -> None:
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None:
-            ahead.join()
-            if ahead.problem is None and ahead.position <= position and position + size <= ahead.end:
+        read_ahead, self._ahead = self._ahead, None
+        if read_ahead is not None:
+            read_ahead.join()
+            if read_ahead.problem is None and read_ahead.position <= position and position + size <= read_ahead.end:
                 self._buffer, self._spare = self._spare, self._buffer
-                self._start, self._window = ahead.position, memoryview(self._buffer)[: ahead.filled]
+                self._start, self._window = read_ahead.position, memoryview(self._buffer)[: read_ahead.filled]
                 return
         window_size = min(max(size, self._window_bytes), max(self.size - position, 0))
         if len(self._buffer) != window_size:

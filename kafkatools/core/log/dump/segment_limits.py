@@ -91,8 +91,8 @@ class SegmentLimits:
         """Return, as text, the problem with the offsets of a batch, None when they are possible. `previous_end`: the
         offset after the previous batch."""
         if self.largest_offset is not None and last_offset > self.largest_offset:
-            what = "the next segment begins after" if self.next_path is not None else "a segment can hold up to"
-            return f"last offset {last_offset}, but {what} offset {self.largest_offset}"
+            limit_text = "the next segment begins after" if self.next_path is not None else "a segment can hold up to"
+            return f"last offset {last_offset}, but {limit_text} offset {self.largest_offset}"
         for log_end in self.log_ends:
             if previous_end < log_end <= last_offset:
                 return f"offsets {offset} to {last_offset}, but a snapshot was taken when the log ended at {log_end}"

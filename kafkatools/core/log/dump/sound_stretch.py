@@ -81,18 +81,18 @@ class SoundStretch:
 
     def _regular_rows(self, rows: int, valid: bytearray, state: array[int]) -> int:
         """Return the number of leading rows without a finding. Sets `state` for the row after them."""
-        before = state[0]
+        next_offset = state[0]
         stop = dump_kernel.first_irregular(self._table, 0, rows, valid, state)
-        within = self._limits.first_outside(self._table, stop, before)
-        if within < stop:
-            row = within * kernel.HEADER_WIDTH
+        row_count = self._limits.first_outside(self._table, stop, next_offset)
+        if row_count < stop:
+            row = row_count * kernel.HEADER_WIDTH
             previous = row - kernel.HEADER_WIDTH
             if previous >= 0:
-                before = (
+                next_offset = (
                     self._table[previous + dump_kernel.BASE_OFFSET] + self._table[previous + dump_kernel.LAST_DELTA] + 1
                 )
-            state[0], state[1] = before, self._table[row + dump_kernel.LEADER_EPOCH]
-        return within
+            state[0], state[1] = next_offset, self._table[row + dump_kernel.LEADER_EPOCH]
+        return row_count
 
     def _checksums(self, window: memoryview, rows: int) -> bytearray:
         valid = bytearray(rows)

@@ -53,7 +53,7 @@ class LogDirectory:
         self.residents: set[TopicPartition] = set()
         self._tasks = _DirectoryTasks(tasks, self.run)
         self._checkpoints: dict[str, _Offsets] = {}
-        self._written: dict[str, _Offsets] = {}
+        self._stored_offsets: dict[str, _Offsets] = {}
         self._has_new_names = False
 
     def __repr__(self) -> str:
@@ -244,9 +244,9 @@ class LogDirectory:
         """Write a checkpoint file with one offset per open log, unless it would be the same as at the last write. Logs
         for which `offset_of` returns None are omitted. Raises OSError."""
         offsets = {name: offset for name, log in self.logs.items() if (offset := offset_of(log)) is not None}
-        if self._written.get(checkpoint) != offsets:  # an idle broker does not write
+        if self._stored_offsets.get(checkpoint) != offsets:  # an idle broker does not write
             checkpoints.write_offset_checkpoint(self.files, self.path_of(checkpoint), offsets)
-            self._written[checkpoint] = offsets
+            self._stored_offsets[checkpoint] = offsets
 
     def checkpoint_recovery_points(self) -> None:
         """Write recovery-point-offset-checkpoint, if an offset has changed. Raises OSError."""

@@ -138,13 +138,16 @@ class LogManager:
         """Keep one copy of a partition that is in two directories, and rename the other one to `-stray`. This happens
         when a crash came between the two renames of a move, or when a failed directory is back. The copy whose last
         segment begins later stays, or is larger if both begin at the same offset."""
-        for other in self.live[self.live.index(directory) + 1 :]:
-            for name in sorted(directory.residents & other.residents):
-                keeps = max((directory, other), key=lambda candidate: self._reach(candidate, name))
-                loses = other if keeps is directory else directory
-                loses.put_aside(loses.path_of(filenames.partition_directory_name(*name)))
-                loses.residents.discard(name)
-                self._report(f"WARN {name} is in both {keeps.path} and {loses.path}; the latter is renamed to -stray")
+        for other_directory in self.live[self.live.index(directory) + 1 :]:
+            for name in sorted(directory.residents & other_directory.residents):
+                kept_directory = max((directory, other_directory), key=lambda candidate: self._reach(candidate, name))
+                stray_directory = other_directory if kept_directory is directory else directory
+                stray_directory.put_aside(stray_directory.path_of(filenames.partition_directory_name(*name)))
+                stray_directory.residents.discard(name)
+                self._report(
+                    f"WARN {name} is in both {kept_directory.path} and {stray_directory.path}; "
+                    "the latter is renamed to -stray"
+                )
 
     def _reach(self, directory: LogDirectory, name: TopicPartition) -> tuple[int, int]:
         """Return the base offset and the size in bytes of a partition's last segment, (-1, 0) without a segment."""
@@ -185,8 +188,8 @@ class LogManager:
         log = self.logs.get(name)
         if log is not None:
             return log
-        tried = [self.directories[0]] if not self.has_several else self._candidates(name, directory_id)
-        for directory in tried:
+        candidates = [self.directories[0]] if not self.has_several else self._candidates(name, directory_id)
+        for directory in candidates:
             try:
                 log = directory.open(name, topic_id, config, wall_ms, is_replicated=is_replicated)
             except (OSError, KafkaStorageError) as error:
@@ -198,7 +201,7 @@ class LogManager:
             self._preferred.pop(name, None)
             self.logs[name] = log
             return log
-        paths = ", ".join(directory.path for directory in tried)
+        paths = ", ".join(directory.path for directory in candidates)
         raise KafkaStorageError(f"No log directories available. Tried {paths}")
 
     def _candidates(self, name: TopicPartition, directory_id: uuid.UUID | None) -> list[LogDirectory]:

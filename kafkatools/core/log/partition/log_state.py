@@ -102,19 +102,21 @@ class LogState:
         if self.files.exists(path):
             self.topic_id = read_partition_metadata(self.files, path).topic_id
 
-    def storage(self, what: str, operation: Callable[[], _Result]) -> _Result:
+    def storage(self, operation_text: str, operation: Callable[[], _Result]) -> _Result:
         """Run a disk operation and return its result. An OSError is reported to `on_storage_error` and raised as
-        KafkaStorageError, with `what` in its message."""
+        KafkaStorageError, with `operation_text` in its message."""
         try:
             return operation()
         except OSError as error:
-            raise self.storage_error(f"while {what} for {self.topic_partition} in {self.directory}", error) from error
+            raise self.storage_error(
+                f"while {operation_text} for {self.topic_partition} in {self.directory}", error
+            ) from error
 
-    def storage_error(self, when: str, error: Exception) -> KafkaStorageError:
+    def storage_error(self, context: str, error: Exception) -> KafkaStorageError:
         """Report a disk error to `on_storage_error`, if there is one, and return a KafkaStorageError for it."""
         if self.on_storage_error is not None:
             self.on_storage_error(error)
-        return KafkaStorageError(f"Error {when}: {error}")
+        return KafkaStorageError(f"Error {context}: {error}")
 
     def settle_end(self, now_ms: int) -> None:
         """Finish an append: update the producer state's end offset, and flush if flush.messages is reached. Raises
@@ -173,18 +175,18 @@ class LogState:
         self.tasks.schedule(now_ms, lambda: self.flush(now_ms, up_to=base_offset))
         return segment
 
-    def delete_segments(self, doomed: Iterable[LogSegment], now_ms: int) -> int:
+    def delete_segments(self, segments: Iterable[LogSegment], now_ms: int) -> int:
         """Remove segments from the log. Return their number. Their files are renamed to `.deleted` and removed after
         file.delete.delay.ms, so that reads in progress can finish. Aborts a cleaning. Raises OSError."""
-        doomed = list(doomed)
-        if doomed:
+        segments = list(segments)
+        if segments:
             self.abort_cleaning()
-        for segment in doomed:
+        for segment in segments:
             self.segments.remove(segment.base_offset)
             segment.change_suffix(DELETED_SUFFIX)
             snapshot = self.producer_state.mark_snapshot_for_deletion(segment.base_offset)
             self.remove_later(segment, snapshot, now_ms)
-        return len(doomed)
+        return len(segments)
 
     def remove_later(self, segment: LogSegment, snapshot: str | None, now_ms: int) -> None:
         """Remove the files of a deleted segment and its producer snapshot (a path or None) after file.delete.delay.ms.

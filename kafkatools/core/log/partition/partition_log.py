@@ -242,8 +242,8 @@ class PartitionLog(LogState):
             segment.append(records, last_offset, max_timestamp, base_offset)
         except OSError as error:
             self.failed_appends.note(header.producer_id, header.producer_epoch, header.base_sequence)
-            when = f"while appending records to {self.topic_partition} in dir {self.directory}"
-            raise self.storage_error(when, error) from error
+            context = f"while appending records to {self.topic_partition} in dir {self.directory}"
+            raise self.storage_error(context, error) from error
         self.log_end_offset = last_offset + 1
         return segment
 

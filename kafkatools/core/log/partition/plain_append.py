@@ -97,6 +97,6 @@ def _write(
     try:
         segment.append(records, last_offset, newest, stamp[0])
     except OSError as error:
-        when = f"while appending records to {log.topic_partition} in dir {log.directory}"
-        raise log.storage_error(when, error) from error
+        context = f"while appending records to {log.topic_partition} in dir {log.directory}"
+        raise log.storage_error(context, error) from error
     return True

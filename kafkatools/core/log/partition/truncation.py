@@ -12,8 +12,8 @@ def truncate(log: LogState, offset: int, now_ms: int) -> None:
     if log.segments.first.base_offset > offset:
         truncate_fully(log, offset, now_ms)
         return
-    doomed = [segment for segment in log.segments if segment.base_offset > offset]
-    log.delete_segments(doomed, now_ms)
+    later_segments = [segment for segment in log.segments if segment.base_offset > offset]
+    log.delete_segments(later_segments, now_ms)
     log.segments.active.truncate_to(offset, now_ms)
     log.log_end_offset = offset
     log.recovery_point = min(log.recovery_point, offset)

@@ -244,7 +244,7 @@ class ProducerStateManager:
     def aborted_entry(self, completed: CompletedTransaction) -> AbortedTransaction:
         """Return the transaction index entry of an aborted transaction. Its last stable offset is the first offset of
         the oldest open transaction of another producer, else the offset after the marker."""
-        others = (o for o in self._ongoing_offsets if self._ongoing[o] != completed.producer_id)
+        others = (offset for offset in self._ongoing_offsets if self._ongoing[offset] != completed.producer_id)
         last_stable_offset = next(others, completed.last_offset + 1)
         return AbortedTransaction(
             CURRENT_VERSION, completed.producer_id, completed.first_offset, completed.last_offset, last_stable_offset

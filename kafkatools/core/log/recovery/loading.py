@@ -159,14 +159,14 @@ class _Loader:
         unfinished split wrote. Complete the other `.swap` files."""
         names = [entry.name for entry in entries]
         cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
-        doomed = [
+        obsolete_names = [
             name for name in names if name.endswith(DELETED_SUFFIX) and not name.endswith(CHECKPOINT_DELETE_SUFFIX)
         ]
         lowest_cleaned = min((_offset(name) for name in cleaned), default=END_OF_TIME)
         swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
-        doomed += cleaned + [name for name in swaps if _offset(name) >= lowest_cleaned]
+        obsolete_names += cleaned + [name for name in swaps if _offset(name) >= lowest_cleaned]
         swaps = [name for name in swaps if _offset(name) < lowest_cleaned]
-        for name in doomed:
+        for name in obsolete_names:
             self._files.remove(self._path(name))
         if swaps:
             self._complete_swaps(swaps)
@@ -270,8 +270,10 @@ class _Loader:
                 and segment.read_next_offset() < following[0].base_offset
             )
             if is_hole and not truncated and self._begins_above(following[0]):
-                doomed = [earlier for earlier in self._segments if earlier.base_offset <= segment.base_offset]
-                self._log.delete_segments(doomed, self._now_ms)
+                obsolete_segments = [
+                    earlier for earlier in self._segments if earlier.base_offset <= segment.base_offset
+                ]
+                self._log.delete_segments(obsolete_segments, self._now_ms)
             elif truncated > 0 or is_hole:
                 self._log.delete_segments(following, self._now_ms)
                 return

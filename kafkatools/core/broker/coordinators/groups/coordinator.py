@@ -500,11 +500,11 @@ class GroupCoordinator:
     def forget_topics(self, topics: Collection[str]) -> None:
         """Delete the committed offsets of deleted topics (onPartitionsDeleted), with tombstones. Reports failed
         writes."""
-        doomed: dict[str, list[Place]] = {}
+        places_by_group: dict[str, list[Place]] = {}
         for topic in topics:
             for group_id, place in self.offsets.of_topic(topic):
-                doomed.setdefault(group_id, []).append(place)
-        for group_id, places in doomed.items():
+                places_by_group.setdefault(group_id, []).append(place)
+        for group_id, places in places_by_group.items():
             try:
                 self.delete_offsets(group_id, places)
             except errors.KafkaError as error:

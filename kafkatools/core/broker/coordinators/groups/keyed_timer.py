@@ -18,12 +18,12 @@ RETRY_MS = 500
 
 @dataclass(eq=False, repr=False)
 class KeyedTimer:
-    """The timers of the group coordinator. `after` runs after each piece of work, also a failed one, to send the
-    responses it caused. `note_failure` gets the error of failed work."""
+    """The timers of the group coordinator. `send_responses` runs after each piece of work, also a failed one, to send
+    the responses it caused. `note_failure` gets the error of failed work."""
 
     timer: Timer
     clock: Clock
-    after: Callable[[], None]
+    send_responses: Callable[[], None]
     note_failure: Callable[[Exception], None]
     _tasks: dict[Hashable, TimerTask] = field(default_factory=dict, init=False)
 
@@ -41,7 +41,7 @@ class KeyedTimer:
                 except KafkaError as error:
                     self.note_failure(error)
                     self.schedule(key, RETRY_MS, work)
-                self.after()
+                self.send_responses()
 
         task = TimerTask(now_ms + max(delay_ms, 1), run)
         self._tasks[key] = task

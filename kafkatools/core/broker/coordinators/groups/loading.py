@@ -56,10 +56,10 @@ class LoadedGroups:
         """Add an offset that an open transaction has committed."""
         self.pending.append((producer_id, key.group, (key.topic, key.partition), committed_offset_of(value)))
 
-    def take_replaced(self, end: int, before: Mapping[bytes, bytes | None]) -> None:
+    def take_replaced(self, end: int, previous_values: Mapping[bytes, bytes | None]) -> None:
         """Store the committed offsets (None: no offset) that a batch above the high watermark replaced. The batch ends
         at offset `end`. Ignores other records and undecodable ones."""
-        for key, value in before.items():
+        for key, value in previous_values.items():
             try:
                 entity, entity_value = decode_record(key, value)
             except (RecordFormatError, UnknownRecordType):

@@ -33,12 +33,12 @@ class Offsets:
     def put_all(self, group_id: str, committed: Iterable[tuple[Place, CommittedOffset]]) -> None:
         """Set the committed offsets of one batch. Pending transactional offsets of the same partitions are no longer
         committed with their transaction."""
-        offsets, before = self._groups.setdefault(group_id, {}), self.replaced.batch(group_id)
+        offsets, replaced = self._groups.setdefault(group_id, {}), self.replaced.batch(group_id)
         for place, offset in committed:
             if self.pending:
                 self.pending.supersede(group_id, place)
-            if before is not None:
-                before.setdefault(place, offsets.get(place))
+            if replaced is not None:
+                replaced.setdefault(place, offsets.get(place))
             offsets[place] = offset
 
     def get(self, group_id: str, place: Place) -> CommittedOffset | None:
@@ -63,19 +63,19 @@ class Offsets:
             self.pending.forget(group_id, place)
         offsets = self._groups.get(group_id)
         if offsets is not None:
-            removed, before = offsets.pop(place, None), self.replaced.batch(group_id)
-            if before is not None:
-                before.setdefault(place, removed)
+            removed, replaced = offsets.pop(place, None), self.replaced.batch(group_id)
+            if replaced is not None:
+                replaced.setdefault(place, removed)
             if not offsets:
                 del self._groups[group_id]
 
     def remove_group(self, group_id: str) -> None:
         """Remove all committed and pending offsets of a deleted group."""
         self.pending.forget(group_id)
-        removed, before = self._groups.pop(group_id, {}), self.replaced.batch(group_id)
-        if before is not None:
+        removed, replaced = self._groups.pop(group_id, {}), self.replaced.batch(group_id)
+        if replaced is not None:
             for place, committed in removed.items():
-                before.setdefault(place, committed)
+                replaced.setdefault(place, committed)
 
     def release(self, is_released: Callable[[str], bool]) -> None:
         """Drop the committed offsets of the groups for which `is_released` is true, those of an unloaded
@@ -114,9 +114,9 @@ class Offsets:
         for group_id, place, pending_offset in pending_offsets:
             if is_commit and pending_offset.committed is not None:
                 self.pending.supersede(group_id, place, pending_offset.order)
-                offsets, before = self._groups.setdefault(group_id, {}), self.replaced.batch(group_id)
-                if before is not None:
-                    before.setdefault(place, offsets.get(place))
+                offsets, replaced = self._groups.setdefault(group_id, {}), self.replaced.batch(group_id)
+                if replaced is not None:
+                    replaced.setdefault(place, offsets.get(place))
                 offsets[place] = pending_offset.committed
         return [group_id for group_id, _, _ in pending_offsets]
 

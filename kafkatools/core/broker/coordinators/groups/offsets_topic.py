@@ -113,10 +113,10 @@ class OpenTransactions:
         """Add a record of an open transaction. Replaces an earlier record of the producer with the same key."""
         self._producers.setdefault(producer, {})[key] = (offset, value)
 
-    def supersede(self, key: bytes, before: int) -> None:
-        """Drop transactional records of a key below offset `before`, where a later write of the key lies."""
+    def supersede(self, key: bytes, end_offset: int) -> None:
+        """Drop transactional records of a key below offset `end_offset`, where a later write of the key lies."""
         for records in self._producers.values():
-            if key in records and records[key][0] < before:
+            if key in records and records[key][0] < end_offset:
                 del records[key]
 
     def end(self, producer_id: int) -> dict[bytes, tuple[int, bytes | None]]:
@@ -165,14 +165,14 @@ def read_last_values(
 
 
 class _Recorded(UserDict[bytes, bytes | None]):
-    """A view of `values` that stores the value before the first change of each key in `before`."""
+    """A view of `values` that stores the value before the first change of each key in `replaced`."""
 
-    def __init__(self, values: dict[bytes, bytes | None], before: dict[bytes, bytes | None]) -> None:
+    def __init__(self, values: dict[bytes, bytes | None], replaced: dict[bytes, bytes | None]) -> None:
         self.data = values
-        self._before = before
+        self._replaced = replaced
 
     def __setitem__(self, key: bytes, value: bytes | None) -> None:
-        self._before.setdefault(key, self.data.get(key))
+        self._replaced.setdefault(key, self.data.get(key))
         self.data[key] = value
 
 

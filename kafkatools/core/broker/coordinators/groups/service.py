@@ -25,7 +25,7 @@ SLICE_RECORDS = 200
 
 
 def make_groups(
-    host: Host, topic: OffsetsTopic, around: ShareSurroundings, ensure_active: Callable[[str], None]
+    host: Host, topic: OffsetsTopic, surroundings: ShareSurroundings, ensure_active: Callable[[str], None]
 ) -> GroupCoordinator:
     """Create the group coordinator of this broker, without loaded groups."""
     return GroupCoordinator(
@@ -34,7 +34,7 @@ def make_groups(
         host.timer,
         host.clock,
         image=host.image,
-        share_around=around,
+        share_around=surroundings,
         ensure_active=ensure_active,
         progress=topic.progress,
     )
@@ -60,8 +60,8 @@ def load_partition(host: Host, groups: GroupCoordinator, partition: Partition) -
             yield
     for producer, key, value in decoded_open(open_transactions):
         loaded.take_pending(producer.producer_id, key, value)
-    for end, before in replaced.items():
-        loaded.take_replaced(end, before)
+    for end, previous_values in replaced.items():
+        loaded.take_replaced(end, previous_values)
     groups.take_over(loaded)
 
 

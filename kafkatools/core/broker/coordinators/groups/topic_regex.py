@@ -130,7 +130,7 @@ class TopicRegexes:
             or now_ms > last.timestamp_ms + self._course.settings.config.group_consumer_regex_refresh_interval_ms
         )
         if is_due and regexes:
-            draft.after.append(lambda: self._schedule(group.group_id, regexes, may_describe))
+            draft.callbacks.append(lambda: self._schedule(group.group_id, regexes, may_describe))
 
     def _schedule(self, group_id: str, regexes: Iterable[str], may_describe: MayDescribe) -> None:
         """Resolve the patterns after the response to this request. Kafka does it on another thread."""

@@ -173,7 +173,7 @@ class ShareCoordinator:
         idle = [
             key for key, entry in self._states.items() if now_ms - entry.state.write_timestamp >= self.cold_interval_ms
         ]
-        failures = _tried(idle, lambda key: self._snapshot_again(key, self._states[key].state))
+        failures = _failures(idle, lambda key: self._snapshot_again(key, self._states[key].state))
         for key, entry in self._states.items():
             index = self.store.index_of(key)
             oldest[index] = min(oldest.get(index, entry.snapshot_offset), entry.snapshot_offset)
@@ -185,7 +185,7 @@ class ShareCoordinator:
     def forget_topic(self, topic_id: object) -> None:
         """Delete the states of a deleted topic, with tombstones. Raises the first KafkaError after trying all states; a
         state that failed is kept."""
-        failures = _tried([key for key in self._states if key.topic_id == topic_id], self._delete)
+        failures = _failures([key for key in self._states if key.topic_id == topic_id], self._delete)
         if failures:
             raise failures[0]
 
@@ -220,7 +220,7 @@ class ShareCoordinator:
                 )
 
 
-def _tried(keys: Iterable[ShareKey], work: Callable[[ShareKey], object]) -> list[errors.KafkaError]:
+def _failures(keys: Iterable[ShareKey], work: Callable[[ShareKey], object]) -> list[errors.KafkaError]:
     """Call `work` for each key. Returns the KafkaErrors raised."""
     failures = []
     for key in keys:

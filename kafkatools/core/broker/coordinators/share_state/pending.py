@@ -13,26 +13,26 @@ class PendingWrite:
     """A write requested from a share coordinator. `is_over` is set when the write has succeeded or failed. `error` is
     None until then and after success."""
 
-    __slots__ = ("_then", "error", "is_over")
+    __slots__ = ("_callbacks", "error", "is_over")
 
     def __init__(self) -> None:
         self.is_over = False
         self.error: KafkaError | None = None
-        self._then: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[], None]] = []
 
     def finish(self, error: KafkaError | None) -> None:
         """Record the result of the write (None: success), and call everything registered with `then`."""
         self.is_over, self.error = True, error
-        then, self._then = self._then, []
-        for act in then:
-            act()
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
 
-    def then(self, act: Callable[[], None]) -> None:
-        """Call `act` when the write is over, at once if it already is."""
+    def then(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when the write is over, at once if it already is."""
         if self.is_over:
-            act()
+            callback()
         else:
-            self._then.append(act)
+            self._callbacks.append(callback)
 
 
 ShareWrite = ProduceStatus | PendingWrite | None

@@ -55,7 +55,7 @@ class _Request:
     api_key: int
     key: ShareKey
     fields: Fields
-    here: Callable[[ShareCoordinator], tuple[ShareState | None, ProduceStatus | None]]
+    handle_locally: Callable[[ShareCoordinator], tuple[ShareState | None, ProduceStatus | None]]
     on_result: OnResult
     until_ms: int
 
@@ -114,12 +114,12 @@ class StatePersister:
         api_key: int,
         key: ShareKey,
         fields: Fields,
-        here: Callable[[ShareCoordinator], tuple[ShareState | None, ProduceStatus | None]],
+        handle_locally: Callable[[ShareCoordinator], tuple[ShareState | None, ProduceStatus | None]],
         on_result: OnResult,
     ) -> None:
         host = self.host
         until_ms = host.clock.now_ms() + host.config.share_coordinator_write_timeout_ms
-        request = _Request(api_key, key, fields, here, on_result, until_ms)
+        request = _Request(api_key, key, fields, handle_locally, on_result, until_ms)
         lane = self._lanes.setdefault(key, deque())
         lane.append(request)
         if len(lane) == 1:
@@ -161,7 +161,7 @@ class StatePersister:
 
     def _handle_here(self, request: _Request) -> None:
         try:
-            state, status = request.here(self.states())
+            state, status = request.handle_locally(self.states())
         except errors.KafkaError as error:
             self._finish_or_retry(request, error, None)
             return

@@ -240,7 +240,7 @@ class TransactionCoordinator:
             respond(NONE, ProducerIdentity(transaction.value.producer_id, transaction.value.producer_epoch))
             return
 
-        def written(code: int) -> None:
+        def write_markers(code: int) -> None:
             if code:
                 transaction.has_failed_epoch_fence = is_fence and not prepared.bumps_epoch
                 respond(code, NOBODY)
@@ -250,7 +250,7 @@ class TransactionCoordinator:
             self._write_markers(transaction, completed)
             respond(NONE, ProducerIdentity(completed.producer_id, completed.producer_epoch))
 
-        self._write(transaction, prepared, written)
+        self._write(transaction, prepared, write_markers)
 
     def _write_markers(self, transaction: Transaction, completed: TransactionValue) -> None:
         """Write markers to all partitions without one, then the completed state. Retries failures after
@@ -269,24 +269,24 @@ class TransactionCoordinator:
             self.markers.note_failure(error)
             self._retry_markers(transaction, completed)
             return
-        awaited = set(transaction.unmarked)
+        pending_partitions = set(transaction.unmarked)
         fencing: list[int] = []
 
         def note(place: TopicPartition, code: int) -> None:
-            awaited.discard(place)
+            pending_partitions.discard(place)
             if not code:
                 transaction.unmarked.discard(place)
             elif code in FENCING:
                 fencing.append(code)
-            if awaited:
+            if pending_partitions:
                 return
             if fencing:
                 self.markers.note_failure(errors.error_for_code(fencing[0])())
             else:
                 self._note_markers(transaction, completed)
 
-        if awaited:
-            self.markers.send(frozenset(awaited), marker, note)
+        if pending_partitions:
+            self.markers.send(frozenset(pending_partitions), marker, note)
         else:
             self._note_markers(transaction, completed)
 
@@ -308,11 +308,11 @@ class TransactionCoordinator:
             go_on()
 
     def _retry_markers(self, transaction: Transaction, completed: TransactionValue) -> None:
-        def again(_now_ms: int) -> None:
+        def write_again(_now_ms: int) -> None:
             if self.transactions.get(transaction.transactional_id) is transaction:
                 self._write_markers(transaction, completed)
 
-        self.timer.schedule(MARKER_RETRY_MS, again, self.clock.now_ms())
+        self.timer.schedule(MARKER_RETRY_MS, write_again, self.clock.now_ms())
 
     # -- writing ---------------------------------------------------------------------------------------------------
     def _append(self, transaction: Transaction, value: TransactionValue) -> ProduceStatus | None:

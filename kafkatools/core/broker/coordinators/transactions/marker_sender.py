@@ -48,20 +48,20 @@ class MarkerSender:
         """Write the marker to each partition, on this broker or through its leader. Calls `note` once for each
         partition, at once or later: with 0 if the marker is durable or the partition is gone, else with an error
         code."""
-        here: list[TopicPartition] = []
-        remote: dict[int, list[_Entry]] = {}
+        local_partitions: list[TopicPartition] = []
+        entries_by_leader: dict[int, list[_Entry]] = {}
         for place in sorted(places):
             leader = self._leader(place)
             if leader is None:
                 note(place, NONE)
             elif leader == self._host.node_id:
-                here.append(place)
+                local_partitions.append(place)
             elif leader == NO_LEADER:
                 note(place, errors.LeaderNotAvailable.code)
             else:
-                remote.setdefault(leader, []).append(_Entry(place, marker, note))
-        self._write_here(here, marker, note)
-        for broker, entries in remote.items():
+                entries_by_leader.setdefault(leader, []).append(_Entry(place, marker, note))
+        self._write_here(local_partitions, marker, note)
+        for broker, entries in entries_by_leader.items():
             self._queue.add(broker, ApiKey.WRITE_TXN_MARKERS, entries)
 
     def note_failure(self, error: errors.KafkaError) -> None:
@@ -76,21 +76,21 @@ class MarkerSender:
 
     def _write_here(self, places: Sequence[TopicPartition], marker: Marker, note: Note) -> None:
         waiting: list[tuple[TopicPartition, ProduceStatus]] = []
-        written: list[TopicPartition] = []
+        durable_partitions: list[TopicPartition] = []
         for place in places:
             try:
                 status = self._writer.write(place, marker)
             except errors.UnknownTopicOrPartition:
-                written.append(place)
+                durable_partitions.append(place)
             except errors.KafkaError as error:
                 self._host.note_failure(error)
                 note(place, error.code)
             else:
                 if status is None:
-                    written.append(place)
+                    durable_partitions.append(place)
                 else:
                     waiting.append((place, status))
-        for place in written:
+        for place in durable_partitions:
             note(place, NONE)
 
         def complete(_code: int) -> None:

@@ -185,8 +185,8 @@ def _records(
 ) -> list[Entity]:
     kind, name = resource
     current = image.configs.get(resource, {})
-    after = {**current, **changes}
-    remaining = {key: value for key, value in after.items() if value is not None}
+    new_configs = {**current, **changes}
+    remaining = {key: value for key, value in new_configs.items() if value is not None}
     if kind == TOPIC_RESOURCE:
         validate_topic_configs(remaining, settings.effective())
     elif kind == GROUP_RESOURCE:

@@ -233,11 +233,11 @@ class PartitionChangeBuilder:
         if self.rules.metadata_level < DIRECTORIES_SINCE:
             return
         partition = self.partition
-        before = partition.directories or (None,) * len(partition.replicas)
-        by_replica = {**dict(zip(partition.replicas, before, strict=False)), **self.directories}
+        previous_directories = partition.directories or (None,) * len(partition.replicas)
+        by_replica = {**dict(zip(partition.replicas, previous_directories, strict=False)), **self.directories}
         directories = tuple(
             by_replica[replica] if replica in by_replica else self.rules.default_directory(replica)
             for replica in self.target_replicas
         )
-        if directories != before:
+        if directories != previous_directories:
             self._changes["directories"] = directories

@@ -36,10 +36,10 @@ class Placement:
     def place(self, count: int, factor: int) -> list[tuple[int, ...]]:
         """Return the replicas of `count` partitions, the preferred leader first. Raises InvalidReplicationFactor, also
         when every usable broker is fenced."""
-        placed = [tuple(replicas) for replicas in place(self.usable_brokers(), count, factor, self.random)]
-        if any(not self.image.brokers[replicas[0]].is_active for replicas in placed):
+        assignments = [tuple(replicas) for replicas in place(self.usable_brokers(), count, factor, self.random)]
+        if any(not self.image.brokers[replicas[0]].is_active for replicas in assignments):
             raise InvalidReplicationFactor("All brokers are currently fenced or in controlled shutdown.")
-        return placed
+        return assignments
 
 
 def _is_usable(broker: BrokerState) -> bool:

@@ -78,11 +78,11 @@ def _check_directories(image: MetadataImage, broker_id: int, directories: Sequen
     if len(set(directories)) != len(directories):
         raise InvalidRegistration("Duplicate directory ID in request")
     for directory in directories:
-        for other in image.brokers.values():
-            if other.broker_id != broker_id and directory in other.log_dirs:
+        for broker in image.brokers.values():
+            if broker.broker_id != broker_id and directory in broker.log_dirs:
                 assert directory is not None
                 raise InvalidRegistration(
-                    f"Broker {other.broker_id} is already registered with directory {uuid_text(directory)}"
+                    f"Broker {broker.broker_id} is already registered with directory {uuid_text(directory)}"
                 )
 
 

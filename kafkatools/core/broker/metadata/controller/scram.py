@@ -50,9 +50,9 @@ class ScramCredentials:
 
     def remove(self, record: Entity) -> None:
         """Replay a RemoveUserScramCredentialRecord."""
-        mine = self.by_user.get(record.name, {})
-        mine.pop(record.mechanism, None)
-        if not mine:
+        user_records = self.by_user.get(record.name, {})
+        user_records.pop(record.mechanism, None)
+        if not user_records:
             self.by_user.pop(record.name, None)
 
     def has(self, name: str, mechanism: int) -> bool:
@@ -61,8 +61,8 @@ class ScramCredentials:
 
     def records(self) -> Iterator[Any]:
         """Yield the records of all credentials for a snapshot."""
-        for mine in self.by_user.values():
-            yield from mine.values()
+        for user_records in self.by_user.values():
+            yield from user_records.values()
 
 
 def alter(
@@ -140,14 +140,14 @@ def describe(credentials: ScramCredentials, users: Sequence[str] | None) -> list
             )
         elif name not in credentials.by_user:
             error = ResourceNotFound(f"Attempt to describe a user credential that does not exist: {name}")
-        mine = credentials.by_user.get(name, {}) if error is None else {}
+        user_records = credentials.by_user.get(name, {}) if error is None else {}
         results.append(
             {
                 "user": name,
                 "error_code": 0 if error is None else error.code,
                 "error_message": "" if error is None else str(error),
                 "credential_infos": [
-                    {"mechanism": record.mechanism, "iterations": record.iterations} for record in mine.values()
+                    {"mechanism": record.mechanism, "iterations": record.iterations} for record in user_records.values()
                 ],
             }
         )

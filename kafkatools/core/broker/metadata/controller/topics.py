@@ -78,9 +78,9 @@ def check_collision(image: MetadataImage, name: str) -> None:
     if name in image.topics or not {".", "_"}.intersection(name):
         return
     metric_name = name.replace(".", "_")
-    other = min((other for other in image.topics if other.replace(".", "_") == metric_name), default=None)
-    if other is not None:
-        raise InvalidTopic(f"Topic '{name}' collides with existing topic: {other}")
+    existing = min((existing for existing in image.topics if existing.replace(".", "_") == metric_name), default=None)
+    if existing is not None:
+        raise InvalidTopic(f"Topic '{name}' collides with existing topic: {existing}")
 
 
 def create_topic(image: MetadataImage, topic: NewTopic, placement: Placement) -> tuple[TopicState, list[Entity]]:
@@ -105,7 +105,7 @@ def _manual_assignments(image: MetadataImage, topic: NewTopic) -> list[tuple[int
     for index, replicas in topic.assignments:
         if index in lists:
             raise InvalidReplicaAssignment(f"Found multiple manual partition assignments for partition {index}")
-        factor = next((len(others) for others in lists.values()), None)
+        factor = next((len(replica_ids) for replica_ids in lists.values()), None)
         check_assignment(image, replicas, factor)
         check_some_active(image, replicas, index)
         lists[index] = replicas

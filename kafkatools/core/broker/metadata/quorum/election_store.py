@@ -33,7 +33,7 @@ class ElectionStore:
         self._files = files
         self._path = f"{directory}/{QUORUM_STATE}"
         self._voters = [{"voterId": voter} for voter in sorted(voters)]
-        self._written: ElectionState | None = None
+        self._stored_state: ElectionState | None = None
 
     def read(self) -> ElectionState | None:
         """Return the stored state, None without a file. Raises KafkaStorageError for a malformed file, OSError."""
@@ -48,7 +48,7 @@ class ElectionStore:
 
     def write(self, state: ElectionState) -> None:
         """Write and sync the state, unless it equals the last written one. Raises OSError."""
-        if state == self._written:
+        if state == self._stored_state:
             return
         fields = {
             "clusterId": "",
@@ -60,4 +60,4 @@ class ElectionStore:
             "data_version": 0,
         }
         write_atomically(self._files, self._path, json.dumps(fields, separators=(",", ":")).encode())
-        self._written = state
+        self._stored_state = state

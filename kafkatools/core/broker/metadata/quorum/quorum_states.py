@@ -163,9 +163,9 @@ class Leader:
 
     def successors(self) -> tuple[int, ...]:
         """Return the other voters, those with the largest end offset first."""
-        others = [voter for voter in self.voters.values() if voter.replica_id != self.leader_id]
-        others.sort(key=lambda voter: (-voter.end_offset, voter.replica_id))
-        return tuple(voter.replica_id for voter in others)
+        other_voters = [voter for voter in self.voters.values() if voter.replica_id != self.leader_id]
+        other_voters.sort(key=lambda voter: (-voter.end_offset, voter.replica_id))
+        return tuple(voter.replica_id for voter in other_voters)
 
     def forget_observers(self, now_ms: int) -> None:
         """Remove the observers that have not fetched for five minutes."""

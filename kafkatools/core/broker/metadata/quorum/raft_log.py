@@ -151,8 +151,8 @@ class RaftLog:
         caller must not truncate below the high watermark."""
         offset = min(end.offset, self.end_offset)
         if end.epoch > 0:
-            mine = self.end_of_epoch(end.epoch)
-            offset = min(mine.offset, end.offset) if mine.epoch == end.epoch else mine.offset
+            own_end = self.end_of_epoch(end.epoch)
+            offset = min(own_end.offset, end.offset) if own_end.epoch == end.epoch else own_end.offset
         self.log.truncate_to(offset, self.wall_ms())
         return offset
 

@@ -52,9 +52,9 @@ def read(
     """Read and acquire records, skipping reads whose records are all of aborted transactions. After MOST_READS such
     reads the result is empty. Raises KafkaError, OSError."""
     for _ in range(MOST_READS):
-        before = shared.next_fetch_offset()
+        previous_offset = shared.next_fetch_offset()
         fetched = _read_once(partition, shared, isolation_level, limits, now_ms)
-        if fetched.acquired or shared.next_fetch_offset() == before:
+        if fetched.acquired or shared.next_fetch_offset() == previous_offset:
             return fetched
     return ShareFetched()
 

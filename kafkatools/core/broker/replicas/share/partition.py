@@ -245,7 +245,7 @@ class SharePartition:
         start offset are ignored. Returns the write of the new state to wait for, None if nothing is written. Raises
         InvalidRequest, InvalidRecordState and the errors of `write`."""
         steps: list[_Step] = []
-        renewed: list[Run] = []
+        renewed_runs: list[Run] = []
         for acknowledgement in acknowledgements:
             if acknowledgement.last_offset >= self.start_offset:
                 self._ensure_in_flight(acknowledgement)
@@ -254,14 +254,14 @@ class SharePartition:
                         continue
                     for run in self._owned(member_id, max(first, self.start_offset), last):
                         if kind == RENEW:
-                            renewed.append(run)
+                            renewed_runs.append(run)
                         else:
                             steps.append(self._step(run, STATE_OF_ACKNOWLEDGEMENT[kind]))
         if len({id(step.run) for step in steps}) != len(steps):
             raise InvalidRecordState(NOT_ACQUIRED[True])
         status = self._commit(steps)
         duration_ms = self._limits.lock_duration_ms()
-        for run in renewed:
+        for run in renewed_runs:
             run.expires_ms = now_ms + duration_ms
         return status
 

@@ -122,7 +122,7 @@ def waiting(topic: Topic, **fields: Any) -> list[int]:
     broker.send(topic.client, topic.client.frame(FETCH, BY_ID, request))
     if is_large:
         broker.turn_until(lambda: broker.node.listener.lane.is_busy)
-    broker.turn_until(lambda: broker.node.fetch_purgatory.watched() > 0 and not broker.node.listener.lane.is_busy)
+    broker.turn_until(lambda: broker.node.fetch_purgatory.entry_count() > 0 and not broker.node.listener.lane.is_busy)
     return topic.count_reads()
 
 

@@ -30,7 +30,7 @@ def test_an_operation_that_is_ready_never_waits() -> None:
     operation.is_ready = True
     assert purgatory.try_complete_else_watch(operation, ["a"], 0)
     assert operation.events == ["complete"]
-    assert purgatory.watched() == 0
+    assert purgatory.entry_count() == 0
 
 
 def test_what_happens_between_the_first_try_and_the_watch_is_seen_by_the_second_try() -> None:
@@ -93,4 +93,4 @@ def test_completed_operations_do_not_pile_up_under_quiet_keys() -> None:
         purgatory.try_complete_else_watch(operation, ["quiet", "busy"], 0)
         operation.is_ready = True
         purgatory.check_and_complete("busy")
-    assert purgatory.watched() < 1100
+    assert purgatory.entry_count() < 1100

@@ -96,17 +96,17 @@ def classic_group_of(
     """The classic group of the members that stay, with their target assignments encoded as ConsumerProtocolAssignment.
     `joining` is a static member that replaces a member with the same instance id."""
     classic = Group(group.group_id, wall_ms)
-    staying = [member for member_id, member in group.members.items() if member_id not in leaving]
+    remaining = [member for member_id, member in group.members.items() if member_id not in leaving]
     if joining is not None:
-        staying = [member for member in staying if member.instance_id != joining.instance_id] + [joining]
-    for member in staying:
+        remaining = [member for member in remaining if member.instance_id != joining.instance_id] + [joining]
+    for member in remaining:
         classic.add(_classic_member(member))
     classic.state, classic.previous_state = GroupState.STABLE, GroupState.COMPLETING_REBALANCE
     classic.protocol_type = CONSUMER_PROTOCOL_TYPE
     classic.generation_id = group.group_epoch
     classic.protocol_name = classic.select_protocol()
     classic.recompute_subscriptions()
-    for member in staying:
+    for member in remaining:
         classic_member = classic.members[member.member_id]
         target = group.target_of(member.member_id, member.instance_id)
         version = protocol_version(classic_member.metadata(classic.protocol_name))

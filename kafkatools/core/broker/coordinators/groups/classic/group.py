@@ -116,7 +116,9 @@ class Group:
         member = self.members[old_id]
         self.complete_join(member, join_error(old_id, errors.FencedInstanceId.code))
         self.complete_sync(member, error_code_field(errors.FencedInstanceId.code))
-        self.members = {member_id if key == old_id else key: other for key, other in self.members.items()}
+        self.members = {
+            member_id if key == old_id else key: present_member for key, present_member in self.members.items()
+        }
         member.member_id = member_id
         self.static_members[instance_id] = member_id
         if self.leader_id == old_id:

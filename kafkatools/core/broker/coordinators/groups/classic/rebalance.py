@@ -122,7 +122,7 @@ class Rebalancing:
         self.cancel_session(group, old_id)
         new_id = f"{request.instance_id}-{uuid.uuid4()}"
         member = group.replace_static_member(request.instance_id, new_id)
-        before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
+        previous_settings = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
         self.reschedule_session(group, member)
         group.update(member, request, respond)
         if not group.is_in(GroupState.STABLE):
@@ -134,7 +134,7 @@ class Rebalancing:
         try:
             self.store.append(group.group_id, [group_records.group_metadata(group, assignments_of(group))])
         except KafkaError as error:
-            member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms = before
+            member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms = previous_settings
             group.complete_join(member, join_error("", coordinator_error_code(error)))
             group.replace_static_member(request.instance_id, old_id)
             self.cancel_session(group, new_id)

@@ -53,14 +53,15 @@ Downgrade = Callable[[ConsumerGroup, Collection[str]], bool]
 
 @dataclass(slots=True)
 class Draft:
-    """The collected changes of one consumer group. `before` and `behind` are records to write before and after the
-    changes, of a classic group that is converted. The functions in `after` are called when everything is written."""
+    """The collected changes of one consumer group. `first_records` and `last_records` are written before and after the
+    changes, of a classic group that is converted. The functions in `callbacks` are called when everything is
+    written."""
 
     group: ConsumerGroup
     changes: list[Change] = field(default_factory=list)
-    before: list[Record] = field(default_factory=list)
-    behind: list[Record] = field(default_factory=list)
-    after: list[Callable[[], None]] = field(default_factory=list)
+    first_records: list[Record] = field(default_factory=list)
+    last_records: list[Record] = field(default_factory=list)
+    callbacks: list[Callable[[], None]] = field(default_factory=list)
 
 
 @dataclass(eq=False, repr=False)
@@ -71,17 +72,21 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
 
     def write(self, draft: Draft) -> None:
         """Append all records of a draft as one batch. Then apply its changes, add the group to the registry, and call
-        the functions in `after`. Raises a KafkaError if the append fails."""
+        the functions in `callbacks`. Raises a KafkaError if the append fails."""
         group = draft.group
-        records = [*draft.before, *(change.record(group.group_id) for change in draft.changes), *draft.behind]
+        records = [
+            *draft.first_records,
+            *(change.record(group.group_id) for change in draft.changes),
+            *draft.last_records,
+        ]
         if records:
             self.store.append(group.group_id, records)
         for change in draft.changes:
             group.apply(change)
         if draft.changes:
             self.groups[group.group_id] = group
-        for act in draft.after:
-            act()
+        for action in draft.callbacks:
+            action()
 
     # -- members ---------------------------------------------------------------------------------------------------
     def ensure_room(self, group: ConsumerGroup, member_id: str) -> None:
@@ -188,7 +193,7 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
             return member
         draft.changes.append(CurrentAssignmentChange(updated.member_id, updated))
         if not updated.uses_classic_protocol:
-            draft.after.append(lambda: self._watch_revocation(group.group_id, updated))
+            draft.callbacks.append(lambda: self._watch_revocation(group.group_id, updated))
         return updated
 
     # -- removal of members ----------------------------------------------------------------------------------------

@@ -82,11 +82,11 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
     def _apply_to_member(self, change: MemberChange | CurrentAssignmentChange) -> None:
         current = self.members.get(change.member_id)
         if change.member is not None:
-            before = current or ConsumerMember(change.member_id)
+            member = current or ConsumerMember(change.member_id)
             if isinstance(change, MemberChange):
-                self.put(with_assignment_of(change.member, before))
+                self.put(with_assignment_of(change.member, member))
             else:
-                self.put(with_assignment_of(before, change.member))
+                self.put(with_assignment_of(member, change.member))
         elif isinstance(change, MemberChange):
             self._remove(change.member_id)
         elif current is not None:

@@ -67,11 +67,13 @@ class ConsumerGroups:
         tombstone = offset_records.group_tombstone(group_id)
         if classic.is_empty:
             return Draft(
-                ConsumerGroup(group_id), before=[tombstone], after=[lambda: self._rebalancing.cancel_timers(classic)]
+                ConsumerGroup(group_id),
+                first_records=[tombstone],
+                callbacks=[lambda: self._rebalancing.cancel_timers(classic)],
             )
         self._ensure_may_upgrade(classic)
         group = consumer_group_of(classic, self.topics)
-        draft = Draft(group, before=[tombstone, *(change.record(group_id) for change in group.creation())])
+        draft = Draft(group, first_records=[tombstone, *(change.record(group_id) for change in group.creation())])
         members = [member for member in group.members.values() if member.classic is not None]
         group.members, converted = {}, group.members
         for member in converted.values():
@@ -88,7 +90,7 @@ class ConsumerGroups:
                 if member.classic is not None and member.member_id in group.members:
                     self.course.watch_session(group_id, member.member_id, member.classic.session_timeout_ms)
 
-        draft.after.append(take_over)
+        draft.callbacks.append(take_over)
         return draft
 
     def _ensure_may_upgrade(self, classic: Group) -> None:
@@ -130,7 +132,7 @@ class ConsumerGroups:
     def _replace(self, draft: Draft, classic: Group, *, is_rebalance_due: bool) -> None:
         group = draft.group
         member_ids = list(group.members)
-        draft.behind.append(group_records.group_metadata(classic, assignments_of(classic)))
+        draft.last_records.append(group_records.group_metadata(classic, assignments_of(classic)))
 
         def take_over() -> None:
             for member_id in member_ids:
@@ -142,4 +144,4 @@ class ConsumerGroups:
             if is_rebalance_due and classic.is_in(GroupState.STABLE):
                 self._rebalancing.prepare_rebalance(classic)
 
-        draft.after.append(take_over)
+        draft.callbacks.append(take_over)

@@ -200,7 +200,7 @@ def _updated(current: ConsumerMember, request: HeartbeatRequest) -> ConsumerMemb
     )
 
 
-def _partitions_differ(before: ConsumerMember, after: ConsumerMember) -> bool:
-    return {topic: set(p) for topic, p in before.assigned.items()} != {
-        topic: set(p) for topic, p in after.assigned.items()
+def _partitions_differ(previous: ConsumerMember, current: ConsumerMember) -> bool:
+    return {topic: set(p) for topic, p in previous.assigned.items()} != {
+        topic: set(p) for topic, p in current.assigned.items()
     }

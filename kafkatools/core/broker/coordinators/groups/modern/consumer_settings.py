@@ -29,19 +29,19 @@ class MigrationPolicy(Enum):
 
 
 class MemberTimes:
-    """The settings of the groups of one type: the broker's, and by `own` each group's configs by name."""
+    """The settings of the groups of one type: the broker's, and by `group_configs` each group's configs by name."""
 
     group_type: ClassVar[str]
 
-    def __init__(self, config: Config, own: Callable[[str], Mapping[str, str]]) -> None:
+    def __init__(self, config: Config, group_configs: Callable[[str], Mapping[str, str]]) -> None:
         self.config = config
-        self.own = own
+        self.group_configs = group_configs
         self.max_size: int = config[f"group.{self.group_type}.max.size"]
 
     def number(self, group_id: str, name: str) -> int:
-        """A group's own config, such as session.timeout.ms, limited to the broker's present minimum and maximum; the
-        broker's default without one."""
-        own_value = self.own(group_id).get(f"{self.group_type}.{name}")
+        """A group's own config, such as session.timeout.ms, limited to the broker's present minimum and
+        maximum; the broker's default without one."""
+        own_value = self.group_configs(group_id).get(f"{self.group_type}.{name}")
         if own_value is None:
             default: int = self.config[f"group.{self.group_type}.{name}"]
             return default
@@ -62,8 +62,8 @@ class ConsumerGroupSettings(MemberTimes):
 
     group_type = "consumer"
 
-    def __init__(self, config: Config, own: Callable[[str], Mapping[str, str]]) -> None:
-        super().__init__(config, own)
+    def __init__(self, config: Config, group_configs: Callable[[str], Mapping[str, str]]) -> None:
+        super().__init__(config, group_configs)
         self.assignors = tuple(config.group_consumer_assignors)
         self.migration_policy = MigrationPolicy(config.group_consumer_migration_policy.lower())
 

@@ -88,7 +88,9 @@ class HeterogeneousUniform:
         self._sizes[member] += 1
 
     def _balance(self) -> None:
-        topic_ids = self._sorted([topic_id for topic_id, who in self._subscribers.items() if len(who) >= 2])
+        topic_ids = self._sorted(
+            [topic_id for topic_id, subscribers in self._subscribers.items() if len(subscribers) >= 2]
+        )
         last_changed = NOBODY
         for _ in range(MAX_ITERATIONS if topic_ids else 0):
             for index, topic_id in enumerate(topic_ids):

@@ -92,9 +92,9 @@ class Reconciliation:
             missing = sorted(partition for partition in target if partition not in retained)
             free = [partition for partition in missing if self._is_free(member, topic_id, partition)]
             has_unreleased = has_unreleased or len(free) < len(missing)
-            for collected, partitions in ((assigned, retained), (revoked, removed)):
+            for target_map, partitions in ((assigned, retained), (revoked, removed)):
                 if partitions:
-                    collected[topic_id] = partitions
+                    target_map[topic_id] = partitions
             if free:
                 added[topic_id] = free
         if revoked and self._still_owns(revoked):

@@ -52,8 +52,8 @@ class ShareGroup(ModernGroup[ShareMember]):
             if isinstance(change, MemberChange):
                 self.members.pop(change.member_id, None)
             return
-        before = self.members.get(change.member_id) or ShareMember(change.member_id)
-        member, holder = (change.member, before) if isinstance(change, MemberChange) else (before, change.member)
+        present = self.members.get(change.member_id) or ShareMember(change.member_id)
+        member, holder = (change.member, present) if isinstance(change, MemberChange) else (present, change.member)
         self.members[change.member_id] = replace(
             member,
             member_epoch=holder.member_epoch,

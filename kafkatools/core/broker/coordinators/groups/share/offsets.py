@@ -91,12 +91,12 @@ class ShareOffsets:
         group = self._groups.find(group_id)
         if not group.is_empty:
             raise NonEmptyGroup()
-        without: list[str] = []
+        missing: list[str] = []
         states: dict[uuid.UUID, list[ShareKey]] = {}
         for name in topics:
             topic = self._groups.topics.by_name(name)
             if topic is None or topic.topic_id not in group.states.initialized:
-                without.append(name)
+                missing.append(name)
                 continue
             partitions = sorted(group.states.partitions_of(topic.topic_id))
             states[topic.topic_id] = [ShareKey(group_id, topic.topic_id, partition) for partition in partitions]
@@ -106,10 +106,10 @@ class ShareOffsets:
             for key in keys:
                 self._groups.states().delete(key)
             self._note_forgotten(group, states)
-            on_deleted(None, without)
+            on_deleted(None, missing)
             return
         on_states_deleted = _after(
-            lambda: self._note_forgotten(self._empty(group_id), states), lambda error: on_deleted(error, without)
+            lambda: self._note_forgotten(self._empty(group_id), states), lambda error: on_deleted(error, missing)
         )
         send_all(keys, persister.delete, on_states_deleted)
 

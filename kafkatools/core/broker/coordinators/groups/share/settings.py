@@ -26,12 +26,12 @@ class ShareGroupSettings(MemberTimes):
 
     def auto_offset_reset(self, group_id: str) -> str:
         """The start offset of a share group: earliest, latest or by_duration:<ISO duration>."""
-        return self.own(group_id).get("share.auto.offset.reset", "latest")
+        return self.group_configs(group_id).get("share.auto.offset.reset", "latest")
 
     def reads_committed(self, group_id: str) -> bool:
         """Return whether records of open and aborted transactions are hidden from the group."""
-        return self.own(group_id).get("share.isolation.level", "").lower() == READ_COMMITTED
+        return self.group_configs(group_id).get("share.isolation.level", "").lower() == READ_COMMITTED
 
     def may_renew(self, group_id: str) -> bool:
         """Return whether members may renew the acquisition lock of a record."""
-        return self.own(group_id).get("share.renew.acknowledge.enable", "true").lower() == "true"
+        return self.group_configs(group_id).get("share.renew.acknowledge.enable", "true").lower() == "true"
