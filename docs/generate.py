@@ -114,9 +114,9 @@ def apis_page() -> str:
     lines = [_row(columns), _row(["---"] * len(columns))]
     for api in TABLE:
         versions = f"{api.lowest}-{api.highest}" if api.lowest < api.highest else str(api.lowest)
-        needs = "" if api.needs is None else operations[api.needs]
-        fixed = [str(int(api.key)), api.key.label, versions, api.served_by.value, needs]
-        lines.append(_row([*fixed, f"{api.most_elements:,}", api.work.value]))
+        operation = "" if api.operation is None else operations[api.operation]
+        cells = [str(int(api.key)), api.key.label, versions, api.served_by.value, operation]
+        lines.append(_row([*cells, f"{api.most_elements:,}", api.work.value]))
     return _APIS_HEAD + "\n".join(lines) + "\n"
 
 

@@ -247,11 +247,11 @@ def test_a_failure_that_repeats_is_told_once_a_minute_with_a_count() -> None:
     told: list[str] = []
     reports = FailureReports(clock, told.append)
     for line in ("no room", "no room", "other", "no room"):
-        reports.tell(line)
+        reports.report(line)
         clock.advance_ms(1000)
     assert told == ["no room", "other"]
     clock.advance_ms(60_000)
-    reports.tell("no room")
+    reports.report("no room")
     assert told[2:] == ["no room (2 more times since the last report)"]
 
 

@@ -123,10 +123,10 @@ def test_refusals_are_told_at_once_and_then_once_a_minute_with_their_number() ->
     limits.configure(Config(tables.BROKER, {"max.connections": "0", "node.id": "1", "log.dirs": "/none"}))
     for now_ms in (0, 1, 59_999):
         assert not limits.admit([], "::1", now_ms, is_protected=False)
-    limits.tell(59_999)
+    limits.report_refused(59_999)
     assert len(told) == 1
-    limits.tell(60_000)
-    limits.tell(500_000)
+    limits.report_refused(60_000)
+    limits.report_refused(500_000)
     assert told == [
         "WARN 1 connection was refused: 0 are open, as many as max.connections allows",
         "WARN 2 connections were refused: 0 are open, as many as max.connections allows",
@@ -146,7 +146,7 @@ def test_half_of_few_open_files_is_for_the_log() -> None:
     assert 1 < alone < 20_000 - 512
     with_peers.configure(Config(tables.BROKER, {"node.id": "1", "log.dirs": "/none"}), other_nodes=2)
     assert with_peers.room < alone
-    assert with_peers.room + with_peers.kept == 20_000
+    assert with_peers.room + with_peers.reserved_count == 20_000
 
 
 class Sender:
