@@ -4,9 +4,10 @@ A command ends early with an error for the user by raising `UsageError` (an inva
 failure). kafkatools/cli.py turns these and other exceptions (KafkaError, OSError) into an error line and a status.
 """
 
-from enum import IntEnum
+from enum import IntEnum, unique
 
 
+@unique
 class ExitStatus(IntEnum):
     """The exit statuses of every `kt` command."""
 

@@ -26,6 +26,7 @@ class SubscriptionPattern(NamedTuple):
     pattern: str
 
 
+@enum.unique
 class SubscriptionType(enum.Enum):
     """Kafka's SubscriptionType: none, topics, client-side pattern, broker-side pattern, manual assignment."""
 

@@ -37,6 +37,7 @@ AnyDeserializer = Callable[[bytes], object] | DeserializerObject
 _Uniform = Callable[[str, bytes, Headers], object]
 
 
+@enum.unique
 class PoisonPolicy(enum.Enum):
     """The policies for records that cannot be deserialized: fail, skip, or return raw bytes."""
 

@@ -36,6 +36,7 @@ class FetchPosition(NamedTuple):
     leader: LeaderAndEpoch = LeaderAndEpoch()
 
 
+@enum.unique
 class FetchState(enum.Enum):
     """The fetch states of a partition: without position, fetching, waiting for an offset reset or for validation."""
 
@@ -45,6 +46,7 @@ class FetchState(enum.Enum):
     AWAIT_VALIDATION = "await_validation"
 
 
+@enum.unique
 class ResetKind(enum.Enum):
     """The kinds of auto.offset.reset policies."""
 

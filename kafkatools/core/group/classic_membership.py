@@ -60,6 +60,7 @@ _FIRST_LEAVE_WITH_REASON = 5
 _MAX_REASON = 255
 
 
+@enum.unique
 class MemberState(enum.Enum):
     """The member states of Kafka's AbstractCoordinator."""
 
@@ -77,6 +78,7 @@ class Generation(NamedTuple):
     protocol_name: str | None = None
 
 
+@enum.unique
 class Step(enum.Enum):
     """The steps of a rebalance that ClassicRebalance performs."""
 

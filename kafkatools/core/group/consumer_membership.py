@@ -61,6 +61,7 @@ NOT_SUPPORTED = (
 Assigned = Mapping[uuid.UUID, tuple[int, ...]]
 
 
+@enum.unique
 class MemberState(enum.Enum):
     """The member states of Kafka's asynchronous consumer."""
 

@@ -24,6 +24,7 @@ FIRST_VERSION_WITH_BATCHES = 4
 REFUSALS_TO_TELL = 3
 
 
+@enum.unique
 class CoordinatorKind(enum.IntEnum):
     """The key types of FindCoordinator."""
 

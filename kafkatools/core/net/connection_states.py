@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from enum import Enum
+from enum import Enum, unique
 
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.net.addresses import Address, HostPort, resolve
@@ -19,6 +19,7 @@ from kafkatools.core.net.addresses import Address, HostPort, resolve
 Random = Callable[[], float]
 
 
+@unique
 class ConnectionState(Enum):
     """The states of a connection to a node (Kafka's ConnectionState)."""
 

@@ -18,7 +18,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, field
-from enum import Enum
+from enum import Enum, unique
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from kafkatools.core.errors import IllegalState, RecordTooLarge
@@ -51,6 +51,7 @@ Callback = Callable[[RecordMetadata, "Exception | None"], None]
 RowsCallback = Callable[[RowsRun], None]
 
 
+@unique
 class FinalState(Enum):
     """The final states of a producer batch."""
 

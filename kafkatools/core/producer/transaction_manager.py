@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, unique
 from typing import NamedTuple
 
 from kafkatools.core.errors import (
@@ -41,6 +41,7 @@ NO_LAST_ACKED_SEQUENCE = -1
 NO_LAST_ACKED_OFFSET = -1
 
 
+@unique
 class State(Enum):
     """The states of an idempotent or transactional producer (TransactionManager.State)."""
 

@@ -7,7 +7,7 @@ AddPartitionsToTxn.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
+from enum import Enum, unique
 
 from kafkatools.core.errors import (
     ClusterAuthorizationFailed,
@@ -31,6 +31,7 @@ from kafkatools.core.errors import (
 from kafkatools.core.protocol.api_versions import ApiKey
 
 
+@unique
 class Reaction(Enum):
     """The reactions of a transactional producer to an error."""
 

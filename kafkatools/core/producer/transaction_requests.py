@@ -12,7 +12,7 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from enum import IntEnum
+from enum import IntEnum, unique
 from typing import TYPE_CHECKING, Protocol
 
 from kafkatools.core.errors import (
@@ -57,6 +57,7 @@ COMPLETING_BACKOFF_MS = 20
 of a transaction, as in Kafka, and for EndTxn, which meets it when one is aborted right after the one before."""
 
 
+@unique
 class Priority(IntEnum):
     """The order in which transactional requests are sent; InitProducerId comes first, also to bump the epoch after
     EndTxn."""

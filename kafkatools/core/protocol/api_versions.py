@@ -6,7 +6,7 @@ client uses the newest version that both sides support.
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, unique
 from typing import NamedTuple
 
 from kafkatools.core.errors import UnsupportedVersion
@@ -15,6 +15,7 @@ NEVER = 1 << 15
 BETWEEN_NODES = True
 
 
+@unique
 class ApiKey(IntEnum):
     """The APIs by Kafka's name: key, first version, last version, first flexible version, and BETWEEN_NODES for an API
     that only controllers answer, to other nodes. Source: ApiKeys and the message definitions of Apache Kafka 4.3."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from enum import IntEnum
+from enum import IntEnum, unique
 from typing import NamedTuple
 
 from kafkatools.core.records.kernel import read_varint, varint
@@ -21,6 +21,7 @@ NO_TIMESTAMP = -1
 NO_HEADERS = b"\x00"
 
 
+@unique
 class TimestampType(IntEnum):
     """The meaning of a record's timestamp: bit 3 of a batch's attributes. Magic 0 has no timestamps."""
 

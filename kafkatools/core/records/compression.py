@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import threading
 import zlib
-from enum import IntEnum
+from enum import IntEnum, unique
 from typing import NamedTuple
 
 from kafkatools.core.errors import CorruptRecord, RecordTooLarge, UnsupportedCompressionType
@@ -47,6 +47,7 @@ LZ4_MAX_RATIO = 255
 _contexts = threading.local()
 
 
+@unique
 class CompressionType(IntEnum):
     """The codec of a batch: the low three bits of its attributes."""
 

@@ -8,7 +8,7 @@ KIP-595, KIP-630, KIP-853.
 from __future__ import annotations
 
 import struct
-from enum import IntEnum
+from enum import IntEnum, unique
 from typing import NamedTuple
 
 from kafkatools.core.errors import CorruptRecord
@@ -26,6 +26,7 @@ _MARKER = struct.Struct(">hi")
 MARKER_BATCH_SIZE = 78
 
 
+@unique
 class ControlRecordType(IntEnum):
     """The types of control records, with Kafka's numbers."""
 

@@ -6,7 +6,7 @@ Log offsets are fetched for the partitions of all groups together.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from enum import Enum, auto
+from enum import Enum, auto, unique
 from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient
@@ -30,6 +30,7 @@ class TopicScope(NamedTuple):
     partitions: tuple[TopicPartition, ...]
 
 
+@unique
 class Goal(Enum):
     """The kinds of reset targets, one per option."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, unique
 
 from kafkatools.tools.monitor.figures import ids
 from kafkatools.tools.monitor.view import ClusterView, GroupView, PartitionView, TopicView
 
 
+@unique
 class Health(IntEnum):
     """The health of a topic, worst first."""
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, unique
 from functools import partial
 
 from kafkatools.core.broker.coordinators.host import Host
@@ -36,6 +36,7 @@ NONE = 0
 CodeCallback = Callable[[int], None]
 
 
+@unique
 class ShardState(Enum):
     """The load state of a partition that this broker leads."""
 

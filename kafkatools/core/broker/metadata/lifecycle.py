@@ -13,7 +13,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from enum import Enum
+from enum import Enum, unique
 from typing import Any
 
 from kafkatools.core.broker.server.channels import ControllerChannel
@@ -41,6 +41,7 @@ HOPELESS_MS = 300
 FINAL_ERRORS = (InconsistentClusterId.code, InvalidRegistration.code, UnsupportedVersion.code)
 
 
+@unique
 class State(Enum):
     """The lifecycle states of a broker (Kafka's BrokerState)."""
 

@@ -46,6 +46,7 @@ MOST_READ: Final = 250_000
 MOST_CHANGED: Final = 20_000
 
 
+@unique
 class ServedBy(Enum):
     """The node that answers an API. The value is the text of docs/apis.md."""
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, unique
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,7 @@ RETRY_MS = 50
 LAST_WORD_MS = 1000
 
 
+@unique
 class Fate(Enum):
     """The outcome of a request of `ControllerLink.send_once` that got no response: not sent, unknown whether executed,
     or dropped because its client disconnected."""

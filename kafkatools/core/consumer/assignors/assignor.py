@@ -20,6 +20,7 @@ from kafkatools.core.java.hashes import utf16_order
 from kafkatools.core.net.metadata import ClusterView
 
 
+@enum.unique
 class RebalanceProtocol(enum.IntEnum):
     """The rebalance protocols: revoke everything first, or only the partitions that move (KIP-429)."""
 

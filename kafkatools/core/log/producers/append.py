@@ -7,7 +7,7 @@ duplicate, and is answered with the offsets of the first append.
 
 from collections import deque
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, unique
 from typing import NamedTuple
 
 from kafkatools.core.errors import (
@@ -24,6 +24,7 @@ MAX_SEQUENCE = 0x7FFFFFFF
 NO_TRANSACTION_VERSION = -1
 
 
+@unique
 class AppendOrigin(Enum):
     """The source of an append, which decides what is checked (Kafka's AppendOrigin)."""
 

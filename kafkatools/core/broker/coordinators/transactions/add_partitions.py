@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, unique
 from typing import Any
 
 from kafkatools.core import errors
@@ -156,6 +156,7 @@ def _results(response: Any) -> dict[str, dict[TopicPartition, int]]:
     }
 
 
+@unique
 class Operation(Enum):
     """The operation on a partition that is not in the transaction (TransactionSupportedOperation). Clients of
     transaction version 2 have partitions added by their first write. For older clients a write only verifies that the

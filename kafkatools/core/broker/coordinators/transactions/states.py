@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, unique
 
 
+@unique
 class TransactionState(IntEnum):
     """The state of a transaction; the value is the status byte in `__transaction_state`."""
 

@@ -17,11 +17,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, unique
 
 NEVER = 2**63 - 1
 
 
+@unique
 class BrokerControlState(Enum):
     """The controller's state of a broker."""
 

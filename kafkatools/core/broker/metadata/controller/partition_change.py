@@ -13,7 +13,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, unique
 from typing import Any
 
 from kafkatools.core.broker.metadata.feature_levels import METADATA_LEVELS
@@ -29,6 +29,7 @@ ELR_RECORDS_SINCE = METADATA_LEVELS["4.0-IV1"]
 NO_EPOCH_BUMP_ON_SHRINK_SINCE = METADATA_LEVELS["3.6-IV0"]
 
 
+@unique
 class Election(Enum):
     """The electable replicas: the preferred one first, those that keep the partition online, or any live one."""
 

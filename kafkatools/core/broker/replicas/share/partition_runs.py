@@ -10,11 +10,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, unique
 
 NO_MEMBER = ""
 
 
+@unique
 class RecordState(IntEnum):
     """The delivery state of a record; the values are those of the share coordinator's log."""
 

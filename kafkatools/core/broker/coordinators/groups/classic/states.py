@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, unique
 
 
+@unique
 class GroupState(Enum):
     """The state of a classic group; the value is the name that clients see."""
 

@@ -11,7 +11,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from enum import Enum
+from enum import Enum, unique
 
 from kafkatools.core import errors
 from kafkatools.core.broker.coordinators.groups.modern.consumer_changes import (
@@ -43,6 +43,7 @@ FIRST_COMMIT_VERSION = 9
 CommitCheck = Callable[[uuid.UUID | None, int], None]
 
 
+@unique
 class ConsumerGroupState(Enum):
     """The state of a consumer group; the value is the name that clients see."""
 

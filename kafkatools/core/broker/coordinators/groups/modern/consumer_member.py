@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
+from enum import IntEnum, unique
 
 LEAVE_GROUP_EPOCH = -1
 LEAVE_GROUP_STATIC_EPOCH = -2
@@ -17,6 +17,7 @@ Assignment = Mapping[uuid.UUID, frozenset[int]]
 AssignmentWithEpochs = Mapping[uuid.UUID, Mapping[int, int]]
 
 
+@unique
 class MemberState(IntEnum):
     """A member's progress towards the target assignment; the value is the one in the log."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import Enum
+from enum import Enum, unique
 from typing import ClassVar
 
 from kafkatools.core.config import Config
 
 
+@unique
 class MigrationPolicy(Enum):
     """The allowed conversions between classic and consumer groups (ConsumerGroupMigrationPolicy)."""
 
