@@ -15,6 +15,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.results import by_partition
 from kafkatools.core.errors import CorruptRecord, KafkaError, OffsetOutOfRange
 from kafkatools.core.net.requests import BrokerRequest
 from kafkatools.core.protocol.api_versions import NEVER, ApiKey
@@ -300,7 +301,7 @@ class ReplicaVerifier:
                 self._note_silence(node, asked_ms)
                 continue
             self._silent_since_ms.pop(node, None)
-            for key, part in self._parts(response.entity):
+            for key, part in self._requested_parts(by_node[node], response.entity).items():
                 problem = error_of(part.error_code)
                 if problem is not None:
                     errors[*key, node] = problem
@@ -321,13 +322,16 @@ class ReplicaVerifier:
                 if not self._replicas[key]:
                     self._given_up.add(key)
 
-    def _parts(self, entity: Entity) -> list[tuple[TopicPartition, Entity]]:
+    def _requested_parts(self, keys: Collection[TopicPartition], entity: Entity) -> dict[TopicPartition, Entity]:
+        """The partitions of a Fetch response by key. One that the request did not name would be taken for a replica,
+        and one that is named twice for two."""
         names = {uuid_from_text(one.topic_id): name for name, one in self._topics.items() if one.topic_id}
-        return [
-            ((topic.topic if hasattr(topic, "topic") else names[topic.topic_id], part.partition_index), part)
+        parts = {
+            (topic.topic if hasattr(topic, "topic") else names.get(topic.topic_id, ""), part.partition_index): part
             for topic in entity.responses
             for part in topic.partitions
-        ]
+        }
+        return {key: parts[key] for key in keys if key in parts}
 
     def _request(self, node: int, keys: Sequence[TopicPartition]) -> BrokerRequest:
         def fields(version: int) -> dict[str, object]:
@@ -363,6 +367,7 @@ class ReplicaVerifier:
     def _skip_deleted_offsets(self, errors: Mapping[tuple[str, int, int], KafkaError]) -> bool:
         """Move positions to the start of replicas that no longer have them (retention, deleted records). Returns
         whether a position moved. A replica that ends before the position is only behind."""
+        outside = [place for place, error in errors.items() if isinstance(error, OffsetOutOfRange)]
         requests = [
             BrokerRequest(
                 node,
@@ -374,19 +379,14 @@ class ReplicaVerifier:
                 },
                 _FIRST_LIST_OFFSETS,
             )
-            for (topic, index, node), error in errors.items()
-            if isinstance(error, OffsetOutOfRange)
+            for topic, index, node in outside
         ]
         has_moved = False
-        for response in (
-            self._admin.ask_all(requests, self._admin.deadline_ms(_MORE_THAN_THE_WAIT_MS)) if requests else ()
-        ):
-            if response.error is not None:
-                continue
-            for topic in response.entity.topics:
-                for part in topic.partitions:
-                    key = (topic.name, part.partition_index)
-                    if error_of(part.error_code) is None and part.offset > self.offsets[key]:
-                        self.offsets[key] = part.offset
-                        has_moved = True
+        responses = self._admin.ask_all(requests, self._admin.deadline_ms(_MORE_THAN_THE_WAIT_MS)) if requests else []
+        for (topic, index, _), response in zip(outside, responses, strict=True):
+            parts = {} if response.error is not None else by_partition(response.entity.topics, lambda part: part)
+            part = parts.get((topic, index))
+            if part is not None and error_of(part.error_code) is None and part.offset > self.offsets[topic, index]:
+                self.offsets[topic, index] = part.offset
+                has_moved = True
         return has_moved

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from support.scripted_broker import ScriptedBroker
@@ -184,3 +185,30 @@ def test_replica_that_has_not_answered_for_too_long_is_left_out_and_its_partitio
     assert not verifier.is_done(KEY)
     verifier, _ = verify(BrokenReplica(LOG, 6), BrokenReplica(LOG, 6), 1, 0)
     assert (verifier.offsets[KEY], verifier.remaining(), verifier.left_out) == (0, [], {KEY: [1, 2]})
+
+
+class OddReplica(Replica):
+    """A broker whose responses also have the partition a second time, and others that were not requested."""
+
+    def _fetch(self, header: Any, request: Any) -> dict[str, Any]:
+        (topic,) = super()._fetch(header, request)["responses"]
+        other = {"partition_index": 1, "error_code": 1}
+        unknown = {"topic_id": UUID(int=7), "partitions": [other]}
+        return {"responses": [unknown, topic, {**topic, "partitions": [other, *topic["partitions"]]}]}
+
+    def _list_offsets(self, header: Any, request: Any) -> dict[str, Any]:
+        (topic,) = super()._list_offsets(header, request)["topics"]
+        other = {"partition_index": 1, "error_code": 0, "offset": 9, "timestamp": -1, "leader_epoch": 0}
+        return {"topics": [{**topic, "partitions": [other, *topic["partitions"]]}]}
+
+
+def test_partition_that_a_response_has_twice_is_not_taken_for_two_replicas() -> None:
+    verifier, (found,) = verify(OddReplica(LOG, 6), BrokenReplica(LOG, 6), 1)
+    assert (list(found.errors), found.has_progress) == ([(*KEY, 2)], False)
+    assert (verifier.remaining(), verifier.is_done(KEY)) == ([KEY], False)
+
+
+def test_partitions_that_were_not_requested_are_left_out() -> None:
+    verifier, rounds = verify(Replica(LOG, 6), OddReplica(LOG, 6, start=4), 2)
+    assert [list(one.errors) for one in rounds] == [[(*KEY, 2)], []]
+    assert (verifier.offsets, verifier.remaining()) == ({KEY: 6}, [])
