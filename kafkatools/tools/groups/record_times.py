@@ -14,7 +14,7 @@ from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.admin.leaders import LeaderRequest, TopicPartition, ask_leaders
 from kafkatools.core.admin.offsets import EARLIEST, list_offsets
 from kafkatools.core.admin.results import by_partition
-from kafkatools.core.errors import KafkaError, OffsetOutOfRange
+from kafkatools.core.errors import KafkaError, OffsetOutOfRange, Timeout
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.records.batch import read_batches
@@ -69,7 +69,7 @@ class _Search:
                 self._look(columns.offsets, columns.timestamps)
             if not self.wanted:
                 return True
-        if next_offset == self.position:
+        if next_offset <= self.position:
             return False
         self.position = max(next_offset, self.wanted[0])
         return True
@@ -93,23 +93,39 @@ class _Search:
 
 
 def record_times(admin: AdminClient, places: Iterable[Place]) -> dict[Place, RecordTime | KafkaError]:
-    """Return the first record at or after each offset, or the error of its partition."""
+    """Return the first record at or after each offset, or the error of its partition: Timeout after
+    default.api.timeout.ms in which its leader returned no complete batch."""
     offsets_of: dict[TopicPartition, list[int]] = {}
     for topic, partition, offset in places:
         offsets_of.setdefault((topic, partition), []).append(offset)
     searches = {key: _Search(offsets) for key, offsets in offsets_of.items()}
     results: dict[Place, RecordTime | KafkaError] = {}
     pending, chunk = list(searches), _PARTITIONS_A_REQUEST
+    deadline_ms, attempts = admin.deadline_ms(), 0
     while pending:
+        positions = [searches[key].position for key in pending]
         left: list[TopicPartition] = []
         for start in range(0, len(pending), chunk):
             left += _round(admin, pending[start : start + chunk], searches, offsets_of, results)
+        if left != pending or positions != [searches[key].position for key in left]:
+            deadline_ms, attempts = admin.deadline_ms(), 0
+        elif admin.wait_before_retry(attempts, deadline_ms):
+            attempts += 1
+        else:
+            results.update(_timeouts(left, searches))
+            break
         # Partitions left after a round of small limits are fetched alone: then each gets a whole batch.
-        has_moved = len(left) < len(pending)
-        pending, chunk = left, chunk if has_moved and chunk == 1 else 1
+        pending, chunk = left, 1
     for key, search in searches.items():
         results.update({(*key, offset): time for offset, time in search.found.items()})
     return results
+
+
+def _timeouts(
+    keys: Iterable[TopicPartition], searches: Mapping[TopicPartition, _Search]
+) -> dict[Place, RecordTime | KafkaError]:
+    errors = {key: Timeout(f"{key[0]}-{key[1]}: no records came from offset {searches[key].position} on") for key in keys}
+    return {(*key, offset): error for key, error in errors.items() for offset in searches[key].wanted}
 
 
 def _round(
