@@ -59,12 +59,12 @@ class RangeReader(Consumer):
         self.seek(part, start)
         watch = _Watch(self, part, end, topic_id)
         while start < end and not self.has_read_to(part, end):
+            fetched: list[FetchedBatches] = []
             try:
                 fetched = self._poll_batches(_LOOK_EVERY_MS)
             except FetchOffsetOutOfRange as error:
                 watch.ensure_same_topic()
                 self._explain_out_of_range(part, error.positions[0][2], end)
-                continue
             for batches in fetched:
                 watch.ensure_same_topic()
                 yield batches

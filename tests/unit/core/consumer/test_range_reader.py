@@ -5,16 +5,20 @@ from __future__ import annotations
 import pathlib
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from support.embedded import embedded_broker
 from support.raw_client import RawClient
+from support.scripted_broker import ScriptedBroker, partition
 
 from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.offsets import EARLIEST
 from kafkatools.core.admin.topics import delete_records, delete_topics
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.consumer.range_reader import RangeLost, RangeReader
-from kafkatools.core.errors import RequestTimedOut
+from kafkatools.core.errors import OffsetOutOfRange, RequestTimedOut
+from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.records.batch import read_batches
 
 
@@ -99,3 +103,22 @@ def test_a_broker_that_is_gone_is_given_up_after_the_patience(tmp_path: pathlib.
     reader = RangeReader({"bootstrap.servers": bootstrap}, patience_ms=300)
     with reader, pytest.raises(RequestTimedOut, match="gone-0 from offset 0 on, where the range ends at 1"):
         list(reader.read_range(("gone", 0), 0, 1))
+
+
+def test_a_leader_that_refuses_offsets_of_its_log_is_given_up_after_the_patience() -> None:
+    def list_offsets(header: Any, request: Any) -> dict[str, Any]:
+        (asked,) = request.topics[0].partitions
+        found = {"partition_index": 0, "offset": 0 if asked.timestamp == EARLIEST else 10, "timestamp": -1}
+        return {"topics": [{"name": "odd", "partitions": [found]}]}
+
+    def fetch(header: Any, request: Any) -> dict[str, Any]:
+        (asked,) = request.topics
+        refused = {"partition_index": 0, "error_code": OffsetOutOfRange.code, "high_watermark": -1, "records": None}
+        return {"responses": [{"topic_id": asked.topic_id, "partitions": [refused]}]}
+
+    broker = ScriptedBroker({ApiKey.FETCH: fetch, ApiKey.LIST_OFFSETS: list_offsets})
+    broker.topics = [{"name": "odd", "topic_id": uuid.uuid4(), "partitions": [partition(0)]}]
+    with broker.in_background():
+        reader = RangeReader({"bootstrap.servers": broker.bootstrap, "retry.backoff.ms": "10"}, patience_ms=300)
+        with reader, pytest.raises(RequestTimedOut, match="odd-0 from offset 3 on, where the range ends at 7"):
+            list(reader.read_range(("odd", 0), 3, 7))
