@@ -17,6 +17,7 @@ from kafkatools.core.errors import (
     KafkaError,
     RequestTimedOut,
     ThrottlingQuotaExceeded,
+    UnknownServerError,
     UnknownTopicId,
     UnknownTopicOrPartition,
     UnsupportedVersion,
@@ -31,6 +32,13 @@ TopicPartition = tuple[str, int]
 DEFAULT_PARTITION_LIMIT = 2000
 FIRST_VERSION_WITH_TOPIC_IDS = 12
 _FIRST_DELETE_VERSION_WITH_IDS = 6
+
+
+class Cursor(NamedTuple):
+    """The first partition of a page of DescribeTopicPartitions."""
+
+    topic_name: str
+    partition_index: int
 
 
 class TopicListing(NamedTuple):
@@ -199,23 +207,33 @@ def _describe_in_pages(
     KafkaError, UnsupportedVersion at old brokers."""
     deadline_ms = admin.deadline_ms()
     left = sorted(names or ())
-    cursor: Fields | None = None
+    cursor: Cursor | None = None
     described: dict[str, TopicDescription] = {}
     while left or names is None:
         fields = {
             "topics": [{"name": name} for name in left],
             "response_partition_limit": partition_limit,
-            "cursor": cursor,
+            "cursor": None if cursor is None else cursor._asdict(),
         }
         response = admin.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, fields, timeout_ms=admin.left_ms(deadline_ms))
         for topic in response.topics:
             add_page(described, topic)
-        if response.next_cursor is None:
+        cursor = next_cursor(response, cursor)
+        if cursor is None:
             break
-        name = response.next_cursor.topic_name
-        cursor = {"topic_name": name, "partition_index": response.next_cursor.partition_index}
-        left = [topic_name for topic_name in left if topic_name >= name]
+        left = [name for name in left if name >= cursor.topic_name]
     return described
+
+
+def next_cursor(response: Entity, cursor: Cursor | None) -> Cursor | None:
+    """The cursor of the page after this DescribeTopicPartitions response; None after the last page. `cursor`: that of
+    the request. Raises UnknownServerError if it does not advance, since the pages would never end."""
+    if response.next_cursor is None:
+        return None
+    following = Cursor(response.next_cursor.topic_name, response.next_cursor.partition_index)
+    if cursor is not None and following <= cursor:
+        raise UnknownServerError("The next page of topics begins at {}-{} again".format(*following))
+    return following
 
 
 def _unanswered(name: str) -> TopicDescription:

@@ -124,7 +124,9 @@ def record_times(admin: AdminClient, places: Iterable[Place]) -> dict[Place, Rec
 def _timeouts(
     keys: Iterable[TopicPartition], searches: Mapping[TopicPartition, _Search]
 ) -> dict[Place, RecordTime | KafkaError]:
-    errors = {key: Timeout(f"{key[0]}-{key[1]}: no records came from offset {searches[key].position} on") for key in keys}
+    errors = {
+        key: Timeout(f"{key[0]}-{key[1]}: no records came from offset {searches[key].position} on") for key in keys
+    }
     return {(*key, offset): error for key, error in errors.items() for offset in searches[key].wanted}
 
 

@@ -16,10 +16,12 @@ from kafkatools.core.admin.quorum import QUORUM_FIELDS, MetadataQuorum, read_quo
 from kafkatools.core.admin.results import by_partition
 from kafkatools.core.admin.topics import (
     DEFAULT_PARTITION_LIMIT,
+    Cursor,
     PartitionDescription,
     TopicDescription,
     add_page,
     from_metadata,
+    next_cursor,
 )
 from kafkatools.core.errors import (
     ClusterAuthorizationFailed,
@@ -117,12 +119,12 @@ def _cluster_fields(version: int) -> dict[str, object]:
     return fields
 
 
-def topics_request(names: Sequence[str], cursor: Mapping[str, object] | None = None) -> BrokerRequest:
+def topics_request(names: Sequence[str], cursor: Cursor | None = None) -> BrokerRequest:
     """Return a DescribeTopicPartitions request for one page of these topics, or of all if empty."""
     fields = {
         "topics": [{"name": name} for name in sorted(names)],
         "response_partition_limit": DEFAULT_PARTITION_LIMIT,
-        "cursor": cursor,
+        "cursor": None if cursor is None else cursor._asdict(),
     }
     return BrokerRequest(None, ApiKey.DESCRIBE_TOPIC_PARTITIONS, fields)
 
@@ -214,16 +216,16 @@ class Snapshot:
         else:
             found = {}
             response = first
+            cursor: Cursor | None = None
             while True:
                 if response.error is not None:
                     raise response.error
                 for topic in response.entity.topics:
                     add_page(found, topic)
-                following = response.entity.next_cursor
-                if following is None:
+                cursor = next_cursor(response.entity, cursor)
+                if cursor is None:
                     break
-                left = [name for name in scope.requested_topics if name >= following.topic_name]
-                cursor = {"topic_name": following.topic_name, "partition_index": following.partition_index}
+                left = [name for name in scope.requested_topics if name >= cursor.topic_name]
                 response = self.ask([topics_request(left, cursor)])[0]
         self.offsets_topic = found.get(_OFFSETS_TOPIC)
         topics = []

@@ -141,6 +141,20 @@ def test_all_topics_are_described_page_by_page() -> None:
     assert isinstance(found["b"].error, errors.LeaderNotAvailable)
 
 
+def test_pages_that_repeat_themselves_are_an_error() -> None:
+    def page(header: Any, request: Any) -> dict[str, Any]:
+        topic = {"name": "a", "partitions": [{"partition_index": 0, "leader_id": 1}]}
+        return {"topics": [topic], "next_cursor": {"topic_name": "a", "partition_index": 1}}
+
+    broker = ScriptedBroker({ApiKey.DESCRIBE_TOPIC_PARTITIONS: page})
+    with (
+        broker.in_background(),
+        admin(broker) as client,
+        pytest.raises(errors.UnknownServerError, match="begins at a-1 again"),
+    ):
+        topics.describe_all_topics(client)
+
+
 def test_all_topics_of_an_old_broker_are_described_through_metadata() -> None:
     broker = ScriptedBroker(versions={ApiKey.DESCRIBE_TOPIC_PARTITIONS: (9, 9)})
     broker.topics = [{"name": "a", "partitions": [partition(0)]}, {"name": "b", "error_code": 5, "partitions": []}]
