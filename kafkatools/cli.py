@@ -115,6 +115,7 @@ def run_command(command: Command, arguments: Sequence[str], console: Console, ch
             console.error_lines(_help(command, None, console).rstrip("\n"))
             return ExitStatus.USAGE
         part, args = parse(command, arguments)
+        console.is_json = args.json  # also if spelled -json or --js, and not if --json is the value of an option
         if args.help:
             console.write(_help(part, None if part.name == command.name else command, console).encode())
             return ExitStatus.OK

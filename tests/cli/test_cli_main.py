@@ -207,6 +207,20 @@ def test_where_a_file_is_wrong_is_told_in_json_too(tmp_path: pathlib.Path) -> No
     assert json.loads(ran.err)["error"]["hint"].startswith(f"{path}, line 2, column 3: ")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "is_json"),
+    [
+        (["delete-records", "--bootstrap-server", "127.0.0.1:1", "--offset-json-file", "absent", "-json"], True),
+        (["delete-records", "--bootstrap-server", "127.0.0.1:1", "--offset-json-file", "--json"], False),
+        (["cluster", "list-endpoints", "--js"], True),
+    ],
+)
+def test_errors_are_json_when_the_option_is_given_however_it_is_spelled(arguments: list[str], is_json: bool) -> None:
+    ran = run_kt(*arguments)
+    assert ran.status != ExitStatus.OK
+    assert ran.err.startswith('{"error":') == is_json
+
+
 def test_a_usage_error_points_to_the_help_of_the_subcommand() -> None:
     assert (
         run_kt("reassign-partitions", "plan", "oops").err.splitlines()[1] == "See kt reassign-partitions plan --help."

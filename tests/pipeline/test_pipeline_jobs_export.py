@@ -87,6 +87,16 @@ def test_a_run_that_is_killed_anywhere_goes_on(
     assert offsets_in_files(out) == truth
     assert done.ends == {("ledger", 0): truth[-1] + 1} and not (out / STAGED).exists()
     assert {path.parent.name for path in out.rglob("*.parquet")} == {"date=2023-11-14"}
+    assert json.loads((out / STATE).read_text()) == {
+        "version": 1,
+        "export": {
+            "source": f"log:{root}", "where": None, "format": "parquet", "partition_by": ["date"], "text": False,
+            "isolationlevel": None, "kafka.isolation.level": None, "includeheaders": None, "assign": None,
+            "subscribe": None, "subscribepattern": None,
+        },
+        "partitions": [{"topic": "ledger", "partition": 0, "end": truth[-1] + 1}],
+        "moving": [],
+    }  # fmt: skip
     again = run_export(spark, export)
     assert (again.rows, again.rounds, again.files) == (0, 0, 0)
     with pytest.raises(PipelineError, match="is an export with format parquet, not csv"):

@@ -11,10 +11,43 @@ from typing import Any, NamedTuple
 
 import pytest
 from support.embedded import embedded_broker
-from support.json_schemas import schema_of
+from support.json_schemas import Schema, schema_of
 from support.kt import Ran, run_kt
 
 import kafkatools
+
+_PRINTED = schema_of("pipeline").types
+STORED = {
+    "manifest": Schema("pipeline run", "pipeline", {"manifest": "Manifest"}, {}, {
+        "Partition": _PRINTED["Partition"],
+        "Damage": _PRINTED["Damage"],
+        "Manifest": {
+            "manifest": "integer", "kafkatools": "string", "spark": "string", "python": "string",
+            "started_ms": "integer", "finished_ms": "integer", "runs": "integer", "pipeline": "Definition",
+            "sources": "[Source]", "sink": "Sink",
+        },
+        "Definition": {
+            "sources": "[SourceDefinition]", "sql": "string|null", "transform": "string|null", "stream": "boolean",
+            "sink": {"uri": "string", "options": "{string}", "partition_by": "[string]"},
+        },
+        "SourceDefinition": {
+            "name": "string", "uri": "string", "options": "{string}", "key": "Decoding|null", "value": "Decoding|null",
+        },
+        "Decoding": {
+            "format": "string", "schema": "string|null", "message": "string|null", "registry": "string|null",
+        },
+        "Source": {**_PRINTED["Source"], "files": "[SourceFile]|null"},
+        "SourceFile": {"path": "string", "size": "integer", "modified_ms": "integer"},
+        "Sink": {"uri": "string", "mode": "string", "rows": "integer|null", "files": "[SinkFile]|null"},
+        "SinkFile": {"path": "string", "size": "integer", "rows": "integer"},
+    }),
+}  # fmt: skip
+"""What the files of a run hold, key by key: a manifest is read by the versions of kt that follow."""
+STORED["journal"] = STORED["manifest"]._replace(lines={
+    "journal": {
+        "directory": "string", "staging": "string", "delete": "[string]", "move": "[string]", "manifest": "Manifest",
+    },
+})  # fmt: skip
 
 
 class Place(NamedTuple):
@@ -42,7 +75,14 @@ class Place(NamedTuple):
         return name
 
     def manifest(self, name: str) -> dict[str, Any]:
-        content: dict[str, Any] = json.loads((self.directory / name).read_text())
+        """A manifest, which has all of its keys and no others."""
+        return self.stored("manifest", name)
+
+    def stored(self, kind: str, name: str) -> dict[str, Any]:
+        """A file of a run, which has all keys of its kind and no others."""
+        text = (self.directory / name).read_text()
+        assert STORED[kind].kind_of(text) == kind
+        content: dict[str, Any] = json.loads(text)
         return content
 
     def values(self, topic: str) -> list[str]:
@@ -150,7 +190,7 @@ def test_the_manifest_of_files_with_damage(place: Place) -> None:
     segment.write_bytes(spoilt)
     words = ("pipeline", "run", "--from", "log:copy", "--to", "json:hurt", "--manifest", "hurt.json")
     ran = place.kt(*words, status=3)
-    assert "log:copy: 1 damaged range, the first in " in ran.err
+    assert f"log:copy: 1 damaged range, the first in {segment} at byte 0 (" in ran.err
     content = place.manifest("hurt.json")
     (damage,) = content["sources"][0]["damages"]
     assert (damage["file"], damage["position"], damage["kind"]) == (str(segment), 0, "checksum")
@@ -179,12 +219,42 @@ def test_a_run_that_was_killed_behind_its_journal_is_finished(place: Place, monk
         with pytest.raises(Killed):
             place.kt(*words)
     assert not (place.directory / "cut.json").exists()
+    journal = place.stored("journal", "cut.json.journal")
+    assert (journal["delete"], len(journal["move"])) == ([], len(journal["manifest"]["sink"]["files"]))
     assert not list((place.directory / "cut").glob("*.json")), "nothing is to be seen of it"
     assert "--resume completes it" in place.kt(*words, status=1).err
     assert place.kt(*words, "--resume").err.endswith("json:cut: nothing to do\n")
     lines = [line for file in (place.directory / "cut").glob("*.json") for line in file.read_text().splitlines()]
     assert len(lines) == 20 == place.manifest("cut.json")["sink"]["rows"]
     assert not (place.directory / "cut.json.journal").exists()
+
+
+def test_the_manifest_names_decodings_options_and_the_files_of_a_source(place: Place) -> None:
+    topic = place.topic("named")
+    place.send(topic, 0, 10)
+    source = ("--from", f"topic:{topic}", "--from-option", "kafka.isolation.level=read_committed", "--value", "string")
+    sink = ("--to", "json:named", "--to-option", "lineSep=\n", "--partition-by", "partition")
+    sql = "SELECT partition, value FROM input"
+    place.kt("pipeline", "run", *source, "--sql", sql, *sink, "--manifest", "named.json")
+    assert place.manifest("named.json")["pipeline"] == {
+        "sources": [
+            {
+                "name": "input",
+                "uri": f"topic:{topic}",
+                "options": {"kafka.isolation.level": "read_committed"},
+                "key": None,
+                "value": {"format": "string", "schema": None, "message": None, "registry": None},
+            }
+        ],
+        "sql": sql,
+        "transform": None,
+        "stream": False,
+        "sink": {"uri": "json:named", "options": {"lineSep": "\n"}, "partition_by": ["partition"]},
+    }
+    place.kt("pipeline", "run", "--from", "json:named", "--to", "csv:renamed", "--manifest", "renamed.json")
+    (files,) = (one["files"] for one in place.manifest("renamed.json")["sources"])
+    assert {place.directory / "named" / one["path"] for one in files} == {*(place.directory / "named").rglob("*.json")}
+    assert place.kt("pipeline", "verify", "renamed.json").out.startswith("The sources and the sink match")
 
 
 def test_a_topic_is_not_written_twice_without_a_question(place: Place) -> None:

@@ -141,7 +141,7 @@ def _source_lines(source: SourceResult) -> list[str]:
         first = source.damages[0]
         lines.append(
             f"{source.uri}: {counted(len(source.damages), 'damaged range')}, the first in {first['file']} at "
-            f"{first['position']} ({first['length']} bytes): {first['reason']}"
+            f"{first['unit']} {first['position']} ({first['length']} bytes): {first['reason']}"
         )
     return lines
 

@@ -15,6 +15,7 @@ from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.tools.lines.line_reader import MalformedLine
 
 _KEYS = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
+_KNOWN_KEYS = frozenset(_KEYS)
 _LONGEST_SHOWN = 60
 
 
@@ -28,7 +29,7 @@ def read_json_record(topic: str, line: bytes, number: int) -> ProducerRecord:
         raise MalformedLine(f"Line {number} is not JSON: {error}") from None
     if not isinstance(row, dict):
         raise MalformedLine(f"Line {number} is not a JSON object")
-    unknown = row.keys() - set(_KEYS)
+    unknown = row.keys() - _KNOWN_KEYS
     if unknown:
         key = _printable(sorted(unknown)[0])
         raise MalformedLine(f"Line {number} has an unknown key: {key}; the keys are {', '.join(_KEYS)}")

@@ -246,7 +246,7 @@ class ClusterCollector:
         metadata.
 
         While the quorum request has no response, the last known controller stays for two snapshots, then NOBODY.
-        NOT_TOLD if the request was refused.
+        NOT_REPORTED if the request was refused.
         """
         if not isinstance(first.quorum, KafkaError):
             self._snapshots_without_quorum = 0

@@ -250,7 +250,7 @@ class _Found(NamedTuple):
 
 class ClusterView(_Found):
     """One snapshot of a cluster. `time_ms` is ms since 1970; `clock_ms` the monotonic time of the offsets. `controller`
-    is the active controller, NOBODY for none, NOT_TOLD for unknown; `unlisted`: why groups may be missing."""
+    is the active controller, NOBODY for none, NOT_REPORTED for unknown; `unlisted`: why groups may be missing."""
 
     @cached_property
     def by_partition(self) -> dict[TopicPartition, PartitionView]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pathlib
 import random
+from dataclasses import asdict
 
 import pytest
 from support.requirements import require
@@ -15,8 +17,13 @@ try:
 except ImportError:
     require("PySpark is not installed: pip install 'kafkatools[spark]'")
 
+from kafkatools.commands.pipeline.show import tell_result
+from kafkatools.console import Console
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.run.reports import CHECKSUM, OFFSET, Damage, SplitReport, read_reports, write_report
+from kafkatools.pipeline.run.batch import RunResult, SourceResult
+from kafkatools.pipeline.run.reports import BYTE, CHECKSUM, OFFSET, Damage, SplitReport, read_reports, write_report
+from kafkatools.pipeline.run.spec import Pipeline, Sink
+from kafkatools.pipeline.uris import Uri
 
 
 def report(start: int = 0, **fields: int) -> SplitReport:
@@ -31,6 +38,29 @@ def test_reports_are_read_as_they_were_written(tmp_path: pathlib.Path) -> None:
     write_report(str(tmp_path / "new" / "reports"), report(100))
     assert list(read_reports(str(tmp_path / "new" / "reports"))) == [one, report(100)]
     assert list(read_reports(str(tmp_path / "none"))) == []
+
+
+def test_every_key_of_a_report(tmp_path: pathlib.Path) -> None:
+    one = report(first_offset=1, last_offset=5, records=5, batches=2, checksum=9, start_offset=1, end_offset=6)
+    one.damages.append(Damage("/data/x.log", 7, 30, CHECKSUM, "Record is corrupt"))
+    write_report(str(tmp_path), one)
+    damage = {"file": "/data/x.log", "position": 7, "length": 30, "kind": "checksum", "reason": "Record is corrupt",
+              "unit": "byte"}  # fmt: skip
+    assert json.loads((tmp_path / one.name).read_text()) == {
+        "topic": "orders", "partition": 3, "file": "/data/orders-3/00000000000000000000.log", "start_position": 0,
+        "end_position": 100, "first_offset": 1, "last_offset": 5, "records": 5, "batches": 2, "checksum": 9,
+        "start_offset": 1, "end_offset": 6, "damages": [damage],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("unit", "place"), [(BYTE, "at byte 7 (30 bytes)"), (OFFSET, "at offset 7 (30 bytes)")])
+def test_the_summary_of_a_run_says_what_the_position_of_a_damage_counts(unit: str, place: str) -> None:
+    damage = asdict(Damage("orders-3", 7, 30, CHECKSUM, "the batch is damaged", unit))
+    result = RunResult([SourceResult("input", "topic:orders", 5, damages=[damage])], "console:", 5)
+    stderr = io.BytesIO()
+    pipeline = Pipeline((), Sink(Uri("console", "")))
+    tell_result(Console(io.BytesIO(), io.BytesIO(), stderr, {}), pipeline, result)
+    assert f"1 damaged range, the first in orders-3 {place}: the batch is damaged\n" in stderr.getvalue().decode()
 
 
 def test_damage_names_a_byte_of_a_file_and_an_offset_of_a_live_topic() -> None:
