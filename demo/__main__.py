@@ -142,4 +142,5 @@ def recorded(demo: Demo) -> None:
     demo.kt("dump-log", "--files", str(segment), expected=3)
 
 
-main()
+if __name__ == "__main__":
+    main()

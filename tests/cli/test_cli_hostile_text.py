@@ -92,6 +92,15 @@ class Hostile:
             "doctor": [[], ["--topic", EVIL]],
             "monitor": [["--once"]],
             "completion": [["bash"]],
+            "consumer-perf-test": [["--topic", EVIL, "--num-records", "1", "--timeout", "500"]],
+            "producer-perf-test": [["--topic", EVIL, "--num-records", "1", "--record-size", "1", "--throughput", "-1"]],
+            "e2e-latency": [["--topic", EVIL, "--num-records", "1", "--record-size", "1", "--producer-acks", "1"]],
+            "verifiable-producer": [["--topic", EVIL, "--max-messages", "1"]],
+            "replica-verification": [["--exit-at-end"], ["--exit-at-end", "--topics-include", f"({EVIL}"]],
+            "delegation-tokens": [["--describe", "--owner-principal", f"User:{EVIL}"]],
+            "storage": [["info", "-c", str(self.files / f"no{EVIL}")], ["random-uuid"]],
+            "server-start": [[str(self.files / f"no{EVIL}")]],
+            "sandbox": [["start", "--dir", str(self.files / "00000000000000000000.log")]],
         }  # fmt: skip
 
 
@@ -140,7 +149,7 @@ def _fill(bootstrap: str) -> None:
 
 
 def _with_server(command: str, address: str, arguments: list[str]) -> list[str]:
-    if command in ("dump-log", "completion"):
+    if command in ("dump-log", "completion", "storage", "server-start", "sandbox"):
         return [command, *arguments]
     if command in ("cluster", "metadata-quorum", "features", "transactions"):
         server = ["--bootstrap-server", address]

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import signal
 import subprocess
 import sys
 import uuid
+from collections.abc import Iterator
 
 import pytest
+from support.embedded import embedded_broker
+from support.kt import run_kt
 from support.recorded_logs import unpack_log
 from support.waiting import eventually
+
+from kafkatools.commands.pipeline import SUBCOMMANDS
 
 pytest.importorskip("pyspark", reason="PySpark is not installed")
 
 KT = str(pathlib.Path(sys.executable).parent / "kt")
+ANNOUNCED_S = 2
+JAVA = """#!/bin/sh
+case "$*" in
+*-version*) echo 'openjdk version "17.0.15" 2025-04-15' >&2 ;;
+*) exit 1 ;;
+esac
+"""
 
 
 def _command(tmp_path: pathlib.Path) -> list[str]:
@@ -40,6 +53,95 @@ def test_the_start_of_spark_is_announced(tmp_path: pathlib.Path) -> None:
     assert "Starting" not in done.stdout
     quiet = subprocess.run([*_command(tmp_path / "json"), "--json"], capture_output=True, text=True, check=True)
     assert "Starting" not in quiet.stderr
+
+
+@pytest.fixture
+def java_home(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A Java that has a version and starts nothing."""
+    program = tmp_path / "jdk" / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(JAVA)
+    program.chmod(0o755)
+    return tmp_path / "jdk"
+
+
+@pytest.fixture(scope="module")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker with the topics t and u."""
+    with embedded_broker(tmp_path_factory.mktemp("start")) as address:
+        for topic in ("t", "u"):
+            assert run_kt("topics", "--bootstrap-server", address, "--create", "--topic", topic).status == 0
+        yield address
+
+
+def _operands(name: str, directory: pathlib.Path) -> list[str]:
+    """Arguments with which a subcommand has something to do."""
+    log = unpack_log("codec-lz4-java", directory)
+    content = {
+        "manifest": 1,
+        "pipeline": {
+            "sources": [{"name": "input", "uri": f"log:{log}", "options": {}}],
+            "sql": None,
+            "transform": None,
+            "sink": {"uri": "console:", "options": {}, "partition_by": []},
+        },
+        "sources": [{"name": "input", "uri": f"log:{log}"}],
+        "sink": {"uri": "console:", "files": None},
+    }
+    manifest = directory / "manifest.json"
+    manifest.write_text(json.dumps(content))
+    return {
+        "run": ["--from", "topic:t", "--to", "console:"],
+        "verify": [str(manifest)],
+        "export": ["topic:t", "--to", f"parquet:{directory / 'out'}"],
+        "count": [f"log:{log}"],
+        "top-keys": ["topic:t"],
+        "diff": ["topic:t", "topic:u"],
+        "check": [str(log)],
+        "replay": ["topic:t", "--to", "topic:u"],
+        "retention-forecast": [str(log)],
+        "compact-forecast": [str(log)],
+        "profile": ["topic:t", "--out", str(directory / "page.html")],
+    }[name]
+
+
+def _processor_seconds(pid: int) -> float:
+    """The processor time of a process and of its children that have ended."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.parametrize("name", [command.name for command in SUBCOMMANDS])
+def test_every_subcommand_announces_the_start_of_spark_within_two_seconds(
+    tmp_path: pathlib.Path, bootstrap: str, java_home: pathlib.Path, name: str
+) -> None:
+    """In processor time, so that a busy machine is no failure. A topic without records is counted without Spark."""
+    operands = _operands(name, tmp_path)
+    brokers = ["--bootstrap-server", bootstrap] if "topic:t" in operands else []
+    words = [KT, "pipeline", name, *brokers, *operands]
+    environ = {**os.environ, "JAVA_HOME": str(java_home), "KT_HOME": str(tmp_path / "home")}
+    with subprocess.Popen(words, env=environ, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as run:
+        assert run.stderr is not None
+        assert run.stderr.readline() == "Starting Spark (local[*]) ...\n"
+        seconds = _processor_seconds(run.pid)
+        rest = run.stderr.read()
+    assert seconds < ANNOUNCED_S
+    assert rest.startswith("Spark does not start (master local[*]") and len(rest.splitlines()) == 1, rest
+    assert run.returncode == 1
+
+
+def test_a_job_that_falls_back_to_the_sandbox_names_it(
+    tmp_path: pathlib.Path, java_home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(java_home))
+    environ = {"KT_HOME": str(tmp_path / "home"), "KT_SANDBOX": "on"}
+    try:
+        started = run_kt("sandbox", "start", "--port", "0", "--json", environ=environ)
+        address = json.loads(started.out)["bootstrap"]
+        ran = run_kt("pipeline", "count", "topic:absent", environ=environ)
+    finally:
+        run_kt("sandbox", "stop", environ=environ)
+    assert ran.err.splitlines()[0] == f"kt: no --bootstrap-server, using the sandbox on {address}"
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
