@@ -140,12 +140,14 @@ class LogManager:
         segment begins later stays, or is larger if both begin at the same offset."""
         for other_directory in self.live[self.live.index(directory) + 1 :]:
             for name in sorted(directory.residents & other_directory.residents):
-                kept_directory = max((directory, other_directory), key=lambda candidate: self._reach(candidate, name))
-                stray_directory = other_directory if kept_directory is directory else directory
+                retained_directory = max(
+                    (directory, other_directory), key=lambda candidate: self._reach(candidate, name)
+                )
+                stray_directory = other_directory if retained_directory is directory else directory
                 stray_directory.put_aside(stray_directory.path_of(filenames.partition_directory_name(*name)))
                 stray_directory.residents.discard(name)
                 self._report(
-                    f"WARN {name} is in both {kept_directory.path} and {stray_directory.path}; "
+                    f"WARN {name} is in both {retained_directory.path} and {stray_directory.path}; "
                     "the latter is renamed to -stray"
                 )
 
