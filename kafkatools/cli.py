@@ -44,14 +44,14 @@ def main(arguments: Sequence[str], console: Console) -> ExitStatus:
     """Run `kt` with these arguments (without the program's name) and return the exit status. A closed stdout gives OK,
     Ctrl-C or SIGTERM INTERRUPTED, an OSError of stdout FAILED; none of them is raised."""
     try:
-        chosen, arguments = _global_options(arguments)
+        options, arguments = _global_options(arguments)
         name = arguments[0] if arguments else ""
         if name == "help" and len(arguments) > 1:
             if len(arguments) == 2 and console.is_terminal and _shows_manual_page(arguments[1]):
                 return ExitStatus.OK
             name, arguments = arguments[1], [*arguments[1:], "--help"]
         if name in COMMANDS or name in ALIASES:
-            status = run_command(load(name), arguments[1:], console, chosen)
+            status = run_command(load(name), arguments[1:], console, options)
         else:
             status = _application(arguments, console)
         console.flush()
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str], console: Console) -> ExitStatus:
         console.abandon_stdout()
         return ExitStatus.OK
     except KeyboardInterrupt:
-        return _interrupted(console)
+        return _handle_interrupt(console)
     except OSError as error:
         console.abandon_stdout()
         console.error(f"kt: {describe(error)}")
@@ -104,7 +104,7 @@ def _global_options(arguments: Sequence[str]) -> tuple[Globals, Sequence[str]]:
     return Globals(**values), arguments
 
 
-def run_command(command: Command, arguments: Sequence[str], console: Console, chosen: Globals) -> ExitStatus:
+def run_command(command: Command, arguments: Sequence[str], console: Console, options: Globals) -> ExitStatus:
     """Parse the arguments of one command, run it and return its exit status; --help and --version only print.
     Exceptions become an error line and a status, except BrokenPipeError and KeyboardInterrupt, which `main` handles."""
     console.is_json = "--json" in arguments
@@ -119,13 +119,13 @@ def run_command(command: Command, arguments: Sequence[str], console: Console, ch
         if args.help:
             console.write(_help(part, None if part.name == command.name else command, console).encode())
             return ExitStatus.OK
-        if args.given("version"):
+        if args.has_option("version"):
             console.print(KAFKA_VERSION)
             return ExitStatus.OK
         _quiet_logs(console)
-        args.profile = profile_for(args, chosen.profile, console.environ)
+        args.profile = profile_for(args, options.profile, console.environ)
         if args.profile is not None:
-            ensure_confirmed(console, command, args, args.profile, chosen.confirm)
+            ensure_confirmed(console, command, args, args.profile, options.confirm)
         if part.run is None:
             raise UsageError(f"kt {part.name} needs a subcommand")
         return part.run(console, args)
@@ -168,13 +168,13 @@ def _show_warnings(console: Console) -> None:
     instead."""
     import logging
 
-    shown: set[str] = set()
+    printed_messages: set[str] = set()
 
     class Lines(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             message = record.getMessage()
-            if message not in shown:
-                shown.add(message)
+            if message not in printed_messages:
+                printed_messages.add(message)
                 console.note(f"warning: {message}")
 
     for name in ("security", "settings"):
@@ -257,7 +257,7 @@ def _judge(command: Command, error: Exception, args: Args | None) -> tuple[str, 
     return "INTERNAL", message, "Set KT_DEBUG=1 to see where.", ExitStatus.FAILED
 
 
-def _interrupted(console: Console) -> ExitStatus:
+def _handle_interrupt(console: Console) -> ExitStatus:
     try:
         console.flush()
     except OSError:
@@ -314,13 +314,13 @@ def _report_unknown(arguments: Sequence[str], console: Console) -> ExitStatus:
     return ExitStatus.USAGE
 
 
-def _place_of_option(name: str, rest: Sequence[str]) -> str:
+def _place_of_option(name: str, arguments: Sequence[str]) -> str:
     """The hint for a command's option that was written before the command; empty for any other option."""
-    chosen = next((argument for argument in rest if argument in COMMANDS or argument in ALIASES), None)
+    command = next((argument for argument in arguments if argument in COMMANDS or argument in ALIASES), None)
     option = name.partition("=")[0]
-    if chosen is None or not any(option == declared.name for declared in all_options(load(chosen))):
+    if command is None or not any(option == declared.name for declared in all_options(load(command))):
         return ""
-    return f"{option} belongs after the command: kt {chosen} {option} ..."
+    return f"{option} belongs after the command: kt {command} {option} ..."
 
 
 def _nearest(name: str) -> str:
@@ -328,8 +328,8 @@ def _nearest(name: str) -> str:
 
     short = name.lower().removeprefix("kafka-").removesuffix(".sh")
     names = [*_GLOBALS, "--help", "--version"] if name.startswith("-") else [*COMMANDS, *ALIASES, "version", "help"]
-    near = difflib.get_close_matches(short, names, n=1, cutoff=0.5)
-    return f"Did you mean kt {near[0]}?" if near else ""
+    matches = difflib.get_close_matches(short, names, n=1, cutoff=0.5)
+    return f"Did you mean kt {matches[0]}?" if matches else ""
 
 
 def _help_of_kt(width: int) -> str:

@@ -57,7 +57,7 @@ class Console:
         a terminal sys.stderr is replaced too, so that log lines are escaped."""
         console = cls(
             sys.stdin.buffer if sys.stdin is not None else io.BytesIO(),
-            _buffered(1) if sys.stdout is not None else io.BytesIO(),
+            _buffer(1) if sys.stdout is not None else io.BytesIO(),
             sys.stderr.buffer if sys.stderr is not None else io.BytesIO(),
             os.environ,
         )
@@ -93,7 +93,7 @@ class Console:
     @property
     def is_input_file(self) -> bool:
         """Return whether stdin is a regular file, which can be read twice."""
-        return _bytes_left(self.stdin) is not None
+        return _remaining_bytes(self.stdin) is not None
 
     def enlarge_input_pipe(self, size_bytes: int) -> None:
         """Enlarge stdin's pipe buffer beyond the default of 64 KiB to save system calls. Does nothing where that is not
@@ -184,26 +184,26 @@ class Console:
 
         self.print(json_line(row))
 
-    def error(self, line: str, kind: str = "FAILED", **more: object) -> None:
+    def error(self, line: str, kind: str = "FAILED", **fields: object) -> None:
         """Print an error line to stderr at once, after flushing stdout, with secrets hidden. A closed stderr is
-        ignored. With --json prints {"error": ...} with this kind, the message and the keys of `more`; otherwise `kind`
-        and `more` are unused."""
+        ignored. With --json prints {"error": ...} with this kind, the message and the keys of `fields`; otherwise
+        `kind` and `fields` are unused."""
         if self.is_json:
             from kafkatools.output import json_error
 
-            line = json_error(kind, _redacted(line.strip()), **_redacted(more))
-        self._tell(line)
+            line = json_error(kind, _redact(line.strip()), **_redact(fields))
+        self._write_line(line)
 
     def error_lines(self, text: str) -> None:
         """Print several lines to stderr, as `print_lines` does to stdout; with --json as one {"note": ...} object."""
         if self.is_json:
             self.note(text)
         else:
-            self._tell_by(lambda: self.stderr.write(_encode(_redacted(text)) + b"\n"))
+            self._write_stderr(lambda: self.stderr.write(_encode(_redact(text)) + b"\n"))
 
     def draw_error(self, text: str) -> None:
         """Print text with colours and cursor movements to stderr, as `draw` does to stdout."""
-        self._tell_by(lambda: draw(self.stderr, _redacted(text)))
+        self._write_stderr(lambda: draw(self.stderr, _redact(text)))
 
     def note(self, line: str, row: Mapping[str, object] | None = None) -> None:
         """Print a line to stderr that is no error, such as a warning, with secrets hidden. With --json prints the row,
@@ -211,14 +211,14 @@ class Console:
         if self.is_json:
             from kafkatools.output import json_line
 
-            line = json_line(_redacted({"note": line.strip()} if row is None else row))
-        self._tell(line)
+            line = json_line(_redact({"note": line.strip()} if row is None else row))
+        self._write_line(line)
 
-    def _tell(self, line: str) -> None:
-        shown = line if self.is_json else _redacted(line)
-        self._tell_by(lambda: self.stderr.write(_line(shown, self.stderr)))
+    def _write_line(self, line: str) -> None:
+        text = line if self.is_json else _redact(line)
+        self._write_stderr(lambda: self.stderr.write(_line(text, self.stderr)))
 
-    def _tell_by(self, write: Callable[[], object]) -> None:
+    def _write_stderr(self, write: Callable[[], object]) -> None:
         """Call `write` after flushing stdout and hiding the progress line, then flush stderr. A closed stderr is
         ignored."""
         with self._hidden_progress():
@@ -239,23 +239,23 @@ class Console:
     def progress(
         self, label: str, total: int | None = None, *, is_bytes: bool = False, prints: bool = False
     ) -> Iterator[Progress]:
-        """Show a progress line on stderr within the context; the work sets `done` of the Progress that the context
+        """Show a progress line on stderr within the context; the work sets `count` of the Progress that the context
         returns. Draws nothing with --json, without a terminal or inside another progress. `prints`: the work writes to
         stdout all the time, so nothing is drawn when stdout is a terminal either."""
         from kafkatools.progress import Progress, TerminalProgress
 
-        is_seen = self.is_error_terminal and self.environ.get("TERM") != "dumb" and not (prints and self.is_terminal)
-        if not is_seen or self.is_json or self._progress is not None:
+        is_visible = self.is_error_terminal and self.environ.get("TERM") != "dumb" and not (prints and self.is_terminal)
+        if not is_visible or self.is_json or self._progress is not None:
             yield Progress(label, total)
             return
         colour = not self.environ.get("NO_COLOR")
-        drawn = TerminalProgress(self.stderr, self.width, label, total, is_bytes=is_bytes, has_colour=colour)
-        self._progress = drawn
-        drawn.start()
+        progress = TerminalProgress(self.stderr, self.width, label, total, is_bytes=is_bytes, has_colour=colour)
+        self._progress = progress
+        progress.start()
         try:
-            yield drawn
+            yield progress
         finally:
-            drawn.stop()
+            progress.stop()
             self._progress = None
 
     def ensure_reader(self) -> None:
@@ -279,12 +279,12 @@ class Console:
 
     def input_progress(self, label: str) -> AbstractContextManager[Progress]:
         """Show the progress of reading stdin when it is a regular file; otherwise draw nothing."""
-        left = _bytes_left(self.stdin)
-        if left is None:
+        remaining = _remaining_bytes(self.stdin)
+        if remaining is None:
             from kafkatools.progress import Progress
 
             return nullcontext(Progress(label))
-        return self.progress(label, left, is_bytes=True)
+        return self.progress(label, remaining, is_bytes=True)
 
     @property
     def home(self) -> str:
@@ -331,7 +331,7 @@ class Console:
         return sandbox.bootstrap
 
 
-def _bytes_left(stream: BinaryIO) -> int | None:
+def _remaining_bytes(stream: BinaryIO) -> int | None:
     """Bytes between the position and the end of a regular file; None for any other stream."""
     import stat
 
@@ -342,25 +342,25 @@ def _bytes_left(stream: BinaryIO) -> int | None:
         return None
 
 
-def _buffered(descriptor: int) -> BinaryIO:
+def _buffer(descriptor: int) -> BinaryIO:
     return open(descriptor, "wb", buffering=_BUFFER_BYTES, closefd=False)
 
 
 @overload
-def _redacted(value: str) -> str: ...
+def _redact(value: str) -> str: ...
 @overload
-def _redacted(value: Mapping[str, object]) -> dict[str, object]: ...
+def _redact(value: Mapping[str, object]) -> dict[str, object]: ...
 @overload
-def _redacted(value: object) -> object: ...
-def _redacted(value: object) -> object:
+def _redact(value: object) -> object: ...
+def _redact(value: object) -> object:
     """Hide secrets in a text, mapping or list before it goes to stderr (core/secrets.py)."""
     if isinstance(value, str):
         from kafkatools.core.secrets import redacted_line
 
         return redacted_line(value)
     if isinstance(value, Mapping):
-        return {name: _redacted(item) for name, item in value.items()}
-    return [_redacted(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return {name: _redact(item) for name, item in value.items()}
+    return [_redact(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _line(line: str, stream: BinaryIO) -> bytes:

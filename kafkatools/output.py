@@ -51,9 +51,9 @@ def _plain(value: object) -> object:
     return value
 
 
-def json_error(kind: str, message: str, **more: object) -> str:
+def json_error(kind: str, message: str, **fields: object) -> str:
     """The JSON line of an error on stderr: {"error": {"kind": ..., "message": ..., **more}}."""
-    return json_line({"error": {"kind": kind, "message": message, **more}})
+    return json_line({"error": {"kind": kind, "message": message, **fields}})
 
 
 def visible(text: str) -> str:
@@ -86,11 +86,11 @@ def _rich_table(headers: Sequence[str], rows: Sequence[Sequence[str]], width: in
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for header in headers:
-        drawn.add_column(header, overflow="fold")
+        table.add_column(header, overflow="fold")
     for row in rows:
-        drawn.add_row(*(Text(visible(cell)) for cell in row))
+        table.add_row(*(Text(visible(cell)) for cell in row))
     out = io.StringIO()
-    RichConsole(file=out, force_terminal=True, width=width).print(drawn)
+    RichConsole(file=out, force_terminal=True, width=width).print(table)
     return out.getvalue()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
 _FIRST_S = 0.7
-_EACH_S = 0.2
+_REFRESH_S = 0.2
 _BAR_WIDTH = 24
 
 
@@ -30,13 +30,13 @@ class Progress:
     def __init__(self, label: str, total: int | None = None) -> None:
         self.label = label
         self.total = total
-        self.done = 0
+        self.count = 0
         self.measure: Callable[[], int] = lambda: 0
-        """Returns the finished units beyond `done`; called by the drawing thread."""
+        """Returns the finished units beyond `count`; called by the drawing thread."""
 
     def advance(self, count: int = 1) -> None:
         """Add to the number of finished units of work."""
-        self.done += count
+        self.count += count
 
 
 class TerminalProgress(Progress):
@@ -58,7 +58,7 @@ class TerminalProgress(Progress):
         self._is_bytes = is_bytes
         self._has_colour = has_colour
         self._lock = threading.RLock()  # guards _drawn and its writes to the terminal
-        self._drawn: RichProgress | None = None
+        self._display: RichProgress | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
 
@@ -76,27 +76,27 @@ class TerminalProgress(Progress):
     def hidden(self) -> Iterator[None]:
         """Remove the progress line within the context; the drawing thread redraws it at its next refresh."""
         with self._lock:
-            if self._drawn is not None:
-                self._drawn.stop()
+            if self._display is not None:
+                self._display.stop()
             yield
 
     def _run(self) -> None:
         if self._over.wait(self._first_s):
             return
         try:
-            drawn = self._rich_progress()
-            task = drawn.add_task(visible(self.label), total=self.total)
+            display = self._rich_progress()
+            task = display.add_task(visible(self.label), total=self.total)
             while True:
                 with self._lock:
-                    self._drawn = drawn
-                    done = self.done + self.measure()
-                    drawn.update(task, completed=done, total=self.total, description=visible(self.label))
-                    drawn.start()
-                    drawn.refresh()
-                if self._over.wait(_EACH_S):
+                    self._display = display
+                    count = self.count + self.measure()
+                    display.update(task, completed=count, total=self.total, description=visible(self.label))
+                    display.start()
+                    display.refresh()
+                if self._over.wait(_REFRESH_S):
                     break
             with self._lock:
-                drawn.stop()
+                display.stop()
         except (OSError, ValueError):
             return  # the terminal is gone, for which the work must not fail
 

@@ -28,17 +28,17 @@ class TerminalStream(io.BufferedIOBase):
 
     def write(self, data: Buffer) -> int:
         """Write UTF-8 text with its control characters escaped; return the number of bytes in `data`."""
-        written = bytes(data)
-        self._put(self._decoder.decode(written), self._text)
-        return len(written)
+        content = bytes(data)
+        self._write(self._decoder.decode(content), self._text)
+        return len(content)
 
     def draw(self, text: str) -> int:
         """Write text in which colours and cursor movements take effect; return its length."""
-        self._put(self._decoder.decode(b"", final=True), self._text)
-        self._put(text, self._drawing)
+        self._write(self._decoder.decode(b"", final=True), self._text)
+        self._write(text, self._drawing)
         return len(text)
 
-    def _put(self, text: str, show: Callable[[str], str]) -> None:
+    def _write(self, text: str, show: Callable[[str], str]) -> None:
         if text:
             self._stream.write(show(text).encode())
 
@@ -46,7 +46,7 @@ class TerminalStream(io.BufferedIOBase):
         """Flush the stream; an incomplete UTF-8 character is written as escaped bytes. No effect on a closed stream."""
         if self._stream.closed:
             return
-        self._put(self._decoder.decode(b"", final=True), self._text)
+        self._write(self._decoder.decode(b"", final=True), self._text)
         self._stream.flush()
 
     def isatty(self) -> bool:

@@ -24,9 +24,9 @@ def run(console: Console, args: Args) -> ExitStatus:
     from kafkatools.core.errors import KafkaError
 
     with connect_admin(console, args) as admin:
-        found = describe_api_versions(admin)
+        replies = describe_api_versions(admin)
     status = ExitStatus.OK
-    for node, reply in found.items():
+    for node, reply in replies.items():
         name = f"{node.host}:{node.port} (id: {node.id} rack: {node.rack or 'null'} isFenced: false)"
         if isinstance(reply, KafkaError):
             console.error(f"{name} -> ERROR: {reply}", reply.name, broker=node.id)
@@ -43,29 +43,29 @@ def _lines(ranges: Iterable[ApiRange]) -> list[str]:
     """Return a line for each API in the order of API keys; UNSUPPORTED for those that the broker lacks."""
     from kafkatools.core.protocol.api_versions import ApiKey
 
-    lines = {each.api_key: _line(each) for each in ranges}
+    lines = {api_range.api_key: _line(api_range) for api_range in ranges}
     for key in ApiKey:
         if key not in lines and not key.is_between_nodes:
             lines[key] = f"{key.label}({int(key)}): UNSUPPORTED"
     return [lines[key] for key in sorted(lines)]
 
 
-def _line(served: ApiRange) -> str:
+def _line(api_range: ApiRange) -> str:
     from kafkatools.core.protocol.api_versions import ApiKey
 
-    low, high = served.min_version, served.max_version
+    low, high = api_range.min_version, api_range.max_version
     versions = str(low) if low == high else f"{low} to {high}"
     try:
-        known = ApiKey(served.api_key)
+        api_key = ApiKey(api_range.api_key)
     except ValueError:
-        return f"UNKNOWN({served.api_key}): {versions}"
-    if known.last_version < low:
+        return f"UNKNOWN({api_range.api_key}): {versions}"
+    if api_key.last_version < low:
         usable = "unusable: node too new"
-    elif high < known.first_version:
+    elif high < api_key.first_version:
         usable = "unusable: node too old"
     else:
-        usable = f"usable: {min(known.last_version, high)}"
-    return f"{known.label}({served.api_key}): {versions} [{usable}]"
+        usable = f"usable: {min(api_key.last_version, high)}"
+    return f"{api_key.label}({api_range.api_key}): {versions} [{usable}]"
 
 
 def _print_json(console: Console, node: Node, ranges: Iterable[ApiRange]) -> None:
@@ -74,12 +74,12 @@ def _print_json(console: Console, node: Node, ranges: Iterable[ApiRange]) -> Non
     names = {int(key): key.label for key in ApiKey}
     apis = [
         {
-            "key": each.api_key,
-            "name": names.get(each.api_key),
-            "min_version": each.min_version,
-            "max_version": each.max_version,
+            "key": api_range.api_key,
+            "name": names.get(api_range.api_key),
+            "min_version": api_range.min_version,
+            "max_version": api_range.max_version,
         }
-        for each in ranges
+        for api_range in ranges
     ]
     console.print_json({"broker": node.id, "host": node.host, "port": node.port, "rack": node.rack, "apis": apis})
 

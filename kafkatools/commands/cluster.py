@@ -78,9 +78,9 @@ def _list_endpoints(console: Console, args: Args, admin: AdminClient) -> ExitSta
     rack = max((len(node.rack) for node in cluster.nodes if node.rack), default=_NO_RACK_WIDTH)
 
     def line(*cells: object) -> str:
-        node_id, name, port, where, state, endpoint_type = cells
-        shown = f"{node_id!s:<10} {name!s:<{host}} {port!s:<10} {where!s:<{rack}} "
-        return shown + ("" if admin.through_controllers else f"{state!s:<10} ") + f"{endpoint_type!s:<15}"
+        node_id, name, port, rack_name, state, endpoint_type = cells
+        text = f"{node_id!s:<10} {name!s:<{host}} {port!s:<10} {rack_name!s:<{rack}} "
+        return text + ("" if admin.through_controllers else f"{state!s:<10} ") + f"{endpoint_type!s:<15}"
 
     console.print(line("ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE"))
     for node in cluster.nodes:

@@ -55,18 +55,18 @@ def _names(console: Console, args: Args) -> Iterable[str]:
     kind = "topics" if args.topics else "groups"
     place = hashlib.sha256(servers.encode()).hexdigest()[:16]
     path = os.path.join(console.home, "completion", f"{kind}-{place}")
-    known, age_ms = _cached(path, console.clock.wall_ms())
+    cached_names, age_ms = _read_cache(path, console.clock.wall_ms())
     if age_ms < _CACHE_MS:
-        return known
+        return cached_names
     from kafkatools.core.errors import KafkaError
 
     try:
-        names = _ask(console, servers, settings, kind)
+        names = _fetch_names(console, servers, settings, kind)
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
             file.writelines(f"{name}\n" for name in names)
     except (KafkaError, OSError):
-        return known
+        return cached_names
     return names
 
 
@@ -83,7 +83,7 @@ def _place(console: Console, args: Args) -> tuple[str | None, dict[str, str]]:
     return (None if running is None else running.bootstrap), {}
 
 
-def _ask(console: Console, bootstrap: str, settings: dict[str, str], kind: str) -> list[str]:
+def _fetch_names(console: Console, bootstrap: str, settings: dict[str, str], kind: str) -> list[str]:
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.admin.groups import list_groups
     from kafkatools.core.admin.topics import list_topics
@@ -95,7 +95,7 @@ def _ask(console: Console, bootstrap: str, settings: dict[str, str], kind: str) 
         return sorted(listing.name for listing in list_topics(admin))
 
 
-def _cached(path: str, now_ms: int) -> tuple[list[str], int]:
+def _read_cache(path: str, now_ms: int) -> tuple[list[str], int]:
     """Return the cached names and their age in ms. Without a cache: no names, and an age that requires a refresh."""
     try:
         with open(path, encoding="utf-8") as file:
@@ -114,35 +114,35 @@ def script(shell: str, commands: dict[str, Command]) -> str:
     template = package_text(__name__, f"completion.{shell}")
     if shell == "fish":
         return template + "".join(f"{line}\n" for line in _fish(commands))
-    for mark, text in _filling(commands, _ASSIGNMENTS[shell]).items():
+    for mark, text in _mark_values(commands, _ASSIGNMENTS[shell]).items():
         template = template.replace(mark, text)
     return template
 
 
 def _words(command: Command) -> list[str]:
     parts = (command, *command.subcommands)
-    own = [option.name for part in parts for option in all_options(part) if not option.replacement]
-    return list(dict.fromkeys([one.name for one in command.subcommands] + own))
+    option_names = [option.name for part in parts for option in all_options(part) if not option.replacement]
+    return list(dict.fromkeys([subcommand.name for subcommand in command.subcommands] + option_names))
 
 
-def _filling(commands: dict[str, Command], assignment: str) -> dict[str, str]:
+def _mark_values(commands: dict[str, Command], assignment: str) -> dict[str, str]:
     """Return the replacements for the marks in a script: command names, their words, and the choices of options."""
 
     def line(pattern: str, words: Iterable[str], indent: int) -> str:
         return f"{' ' * indent}{pattern}) {assignment.format(' '.join(words))} ;;"
 
-    cases = "\n".join(line(name, _words(one), 12) for name, one in commands.items())
+    cases = "\n".join(line(name, _words(command), 12) for name, command in commands.items())
     choices = "\n".join(
         line(f'"{name} {option.name}"', option.choices, 8)
-        for name, one in commands.items()
-        for option in _choosing(one)
+        for name, command in commands.items()
+        for option in _choice_options(command)
     )
     return {"@COMMANDS@": " ".join(commands), "@CASES@": cases, "@CHOICES@": choices}
 
 
-def _choosing(command: Command) -> list[Option]:
+def _choice_options(command: Command) -> list[Option]:
     """Return the options of a command and its subcommands whose choices are plain words."""
-    options = [*command.options, *(option for one in command.subcommands for option in one.options)]
+    options = [*command.options, *(option for subcommand in command.subcommands for option in subcommand.options)]
     plain = [option for option in options if option.choices and all(_is_plain(word) for word in option.choices)]
     return list({option.name: option for option in plain}.values())
 
@@ -154,13 +154,16 @@ def _is_plain(word: str) -> bool:
 def _fish(commands: dict[str, Command]) -> list[str]:
     lines = []
     for name, command in commands.items():
-        lines.append(f"complete -c kt -n \"__kt_at ''\" -a {name} -d {_quoted(command.summary)}")
-        when = f"-n '__kt_at {name}'"
-        lines += [f"complete -c kt {when} -a {one.name} -d {_quoted(one.summary)}" for one in command.subcommands]
+        lines.append(f"complete -c kt -n \"__kt_at ''\" -a {name} -d {_quote(command.summary)}")
+        condition = f"-n '__kt_at {name}'"
+        lines += [
+            f"complete -c kt {condition} -a {subcommand.name} -d {_quote(subcommand.summary)}"
+            for subcommand in command.subcommands
+        ]
         options = [option for part in (command, *command.subcommands) for option in all_options(part)]
         for option in {option.name: option for option in options if not option.replacement}.values():
             lines.append(
-                f"complete -c kt {when} -l {option.long} -d {_quoted(option.about)}{_fish_value(command, option)}"
+                f"complete -c kt {condition} -l {option.long} -d {_quote(option.about)}{_fish_value(command, option)}"
             )
     return lines
 
@@ -169,14 +172,14 @@ def _fish_value(command: Command, option: Option) -> str:
     """Return the fish arguments that complete the value of an option."""
     if option.name in ("--topic", "--group"):
         return f" -x -a '(__kt_names {option.name}s)'"
-    if option in _choosing(command):
-        return f" -x -a {_quoted(' '.join(option.choices))}"
+    if option in _choice_options(command):
+        return f" -x -a {_quote(' '.join(option.choices))}"
     if not option.value:
         return ""
     return " -r -F" if option.value == "FILE" else " -x"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 

@@ -86,7 +86,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     from kafkatools.options.date_patterns import check_date_pattern
 
     for old, new in (("messages", "num-records"), ("consumer.config", "command-config")):
-        if args.given(old):
+        if args.has_option(old):
             console.note(f"Warning: --{old} is deprecated. Use --{new} instead.")
     if args.reporting_interval <= 0:
         raise UsageError("Reporting interval must be greater than 0.")
@@ -103,8 +103,8 @@ def run(console: Console, args: Args) -> ExitStatus:
     load = ConsumerLoad(topics, args.include, requested, args.timeout, interval_ms)
     report = Report(console, args, config.client_id)
     report.header()
-    measured = ConsumerRun(load, config, console.clock, report.interval)
-    return report.end(measured, measured.run(), requested)
+    consumer_run = ConsumerRun(load, config, console.clock, report.interval)
+    return report.end(consumer_run, consumer_run.run(), requested)
 
 
 def consumer_config(console: Console, args: Args) -> Config:
@@ -146,7 +146,7 @@ class Report:
         records were read than requested, else OK."""
         is_complete = end.end.records >= requested
         if not is_complete and not end.is_interrupted:
-            self._tell_unfinished(end.problem)
+            self._report_timeout(end.problem)
         self._total(run, end.start, end.end)
         if self._args.print_metrics:
             self._print_metrics(end)
@@ -154,7 +154,7 @@ class Report:
             return ExitStatus.INTERRUPTED
         return ExitStatus.OK if is_complete else ExitStatus.FAILED
 
-    def _tell_unfinished(self, problem: Exception | None) -> None:
+    def _report_timeout(self, problem: Exception | None) -> None:
         timeout_ms = self._args.timeout
         message = (
             f"WARNING: Exiting before consuming the expected number of records: timeout ({timeout_ms} ms) exceeded. "

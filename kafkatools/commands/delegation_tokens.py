@@ -30,7 +30,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     if args.command_config is None and args.profile is None:
         raise UsageError('Missing required argument "[command-config]"')
     for name in (*_PERIODS, "hmac"):
-        if args.given(name) and getattr(args, name.replace("-", "_")) is None:
+        if args.has_option(name) and getattr(args, name.replace("-", "_")) is None:
             raise UsageError(f"Option {name} requires an argument")
     owners, renewers = _principals(args.owner_principal), _principals(args.renewer_principal)
     if args.create and len(owners) > 1:
@@ -50,11 +50,11 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 def _principals(texts: Iterable[str | None]) -> list[str]:
     """Return the principals, Type:name. Raises UsageError for any other text."""
-    found = [text.strip() for text in texts if text is not None]
-    for principal in found:
+    principals = [text.strip() for text in texts if text is not None]
+    for principal in principals:
         if ":" not in principal:
             raise UsageError(f"expected a string in format principalType:principalName but got {principal}")
-    return found
+    return principals
 
 
 def _hmac(args: Args) -> bytes:
@@ -68,8 +68,8 @@ def _hmac(args: Args) -> bytes:
         except UnicodeDecodeError:
             raise CommandError(f"{args.hmac_file} does not contain base64") from None
     if not text:
-        where = "--hmac is empty" if args.hmac_file is None else f"{args.hmac_file} is empty"
-        raise UsageError(f"The HMAC is missing: {where}")
+        reason = "--hmac is empty" if args.hmac_file is None else f"{args.hmac_file} is empty"
+        raise UsageError(f"The HMAC is missing: {reason}")
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -111,8 +111,8 @@ def _prolong(console: Console, args: Args, admin: AdminClient, hmac: bytes) -> N
         verb, period, period_ms = "expire", "expire-time-period", args.expiry_time_period
         change = expire_delegation_token
     if not args.json:
-        shown = "[hidden]" if args.hmac is None else args.hmac
-        console.print(f"Calling {verb} token operation with hmac :{shown} , {period} :{period_ms}")
+        hmac_text = "[hidden]" if args.hmac is None else args.hmac
+        console.print(f"Calling {verb} token operation with hmac :{hmac_text} , {period} :{period_ms}")
     expiry_timestamp = change(admin, hmac, period_ms)
     row = {"action": verb, "expiry_timestamp": expiry_timestamp}
     console.print(f"Completed {verb} operation. New expiry date : {_date(expiry_timestamp)}", row)
@@ -137,11 +137,11 @@ def _dry_run(
         text += f"max life time: {period}."
     else:
         token = _token_to_prolong(tokens, hmac, console.clock.wall_ms(), is_removal=_is_removal(args))
-        expiry_timestamp, when = _new_expiry(args, token, console.clock.wall_ms())
+        expiry_timestamp, new_expiry = _new_expiry(args, token, console.clock.wall_ms())
         row = {"action": "renew" if args.renew else "expire", "token_id": token.token_id}
         row |= {"expiry_timestamp": token.expiry_timestamp, "new_expiry_timestamp": expiry_timestamp}
         text = f"Token {token.token_id} would {'be renewed' if args.renew else 'expire'}: "
-        text += f"{_date(token.expiry_timestamp)} -> {when}."
+        text += f"{_date(token.expiry_timestamp)} -> {new_expiry}."
     console.print(text, row)
 
 
@@ -186,7 +186,7 @@ def _show(console: Console, args: Args, tokens: Iterable[DelegationToken]) -> No
         return
     console.print(_ROW % _TITLES)
     for token in tokens:
-        dates = [_date(each) for each in (token.issue_timestamp, token.expiry_timestamp, token.max_timestamp)]
+        dates = [_date(timestamp) for timestamp in (token.issue_timestamp, token.expiry_timestamp, token.max_timestamp)]
         hmac = base64.b64encode(token.hmac).decode()
         renewers = f"[{', '.join(token.renewers)}]"
         console.print(_ROW % (token.token_id, hmac, token.owner, token.requester, renewers, *dates))

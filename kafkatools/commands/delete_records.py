@@ -47,7 +47,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         result = results[key]
         if result.error is not None:
             status = ExitStatus.FAILED
-        _tell(console, key, result.low_watermark, result.error)
+        _report(console, key, result.low_watermark, result.error)
     return status
 
 
@@ -64,7 +64,7 @@ def _delete(
     with console.progress("Deleting records of partitions", len(requested)) as progress:
         for at in range(0, len(requested), _AT_A_TIME):
             try:
-                found = delete_records(admin, dict(requested[at : at + _AT_A_TIME]), leaderless_ms=leaderless_ms)
+                batch = delete_records(admin, dict(requested[at : at + _AT_A_TIME]), leaderless_ms=leaderless_ms)
             except KafkaError as error:
                 if not results:
                     raise
@@ -72,10 +72,10 @@ def _delete(
                     key: DeletedRecords(-1, error) for key, _ in requested[at:]
                 }  # the results before these are reported
                 break
-            if any(isinstance(result.error, LeaderNotAvailable) for result in found.values()):
+            if any(isinstance(result.error, LeaderNotAvailable) for result in batch.values()):
                 leaderless_ms = 0  # wait for elections only once
-            results |= found
-            progress.advance(len(found))
+            results |= batch
+            progress.advance(len(batch))
     return results
 
 
@@ -84,20 +84,20 @@ def _show_deletions(
 ) -> ExitStatus:
     """Print the partitions whose start offset would change, and the errors. Returns FAILED if there is an error."""
     status = ExitStatus.OK
-    shown = 0
-    for key, one in predicted.items():
-        if isinstance(one, Exception):
+    count = 0
+    for key, prediction in predicted.items():
+        if isinstance(prediction, Exception):
             status = ExitStatus.FAILED
-            _tell(console, key, 0, one)
-        elif one.new_low > one.low:
-            shown += 1
-            _tell(console, key, one.low, None, one.new_low)
-    if not shown and not args.json and status == ExitStatus.OK:
+            _report(console, key, 0, prediction)
+        elif prediction.new_low > prediction.low:
+            count += 1
+            _report(console, key, prediction.low, None, prediction.new_low)
+    if not count and not args.json and status == ExitStatus.OK:
         console.note("Nothing would change.")
     return status
 
 
-def _tell(
+def _report(
     console: Console, key: TopicPartition, low_watermark: int, error: Exception | None, new_low_watermark: int = -1
 ) -> None:
     """Print the start offset of a partition, with --dry-run also the new one, or its error."""
@@ -108,9 +108,9 @@ def _tell(
         row["new_low_watermark"] = new_low_watermark
         text += f" -> {new_low_watermark}\t{new_low_watermark - low_watermark} offsets"
     row["error"] = None if error is None else str(error)
-    where = f"partition: {topic}-{partition}"
-    failure = "" if error is None else f"{where}\terror: {error}"
-    console.print_outcome(row, f"{where}\tlow_watermark: {text}", failure)
+    label = f"partition: {topic}-{partition}"
+    failure = "" if error is None else f"{label}\terror: {error}"
+    console.print_outcome(row, f"{label}\tlow_watermark: {text}", failure)
 
 
 def _offsets(path: str) -> dict[TopicPartition, int]:

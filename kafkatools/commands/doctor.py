@@ -51,53 +51,53 @@ class _Examination:
         from kafkatools.core.net.addresses import parse_bootstrap_servers
 
         servers = parse_bootstrap_servers(settings["bootstrap.servers"])
-        tried = {server: self._try("bootstrap", server) for server in servers}
-        reached = [server for server, diagnosis in tried.items() if diagnosis.error is None]
-        if not reached:
+        diagnoses = {server: self._try("bootstrap", server) for server in servers}
+        reachable = [server for server, diagnosis in diagnoses.items() if diagnosis.error is None]
+        if not reachable:
             return
-        description = self._ask(reached[0], settings)
+        description = self._describe_cluster(reachable[0], settings)
         if description is None:
             return
-        self._examine_brokers(description, reached, tried)
+        self._examine_brokers(description, reachable, diagnoses)
 
-    def _try(self, what: str, address: HostPort) -> Diagnosis:
+    def _try(self, label: str, address: HostPort) -> Diagnosis:
         from kafkatools.core.net.diagnosis import diagnose
 
-        found = diagnose(address, self._config, self._console.clock)
-        self._show(what, found)
-        if found.error is not None:
-            self._findings.append(f"{what} {address}: {found.steps[-1].name}: {found.error}")
-        elif found.versions is not None:
-            self._versions[str(address)] = found.versions.ranges
-        return found
+        diagnosis = diagnose(address, self._config, self._console.clock)
+        self._show(label, diagnosis)
+        if diagnosis.error is not None:
+            self._findings.append(f"{label} {address}: {diagnosis.steps[-1].name}: {diagnosis.error}")
+        elif diagnosis.versions is not None:
+            self._versions[str(address)] = diagnosis.versions.ranges
+        return diagnosis
 
-    def _show(self, what: str, found: Diagnosis) -> None:
+    def _show(self, label: str, diagnosis: Diagnosis) -> None:
         if self._as_json:
             steps = [
-                {"step": one.name, "ok": one.error is None, "detail": one.detail or None, "ms": one.took_ms,
-                 "error": None if one.error is None else str(one.error)}
-                for one in found.steps
+                {"step": step.name, "ok": step.error is None, "detail": step.detail or None, "ms": step.took_ms,
+                 "error": None if step.error is None else str(step.error)}
+                for step in diagnosis.steps
             ]  # fmt: skip
             self._console.print_json(
-                {"target": what, "address": str(found.address), "ok": found.error is None, "steps": steps}
+                {"target": label, "address": str(diagnosis.address), "ok": diagnosis.error is None, "steps": steps}
             )
             return
-        self._console.print(f"{what} {found.address}")
-        for one in found.steps:
-            word = "ok" if one.error is None else "FAILED"
-            text = one.detail if one.error is None else str(one.error)
-            self._console.print(f"  {one.name:<12}{word:<8}{one.took_ms:>5} ms  {text}".rstrip())
+        self._console.print(f"{label} {diagnosis.address}")
+        for step in diagnosis.steps:
+            word = "ok" if step.error is None else "FAILED"
+            text = step.detail if step.error is None else str(step.error)
+            self._console.print(f"  {step.name:<12}{word:<8}{step.took_ms:>5} ms  {text}".rstrip())
         self._console.flush()
 
-    def _ask(self, server: HostPort, settings: dict[str, str]) -> ClusterDescription | None:
+    def _describe_cluster(self, server: HostPort, settings: dict[str, str]) -> ClusterDescription | None:
         """Describe the cluster through one server; None, with a finding, if that fails."""
         from kafkatools.core.admin.client import AdminClient
         from kafkatools.core.admin.cluster import describe_cluster
         from kafkatools.core.errors import KafkaError, UnsupportedVersion
 
-        others = {name: value for name, value in settings.items() if name != "bootstrap.servers"}
+        other_settings = {name: value for name, value in settings.items() if name != "bootstrap.servers"}
         try:
-            with AdminClient(str(server), others, self._console.clock) as admin:
+            with AdminClient(str(server), other_settings, self._console.clock) as admin:
                 try:
                     return describe_cluster(admin, include_fenced_brokers=True)
                 except UnsupportedVersion:
@@ -107,7 +107,7 @@ class _Examination:
             return None
 
     def _examine_brokers(
-        self, description: ClusterDescription, reached: list[HostPort], tried: dict[HostPort, Diagnosis]
+        self, description: ClusterDescription, reachable: list[HostPort], diagnoses: dict[HostPort, Diagnosis]
     ) -> None:
         from kafkatools.core.net.addresses import HostPort
 
@@ -124,20 +124,20 @@ class _Examination:
             )
         else:
             plural = "broker" if count == 1 else "brokers"
-            others = f" and {len(fenced)} fenced" if fenced else ""
-            self._console.print(f"cluster {description.cluster_id}: {count} {plural}{others}, controller {controller}")
+            suffix = f" and {len(fenced)} fenced" if fenced else ""
+            self._console.print(f"cluster {description.cluster_id}: {count} {plural}{suffix}, controller {controller}")
         if not count:
             self._findings.append("The cluster has no unfenced broker")
         for node in description.nodes:
             advertised = HostPort(node.host, node.port)
-            found = tried.get(advertised) or self._try(f"broker {node.id}", advertised)
+            diagnosis = diagnoses.get(advertised) or self._try(f"broker {node.id}", advertised)
             if node.id in fenced:
                 self._findings.append(
                     f"broker {node.id} is fenced: the controller gets no heartbeat from it, so clients are not sent "
                     "there and partitions without another in-sync replica are offline"
                 )
-            elif found.error is not None:
-                self._findings += _advice(node.id, advertised, reached)
+            elif diagnosis.error is not None:
+                self._findings += _advice(node.id, advertised, reachable)
         kinds = {repr(sorted(ranges.items())) for ranges in self._versions.values()}  # type: ignore[attr-defined]
         if len(kinds) > 1:
             self._findings.append("The brokers support different API versions: an upgrade may be unfinished")
@@ -156,14 +156,14 @@ class _Examination:
         return ExitStatus.FINDINGS if self._findings else ExitStatus.OK
 
 
-def _advice(broker: int, advertised: HostPort, reached: Iterable[HostPort]) -> list[str]:
+def _advice(broker: int, advertised: HostPort, reachable: Iterable[HostPort]) -> list[str]:
     """Return the likely cause of an advertised address that does not answer."""
-    if advertised.host.startswith(_LOOPBACK) and not any(one.host.startswith(_LOOPBACK) for one in reached):
+    if advertised.host.startswith(_LOOPBACK) and not any(address.host.startswith(_LOOPBACK) for address in reachable):
         return [
             f"broker {broker} advertises {advertised}, which on a client is the client's own machine: set "
             "advertised.listeners to an address that clients can reach"
         ]
-    first = next(iter(reached))
+    first = next(iter(reachable))
     return [
         f"broker {broker} advertises {advertised}, where a step failed, although {first} works: check "
         "advertised.listeners, DNS and firewalls"

@@ -98,7 +98,7 @@ def _dump_options(args: Args) -> DumpOptions:
 
     if args.max_bytes < 0:
         raise UsageError(f"Invalid size: {args.max_bytes}: --max-bytes cannot be negative")
-    prints = args.print_data_log or any(args.given(name) for name in _ANY_DECODER)
+    prints = args.print_data_log or any(args.has_option(name) for name in _ANY_DECODER)
     return DumpOptions(
         print_contents=prints,
         deep=prints or args.deep_iteration,
@@ -108,7 +108,7 @@ def _dump_options(args: Args) -> DumpOptions:
         max_bytes=args.max_bytes,
         max_message_size=args.max_message_size,
         decoder=_decoder(args),
-        is_plain_text=not any(args.given(name) for name in _DECODER_OPTIONS)
+        is_plain_text=not any(args.has_option(name) for name in _DECODER_OPTIONS)
         and args.key_decoder_class == args.value_decoder_class == _STRING_DECODER,
         stop_at_damage=args.stop_at_damage,
         salvage=args.salvage,
@@ -123,24 +123,24 @@ def _decoder(args: Args) -> Callable[[], Decoder]:
         from kafkatools.core.log.dump import decoders
 
         for name in _DECODER_OPTIONS:
-            if args.given(name):
+            if args.has_option(name):
                 return decoders.internal_decoder(name)
-        found = [decoders.value_decoder(name) for name in (args.key_decoder_class, args.value_decoder_class)]
-        if found[0] is None or found[1] is None:
-            known = ", ".join(decoders.VALUE_DECODERS)
-            raise UsageError("Failed to load decoder class", f"Decoders: {known}.")
-        return decoders.plain_decoder(found[0], found[1])
+        pair = [decoders.value_decoder(name) for name in (args.key_decoder_class, args.value_decoder_class)]
+        if pair[0] is None or pair[1] is None:
+            names = ", ".join(decoders.VALUE_DECODERS)
+            raise UsageError("Failed to load decoder class", f"Decoders: {names}.")
+        return decoders.plain_decoder(pair[0], pair[1])
 
     return make
 
 
-def _names(given: str) -> list[str]:
+def _names(text: str) -> list[str]:
     """Split --files at commas. Like Java's split, drops empty names at the end. Raises UsageError."""
-    names = given.split(",")
-    while given and names and not names[-1]:
+    names = text.split(",")
+    while text and names and not names[-1]:
         names.pop()
     if not names:
-        raise UsageError(f"--files names no file: '{given}'")
+        raise UsageError(f"--files names no file: '{text}'")
     return names
 
 
@@ -199,7 +199,7 @@ class _Run:
         from kafkatools.core.log.dump.file_dump import StoppedAtDamage
 
         try:
-            if not self._all([path for name in names for path in self._files(name)]):
+            if not self._dump_all([path for name in names for path in self._files(name)]):
                 return ExitStatus.FAILED
         except StoppedAtDamage:
             return ExitStatus.FINDINGS
@@ -216,24 +216,24 @@ class _Run:
 
         if not os.path.isdir(name):
             return [name]
-        found = files_in(name)
-        if not found:
+        paths = files_in(name)
+        if not paths:
             self._fail(f"{name}: no segments, indexes or snapshots in this directory", name)
-        return found
+        return paths
 
-    def _all(self, paths: Sequence[str]) -> bool:
+    def _dump_all(self, paths: Sequence[str]) -> bool:
         """Dump the files; False when --stop-at-damage ends the run at a file that cannot be read."""
         sizes = [os.path.getsize(path) if os.path.isfile(path) else 0 for path in paths]
         with self._console.progress("Reading", sum(sizes), is_bytes=True, prints=True) as progress:
             progress.measure = lambda: self._dump.position
             for path, size in zip(paths, sizes, strict=True):
-                self._one(path)
+                self._dump_file(path)
                 progress.advance(size)
                 if self._has_failed and self._stops:
                     return False
         return True
 
-    def _one(self, path: str) -> None:
+    def _dump_file(self, path: str) -> None:
         from kafkatools.core.log.dump.damage import Damage
 
         try:

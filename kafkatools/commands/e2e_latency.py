@@ -108,8 +108,8 @@ class EndToEndLatency:
 
     def _of(self, table: Table, values: dict[str, str]) -> dict[str, str]:
         """Return `values` over those settings of the properties file that this client knows."""
-        found = {name: value for name, value in self._settings.items() if name in table or table.is_prefixed(name)}
-        return {**found, **values}
+        settings = {name: value for name, value in self._settings.items() if name in table or table.is_prefixed(name)}
+        return {**settings, **values}
 
     def _ensure_topic(self, consumer: Consumer) -> None:
         from kafkatools.core.admin.client import AdminClient
@@ -118,8 +118,10 @@ class EndToEndLatency:
 
         if self._topic in consumer.list_topics():
             return
-        tell = self._console.error if self._args.json else self._console.print
-        tell(f'Topic "{self._topic}" does not exist. Will create topic with 1 partition(s) and replication factor = 1')
+        print_line = self._console.error if self._args.json else self._console.print
+        print_line(
+            f'Topic "{self._topic}" does not exist. Will create topic with 1 partition(s) and replication factor = 1'
+        )
         settings = self._of(ADMIN, {})
         del settings["bootstrap.servers"]
         with AdminClient(self._settings["bootstrap.servers"], settings, self._console.clock) as admin:
@@ -139,7 +141,7 @@ class EndToEndLatency:
         elapsed_ns = clock.now_ns() - begin_ns
         _ensure_same(record, records)
         if number % _SHOWN_EVERY == 0:
-            self._show_one(number, elapsed_ns)
+            self._show_latency(number, elapsed_ns)
         return elapsed_ns
 
     def _record(self) -> ProducerRecord:
@@ -161,7 +163,7 @@ class EndToEndLatency:
 
     # -- reporting --
 
-    def _show_one(self, number: int, elapsed_ns: int) -> None:
+    def _show_latency(self, number: int, elapsed_ns: int) -> None:
         from kafkatools.core.java.text import java_double
 
         row = {"event": "record", "number": number, "latency_ms": elapsed_ns / 1e6}
@@ -183,18 +185,18 @@ class EndToEndLatency:
         self._console.print(f"Percentiles: 50th = {median}, 99th = {p99}, 99.9th = {p999}")
 
 
-def _ensure_same(sent: ProducerRecord, records: ConsumerRecords) -> None:
+def _ensure_same(record: ProducerRecord, records: ConsumerRecords) -> None:
     """Raise CommandError unless the poll returned exactly the record sent (EndToEndLatency.validate)."""
     if not records:
         raise CommandError(f"poll() timed out before finding a result (timeout:[{_POLL_MS}ms])")
-    read = next(iter(records))
-    for what, before, after in (
-        ("value", sent.value, read.value),
-        ("key", sent.key, read.key),
-        ("headers", tuple(sent.headers), tuple(read.headers)),
+    result = next(iter(records))
+    for part, before, after in (
+        ("value", record.value, result.value),
+        ("key", record.key, result.key),
+        ("headers", tuple(record.headers), tuple(result.headers)),
     ):
         if before != after:
-            raise CommandError(f"The record's {what} read [{after!r}] did not match the one sent [{before!r}]")
+            raise CommandError(f"The record's {part} read [{after!r}] did not match the one sent [{before!r}]")
     if len(records) != 1:
         raise CommandError(f"Only one result was expected during this test. We found [{len(records)}]")
 

@@ -71,8 +71,8 @@ def _metadata_level(release: str) -> int:
 
     level = metadata_level(release)
     if level is None:
-        known = ", ".join([*METADATA_LEVELS, _UNRELEASED])
-        raise CommandError(f"Unknown metadata.version '{release}'. Supported metadata.version are: {known}")
+        releases = ", ".join([*METADATA_LEVELS, _UNRELEASED])
+        raise CommandError(f"Unknown metadata.version '{release}'. Supported metadata.version are: {releases}")
     return level
 
 
@@ -98,8 +98,8 @@ def _requested_levels(console: Console, args: Args, *, is_upgrade: bool) -> dict
         if args.feature or args.metadata is not None:
             raise UsageError("Can not specify `release-version` with other feature flags.")
         level = _metadata_level(args.release_version)
-        others = {name: number for name, number in default_levels(level).items() if number > 0 or not is_upgrade}
-        return {_METADATA_VERSION: level, **others}
+        other_levels = {name: number for name, number in default_levels(level).items() if number > 0 or not is_upgrade}
+        return {_METADATA_VERSION: level, **other_levels}
     levels: dict[str, int] = {}
     if args.metadata is not None:
         console.note(" `metadata` flag is deprecated and may be removed in a future release.")

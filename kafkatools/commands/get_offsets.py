@@ -50,14 +50,14 @@ def _partitions(admin: AdminClient, takes: PartitionFilter, *, takes_all: bool) 
     from kafkatools.core.admin.topics import describe_all_topics, describe_topics, list_topics
 
     if takes_all:
-        described = describe_all_topics(admin)
+        descriptions = describe_all_topics(admin)
     else:
         names = [listing.name for listing in list_topics(admin) if takes(listing.name, -1)]
-        described = describe_topics(admin, names=names) if names else {}
-    found = []
-    for name, topic in described.items():
-        found += [(name, part.partition) for part in topic.partitions if takes(name, part.partition)]
-    return sorted(found)
+        descriptions = describe_topics(admin, names=names) if names else {}
+    partitions = []
+    for name, topic in descriptions.items():
+        partitions += [(name, part.partition) for part in topic.partitions if takes(name, part.partition)]
+    return sorted(partitions)
 
 
 def _print_offsets(console: Console, args: Args, admin: AdminClient, times: dict[tuple[str, int], int]) -> ExitStatus:
@@ -124,10 +124,10 @@ def _rule(text: str) -> tuple[TopicFilter, Iterable[int]]:
     match = _RULE.fullmatch(text)
     if match is None:
         raise UsageError(f"{_PREFIX}Invalid rule specification: {text}")
-    pattern, one, low, high = match.groups()
+    pattern, single, low, high = match.groups()
     partitions = range(_MAX_PARTITION)
-    if one:
-        partitions = range(int(one), int(one) + 1)
+    if single:
+        partitions = range(int(single), int(single) + 1)
     elif low or high:
         partitions = range(int(low or 0), int(high or _MAX_PARTITION))
     return _topic_filter(pattern or ".*"), partitions

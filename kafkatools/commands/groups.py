@@ -26,19 +26,19 @@ def run(console: Console, args: Args) -> ExitStatus:
     from kafkatools.core.java.hash_order import hash_order
 
     with connect_admin(console, args) as admin:
-        found = list_groups(admin)
-    if not found.has_responses:
-        raise next(iter(found.errors.values()))
-    by_name = {group.group_id: group for group in found.groups if _takes(args, group)}
+        listings = list_groups(admin)
+    if not listings.has_responses:
+        raise next(iter(listings.errors.values()))
+    by_name = {group.group_id: group for group in listings.groups if _takes(args, group)}
     rows = (
         {"group": group.group_id, "type": group.type, "state": group.state, "protocol": group.protocol_type}
         for group in sorted(by_name.values())
     )
     console.show(rows, _table([by_name[name] for name in hash_order(by_name)]))
-    for node, error in found.errors.items():
-        where = f"broker {node}: " if node >= 0 else ""
-        console.error(f"{args.command.error_prefix}{where}{error}", error.name, broker=node)
-    return ExitStatus.FAILED if found.errors else ExitStatus.OK
+    for node, error in listings.errors.items():
+        prefix = f"broker {node}: " if node >= 0 else ""
+        console.error(f"{args.command.error_prefix}{prefix}{error}", error.name, broker=node)
+    return ExitStatus.FAILED if listings.errors else ExitStatus.OK
 
 
 def _takes(args: Args, group: GroupListing) -> bool:

@@ -20,10 +20,10 @@ def run(console: Console, args: Args) -> ExitStatus:
         if name not in COMMANDS and name not in ALIASES:
             raise UsageError(f"kt has no command '{name}'")
         command = load(name)
-        console.print_json(described(command, _aliases_of(command.name)))
+        console.print_json(command_json(command, _aliases_of(command.name)))
         return ExitStatus.OK
 
-    commands = [described(load(name), _aliases_of(name)) for name in COMMANDS]
+    commands = [command_json(load(name), _aliases_of(name)) for name in COMMANDS]
     tree = {"name": "kt", "version": __version__, "kafka_version": KAFKA_VERSION, "commands": commands}
     console.print_json(tree)
     return ExitStatus.OK
@@ -33,7 +33,7 @@ def _aliases_of(name: str) -> list[str]:
     return [alias for alias, stands_for in ALIASES.items() if stands_for == name]
 
 
-def described(command: Command, aliases: list[str]) -> dict[str, object]:
+def command_json(command: Command, aliases: list[str]) -> dict[str, object]:
     """Return the JSON object of a command with its options, in the order of its help, and its subcommands."""
     return {
         "name": command.name,
@@ -42,7 +42,7 @@ def described(command: Command, aliases: list[str]) -> dict[str, object]:
         "style": command.style,
         "operand": command.operand or None,
         "options": [_option(option) for option in all_options(command)],
-        "subcommands": [described(one, []) for one in command.subcommands],
+        "subcommands": [command_json(subcommand, []) for subcommand in command.subcommands],
         "examples": list(command.examples),
     }
 

@@ -46,7 +46,7 @@ def _election_type(text: str) -> str:
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt leader-election, or with --dry-run predict the elections. Returns FAILED when an election failed; an
     election that is not needed is no failure. Raises UsageError, CommandError or KafkaError."""
-    settings = client_settings(args, "admin_config" if args.given("admin.config") else "command_config")
+    settings = client_settings(args, "admin_config" if args.has_option("admin.config") else "command_config")
     note_deprecated(args, console.note, "admin.config")
     partitions = _partitions(args)
     servers = console.connect(args)
@@ -79,11 +79,11 @@ def _from_file(path: str) -> list[TopicPartition]:
     data = json_files.json_in_file(path, json_files.json_object, json_files.read_json(path, f"{_PREFIX} is empty"))
     if "partitions" not in data:
         raise CommandError(f'{_PREFIX} is missing "partitions" field', hint=path)
-    found = json_files.json_entries(path, "partitions", data["partitions"], _partition)
-    twice = [key for key, count in collections.Counter(found).items() if count > 1]
-    if twice:
-        raise CommandError(f"{_PREFIX} contains duplicate partitions: [{_names(twice)}]", hint=path)
-    return found
+    partitions = json_files.json_entries(path, "partitions", data["partitions"], _partition)
+    duplicates = [key for key, count in collections.Counter(partitions).items() if count > 1]
+    if duplicates:
+        raise CommandError(f"{_PREFIX} contains duplicate partitions: [{_names(duplicates)}]", hint=path)
+    return partitions
 
 
 def _partition(item: JsonValue) -> TopicPartition:
@@ -131,16 +131,18 @@ def _dry_run(console: Console, args: Args, admin: AdminClient, partitions: list[
     from kafkatools.tools.elections import predict_elections
 
     elections = predict_elections(admin, partitions, is_unclean=args.election_type == "UNCLEAN")
-    for (topic, partition), one in elections.items():
-        leader, new_leader = (None if broker < 0 else broker for broker in (one.leader, one.new_leader))
+    for (topic, partition), election in elections.items():
+        leader, new_leader = (None if broker < 0 else broker for broker in (election.leader, election.new_leader))
         row = {"topic": topic, "partition": partition, "election_type": args.election_type}
-        row |= {"outcome": one.outcome, "error": one.error, "leader": leader, "new_leader": new_leader}
+        row |= {"outcome": election.outcome, "error": election.error, "leader": leader, "new_leader": new_leader}
         change = f"{'none' if leader is None else leader} -> {new_leader}"
-        line = f"{topic}-{partition} would get another leader: {change}" if one.outcome == "planned" else ""
-        console.print_outcome(row, line, f"{topic}-{partition}: {one.error}" if one.outcome == "failed" else "")
-    if not args.json and all(one.outcome == "not_needed" for one in elections.values()):
+        line = f"{topic}-{partition} would get another leader: {change}" if election.outcome == "planned" else ""
+        console.print_outcome(
+            row, line, f"{topic}-{partition}: {election.error}" if election.outcome == "failed" else ""
+        )
+    if not args.json and all(election.outcome == "not_needed" for election in elections.values()):
         console.note("Nothing would change.")
-    return ExitStatus.FAILED if any(one.outcome == "failed" for one in elections.values()) else ExitStatus.OK
+    return ExitStatus.FAILED if any(election.outcome == "failed" for election in elections.values()) else ExitStatus.OK
 
 
 COMMAND = Command(

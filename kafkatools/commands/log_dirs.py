@@ -36,9 +36,9 @@ def run(console: Console, args: Args) -> ExitStatus:
         from kafkatools.core.admin.log_dirs import describe_log_dirs
 
         with console.progress(f"Querying {len(brokers)} brokers"):
-            found = describe_log_dirs(admin, brokers)
-    dirs = {broker: reply for broker, reply in found.items() if not isinstance(reply, KafkaError)}
-    for broker, reply in found.items():
+            replies = describe_log_dirs(admin, brokers)
+    dirs = {broker: reply for broker, reply in replies.items() if not isinstance(reply, KafkaError)}
+    for broker, reply in replies.items():
         if isinstance(reply, KafkaError):
             console.error(f"Broker {broker} did not report its log directories: {reply}", reply.name, broker=broker)
     if args.json:
@@ -49,7 +49,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     troubles = _troubles(dirs, topics)
     for line in troubles:
         console.error(line)
-    return ExitStatus.FAILED if troubles or len(dirs) < len(found) else ExitStatus.OK
+    return ExitStatus.FAILED if troubles or len(dirs) < len(replies) else ExitStatus.OK
 
 
 def _broker_ids(text: str) -> list[int]:
@@ -138,13 +138,13 @@ def _print_json(console: Console, dirs: Dirs, topics: frozenset[str]) -> None:
 def _troubles(dirs: Dirs, topics: frozenset[str]) -> list[str]:
     """Return an error line for each directory with an error and each topic that is in no directory."""
     lines = []
-    seen = set()
+    present_topics = set()
     for broker, log_dirs in dirs.items():
         for log_dir in log_dirs:
-            seen |= {replica.topic for replica in log_dir.replicas}
+            present_topics |= {replica.topic for replica in log_dir.replicas}
             if log_dir.error is not None:
                 lines.append(f"Broker {broker}, {log_dir.path}: {log_dir.error}")
-    return lines + [f"Topic '{topic}' is in none of these directories" for topic in sorted(topics - seen)]
+    return lines + [f"Topic '{topic}' is in none of these directories" for topic in sorted(topics - present_topics)]
 
 
 COMMAND = Command(

@@ -105,8 +105,8 @@ def _show_status(console: Console, args: Args, quorum: MetadataQuorum, cluster_i
 
 
 def _node_row(replica: QuorumReplica, endpoints: Sequence[Endpoint]) -> dict[str, object]:
-    shown = None if replica.directory_id is None else id_text(replica.directory_id)
-    return {"id": replica.id, "directory_id": shown, "endpoints": [_url(each) for each in endpoints]}
+    directory_id = None if replica.directory_id is None else id_text(replica.directory_id)
+    return {"id": replica.id, "directory_id": directory_id, "endpoints": [_url(endpoint) for endpoint in endpoints]}
 
 
 def _url(endpoint: Endpoint) -> str:
@@ -119,7 +119,7 @@ def _node_text(replica: QuorumReplica, endpoints: Sequence[Endpoint]) -> str:
     if replica.directory_id is not None and replica.directory_id.int:
         text += f', "directoryId": "{id_text(replica.directory_id)}"'
     if endpoints:
-        urls = ", ".join(f'"{_url(each)}"' for each in endpoints)
+        urls = ", ".join(f'"{_url(endpoint)}"' for endpoint in endpoints)
         text += f', "endpoints": [{urls}]'
     return text + "}"
 
@@ -127,8 +127,8 @@ def _node_text(replica: QuorumReplica, endpoints: Sequence[Endpoint]) -> str:
 def _show_replication(console: Console, args: Args, quorum: MetadataQuorum) -> None:
     leader = _leader(quorum)
     followers = [voter for voter in quorum.voters if voter is not leader]
-    rows = [(leader, "Leader"), *((each, "Follower") for each in followers)]
-    rows += [(each, "Observer") for each in quorum.observers]
+    rows = [(leader, "Leader"), *((follower, "Follower") for follower in followers)]
+    rows += [(observer, "Observer") for observer in quorum.observers]
     now_ms = console.clock.wall_ms()
     if args.json:
         for replica, status in rows:
@@ -188,9 +188,9 @@ def _add_controller(console: Console, args: Args) -> ExitStatus:
             add_raft_voter(admin, controller_id, directory_id, endpoints, describe_cluster(admin).cluster_id)
     urls = [_url(endpoint) for endpoint in endpoints]
     row = {"controller": controller_id, "directory_id": id_text(directory_id), "endpoints": urls}
-    done = "DRY RUN of adding" if args.dry_run else "Added"
-    where = f"directory id {id_text(directory_id)} and endpoints: {', '.join(urls)}"
-    console.print(f"{done} controller {controller_id} with {where}", row | {"added": not args.dry_run})
+    action = "DRY RUN of adding" if args.dry_run else "Added"
+    details = f"directory id {id_text(directory_id)} and endpoints: {', '.join(urls)}"
+    console.print(f"{action} controller {controller_id} with {details}", row | {"added": not args.dry_run})
     return ExitStatus.OK
 
 
@@ -218,13 +218,13 @@ def _directory_of(settings: Mapping[str, str]) -> uuid.UUID:
     path = os.path.join(directory, "meta.properties")
     if not os.path.exists(path):
         raise CommandError(f"Unable to read meta.properties from {directory}")
-    found = read_properties(path).get("directory.id")
-    if found is None:
+    directory_id = read_properties(path).get("directory.id")
+    if directory_id is None:
         raise CommandError(f"No directory id found in {directory}")
     from kafkatools.core.protocol.uuids import uuid_from_text
 
     try:
-        return uuid_from_text(found)
+        return uuid_from_text(directory_id)
     except ValueError as error:
         raise CommandError(f"{path}: {error}") from None
 
@@ -244,12 +244,12 @@ def _endpoints(settings: Mapping[str, str]) -> list[Endpoint]:
             if not separator or not colon or not port.isdecimal():
                 raise CommandError(f"Unable to parse a listener in {setting}: {text}")
             listeners[name.upper()] = Endpoint(name.upper(), host.strip("[]") or "localhost", int(port))
-    found = []
+    endpoints = []
     for name in settings["controller.listener.names"].split(","):
         if name.strip().upper() not in listeners:
             raise CommandError(f"Cannot find information about controller listener name: {name.strip()}")
-        found.append(listeners[name.strip().upper()])
-    return found
+        endpoints.append(listeners[name.strip().upper()])
+    return endpoints
 
 
 def _remove_controller(console: Console, args: Args) -> ExitStatus:
@@ -268,8 +268,8 @@ def _remove_controller(console: Console, args: Args) -> ExitStatus:
         with _connect(console, args) as admin:
             remove_raft_voter(admin, args.controller_id, directory_id, describe_cluster(admin).cluster_id)
     row = {"controller": args.controller_id, "directory_id": id_text(directory_id), "removed": not args.dry_run}
-    done = "DRY RUN of removing" if args.dry_run else "Removed"
-    console.print(f"{done}  KRaft controller {args.controller_id} with directory id {id_text(directory_id)}", row)
+    action = "DRY RUN of removing" if args.dry_run else "Removed"
+    console.print(f"{action}  KRaft controller {args.controller_id} with directory id {id_text(directory_id)}", row)
     return ExitStatus.OK
 
 

@@ -54,11 +54,11 @@ def java_double(text: str) -> float:
 class _OnePayload(NamedTuple):
     """The rule that exactly one payload option is used, with the messages of argparse4j's mutually exclusive group."""
 
-    def broken(self, given: Collection[str]) -> str | None:
-        found = [name for name in given if name in _PAYLOADS]
-        if len(found) > 1:
-            return f"argument --{found[1]}: not allowed with argument --{found[0]}"
-        return None if found else "one of the arguments --record-size --payload-file --payload-monotonic is required"
+    def violation(self, option_names: Collection[str]) -> str | None:
+        matches = [name for name in option_names if name in _PAYLOADS]
+        if len(matches) > 1:
+            return f"argument --{matches[1]}: not allowed with argument --{matches[0]}"
+        return None if matches else "one of the arguments --record-size --payload-file --payload-monotonic is required"
 
 
 OPTIONS = (
@@ -112,14 +112,14 @@ def run(console: Console, args: Args) -> ExitStatus:
     config = producer_config(console, args)
     from kafkatools.tools.perf.producer_run import ProducerLoad, ProducerRun
 
-    given = args.transaction_duration_ms
+    duration_ms = args.transaction_duration_ms
     load = ProducerLoad(
         args.topic,
         args.num_records,
         max(args.warmup_records, 0),
         args.throughput,
         args.reporting_interval,
-        _TRANSACTION_MS if given is None else given,
+        _TRANSACTION_MS if duration_ms is None else duration_ms,
     )
     report = Report(console, args, config.client_id)
     return report.end(ProducerRun(load, config, console.clock, payloads, report).run())
@@ -164,8 +164,8 @@ def _read_payloads(console: Console, args: Args) -> list[bytes]:
     from kafkatools.core.java.patterns import java_pattern
     from kafkatools.tools.perf.payloads import split_payloads
 
-    tell = console.error if args.json else console.print
-    tell(f"Reading payloads from: {os.path.abspath(args.payload_file)}")
+    print_line = console.error if args.json else console.print
+    print_line(f"Reading payloads from: {os.path.abspath(args.payload_file)}")
     delimiter = "\n" if args.payload_delimiter == "\\n" else args.payload_delimiter
     try:
         pattern = None if re.escape(delimiter) == delimiter or delimiter == "\n" else java_pattern(delimiter)
@@ -179,7 +179,7 @@ def _read_payloads(console: Console, args: Args) -> list[bytes]:
     if not data:
         raise CommandError("File does not exist or empty file provided.")
     values = split_payloads(data, delimiter, pattern)
-    tell(f"Number of records read: {len(values)}")
+    print_line(f"Number of records read: {len(values)}")
     if not values:
         raise CommandError(f"{args.payload_file}: the file contains delimiters only")
     return values
@@ -193,7 +193,7 @@ def producer_config(console: Console, args: Args) -> Config:
     pair_options = ("command-property", "producer-props")
     values = client_values(PRODUCER, args, "producer.config", pair_options, console.note)
     values = {name: value for name, value in values.items() if name not in ("key.serializer", "value.serializer")}
-    if args.given("bootstrap-server") or "bootstrap.servers" not in values:
+    if args.has_option("bootstrap-server") or "bootstrap.servers" not in values:
         values["bootstrap.servers"] = console.connect(args)
     values.setdefault("client.id", "perf-producer-client")
     if args.transactional_id is not None:
@@ -251,8 +251,8 @@ class Report:
         for message, count in end.failures.items():
             self._console.error(f"{count} {'record' if count == 1 else 'records'} failed: {message}")
         total = self._args.num_records
-        if end.sent < total:
-            self._console.error(f"{total - end.sent} of {total} records were not sent")
+        if end.sent_count < total:
+            self._console.error(f"{total - end.sent_count} of {total} records were not sent")
         if end.is_interrupted:
             return ExitStatus.INTERRUPTED
         return ExitStatus.FAILED if end.failures or end.stopped else ExitStatus.OK

@@ -34,10 +34,10 @@ def run(console: Console, args: Args) -> ExitStatus:
         topics = TopicFilter(args.topics_include)
     except ValueError:
         raise UsageError(f"{args.topics_include} is an invalid regex") from None
-    given = args.bootstrap_server
-    if given is not None and not all(_ADDRESS.fullmatch(one.strip()) for one in given.split(",")):
+    servers = args.bootstrap_server
+    if servers is not None and not all(_ADDRESS.fullmatch(address.strip()) for address in servers.split(",")):
         raise UsageError("Please provide valid host:port like host1:9091,host2:9092")
-    time = EARLIEST if args.exit_at_end and not args.given("time") else args.time
+    time = EARLIEST if args.exit_at_end and not args.has_option("time") else args.time
     with connect_admin(console, args) as admin:
         verifier, unknown = prepare(
             admin,
@@ -72,7 +72,7 @@ class _Run:
             if not self._args.exit_at_end:
                 return self._rounds()
             with self._console.progress("Comparing partitions", self._count, prints=True) as progress:
-                progress.measure = self._done
+                progress.measure = self._complete_count
                 return self._rounds()
         except KeyboardInterrupt:
             if not self._has_findings:
@@ -89,35 +89,35 @@ class _Run:
         clock = self._console.clock
         last_progress_ms = clock.now_ms()
         while self._verifier.remaining():
-            found = self._verifier.run_once()
-            for difference in found.differences:
+            comparison = self._verifier.run_once()
+            for difference in comparison.differences:
                 self._has_findings = True
-                self._say_difference(difference)
-            self._say_errors(found.errors)
+                self._report_difference(difference)
+            self._report_errors(comparison.errors)
             now_ms = clock.now_ms()
             if now_ms - self._last_report_ms > self._args.report_interval_ms:
                 self._report()
                 self._last_report_ms = now_ms
             self._console.flush()
-            last_progress_ms = now_ms if found.has_progress else last_progress_ms
+            last_progress_ms = now_ms if comparison.has_progress else last_progress_ms
             if self._args.exit_at_end:
                 if now_ms - last_progress_ms > PATIENCE_MS:
                     break
-            elif any(one.kind in ("offset", "damaged") for one in found.differences):
+            elif any(difference.kind in ("offset", "damaged") for difference in comparison.differences):
                 return ExitStatus.FINDINGS
-            if found.errors:
+            if comparison.errors:
                 clock.sleep_ms(100)
         return self._end()
 
     def _end(self) -> ExitStatus:
-        done = self._done()
-        left = self._verifier.remaining()
+        complete_count = self._complete_count()
+        remaining = self._verifier.remaining()
         if self._args.json:
-            row = {"event": "end", "partitions": self._count, "complete": done}
+            row = {"event": "end", "partitions": self._count, "complete": complete_count}
             self._console.print_json({"time": self._console.clock.wall_ms(), **row})
         else:
-            self._console.error(f"complete: {done}/{self._count} partitions")
-            for topic, partition in left:
+            self._console.error(f"complete: {complete_count}/{self._count} partitions")
+            for topic, partition in remaining:
                 offset = self._verifier.offsets[topic, partition]
                 self._console.error(f"partition {topic}-{partition} was compared up to offset {offset} only")
             for (topic, partition), nodes in self._verifier.left_out.items():
@@ -125,9 +125,9 @@ class _Run:
                 self._console.error(f"partition {topic}-{partition} was compared without replica {numbers}")
         if self._has_findings:
             return ExitStatus.FINDINGS
-        return ExitStatus.FAILED if left or done < self._count else ExitStatus.OK
+        return ExitStatus.FAILED if remaining or complete_count < self._count else ExitStatus.OK
 
-    def _done(self) -> int:
+    def _complete_count(self) -> int:
         """Return the number of partitions that were compared to their end."""
         return sum(self._verifier.is_done(key) for key in self._verifier.offsets)
 
@@ -149,27 +149,24 @@ class _Run:
             {"event": "report", "partitions": self._count, "max_lag": lag._asdict()},
         )
 
-    def _say_difference(self, one: Difference) -> None:
-        where = f"partition {one.topic}-{one.partition}"
-        if one.kind == "offset":
+    def _report_difference(self, difference: Difference) -> None:
+        label = f"partition {difference.topic}-{difference.partition}"
+        replica, other, offset = difference.replica, difference.other, difference.offset
+        value, other_value = difference.value, difference.other_value
+        if difference.kind == "offset":
+            text = f"{label}: replica {replica}'s offset {value} doesn't match replica {other}'s offset {other_value}"
+        elif difference.kind == "checksum":
             text = (
-                f"{where}: replica {one.replica}'s offset {one.value} doesn't match replica {one.other}'s offset "
-                f"{one.other_value}"
+                f"{label} has unmatched checksum at offset {offset}; replica {replica}'s checksum {value}; "
+                f"replica {other}'s checksum {other_value}"
             )
-        elif one.kind == "checksum":
-            text = (
-                f"{where} has unmatched checksum at offset {one.offset}; replica {one.replica}'s checksum {one.value}; "
-                f"replica {one.other}'s checksum {one.other_value}"
-            )
-        elif one.kind == "content":
-            text = (
-                f"{where} has unmatched content at offset {one.offset}; replica {one.replica} and replica {one.other}"
-            )
+        elif difference.kind == "content":
+            text = f"{label} has unmatched content at offset {offset}; replica {replica} and replica {other}"
         else:
-            text = f"{where}: replica {one.replica} cannot be read at offset {one.offset}: {one.reason}"
-        self._print(text, {"event": "difference", **_difference_json(one)})
+            text = f"{label}: replica {replica} cannot be read at offset {offset}: {difference.reason}"
+        self._print(text, {"event": "difference", **_difference_json(difference)})
 
-    def _say_errors(self, errors: dict[tuple[str, int, int], KafkaError]) -> None:
+    def _report_errors(self, errors: dict[tuple[str, int, int], KafkaError]) -> None:
         """Print each new fetch error. OFFSET_OUT_OF_RANGE is not printed: the replica is only behind."""
         for (topic, partition, node), error in errors.items():
             text = str(error)
@@ -180,20 +177,20 @@ class _Run:
             self._console.error(f"replica {node} of partition {topic}-{partition}: {text}", error.name, **place)
 
 
-def _difference_json(one: Difference) -> dict[str, object]:
-    replicas: list[dict[str, object]] = [{"id": one.replica}]
-    if one.other >= 0:
-        replicas.append({"id": one.other})
-    if one.kind in ("offset", "checksum"):
-        for replica, value in zip(replicas, (one.value, one.other_value), strict=True):
-            replica[one.kind] = value
+def _difference_json(difference: Difference) -> dict[str, object]:
+    replicas: list[dict[str, object]] = [{"id": difference.replica}]
+    if difference.other >= 0:
+        replicas.append({"id": difference.other})
+    if difference.kind in ("offset", "checksum"):
+        for replica, value in zip(replicas, (difference.value, difference.other_value), strict=True):
+            replica[difference.kind] = value
     return {
-        "kind": one.kind,
-        "topic": one.topic,
-        "partition": one.partition,
-        "offset": one.offset,
+        "kind": difference.kind,
+        "topic": difference.topic,
+        "partition": difference.partition,
+        "offset": difference.offset,
         "replicas": replicas,
-        "reason": one.reason or None,
+        "reason": difference.reason or None,
     }
 
 

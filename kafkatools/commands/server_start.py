@@ -52,9 +52,9 @@ def _node(console: Console, args: Args, values: dict[str, str]) -> Node:
         console.note(f"WARN {name} has no effect in kt and is ignored")
     node = Node(config, console.clock, report=lambda line: _report(console, line))
     if not node.settings.is_loopback and not args.insecure:
-        shown = node.settings.host or "all addresses"
+        host = node.settings.host or "all addresses"
         raise CommandError(
-            f"Refusing to listen on {shown} without authentication or encryption: use 127.0.0.1, or --insecure"
+            f"Refusing to listen on {host} without authentication or encryption: use 127.0.0.1, or --insecure"
         )
     return node
 
@@ -72,20 +72,20 @@ class _StopSignals:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._is_started = False
-        self._is_asked = False
+        self._is_requested = False
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, self._ask)
+                signal.signal(number, self._request_stop)
 
-    def _ask(self, number: int, frame: FrameType | None) -> None:
-        self._is_asked = True
+    def _request_stop(self, number: int, frame: FrameType | None) -> None:
+        self._is_requested = True
         if self._is_started:
             self._node.request_stop()
 
     def node_is_started(self) -> None:
         """Stop the node at once if a signal has arrived; from now on signals stop it directly."""
         self._is_started = True
-        if self._is_asked:
+        if self._is_requested:
             self._node.request_stop()
 
 

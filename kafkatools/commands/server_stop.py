@@ -20,8 +20,8 @@ def run(console: Console, args: Args) -> ExitStatus:
 
     folder = os.path.join(console.home, "servers")
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-    found = (read_run_file(os.path.join(folder, name)) for name in names)
-    servers = [server for server in found if server is not None and args.node_id in (None, server["node_id"])]
+    run_infos = (read_run_file(os.path.join(folder, name)) for name in names)
+    servers = [server for server in run_infos if server is not None and args.node_id in (None, server["node_id"])]
     if not servers:
         raise CommandError("No kafka server to stop")
     for server in servers:

@@ -39,9 +39,9 @@ class _OnlyOne:
     def __init__(self, *spellings: str) -> None:
         self._spellings = {spelling.split("/")[0].lstrip("-"): spelling for spelling in spellings}
 
-    def broken(self, given: Collection[str]) -> str | None:
-        found = [spelling for name, spelling in self._spellings.items() if name in given]
-        return f"argument {found[1]}: not allowed with argument {found[0]}" if len(found) > 1 else None
+    def violation(self, option_names: Collection[str]) -> str | None:
+        spellings = [spelling for name, spelling in self._spellings.items() if name in option_names]
+        return f"argument {spellings[1]}: not allowed with argument {spellings[0]}" if len(spellings) > 1 else None
 
 
 def run_random_uuid(console: Console, args: Args) -> ExitStatus:
@@ -71,12 +71,12 @@ def run_info(console: Console, args: Args) -> ExitStatus:
 
     settings = _server_settings(args.config)
     metadata_directory = settings.get("metadata.log.dir")
-    found, metadata, problems = _inspect({*log_directories(settings), *filter(None, [metadata_directory])})
+    directories, metadata, problems = _inspect({*log_directories(settings), *filter(None, [metadata_directory])})
     if args.json:
-        row = {"directories": found, "metadata": dict(sorted(metadata.items())), "problems": problems}
+        row = {"directories": directories, "metadata": dict(sorted(metadata.items())), "problems": problems}
         console.print_json(row)
     else:
-        _print_list(console, "Found log directory:", "Found log directories:", found)
+        _print_list(console, "Found log directory:", "Found log directories:", directories)
         if metadata:
             console.print("Found metadata: {" + ", ".join(f"{k}={v}" for k, v in sorted(metadata.items())) + "}")
             console.print()
@@ -84,9 +84,9 @@ def run_info(console: Console, args: Args) -> ExitStatus:
     return ExitStatus.FAILED if problems else ExitStatus.OK
 
 
-def _print_list(console: Console, one: str, many: str, lines: Sequence[str]) -> None:
+def _print_list(console: Console, singular: str, plural: str, lines: Sequence[str]) -> None:
     if lines:
-        console.print(one if len(lines) == 1 else many)
+        console.print(singular if len(lines) == 1 else plural)
         for line in lines:
             console.print(f"  {line}")
         console.print()
@@ -94,7 +94,7 @@ def _print_list(console: Console, one: str, many: str, lines: Sequence[str]) -> 
 
 def _inspect(directories: set[str]) -> tuple[list[str], dict[str, str], list[str]]:
     """Return the directories that exist, the first meta.properties, and the problems, in the order of the paths."""
-    found: list[str] = []
+    present_directories: list[str] = []
     first: dict[str, str] = {}
     problems: list[str] = []
     for directory in sorted(directories):
@@ -103,7 +103,7 @@ def _inspect(directories: set[str]) -> tuple[list[str], dict[str, str], list[str
             state = "is not a directory" if os.path.exists(directory) else "does not exist"
             problems.append(f"{directory} {state}")
             continue
-        found.append(directory)
+        present_directories.append(directory)
         if not os.path.exists(path):
             problems.append(f"{directory} is not formatted.")
             continue
@@ -114,7 +114,7 @@ def _inspect(directories: set[str]) -> tuple[list[str], dict[str, str], list[str
             problems.append("Mismatched cluster IDs between storage directories.")
         elif first.get("node.id") != properties.get("node.id"):
             problems.append("Mismatched node IDs between storage directories.")
-    return found, first, problems
+    return present_directories, first, problems
 
 
 def run_format(console: Console, args: Args) -> ExitStatus:
@@ -144,8 +144,8 @@ def run_format(console: Console, args: Args) -> ExitStatus:
         if args.json:
             directory_id = None if args.dry_run else directory.directory_id
             row = {"directory": directory.path, "kind": directory.kind, "directory_id": directory_id}
-            more = {"cluster_id": request.cluster_id, METADATA_VERSION: release, "formatted": not args.dry_run}
-            console.print_json({**row, **more})
+            fields = {"cluster_id": request.cluster_id, METADATA_VERSION: release, "formatted": not args.dry_run}
+            console.print_json({**row, **fields})
         elif args.dry_run:
             kind = directory.kind.capitalize()
             console.print(f"{kind} {directory.path} would be formatted with metadata.version {release}.")

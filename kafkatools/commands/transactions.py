@@ -39,12 +39,12 @@ _NO_SCOPE = "The `find-hanging` command requires either --topic or --broker-id t
 
 def _show(console: Console, args: Args, columns: Mapping[str, str], rows: Iterable[Mapping[str, object]]) -> None:
     """Print rows as Kafka's table (prettyPrintTable) or as JSON. `columns` maps titles to keys of the rows."""
-    found = [{key: row[key] for key in columns.values()} for row in rows]
+    table_rows = [{key: row[key] for key in columns.values()} for row in rows]
     if args.json:
-        for row in found:
+        for row in table_rows:
             console.print_json(row)
         return
-    texts = [[_text(cell) for cell in row.values()] for row in found]
+    texts = [[_text(cell) for cell in row.values()] for row in table_rows]
     widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
     for line in [list(columns), *texts]:
         console.print("".join(cell.ljust(width) + "\t" for cell, width in zip(line, widths, strict=True)))
@@ -52,7 +52,7 @@ def _show(console: Console, args: Args, columns: Mapping[str, str], rows: Iterab
 
 def _text(cell: object) -> str:
     if isinstance(cell, list):
-        return ",".join(f"{one['topic']}-{one['partition']}" for one in cell)
+        return ",".join(f"{partition['topic']}-{partition['partition']}" for partition in cell)
     return str(cell)
 
 
@@ -82,15 +82,15 @@ def _list(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     from kafkatools.tools.open_transactions import MORE
 
     duration_ms = -1 if args.duration_filter is None else args.duration_filter
-    found = list_transactions(admin, duration_ms=duration_ms, pattern=args.transactional_id_pattern)
-    for node, error in found.errors.items():
-        where = f"broker {node}: " if node >= 0 else ""
-        message = f"Failed to list transactions: {where}{error} {MORE}"
-        if not found.has_responses:
+    listings = list_transactions(admin, duration_ms=duration_ms, pattern=args.transactional_id_pattern)
+    for node, error in listings.errors.items():
+        prefix = f"broker {node}: " if node >= 0 else ""
+        message = f"Failed to list transactions: {prefix}{error} {MORE}"
+        if not listings.has_responses:
             raise CommandError(message)
         console.error(message, error.name, broker=node)
-    _show(console, args, _LISTING, [listing._asdict() for listing in found.transactions])
-    return ExitStatus.FAILED if found.errors else ExitStatus.OK
+    _show(console, args, _LISTING, [listing._asdict() for listing in listings.transactions])
+    return ExitStatus.FAILED if listings.errors else ExitStatus.OK
 
 
 def _describe(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
@@ -99,16 +99,16 @@ def _describe(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     from kafkatools.tools.open_transactions import MORE, failure
 
     name = args.transactional_id
-    found = describe_transactions(admin, [name])[name]
-    what = f"Failed to describe transaction state of transactional-id `{name}`"
-    if isinstance(found, TransactionalIdNotFound):
+    description = describe_transactions(admin, [name])[name]
+    failure_text = f"Failed to describe transaction state of transactional-id `{name}`"
+    if isinstance(description, TransactionalIdNotFound):
         reason = f"DescribeTransactions request for transactionalId `{name}` failed because the ID could not be found"
-        raise CommandError(f"{what}: {reason}. {MORE}")
-    if isinstance(found, KafkaError):
-        raise failure(what, found)
-    duration_ms = None if found.start_ms is None else console.clock.wall_ms() - found.start_ms
-    partitions = [{"topic": topic, "partition": partition} for topic, partition in found.partitions]
-    row = {**found._asdict(), "duration_ms": duration_ms, "partitions": partitions}
+        raise CommandError(f"{failure_text}: {reason}. {MORE}")
+    if isinstance(description, KafkaError):
+        raise failure(failure_text, description)
+    duration_ms = None if description.start_ms is None else console.clock.wall_ms() - description.start_ms
+    partitions = [{"topic": topic, "partition": partition} for topic, partition in description.partitions]
+    row = {**description._asdict(), "duration_ms": duration_ms, "partitions": partitions}
     _show(console, args, _DESCRIPTION, [row])
     return ExitStatus.OK
 
@@ -128,12 +128,12 @@ _PRODUCER = {
 def _describe_producers(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     from kafkatools.tools.open_transactions import producers_of
 
-    where = "leader" if args.broker_id is None else f"broker {args.broker_id}"
-    what = f"Failed to describe producers for partition {args.topic}-{args.partition} on {where}"
+    broker_label = "leader" if args.broker_id is None else f"broker {args.broker_id}"
+    failure_text = f"Failed to describe producers for partition {args.topic}-{args.partition} on {broker_label}"
     rows = []
-    for one in producers_of(admin, (args.topic, args.partition), args.broker_id, what):
-        start = one.transaction_start_offset
-        rows.append({**one._asdict(), "transaction_start_offset": start if start >= 0 else None})
+    for producer in producers_of(admin, (args.topic, args.partition), args.broker_id, failure_text):
+        start = producer.transaction_start_offset
+        rows.append({**producer._asdict(), "transaction_start_offset": start if start >= 0 else None})
     _show(console, args, _PRODUCER, rows)
     return ExitStatus.OK
 
@@ -146,9 +146,11 @@ def _prepare_abort(console: Console, args: Args) -> ExitStatus:
     UsageError, or CommandError if there is no such transaction."""
     if args.start_offset is None and args.producer_id is None:
         raise UsageError(_NO_IDENTITY)
-    others = [name for name in ("producer-id", "producer-epoch", "coordinator-epoch") if args.given(name)]
-    if args.start_offset is not None and others:
-        raise UsageError(f"--start-offset cannot be used with --{others[0]}: it identifies the transaction alone")
+    other_options = [name for name in ("producer-id", "producer-epoch", "coordinator-epoch") if args.has_option(name)]
+    if args.start_offset is not None and other_options:
+        raise UsageError(
+            f"--start-offset cannot be used with --{other_options[0]}: it identifies the transaction alone"
+        )
     for name in ("producer_epoch", "coordinator_epoch"):
         if args.start_offset is None and getattr(args, name) is None:
             raise UsageError(f"Missing required argument --{name.replace('_', '-')}")
@@ -183,12 +185,12 @@ def _dry_run_termination(console: Console, args: Args, admin: AdminClient) -> Ex
     from kafkatools.tools.open_transactions import failure
 
     name = args.transactionalId
-    found = describe_transactions(admin, [name])[name]
-    if isinstance(found, Exception):
-        raise failure(f"Failed to describe the transaction of transactional-id `{name}` for the dry run", found)
-    words = f"Producer {found.producer_id} (epoch {found.producer_epoch}) of {name} would be fenced"
-    if found.state == "Ongoing":
-        count = len(found.partitions)
+    description = describe_transactions(admin, [name])[name]
+    if isinstance(description, Exception):
+        raise failure(f"Failed to describe the transaction of transactional-id `{name}` for the dry run", description)
+    words = f"Producer {description.producer_id} (epoch {description.producer_epoch}) of {name} would be fenced"
+    if description.state == "Ongoing":
+        count = len(description.partitions)
         words += f", and its transaction on {count} partition{'s' * (count != 1)} aborted"
     console.print(f"{words}.", {"transactional_id": name, "terminated": False})
     return ExitStatus.OK
@@ -237,22 +239,22 @@ def _find_hanging(console: Console, args: Args, admin: AdminClient) -> ExitStatu
     if args.broker_id is not None:
         ensure_broker(admin, args.broker_id)
     partitions = partitions_to_search(admin, args.topic, args.partition, args.broker_id)
-    found = find_hanging(admin, partitions, args.max_transaction_timeout * 60_000, args.broker_id)
-    for (topic, partition), error in sorted(found.errors.items()):
+    outcome = find_hanging(admin, partitions, args.max_transaction_timeout * 60_000, args.broker_id)
+    for (topic, partition), error in sorted(outcome.errors.items()):
         message = f"Failed to describe producers for partition {topic}-{partition}: {error}"
         console.error(message, error.name, topic=topic, partition=partition)
     now_ms = console.clock.wall_ms()
-    _show(console, args, _HANGING, [_hanging_row(args, one, now_ms) for one in found.transactions])
-    if found.transactions:
+    _show(console, args, _HANGING, [_hanging_row(args, transaction, now_ms) for transaction in outcome.transactions])
+    if outcome.transactions:
         return ExitStatus.FINDINGS
-    return ExitStatus.FAILED if found.errors else ExitStatus.OK
+    return ExitStatus.FAILED if outcome.errors else ExitStatus.OK
 
 
-def _hanging_row(args: Args, one: OpenTransaction, now_ms: int) -> dict[str, object]:
-    age_ms = now_ms - one.producer.last_timestamp
-    shown = age_ms if args.json else age_ms // 60_000
-    start = {"start_offset": one.producer.transaction_start_offset, "duration_ms": shown}
-    return {"topic": one.topic, "partition": one.partition, **one.producer._asdict(), **start}
+def _hanging_row(args: Args, transaction: OpenTransaction, now_ms: int) -> dict[str, object]:
+    age_ms = now_ms - transaction.producer.last_timestamp
+    duration = age_ms if args.json else age_ms // 60_000
+    start = {"start_offset": transaction.producer.transaction_start_offset, "duration_ms": duration}
+    return {"topic": transaction.topic, "partition": transaction.partition, **transaction.producer._asdict(), **start}
 
 
 # -- the table --

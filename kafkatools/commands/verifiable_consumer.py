@@ -63,7 +63,7 @@ OPTIONS = (
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt verifiable-consumer until --max-messages or a signal. Returns INTERRUPTED after a signal, FAILED if a
     commit failed. Raises UsageError or KafkaError."""
-    if args.given("consumer.config") and args.given("command-config"):
+    if args.has_option("consumer.config") and args.has_option("command-config"):
         raise UsageError(f"{_PROGRAM}: error: Options --consumer.config and --command-config are mutually exclusive.")
     note_deprecated(args, console.note, "consumer.config")
     if args.group_protocol.lower() not in _PROTOCOLS:
@@ -79,7 +79,7 @@ def consumer_config(console: Console, args: Args) -> Config:
     """Return the consumer's settings: the properties file, then options (VerifiableConsumer.createFromArgs)."""
     from kafkatools.core.config import CONSUMER, Config
 
-    file_option = "consumer_config" if args.given("consumer.config") else "command_config"
+    file_option = "consumer_config" if args.has_option("consumer.config") else "command_config"
     values = settings_for(CONSUMER, args, file_option, console.note)
     values["group.protocol"] = args.group_protocol.lower()
     if values["group.protocol"] == "consumer":

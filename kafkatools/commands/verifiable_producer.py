@@ -60,7 +60,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     record was not acknowledged. Raises UsageError or KafkaError."""
     if args.acks is not None and args.acks not in (0, 1, -1):
         raise UsageError(f"{_PROGRAM}: error: argument --acks: invalid choice: '{args.acks}' (choose from {{0,1,-1}})")
-    if args.given("producer.config") and args.given("command-config"):
+    if args.has_option("producer.config") and args.has_option("command-config"):
         raise UsageError(f"{_PROGRAM}: error: Options --producer.config and --command-config are mutually exclusive.")
     note_deprecated(args, console.note, "producer.config")
     config = producer_config(console, args)
@@ -77,11 +77,11 @@ def producer_config(console: Console, args: Args) -> Config:
     """Return the producer's settings: the tool's defaults, then the properties file, then options."""
     from kafkatools.core.config import PRODUCER, Config
 
-    file_option = "producer_config" if args.given("producer.config") else "command_config"
+    file_option = "producer_config" if args.has_option("producer.config") else "command_config"
     values = {"acks": "-1", "retries": "0"} | settings_for(PRODUCER, args, file_option, console.note)
     if args.acks is not None:
         values["acks"] = str(args.acks)
-    if args.given("bootstrap-server") or "bootstrap.servers" not in values:
+    if args.has_option("bootstrap-server") or "bootstrap.servers" not in values:
         values["bootstrap.servers"] = console.connect(args)
     return Config(PRODUCER, values)
 

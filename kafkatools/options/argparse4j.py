@@ -37,7 +37,7 @@ def parse_argparse4j(command: Command, arguments: Sequence[str], outer: Args | N
                 continue
             return _parse_subcommand(command, args, argument, arguments[position + 1 :])
         position = _take_option(args, outer, arguments, position)
-        if args.help or args.given("version"):
+        if args.help or args.has_option("version"):
             return command, args
     if command.subcommands:
         raise _error(command, "too few arguments")
@@ -45,14 +45,14 @@ def parse_argparse4j(command: Command, arguments: Sequence[str], outer: Args | N
     return command, args
 
 
-def _parse_subcommand(command: Command, outer: Args, name: str, rest: Sequence[str]) -> tuple[Command, Args]:
+def _parse_subcommand(command: Command, outer: Args, name: str, arguments: Sequence[str]) -> tuple[Command, Args]:
     subcommand = command.subcommand(name)
     if subcommand is None:
         choices = ", ".join(f"'{choice.name}'" for choice in command.subcommands)
         message = f"invalid choice: '{name}' (choose from {choices})"
         raise _error(command, message, did_you_mean_subcommand(command, name))
     return parse_argparse4j(
-        subcommand._replace(program=command.program, usage_prefix=command.usage_prefix), rest, outer
+        subcommand._replace(program=command.program, usage_prefix=command.usage_prefix), arguments, outer
     )
 
 
@@ -62,7 +62,7 @@ def _error(command: Command, message: str, hint: str = "") -> UsageError:
     return UsageError(f"{command.program or 'kt ' + command.name}: error: {message}", hint)
 
 
-def spelled(option: Option) -> str:
+def spellings(option: Option) -> str:
     """Return all spellings of an option as argparse4j names an argument: `--cluster-id/-t`."""
     return "/".join((option.name, *option.aliases))
 
@@ -70,10 +70,10 @@ def spelled(option: Option) -> str:
 def _take_option(args: Args, outer: Args | None, arguments: Sequence[str], position: int) -> int:
     argument = arguments[position]
     owner = args
-    option, attached = _recognized(args.command, argument)
+    option, value = _option_of(args.command, argument)
     if option is None and outer is not None:
         owner = outer
-        option, attached = _recognized(outer.command, argument)
+        option, value = _option_of(outer.command, argument)
         option = option if option in outer_options(outer.command) else None
     command = owner.command
     if option is None:
@@ -83,24 +83,24 @@ def _take_option(args: Args, outer: Args | None, arguments: Sequence[str], posit
             hint = did_you_mean(outer.command._replace(options=outer_options(outer.command)), name)
         raise _error(args.command, f"unrecognized arguments: '{argument}'", hint)
     if not option.value:
-        if attached is not None:
-            raise _error(command, f"argument {spelled(option)}: ignored explicit argument '{attached}'")
+        if value is not None:
+            raise _error(command, f"argument {spellings(option)}: ignored explicit argument '{value}'")
         owner.note(option, None)
         return position + 1
     position += 1
-    if attached is None:
+    if value is None:
         if position >= len(arguments) or _is_option_like(arguments[position]):
-            raise _error(command, f"argument {spelled(option)}: expected one argument")
-        attached = arguments[position]
+            raise _error(command, f"argument {spellings(option)}: expected one argument")
+        value = arguments[position]
         position += 1
-    _note(command, owner, option, attached)
+    _note(command, owner, option, value)
     while option.several and position < len(arguments) and not _is_option_like(arguments[position]):
         _note(command, owner, option, arguments[position])
         position += 1
     return position
 
 
-def _recognized(command: Command, argument: str) -> tuple[Option | None, str | None]:
+def _option_of(command: Command, argument: str) -> tuple[Option | None, str | None]:
     """Return the option that an argument spells, and its attached value (`--name=value`, `-nvalue`); None for what is
     missing. Raises UsageError for an ambiguous prefix."""
     name, equals, value = argument.partition("=")
@@ -115,7 +115,7 @@ def _note(command: Command, args: Args, option: Option, text: str) -> None:
     try:
         args.note(option, text)
     except ValueError:
-        raise _error(command, f"argument {spelled(option)}: could not convert '{text}' to a number") from None
+        raise _error(command, f"argument {spellings(option)}: could not convert '{text}' to a number") from None
 
 
 def _is_option_like(argument: str) -> bool:
@@ -141,11 +141,11 @@ def _find(command: Command, name: str) -> Option | None:
 
 def _check(command: Command, args: Args) -> None:
     """Raise UsageError for a missing required option or a broken rule."""
-    names = list(dict.fromkeys(args.given_names()))
+    names = list(dict.fromkeys(args.option_names()))
     for option in command.options:
         if option.required and option.long not in names:
-            raise _error(command, f"argument {spelled(option)} is required")
+            raise _error(command, f"argument {spellings(option)} is required")
     for rule in command.rules:
-        message = rule.broken(names)
+        message = rule.violation(names)
         if message is not None:
             raise _error(command, message)

@@ -18,7 +18,7 @@ class Args:
         self.profile: Profile | None = None
         self.operands: list[str] = []
         self.is_positional = False
-        self._given: list[str] = []
+        self._option_names: list[str] = []
         self._outer: Args | None = None
         self._values: dict[str, Any] = {}
         for option in all_options(command):
@@ -49,15 +49,15 @@ class Args:
             return getattr(outer, name)
         raise AttributeError(f"the command has no option --{name.replace('_', '-')}")
 
-    def given(self, name: str) -> bool:
+    def has_option(self, name: str) -> bool:
         """Return whether the option is on the command line; `name` with or without leading dashes. For a subcommand,
         options before it do not count."""
-        return attribute_name(name) in {attribute_name(one) for one in self._given}
+        return attribute_name(name) in {attribute_name(option_name) for option_name in self._option_names}
 
-    def given_names(self) -> list[str]:
+    def option_names(self) -> list[str]:
         """Return the long names of the options on the command line, in order, a repeated one each time. For a
         subcommand, without the options before it."""
-        return list(self._given)
+        return list(self._option_names)
 
     def stand_behind(self, outer: Args) -> None:
         """Make the values of the options before this subcommand its own attributes too. `--json` before the subcommand
@@ -71,7 +71,7 @@ class Args:
         value: object = True
         if option.value:
             value = option.implied if text is None else option.type(text)
-        self._given.append(option.long)
+        self._option_names.append(option.long)
         if option.value and option.repeatable:
             self._values[option.key].append(value)
         else:

@@ -72,8 +72,10 @@ def _warn_of_unknown(name: str, path: str) -> None:
     import difflib
     import logging
 
-    near = difflib.get_close_matches(name, {known for table in tables for known in table.settings}, n=1, cutoff=0.8)
-    hint = f". Did you mean {near[0]}?" if near else ""
+    matches = difflib.get_close_matches(
+        name, {setting for table in tables for setting in table.settings}, n=1, cutoff=0.8
+    )
+    hint = f". Did you mean {matches[0]}?" if matches else ""
     logging.getLogger("kafkatools.settings").warning("%s: %s is not a setting of a client%s", path, name, hint)
 
 
@@ -99,16 +101,16 @@ def settings_for(table: Table, args: Args, file_option: str, warn: Callable[[str
     """Return the settings of a producer or consumer: the profile's, overridden by those of the file that an option
     names. Settings this client does not have are dropped; `warn` gets a line for each of those in the file.
     (De)serializers, which name Java classes, are dropped silently. Raises CommandError for an unreadable file."""
-    found = {name: value for name, value in profile_settings(args).items() if name not in _CODECS}
-    found = {name: value for name, value in found.items() if name in table or table.is_prefixed(name)}
+    settings = {name: value for name, value in profile_settings(args).items() if name not in _CODECS}
+    settings = {name: value for name, value in settings.items() if name in table or table.is_prefixed(name)}
     for name, value in properties_file(args, file_option).items():
         if name in _CODECS:
             continue
         if name in table or table.is_prefixed(name):
-            found[name] = value
+            settings[name] = value
         else:
             warn(f"Warning: {getattr(args, file_option)}: {name} is not a setting of the {table.label}")
-    return found
+    return settings
 
 
 def client_values(
@@ -117,7 +119,7 @@ def client_values(
     """Return the settings of the profile and of --command-config, or of the deprecated option `older_file` if given.
     The `key=value` options named in `pair_options` override them. Raises UsageError for an unknown setting in such an
     option, CommandError for an unreadable file."""
-    file_option = attribute_name(older_file) if args.given(older_file) else "command_config"
+    file_option = attribute_name(older_file) if args.has_option(older_file) else "command_config"
     values = settings_for(table, args, file_option, note)
     for option in pair_options:
         pairs = property_pairs(getattr(args, attribute_name(option)), option)
@@ -130,5 +132,5 @@ def client_values(
 
 def note_deprecated(args: Args, note: Callable[[str], None], old: str, new: str = "command-config") -> None:
     """Pass Kafka's deprecation warning to `note` when the old option is given."""
-    if args.given(old):
+    if args.has_option(old):
         note(f"Option --{old} has been deprecated and will be removed in a future version. Use --{new} instead.")

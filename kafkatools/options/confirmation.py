@@ -31,7 +31,7 @@ class Asking(Protocol):
         """Flush stdout."""
 
 
-def agrees_to_remove(console: Asking, args: Args, question: str, unasked: str) -> bool:
+def agrees_to_remove(console: Asking, args: Args, question: str, force_option: str) -> bool:
     """Ask the question on stdout (with --json on stderr); return whether the line read from stdin is y or Y. Raises
     CommandError at the end of stdin, naming `unasked`, the option that skips the question."""
     if args.json:
@@ -39,9 +39,10 @@ def agrees_to_remove(console: Asking, args: Args, question: str, unasked: str) -
     else:
         console.print(question)
         console.flush()
-    answer: bytes = console.stdin.readline()
-    if not answer:
+    response: bytes = console.stdin.readline()
+    if not response:
         raise CommandError(
-            "Nothing was removed: stdin ended before an answer.", hint=f"Pass {unasked} to remove without a prompt."
+            "Nothing was removed: stdin ended before an answer.",
+            hint=f"Pass {force_option} to remove without a prompt.",
         )
-    return answer.strip().lower() == b"y"
+    return response.strip().lower() == b"y"

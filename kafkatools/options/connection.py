@@ -41,7 +41,7 @@ def connect_admin(console: _Connecting, args: Args, older_config: str = "") -> A
     """Return the AdminClient for a command line; it connects at its first request. `older_config`: an option that names
     its properties file if --command-config is not given. Raises UsageError when both --bootstrap-server and
     --bootstrap-controller are given, CommandError for an unreadable properties file."""
-    is_older = older_config and args.given(older_config) and not args.given("command_config")
+    is_older = older_config and args.has_option(older_config) and not args.has_option("command_config")
     file_option = older_config if is_older else "command_config"
     settings = client_settings(args, file_option)
     controllers = getattr(args, "bootstrap_controller", None)

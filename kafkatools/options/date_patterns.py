@@ -91,7 +91,7 @@ def _zone(letter: str, width: int, at: Moment) -> str:
         return at.tm_zone
     if letter == "X" and minutes == 0:
         return "Z"
-    sign, hours, rest = "-" if minutes < 0 else "+", abs(minutes) // 60, abs(minutes) % 60
+    sign, hours, minute = "-" if minutes < 0 else "+", abs(minutes) // 60, abs(minutes) % 60
     if letter == "X" and width == 1:
         return f"{sign}{hours:02d}"
-    return f"{sign}{hours:02d}{':' if letter == 'X' and width == 3 else ''}{rest:02d}"
+    return f"{sign}{hours:02d}{':' if letter == 'X' and width == 3 else ''}{minute:02d}"

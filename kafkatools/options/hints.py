@@ -15,9 +15,9 @@ def did_you_mean(command: Command, name: str) -> str:
     if name in ("profile", "confirm"):
         return f"--{name} belongs before the command: kt --{name} NAME COMMAND ..."
     names = [option.long for option in all_options(command)]
-    starts = [one for one in names if len(name) >= 3 and one.startswith(name)]
-    near = starts or difflib.get_close_matches(name.lstrip("-"), names, n=1, cutoff=0.6)
-    return f"Did you mean --{near[0]}?" if near else ""
+    starts = [option_name for option_name in names if len(name) >= 3 and option_name.startswith(name)]
+    matches = starts or difflib.get_close_matches(name.lstrip("-"), names, n=1, cutoff=0.6)
+    return f"Did you mean --{matches[0]}?" if matches else ""
 
 
 def did_you_mean_name(name: str, names: Iterable[str]) -> str:
@@ -25,10 +25,10 @@ def did_you_mean_name(name: str, names: Iterable[str]) -> str:
     none is close."""
     import difflib
 
-    known = sorted(names)
-    near = [one for one in known if one.startswith(f"{name}.")][:3]
-    near = near or difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"Did you mean {' or '.join(near)}?" if near else ""
+    candidates = sorted(names)
+    matches = [candidate for candidate in candidates if candidate.startswith(f"{name}.")][:3]
+    matches = matches or difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
+    return f"Did you mean {' or '.join(matches)}?" if matches else ""
 
 
 def topic_config_hint(names: Iterable[str]) -> str:
@@ -44,6 +44,6 @@ def did_you_mean_subcommand(command: Command, name: str) -> str:
     neither."""
     import difflib
 
-    near = difflib.get_close_matches(name, [one.name for one in command.subcommands], n=1)
-    near = near or [f"--{option.long}" for option in command.options if option.long == name]
-    return f"Did you mean {near[0]}?" if near else ""
+    matches = difflib.get_close_matches(name, [subcommand.name for subcommand in command.subcommands], n=1)
+    matches = matches or [f"--{option.long}" for option in command.options if option.long == name]
+    return f"Did you mean {matches[0]}?" if matches else ""

@@ -30,9 +30,9 @@ def parse(command: Command, arguments: Sequence[str]) -> tuple[Command, Args]:
         from kafkatools.options.argparse4j import parse_argparse4j
 
         return parse_argparse4j(command, arguments)
-    chosen = command.subcommand(arguments[0]) if arguments else None
-    if chosen is not None:
-        return parse(chosen, arguments[1:])
+    subcommand = command.subcommand(arguments[0]) if arguments else None
+    if subcommand is not None:
+        return parse(subcommand, arguments[1:])
     args = _parse_joptsimple(command, arguments)
     if not (args.help or args.version):
         check_rules(command, args)
@@ -41,12 +41,12 @@ def parse(command: Command, arguments: Sequence[str]) -> tuple[Command, Args]:
 
 def check_rules(command: Command, args: Args) -> None:
     """Raise UsageError for a missing required option, then for the first broken rule."""
-    names = set(args.given_names())
+    names = set(args.option_names())
     for option in command.options:
         if option.required and option.long not in names:
             raise UsageError(f'Missing required argument "[{option.long}]"', _example(command, names, option.long))
     for rule in command.rules:
-        message = rule.broken(names)
+        message = rule.violation(names)
         if message is not None:
             missing = rule.any_of if isinstance(rule, rules.Requirement) else ()
             examples = (_example(command, names, name) for name in missing)
@@ -55,49 +55,49 @@ def check_rules(command: Command, args: Args) -> None:
 
 def _example(command: Command, names: set[str], missing: str) -> str:
     fitting = [example for example in command.examples if f"--{missing} " in f"{example} "]
-    with_given = [example for example in fitting if all(f"--{name} " in f"{example} " for name in names)]
+    full_matches = [example for example in fitting if all(f"--{name} " in f"{example} " for name in names)]
     first = names - {"bootstrap-server", "command-config", "json"}
-    best = with_given or [example for example in fitting if any(f"--{name} " in f"{example} " for name in first)]
+    best = full_matches or [example for example in fitting if any(f"--{name} " in f"{example} " for name in first)]
     return f"For example: {best[0]}" if best else ""
 
 
 def _parse_joptsimple(command: Command, arguments: Sequence[str]) -> Args:
     args = Args(command)
     if command.positional and arguments and not any(map(_looks_like_option, arguments)):
-        arguments = _named(command, arguments)
+        arguments = _positional_as_options(command, arguments)
         args.is_positional = True
     table = {option.long: option for option in all_options(command)}
     table.update({alias.lstrip("-"): option for option in all_options(command) for alias in option.aliases})
-    rest = deque(arguments)
-    while rest:
-        argument = rest.popleft()
+    remaining = deque(arguments)
+    while remaining:
+        argument = remaining.popleft()
         if argument == "--":
-            if not rest:
+            if not remaining:
                 break
-            raise _unexpected(rest[0], command)
+            raise _unexpected_argument(remaining[0], command)
         if not _looks_like_option(argument):
             if not args.has_room_for_operand:
-                raise _unexpected(argument, command)
+                raise _unexpected_argument(argument, command)
             args.operands.append(argument)
             continue
         name, equals, text = argument.lstrip("-").partition("=")
         option = table.get(name)
         if option is None:
             raise UsageError(command.usage_prefix + f"{name} is not a recognized option", did_you_mean(command, name))
-        _set_once(command, args, option, _value(command, option, text if equals else None, rest))
+        _set_once(command, args, option, _value(command, option, text if equals else None, remaining))
     return args
 
 
-def _named(command: Command, values: Sequence[str]) -> list[str]:
+def _positional_as_options(command: Command, values: Sequence[str]) -> list[str]:
     """Convert positional values to options. Raises UsageError for too few or many, as Kafka's EndToEndLatency."""
     required = {option.long for option in command.options if option.required}
     names = [name for name in command.positional if name in required or name == command.positional[0]]
     if not len(names) <= len(values) <= len(command.positional):
         counts = f"{len(names)} or {len(command.positional)}"
-        others = " ".join(command.positional[len(names) :])
+        optional_names = " ".join(command.positional[len(names) :])
         raise UsageError(
             f"Invalid number of arguments. Expected {counts} positional arguments, but got {len(values)}. "
-            f"Usage: {' '.join(names)} [optional] {others}"
+            f"Usage: {' '.join(names)} [optional] {optional_names}"
         )
     return [word for name, value in zip(command.positional, values, strict=False) for word in (f"--{name}", value)]
 
@@ -106,41 +106,41 @@ def _looks_like_option(argument: str) -> bool:
     return argument.startswith("-") and argument != "-"
 
 
-def _unexpected(argument: str, command: Command) -> UsageError:
+def _unexpected_argument(argument: str, command: Command) -> UsageError:
     message = f"Unexpected argument '{argument}'"
     if command.subcommands:
         message = f"kt {command.name} has no subcommand '{argument}'"
     return UsageError(message, did_you_mean_subcommand(command, argument))
 
 
-def _value(command: Command, option: Option, attached: str | None, rest: deque[str]) -> str | None:
-    """Return the value of one occurrence of an option, taking it from `rest` if not attached; None for an option
+def _value(command: Command, option: Option, attached_value: str | None, remaining: deque[str]) -> str | None:
+    """Return the value of one occurrence of an option, taking it from `remaining` if not attached; None for an option
     without a value or an omitted optional one (joptsimple's detectOptionArgument). Raises UsageError for a missing
     value, and for one that the option does not take."""
     if not option.value:
-        if attached is not None:
-            raise UsageError(f"Option {option.long} takes no value, but '{attached}' was given")
+        if attached_value is not None:
+            raise UsageError(f"Option {option.long} takes no value, but '{attached_value}' was given")
         return None
-    if attached is not None:
-        return attached
-    following = rest[0] if rest else None
-    if option.optional_value and (following is None or not _may_be_value(option, following)):
+    if attached_value is not None:
+        return attached_value
+    next_argument = remaining[0] if remaining else None
+    if option.optional_value and (next_argument is None or not _may_be_value(option, next_argument)):
         return None
-    if following is None:
+    if next_argument is None:
         raise UsageError(command.usage_prefix + f"Option {option.long} requires an argument")
-    return rest.popleft()
+    return remaining.popleft()
 
 
-def _may_be_value(option: Option, following: str) -> bool:
+def _may_be_value(option: Option, next_argument: str) -> bool:
     """Return whether the next argument can be an option's optional value: it is no option, or a negative integer for a
     numeric option (OptionalArgumentOptionSpec)."""
-    return not _looks_like_option(following) or (
-        option.type in (java_int, java_long) and _NEGATIVE.fullmatch(following) is not None
+    return not _looks_like_option(next_argument) or (
+        option.type in (java_int, java_long) and _NEGATIVE.fullmatch(next_argument) is not None
     )
 
 
 def _set_once(command: Command, args: Args, option: Option, text: str | None) -> None:
-    if option.value and not option.repeatable and args.given(option.name):
+    if option.value and not option.repeatable and args.has_option(option.name):
         message = f"Found multiple arguments for option {option.long}, but you asked for only one"
         raise UsageError(command.error_prefix + message)
     try:

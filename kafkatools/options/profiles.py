@@ -35,12 +35,12 @@ _PROFILE_KEYS = ("bootstrap_servers", "command_config", "protected", "cluster", 
 _FILE_KEYS = ("default", "profiles")
 
 
-def find_profile(asked: str | None, environ: Mapping[str, str], directory: str) -> Profile | None:
+def find_profile(requested_name: str | None, environ: Mapping[str, str], directory: str) -> Profile | None:
     """Return the requested profile, else that of KT_PROFILE, else the default one, else None. Logs a warning when every
     user can read its secrets. Raises UsageError for an unknown or ambiguous name, an invalid file or an unset
     environment variable, CommandError for an unreadable properties file."""
     files = _files(environ, directory)
-    name = asked or environ.get("KT_PROFILE") or None
+    name = requested_name or environ.get("KT_PROFILE") or None
     is_default = name is None
     if name is None:
         name = next((content["default"] for content in files.values() if "default" in content), None)
@@ -49,10 +49,10 @@ def find_profile(asked: str | None, environ: Mapping[str, str], directory: str) 
     holders = [path for path, content in files.items() if name in content.get("profiles", {})]
     if not holders:
         names = _names(files)
-        others = (
+        advice = (
             f"there are {', '.join(names)}" if names else f"define it in {_user_file(environ)} or in {PROJECT_FILE}"
         )
-        raise UsageError(f"There is no profile '{name}'; {others}")
+        raise UsageError(f"There is no profile '{name}'; {advice}")
     if len(holders) > 1:
         raise UsageError(f"The profile '{name}' is defined in {holders[0]} and in {holders[1]}: rename one of them")
     return _profile(name, holders[0], files[holders[0]]["profiles"][name], environ, is_default)
@@ -75,14 +75,14 @@ def ensure_confirmed(console: Asking, command: Command, args: Args, profile: Pro
     terminal, CommandError for a wrong answer; nothing has been changed then."""
     if not profile.is_protected or not is_destructive(command, args) or confirmed == profile.cluster:
         return
-    what = f"The profile '{profile.name}' is protected"
+    refusal = f"The profile '{profile.name}' is protected"
     if confirmed is not None:
-        raise UsageError(f"{what}, and its cluster is not called '{confirmed}'")
+        raise UsageError(f"{refusal}, and its cluster is not called '{confirmed}'")
     if not (console.is_input_terminal and console.is_error_terminal):
         raise UsageError(
-            f"{what}, and there is no terminal to prompt on", "Pass kt --confirm with the name of the cluster."
+            f"{refusal}, and there is no terminal to prompt on", "Pass kt --confirm with the name of the cluster."
         )
-    console.note(f"{what}. Type the name of its cluster ({profile.cluster}) to continue:")
+    console.note(f"{refusal}. Type the name of its cluster ({profile.cluster}) to continue:")
     if console.stdin.readline().decode("utf-8", "replace").strip() != profile.cluster:
         raise CommandError("That is not the name of the cluster: nothing was done")
 
@@ -92,7 +92,7 @@ def is_destructive(command: Command, args: Args) -> bool:
     with --dry-run."""
     if getattr(args, "dry_run", False):
         return False
-    return any(name in ("", args.command.name) or args.given(name) for name in command.destructive)
+    return any(name in ("", args.command.name) or args.has_option(name) for name in command.destructive)
 
 
 def _user_file(environ: Mapping[str, str]) -> str:
@@ -143,7 +143,7 @@ def _read(path: str) -> dict[str, Any]:
         content = toml_files.read_toml(path)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    _ensure_known(content, _FILE_KEYS, path, "")
+    _ensure_keys(content, _FILE_KEYS, path, "")
     _ensure_type(content, "default", str, path, "")
     _ensure_type(content, "profiles", dict, path, "")
     return content
@@ -153,7 +153,7 @@ def _profile(name: str, path: str, table: object, environ: Mapping[str, str], is
     prefix = f"profiles.{name}."
     if not isinstance(table, dict):
         raise UsageError(f"{path}: profiles.{name} must be a table")
-    _ensure_known(table, _PROFILE_KEYS, path, prefix)
+    _ensure_keys(table, _PROFILE_KEYS, path, prefix)
     for key in ("bootstrap_servers", "command_config", "cluster"):
         _ensure_type(table, key, str, path, prefix)
     _ensure_type(table, "protected", bool, path, prefix)
@@ -164,12 +164,12 @@ def _profile(name: str, path: str, table: object, environ: Mapping[str, str], is
 
         beside = os.path.join(os.path.dirname(path), os.path.expanduser(table["command_config"]))
         settings.update(read_properties(beside))
-    written: dict[str, str] = {}
+    plain_settings: dict[str, str] = {}
     for key, value in table.get("settings", {}).items():
         settings[key] = _setting(value, path, f"{prefix}settings.{key}", environ)
         if not isinstance(value, dict):
-            written[key] = settings[key]
-    warn_if_others_can_read(path, written)
+            plain_settings[key] = settings[key]
+    warn_if_others_can_read(path, plain_settings)
     warn_if_others_can_read_keys({key: settings[key] for key in table.get("settings", {})})
     return Profile(
         name, path, table.get("bootstrap_servers"), settings, table.get("protected", False),
@@ -192,10 +192,10 @@ def _setting(value: object, path: str, key: str, environ: Mapping[str, str]) -> 
     raise UsageError(f'{path}: {key} must be a string, a number, true or false, or {{ env = "NAME" }}')
 
 
-def _ensure_known(table: Mapping[str, object], known: tuple[str, ...], path: str, prefix: str) -> None:
+def _ensure_keys(table: Mapping[str, object], allowed_keys: tuple[str, ...], path: str, prefix: str) -> None:
     for key in table:
-        if key not in known:
-            raise UsageError(f"{path}: there is no key {prefix}{key} (known: {', '.join(known)})")
+        if key not in allowed_keys:
+            raise UsageError(f"{path}: there is no key {prefix}{key} (known: {', '.join(allowed_keys)})")
 
 
 _TYPE_WORDS = {str: "a string", bool: "true or false", dict: "a table"}

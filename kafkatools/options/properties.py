@@ -52,7 +52,7 @@ def parse_properties(text: str, path: str = "properties") -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    joined = ""
+    logical_line = ""
     continues = False
     for raw in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
         line = raw.lstrip(_BLANK)
@@ -60,17 +60,17 @@ def _logical_lines(text: str) -> Iterator[str]:
             continue
         backslashes = len(line) - len(line.rstrip("\\"))
         continues = backslashes % 2 == 1
-        joined += line[:-1] if continues else line
+        logical_line += line[:-1] if continues else line
         if not continues:
-            yield joined
-            joined = ""
-    if joined:
-        yield joined
+            yield logical_line
+            logical_line = ""
+    if logical_line:
+        yield logical_line
 
 
 def _unescape(text: str, path: str) -> str:
-    def unescaped(found: re.Match[str]) -> str:
-        code = found[1]
+    def unescape(match: re.Match[str]) -> str:
+        code = match[1]
         if not code.startswith("u"):
             return _ESCAPES.get(code, code)
         try:
@@ -78,5 +78,5 @@ def _unescape(text: str, path: str) -> str:
         except ValueError:
             raise CommandError(f"{path}: malformed \\uxxxx escape '\\{code}'") from None
 
-    joined = _ESCAPED.sub(unescaped, text)
-    return joined.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if "\\u" in text else joined
+    unescaped = _ESCAPED.sub(unescape, text)
+    return unescaped.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if "\\u" in text else unescaped

@@ -47,9 +47,9 @@ def size_bytes(text: str) -> int | None:
     return int(size) if size.denominator == 1 else None
 
 
-def plain_settings(settings: Mapping[str, str], tell: Callable[[str], None]) -> dict[str, str]:
+def plain_settings(settings: Mapping[str, str], note: Callable[[str], None]) -> dict[str, str]:
     """Return the settings with units converted to plain numbers: `1h` in `*.ms` settings, `512MiB` in those in bytes.
-    Other values stay. Calls `tell` with a line for each conversion. Raises CommandError for an unknown unit, and for a
+    Other values stay. Calls `note` with a line for each conversion. Raises CommandError for an unknown unit, and for a
     negative number with a unit."""
     plain = dict(settings)
     for name, text in settings.items():
@@ -62,6 +62,6 @@ def plain_settings(settings: Mapping[str, str], tell: Callable[[str], None]) -> 
             reason = "negative with a unit" if wrong[1] else "unknown unit"
             raise CommandError(f"Invalid value {text} for configuration {name}: {reason}", hint=f"Write {form}.")
         if number is not None:
-            tell(f"{name}={text} is sent as {name}={number}")
+            note(f"{name}={text} is sent as {name}={number}")
             plain[name] = str(number)
     return plain

@@ -1,7 +1,7 @@
 """Rules on combinations of options.
 
-A rule gets the long names of the given options and returns Kafka's message when it is broken. A command's rules are
-checked in table order, the order of Kafka's own tool.
+A rule gets the long names of the options on the command line and returns Kafka's message when they break it. A
+command's rules are checked in table order, the order of Kafka's own tool.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 class Rule(Protocol):
     """A rule on combinations of options."""
 
-    def broken(self, given: Collection[str]) -> str | None:
-        """Return Kafka's message when the given options (long names) break the rule, else None."""
+    def violation(self, option_names: Collection[str]) -> str | None:
+        """Return Kafka's message when the options (long names) break the rule, else None."""
 
 
 class Refusal(NamedTuple):
@@ -25,12 +25,12 @@ class Refusal(NamedTuple):
     message: str = 'Option "[{option}]" can\'t be used with option "[{other}]"'
     when: tuple[str, ...] = ()
 
-    def broken(self, given: Collection[str]) -> str | None:
+    def violation(self, option_names: Collection[str]) -> str | None:
         """Return the message with {option} and {other} filled in when the rule is broken, else None."""
-        if self.option not in given or not all(name in given for name in self.when):
+        if self.option not in option_names or not all(name in option_names for name in self.when):
             return None
         for other in self.others:
-            if other in given:
+            if other in option_names:
                 return self.message.format(option=self.option, other=other)
         return None
 
@@ -44,10 +44,12 @@ class Requirement(NamedTuple):
     unless: tuple[str, ...] = ()
     message: str = 'Missing required argument "[{option}]"'
 
-    def broken(self, given: Collection[str]) -> str | None:
+    def violation(self, option_names: Collection[str]) -> str | None:
         """Return the message with the first of `any_of` as {option} when the rule is broken, else None."""
-        applies = all(name in given for name in self.when) and not any(name in given for name in self.unless)
-        if not applies or any(name in given for name in self.any_of):
+        applies = all(name in option_names for name in self.when) and not any(
+            name in option_names for name in self.unless
+        )
+        if not applies or any(name in option_names for name in self.any_of):
             return None
         return self.message.format(option=self.any_of[0])
 
@@ -58,6 +60,6 @@ class ExactlyOne(NamedTuple):
     options: tuple[str, ...]
     message: str
 
-    def broken(self, given: Collection[str]) -> str | None:
-        """Return the message unless exactly one of the options is given."""
-        return None if sum(name in given for name in self.options) == 1 else self.message
+    def violation(self, option_names: Collection[str]) -> str | None:
+        """Return the message unless exactly one of the rule's options is on the command line."""
+        return None if sum(name in option_names for name in self.options) == 1 else self.message

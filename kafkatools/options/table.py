@@ -130,7 +130,7 @@ class Command(NamedTuple):
 
     def subcommand(self, name: str) -> Command | None:
         """Return the subcommand with this name, None if there is none."""
-        return next((one for one in self.subcommands if one.name == name), None)
+        return next((subcommand for subcommand in self.subcommands if subcommand.name == name), None)
 
 
 HELP = Option("--help", "Show this text and exit.", aliases=("-h",))

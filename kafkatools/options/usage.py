@@ -25,8 +25,8 @@ def help_text(command: Command, width: int, outer: Command | None = None) -> str
     parts = [synopsis(command, parent), "", *_wrap(command.summary, width, "")]
     if command.subcommands:
         parts += ["", "subcommands:"]
-        for one in command.subcommands:
-            parts += _entry(one.name, one.summary, width)
+        for subcommand in command.subcommands:
+            parts += _entry(subcommand.name, subcommand.summary, width)
     for heading, options in option_sections(command).items():
         parts += ["", f"{heading}:"]
         for option in options:
@@ -52,8 +52,8 @@ def option_sections(command: Command) -> dict[str, list[Option]]:
     for option in all_options(command):
         if not option.replacement:
             sections.setdefault(option.heading, []).append(option)
-    others = "options" if len(sections) == 1 else "other options"
-    return {heading or others: options for heading, options in sections.items()}
+    default_heading = "options" if len(sections) == 1 else "other options"
+    return {heading or default_heading: options for heading, options in sections.items()}
 
 
 def deprecated_options(command: Command) -> dict[Option, str]:
@@ -94,14 +94,14 @@ def option_text(option: Option, command: Command) -> str:
         notes.append("one of: " + ", ".join(option.choices))
     if option.default is not None:
         notes.append(f"default: {option.default}")
-    if option.ours and not all(one.ours for one in command.options):
+    if option.ours and not all(option.ours for option in command.options):
         notes.append("not in Kafka's tool")
     return option.about + (f" ({'; '.join(notes)})" if notes else "")
 
 
-def _entry(left: str, about: str, width: int) -> list[str]:
+def _entry(term: str, about: str, width: int) -> list[str]:
     lines = _wrap(about, width, " " * _INDENT)
-    start = f"  {left}"
+    start = f"  {term}"
     if len(start) + 2 > _INDENT:
         return [start, *lines]
     return [start.ljust(_INDENT) + lines[0][_INDENT:], *lines[1:]]

@@ -50,25 +50,25 @@ def normal(url: str) -> str:
     path = local_path(url)
     if path is not None:
         return path
-    head, chain = _unchained(url)
+    head, chain = _split_chain(url)
     return (head if head.endswith("://") else head.rstrip("/")) + chain
 
 
 def join(url: str, name: str) -> str:
     """Append a file name to a directory path or URL; in a chained URL the name is inserted before the first `::`."""
-    head, chain = _unchained(url)
+    head, chain = _split_chain(url)
     return head + ("" if head.endswith("/") else "/") + name + chain
 
 
 def split(url: str) -> tuple[str, str]:
     """Split a path or URL into its parent directory and its last name, as `join` takes them; trailing slashes are
     ignored."""
-    head, chain = _unchained(url)
+    head, chain = _split_chain(url)
     parent, slash, name = head.rstrip("/").rpartition("/")
     return (parent if parent and not parent.endswith("/") else parent + slash) + chain, name
 
 
-def _unchained(url: str) -> tuple[str, str]:
+def _split_chain(url: str) -> tuple[str, str]:
     """Split a chained URL before its first `::`; the second part is empty for a path or a plain URL."""
     head, chain, tail = url.partition("::") if "://" in url else (url, "", "")
     return head, chain + tail
@@ -105,8 +105,8 @@ def entries(url: str) -> list[Entry]:
 
 
 def _local_entries(path: str) -> Iterator[Entry]:
-    with os.scandir(path) as found:
-        for entry in found:
+    with os.scandir(path) as entries:
+        for entry in entries:
             try:
                 status = entry.stat()
             except OSError:  # a broken link, or a file deleted since the directory was listed
@@ -137,7 +137,7 @@ def expand(url: str) -> list[str]:
     url = normal(url)
     if not _MAGIC & set(url) or kind_of(url) is not None:
         return [url]
-    head, chain = _unchained(url)
+    head, chain = _split_chain(url)
     parts = head.split("/")
     first = next((index for index, part in enumerate(parts) if _MAGIC & set(part)), len(parts))
     paths = [("/".join(parts[:first]) or "/") + chain]

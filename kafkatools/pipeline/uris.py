@@ -94,13 +94,13 @@ def parse_sink(text: str) -> Uri:
     return uri
 
 
-def _parse(text: str, what: str, kinds: tuple[str, ...]) -> Uri:
+def _parse(text: str, label: str, kinds: tuple[str, ...]) -> Uri:
     kind, colon, target = text.partition(":")
     prefixes = ", ".join(f"{kind}:" for kind in kinds)
     if not colon:
-        raise PipelineError(f"Invalid {what} '{text}': it must begin with one of {prefixes}")
+        raise PipelineError(f"Invalid {label} '{text}': it must begin with one of {prefixes}")
     if kind not in kinds:
-        raise PipelineError(f"{kind}: is not a kind of {what}; use one of {prefixes}")
+        raise PipelineError(f"{kind}: is not a kind of {label}; use one of {prefixes}")
     if not target and kind not in (TOPIC, CONSOLE):
         raise PipelineError(f"{kind}: needs a {'table' if kind == ICEBERG else 'path'} after the colon")
     return Uri(kind, target)

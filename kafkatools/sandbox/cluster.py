@@ -88,10 +88,10 @@ class SandboxCluster:
     def node(self, node_id: int) -> NodeState:
         """The current state of a node. Raises SandboxError for an unknown id."""
         place = self.layout.place(node_id)
-        found = read_run_file(_run_path(self.home, node_id))
-        if found is None:
+        run_info = read_run_file(_run_path(self.home, node_id))
+        if run_info is None:
             return NodeState(node_id, None, DEAD, place)
-        return NodeState(node_id, found["pid"], PAUSED if _is_stopped(found["pid"]) else RUNNING, place)
+        return NodeState(node_id, run_info["pid"], PAUSED if _is_stopped(run_info["pid"]) else RUNNING, place)
 
     @property
     def is_running(self) -> bool:
@@ -152,8 +152,8 @@ class SandboxCluster:
         self._adopt(node_id, child)
         try:
             child.answer()
-            others = sum(node.state == RUNNING for node in self.nodes)
-            has_majority = 2 * others > len(self.node_ids)
+            running_count = sum(node.state == RUNNING for node in self.nodes)
+            has_majority = 2 * running_count > len(self.node_ids)
             return child.answer(self._clock, RESTART_TIMEOUT_MS if has_majority else 0) is not None
         except BaseException:
             child.kill()
@@ -184,14 +184,14 @@ class SandboxCluster:
     def stop(self) -> list[int]:
         """Stop all nodes, paused ones too, without handing over leaderships, and remove `cluster.json`; the data stays.
         Returns the pids of nodes that were running or paused. Raises SandboxError if one does not stop in time."""
-        living = [(node.node_id, node.pid) for node in self.nodes if node.pid is not None]
-        for _, pid in living:
+        processes = [(node.node_id, node.pid) for node in self.nodes if node.pid is not None]
+        for _, pid in processes:
             _signal(pid, signal.SIGINT)
             _signal(pid, signal.SIGCONT)
-        for node_id, pid in living:
+        for node_id, pid in processes:
             self._await_end(node_id, pid)
         self._forget()
-        return [pid for _, pid in living]
+        return [pid for _, pid in processes]
 
     def close(self) -> None:
         """Stop all nodes; if that fails, kill those that this object started and raise the error, such as
@@ -343,8 +343,8 @@ def open_cluster(home: str, clock: Clock) -> SandboxCluster | None:
     `cluster.json` is damaged."""
     try:
         with open(_cluster_path(home), encoding="utf-8") as file:
-            found = json.load(file)
-        return SandboxCluster(home, ClusterLayout.from_json(found), clock)
+            content = json.load(file)
+        return SandboxCluster(home, ClusterLayout.from_json(content), clock)
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
 

@@ -38,9 +38,9 @@ class EmbeddedBroker:
         *,
         port: int = 0,
         directory: str | os.PathLike[str] | None = None,
-        **named: object,
+        **keyword_settings: object,
     ) -> None:
-        self._settings = settings_text("broker", settings, named)
+        self._settings = settings_text("broker", settings, keyword_settings)
         self._port = port
         self._directory = None if directory is None else os.path.abspath(directory)
         self._home: str | None = None

@@ -34,10 +34,10 @@ class EmbeddedCluster:
         racks: Sequence[str] = (),
         port: int = 0,
         directory: str | os.PathLike[str] | None = None,
-        **named: object,
+        **keyword_settings: object,
     ) -> None:
         self._size = nodes
-        self._settings = settings_text("broker", settings, named)
+        self._settings = settings_text("broker", settings, keyword_settings)
         self._racks = tuple(racks)
         self._port = port
         self._directory = None if directory is None else os.path.abspath(directory)

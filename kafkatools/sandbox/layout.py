@@ -96,9 +96,9 @@ class ClusterLayout:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> ClusterLayout:
+    def from_json(cls, content: Mapping[str, Any]) -> ClusterLayout:
         """Rebuild a layout from `to_json`. Raises KeyError or TypeError for other content."""
-        return cls(**{**found, "places": tuple(NodePlace(**place) for place in found["places"])})
+        return cls(**{**content, "places": tuple(NodePlace(**place) for place in content["places"])})
 
 
 def node_settings(layout: ClusterLayout, place: NodePlace) -> dict[str, str]:
@@ -114,7 +114,7 @@ def node_settings(layout: ClusterLayout, place: NodePlace) -> dict[str, str]:
         # As in the server.properties that Apache Kafka ships for development: the first member does not wait.
         "group.initial.rebalance.delay.ms": 0,
     }
-    joined = {
+    settings = {
         "node.id": place.node_id,
         "process.roles": "broker,controller",
         "listeners": f"{BROKER_LISTENER}://{place.address},{CONTROLLER_LISTENER}://{place.controller_address}",
@@ -125,8 +125,8 @@ def node_settings(layout: ClusterLayout, place: NodePlace) -> dict[str, str]:
         "log.dirs": place.directory,
     }
     if place.rack is not None:
-        joined["broker.rack"] = place.rack
-    return {name: str(value) for name, value in {**defaults, **layout.settings, **joined}.items()}
+        settings["broker.rack"] = place.rack
+    return {name: str(value) for name, value in {**defaults, **layout.settings, **settings}.items()}
 
 
 def refuse_own_settings(settings: Mapping[str, str]) -> None:
@@ -155,18 +155,18 @@ def choose_ports(port: int | None, size: int) -> list[tuple[int, int]]:
             raise SandboxError(
                 f"{size} nodes from port {port} on need ports up to {highest}, the highest port is 65535"
             )
-        taken = _taken(ports)
-        if taken is not None:
-            node_id, port = taken
+        conflict = _port_in_use(ports)
+        if conflict is not None:
+            node_id, port = conflict
             raise SandboxError(f"Port {port} (node {node_id}) is in use")
         return ports
     usual = node_ports(DEFAULT_PORT, size)
-    if port is None and _taken(usual) is None:
+    if port is None and _port_in_use(usual) is None:
         return usual
     return _free_ports(size)
 
 
-def _taken(ports: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+def _port_in_use(ports: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
     """The (node id, port) of the first port that is in use; None when all are free."""
     for index, pair in enumerate(ports):
         for port in pair:
@@ -194,7 +194,7 @@ def _free_ports(size: int) -> list[tuple[int, int]]:
     chance = random.SystemRandom()
     for _ in range(_MOST_TRIES):
         ports = node_ports(chance.randrange(_LOWEST_FREE_PORT, highest), size)
-        if _taken(ports) is None:
+        if _port_in_use(ports) is None:
             return ports
     raise SandboxError(f"No {2 * size} free ports were found")
 
@@ -226,16 +226,16 @@ def cluster_of(root: str, directories: Mapping[int, str]) -> str | None:
             )
         cluster_id = marker["cluster_id"]
     for node_id, directory in directories.items():
-        found = _properties(directory)
-        if found is None:
+        properties = _properties(directory)
+        if properties is None:
             continue
-        if found.get("node.id") != str(node_id):
-            raise SandboxError(f"{directory} is the data of node {found.get('node.id')}, not of node {node_id}")
-        if cluster_id is not None and found.get("cluster.id") != cluster_id:
+        if properties.get("node.id") != str(node_id):
+            raise SandboxError(f"{directory} is the data of node {properties.get('node.id')}, not of node {node_id}")
+        if cluster_id is not None and properties.get("cluster.id") != cluster_id:
             raise SandboxError(
-                f"{directory} was formatted for another cluster: {found.get('cluster.id')}, not {cluster_id}"
+                f"{directory} was formatted for another cluster: {properties.get('cluster.id')}, not {cluster_id}"
             )
-        cluster_id = found.get("cluster.id")
+        cluster_id = properties.get("cluster.id")
     return cluster_id
 
 
@@ -250,8 +250,8 @@ def _read_marker(root: str) -> _Marker | None:
     path = os.path.join(root, MARKER)
     try:
         with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-            return {"cluster_id": str(found["cluster_id"]), "nodes": int(found["nodes"])}
+            content = json.load(file)
+            return {"cluster_id": str(content["cluster_id"]), "nodes": int(content["nodes"])}
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError):

@@ -70,7 +70,7 @@ def main(request: NodeRequest, clock: Clock) -> int:
     _answer(info, is_last=wait_for is None)
     serve(node, watch, wait_for)
     if watch.is_deserted:
-        watch.take_others_along()
+        watch.stop_others()
     elif wait_for is not None:
         node.member.begin_leaving()
         while not (watch.is_hurried or node.member.has_left):
@@ -116,7 +116,7 @@ class Watch:
         self._others: list[str] = request.get("others", [])
         self._files: list[str] = request.get("files", [])
         self._remove: str | None = request.get("remove")
-        self._looked_ms = self._begun_ms = clock.now_ms()
+        self._checked_ms = self._start_ms = clock.now_ms()
         self.is_deserted = False
         """Whether the node ends because nobody wants it, and with it the others."""
         self.is_hurried = False
@@ -127,18 +127,18 @@ class Watch:
         self.is_hurried = True
         node.request_stop()
 
-    def look(self, node: Node) -> None:
+    def check(self, node: Node) -> None:
         """Stop the node if the whole sandbox is idle or the parent process is gone; checks at most once a second. A
         node in use touches the file by which the other nodes see it."""
         now_ms = self._clock.now_ms()
-        if now_ms - self._looked_ms < IDLE_CHECK_MS:
+        if now_ms - self._checked_ms < IDLE_CHECK_MS:
             return
-        used_ms = max(node.listener.last_request_ms, self._begun_ms)
-        if self._used_file is not None and used_ms >= self._looked_ms:
+        used_ms = max(node.listener.last_request_ms, self._start_ms)
+        if self._used_file is not None and used_ms >= self._checked_ms:
             wall_ns = self._clock.wall_ms() * 1_000_000
             with contextlib.suppress(FileNotFoundError):
                 os.utime(self._used_file, ns=(wall_ns, wall_ns))
-        self._looked_ms = now_ms
+        self._checked_ms = now_ms
         if self._has_lost_parent() or (self._idle_ms and now_ms - used_ms > self._idle_ms and self._is_all_idle()):
             self.is_deserted = True
             node.request_stop()
@@ -154,16 +154,16 @@ class Watch:
             return True
         return self._clock.wall_ms() - used_ms > self._idle_ms
 
-    def take_others_along(self) -> None:
+    def stop_others(self) -> None:
         """Stop the other nodes of the sandbox, paused ones too, and remove the files that describe it."""
         for path in self._files:
             remove_file(path)
         for path in self._others:
-            found = read_run_file(path)
-            if found is not None:
+            run_info = read_run_file(path)
+            if run_info is not None:
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(found["pid"], signal.SIGINT)
-                    os.kill(found["pid"], signal.SIGCONT)
+                    os.kill(run_info["pid"], signal.SIGINT)
+                    os.kill(run_info["pid"], signal.SIGCONT)
 
     def remove_what_is_left(self) -> None:
         """Remove the directory that the request names, if any: at the end of a sandbox of one, or after the last node
@@ -186,7 +186,7 @@ def serve(node: Node, watch: Watch, wait_for: list[int] | None = None) -> None:
             _answer({"ready": True})
             wait_for = None
         node.run_once(IDLE_CHECK_MS)
-        watch.look(node)
+        watch.check(node)
     if node.failure is not None:
         if wait_for is None:
             log_line(node.clock, f"ERROR {node.failure}")

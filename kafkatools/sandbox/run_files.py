@@ -58,7 +58,7 @@ def read_run_file(path: str) -> RunInfo | None:
 
 def _content(descriptor: int) -> RunInfo | None:
     try:
-        found: RunInfo = json.loads(os.pread(descriptor, 1 << 16, 0))
+        info: RunInfo = json.loads(os.pread(descriptor, 1 << 16, 0))
     except ValueError:
         return None  # its broker has locked the file and not written it yet
-    return found if isinstance(found, dict) else None
+    return info if isinstance(info, dict) else None

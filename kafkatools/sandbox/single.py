@@ -64,15 +64,15 @@ def _run_path(home: str) -> str:
 
 def status(home: str) -> SandboxInfo | None:
     """The sandbox of a home, of one node or several; None when there is none or all its nodes are dead."""
-    found = read_run_file(_run_path(home))
-    if found is not None:
-        return _info(found, started=False)
+    run_info = read_run_file(_run_path(home))
+    if run_info is not None:
+        return _info(run_info, started=False)
     cluster = find_cluster(home)
     return None if cluster is None else _cluster_info(cluster)
 
 
-def _info(found: RunInfo, *, started: bool) -> SandboxInfo:
-    return SandboxInfo(found["bootstrap"], found["pid"], started, found["directory"], found["idle_ms"])
+def _info(run_info: RunInfo, *, started: bool) -> SandboxInfo:
+    return SandboxInfo(run_info["bootstrap"], run_info["pid"], started, run_info["directory"], run_info["idle_ms"])
 
 
 def _cluster_info(cluster: SandboxCluster) -> SandboxInfo | None:
@@ -156,11 +156,11 @@ def spawn(home: str, options: SandboxOptions) -> tuple[subprocess.Popen[bytes], 
     }
     child = Child(request, os.path.join(folder(home), "sandbox.log"))
     try:
-        answer = child.answer()
+        run_info = child.answer()
     finally:
         child.leave()
-    assert answer is not None
-    return child.process, _info(answer, started=True)
+    assert run_info is not None
+    return child.process, _info(run_info, started=True)
 
 
 def stop(home: str, sleep_ms: Callable[[int], None]) -> SandboxInfo | None:

@@ -46,9 +46,9 @@ def make_private(path: str) -> None:
     while not os.path.isdir(path):
         missing.append(path)
         path = os.path.dirname(path)
-    for each in reversed(missing):
+    for directory in reversed(missing):
         with contextlib.suppress(FileExistsError):
-            os.mkdir(each, 0o700)
+            os.mkdir(directory, 0o700)
 
 
 @contextlib.contextmanager
@@ -84,7 +84,7 @@ class Child:
         remember(*secrets_of(request["settings"]))  # the error of a failed start may contain one
         self.name = name
         self._log_path = log_path
-        self._heard = b""
+        self._output = b""
         make_private(os.path.dirname(log_path))
         log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
@@ -107,25 +107,25 @@ class Child:
         without a clock or time-out, wait for one. Raises SandboxError with the process's own reason if it reports an
         error, else with the path of its log if it ended or the line is not JSON."""
         deadline = None if clock is None or timeout_ms is None else clock.now_ms() + timeout_ms
-        while b"\n" not in self._heard:
+        while b"\n" not in self._output:
             if clock is not None and deadline is not None and not self._has_more(deadline - clock.now_ms()):
                 return None
             assert self.process.stdout is not None
-            some = os.read(self.process.stdout.fileno(), 1 << 16)
-            if not some:
+            chunk = os.read(self.process.stdout.fileno(), 1 << 16)
+            if not chunk:
                 self.process.wait()
                 raise SandboxError(f"{self.name} did not start, see {self._log_path}")
-            self._heard += some
-        line, _, self._heard = self._heard.partition(b"\n")
+            self._output += chunk
+        line, _, self._output = self._output.partition(b"\n")
         try:
-            found = json.loads(line)
+            message = json.loads(line)
         except ValueError:
             self.kill()
             raise SandboxError(f"{self.name} did not start, see {self._log_path}") from None
-        if "error" in found:
+        if "error" in message:
             self.process.wait()
-            raise SandboxError(f"{self.name} did not start: {found['error']}")
-        info: RunInfo = found
+            raise SandboxError(f"{self.name} did not start: {message['error']}")
+        info: RunInfo = message
         return info
 
     def _has_more(self, timeout_ms: int) -> bool:

@@ -53,16 +53,18 @@ def predict_elections(
     out those whose election is not needed. Raises KafkaError."""
     live = {node.id for node in describe_cluster(admin).nodes}
     if partitions is None:
-        described = describe_all_topics(admin)
+        descriptions = describe_all_topics(admin)
     else:
-        described = describe_topics(admin, names=sorted({topic for topic, _ in partitions}))
-    existing = {(name, part.partition): part for name, topic in described.items() for part in topic.partitions}
+        descriptions = describe_topics(admin, names=sorted({topic for topic, _ in partitions}))
+    partition_descriptions = {
+        (name, part.partition): part for name, topic in descriptions.items() for part in topic.partitions
+    }
     elections: dict[TopicPartition, Election] = {}
-    for key in sorted(existing) if partitions is None else partitions:
-        if key in existing:
-            elections[key] = predict_election(existing[key], live, is_unclean=is_unclean)
+    for key in sorted(partition_descriptions) if partitions is None else partitions:
+        if key in partition_descriptions:
+            elections[key] = predict_election(partition_descriptions[key], live, is_unclean=is_unclean)
         else:
-            elections[key] = Election("failed", -1, -1, str(described[key[0]].error or UnknownTopicOrPartition()))
+            elections[key] = Election("failed", -1, -1, str(descriptions[key[0]].error or UnknownTopicOrPartition()))
     if partitions is None:
-        return {key: one for key, one in elections.items() if one.outcome != "not_needed"}
+        return {key: election for key, election in elections.items() if election.outcome != "not_needed"}
     return elections

@@ -46,26 +46,26 @@ def json_in_file(path: str, convert: Callable[[JsonValue], T], value: JsonValue)
 
 def json_entries(path: str, field: str, items: JsonValue, convert: Callable[[JsonValue], T]) -> list[T]:
     """Convert each entry of a JSON list. Raises CommandError; its hint has file, field and entry number (from 1)."""
-    found = []
+    entries = []
     for number, item in enumerate(json_in_file(path, json_array, items), 1):
         try:
-            found.append(convert(item))
+            entries.append(convert(item))
         except CommandError as error:
             raise CommandError(str(error), hint=f'{path}: entry {number} of "{field}"') from None
-    return found
+    return entries
 
 
 def json_object(value: JsonValue) -> JsonObject:
     """Return the value if it is a JSON object. Raises CommandError with Kafka's message otherwise."""
     if not isinstance(value, dict):
-        raise CommandError(f"Expected JSON object, received {_shown(value)}")
+        raise CommandError(f"Expected JSON object, received {_json_text(value)}")
     return value
 
 
 def json_array(value: JsonValue) -> Sequence[JsonValue]:
     """Return the value if it is a JSON array. Raises CommandError with Kafka's message otherwise."""
     if not isinstance(value, list):
-        raise CommandError(f"Expected JSON array, received {_shown(value)}")
+        raise CommandError(f"Expected JSON array, received {_json_text(value)}")
     return value
 
 
@@ -101,10 +101,10 @@ def _number(value: JsonValue, name: str, bits: int) -> int:
 
 
 def _unexpected(name: str, value: JsonValue) -> CommandError:
-    return CommandError(f"Expected `{name}` value, received {_shown(value)}")
+    return CommandError(f"Expected `{name}` value, received {_json_text(value)}")
 
 
-def _shown(value: JsonValue) -> str:
+def _json_text(value: JsonValue) -> str:
     import json
 
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

@@ -11,9 +11,9 @@ from kafkatools.exit_status import CommandError
 MORE = "Enable debug logging for additional detail."
 
 
-def failure(what: str, error: KafkaError) -> CommandError:
-    """Return the error of Kafka's tool for a failed request; `what` names the request."""
-    return CommandError(f"{what}: {error}{'' if str(error).endswith('.') else '.'} {MORE}")
+def failure(message: str, error: KafkaError) -> CommandError:
+    """Return the error of Kafka's tool for a failed request; `message` names the request."""
+    return CommandError(f"{message}: {error}{'' if str(error).endswith('.') else '.'} {MORE}")
 
 
 def ensure_broker(admin: AdminClient, broker: int) -> None:
@@ -23,14 +23,17 @@ def ensure_broker(admin: AdminClient, broker: int) -> None:
         raise CommandError(f"There is no broker {broker}: the brokers are {', '.join(map(str, brokers))}")
 
 
-def producers_of(admin: AdminClient, partition: TopicPartition, broker: int | None, what: str) -> list[ProducerState]:
-    """Return the producers of a partition, as known to its leader or `broker`. Raises CommandError("{what}: ...")."""
+def producers_of(
+    admin: AdminClient, partition: TopicPartition, broker: int | None, failure_text: str
+) -> list[ProducerState]:
+    """Return the producers of a partition, as known to its leader or `broker`. Raises CommandError("{failure_text}:
+    ...")."""
     if broker is not None:
         ensure_broker(admin, broker)
-    found = describe_producers(admin, [partition], broker)[partition]
-    if isinstance(found, KafkaError):
-        raise failure(what, found)
-    return found
+    producers = describe_producers(admin, [partition], broker)[partition]
+    if isinstance(producers, KafkaError):
+        raise failure(failure_text, producers)
+    return producers
 
 
 def open_transaction_at(admin: AdminClient, partition: TopicPartition, start_offset: int) -> ProducerState:
@@ -49,12 +52,14 @@ def ensure_open_transaction(admin: AdminClient, partition: TopicPartition, produ
     Checks nothing if the brokers do not support DescribeProducers (KIP-664).
     """
     name = f"{partition[0]}-{partition[1]}"
-    found = describe_producers(admin, [partition])[partition]
-    if isinstance(found, UnsupportedVersion):
+    producers = describe_producers(admin, [partition])[partition]
+    if isinstance(producers, UnsupportedVersion):
         return
-    if isinstance(found, KafkaError):
-        raise failure(f"Failed to validate producer state for partition {name}", found)
-    if not any(one.transaction_start_offset >= 0 and one[:2] == (producer_id, epoch) for one in found):
+    if isinstance(producers, KafkaError):
+        raise failure(f"Failed to validate producer state for partition {name}", producers)
+    if not any(
+        producer.transaction_start_offset >= 0 and producer[:2] == (producer_id, epoch) for producer in producers
+    ):
         raise CommandError(
             f"Could not find any open transaction of producer {producer_id} with epoch {epoch} on partition {name}"
         )
@@ -71,13 +76,13 @@ def partitions_to_search(
     if topic is not None and partition is not None:
         return [(topic, partition)]
     names = [topic] if topic is not None else [listing.name for listing in list_topics(admin)]
-    described = describe_topics(admin, names=names) if names else {}
-    for description in described.values():
+    descriptions = describe_topics(admin, names=names) if names else {}
+    for description in descriptions.values():
         if description.error is not None:
             raise failure(f"Failed to describe {len(names)} topics", description.error)
     return [
         (name, part.partition)
-        for name, description in described.items()
+        for name, description in descriptions.items()
         for part in description.partitions
         if broker is None or broker in part.replicas
     ]

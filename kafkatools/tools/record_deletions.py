@@ -28,8 +28,8 @@ def predict_deletions(
     `offsets`: the first offset to keep, -1 for the high watermark.
     """
     low = list_offsets(admin, dict.fromkeys(offsets, EARLIEST), leaderless_ms=ELECTION_MS)
-    led = [key for key, found in low.items() if found.error is None]
-    high = list_offsets(admin, dict.fromkeys(led, LATEST), leaderless_ms=ELECTION_MS)
+    online_partitions = [key for key, start in low.items() if start.error is None]
+    high = list_offsets(admin, dict.fromkeys(online_partitions, LATEST), leaderless_ms=ELECTION_MS)
     undeletable = _topics_without_deletion(admin, {topic for topic, _ in offsets})
     deletions: dict[TopicPartition, Deletion | KafkaError] = {}
     for key, offset in offsets.items():

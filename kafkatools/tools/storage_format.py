@@ -75,22 +75,22 @@ def format_request(options: FormatOptions, settings: Mapping[str, str]) -> Forma
 def _levels(options: FormatOptions) -> dict[str, int]:
     """Return the levels of all features: --feature over the defaults of --release-version. Raises CommandError for an
     unknown release, feature or level."""
-    given = dict(map(_feature, options.feature))
-    unknown = [name for name in given if name not in table.FEATURES and name != table.METADATA_VERSION]
+    requested_levels = dict(map(_feature, options.feature))
+    unknown = [name for name in requested_levels if name not in table.FEATURES and name != table.METADATA_VERSION]
     if unknown:
         supported = ", ".join(sorted(table.FEATURES))
         raise CommandError(f"Unsupported feature: {unknown[0]}. Supported features are: {supported}")
-    level = given.get(table.METADATA_VERSION)
+    level = requested_levels.get(table.METADATA_VERSION)
     if level is None:
         level = table.metadata_level(options.release_version)
     elif level not in table.METADATA_LEVELS.values():
         raise CommandError(f"No feature:{table.METADATA_VERSION} with feature level {level}")
     if level is None:
         raise CommandError(unknown_release(options.release_version))
-    for name, number in given.items():
+    for name, number in requested_levels.items():
         if name != table.METADATA_VERSION and not 0 <= number <= table.FEATURES[name].highest:
             raise CommandError(f"No feature:{name} with feature level {number}")
-    return {table.METADATA_VERSION: level, **table.default_levels(level), **given}
+    return {table.METADATA_VERSION: level, **table.default_levels(level), **requested_levels}
 
 
 def unknown_release(release: str) -> str:

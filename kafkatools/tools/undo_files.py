@@ -78,7 +78,7 @@ def _rename_to_new(temporary: str, path: str) -> None:
         os.unlink(temporary)
 
 
-def read_changes(path: str, read: Callable[[JsonValue], T]) -> list[T]:
+def read_changes(path: str, convert: Callable[[JsonValue], T]) -> list[T]:
     """Read a file of JSON lines and convert each value with `read`. Skips empty lines.
 
     Raises OSError if the file cannot be read, CommandError if it is not UTF-8. Raises CommandError with the line number
@@ -86,17 +86,17 @@ def read_changes(path: str, read: Callable[[JsonValue], T]) -> list[T]:
     """
     import json
 
-    found = []
+    changes = []
     try:
         with open(path, encoding="utf-8-sig") as file:  # unlike splitlines(), a file ends lines only with newlines
             for number, line in enumerate(file, 1):
                 try:
                     if line.strip():
-                        found.append(read(json.loads(line.rstrip("\n"))))
+                        changes.append(convert(json.loads(line.rstrip("\n"))))
                 except json.JSONDecodeError as problem:
                     raise CommandError(f"{path}, line {number}, column {problem.colno}: {problem.msg}") from None
                 except (ValueError, UsageError) as problem:
                     raise CommandError(f"{path}, line {number}: {problem}") from None
     except UnicodeDecodeError:
         raise CommandError(f"{path} is not UTF-8 text") from None
-    return found
+    return changes

@@ -19,15 +19,15 @@ def test_silence_is_told_once_and_so_is_its_end() -> None:
     told: list[str] = []
     silence = Silence(told.append, patience_ms=3000)
     refused = ConnectionFailed("Connection to 127.0.0.1:1 failed: Connection refused")
-    silence.look(1000, refused)
-    silence.look(3999, refused)
+    silence.update(1000, refused)
+    silence.update(3999, refused)
     assert told == []
-    silence.look(4000, refused)
-    silence.look(9000, refused)
+    silence.update(4000, refused)
+    silence.update(9000, refused)
     assert told == ["No broker answers, still trying: Connection to 127.0.0.1:1 failed: Connection refused"]
-    silence.look(9100, None)
-    silence.look(9200, None)
-    silence.look(9300, refused)
+    silence.update(9100, None)
+    silence.update(9200, None)
+    silence.update(9300, refused)
     assert told[1:] == ["A broker answers again"]
 
 
@@ -61,8 +61,8 @@ def test_who_is_missed_is_told(problem: Exception, has_broker: bool, lines: list
     told: list[str] = []
     silence = Silence(told.append, patience_ms=3000)
     for now_ms in (0, 3000, 6000):
-        silence.look(now_ms, problem, has_broker=has_broker)
-    silence.look(7000, None)
+        silence.update(now_ms, problem, has_broker=has_broker)
+    silence.update(7000, None)
     assert told == lines
 
 
@@ -71,9 +71,9 @@ def test_a_short_absence_is_not_told() -> None:
     silence = Silence(told.append, patience_ms=3000)
     refused = ConnectionFailed("refused")
     for start in (0, 5000):
-        silence.look(start, refused)
-        silence.look(start + 2999, refused)
-        silence.look(start + 3000, None)
+        silence.update(start, refused)
+        silence.update(start + 2999, refused)
+        silence.update(start + 3000, None)
     assert told == []
 
 

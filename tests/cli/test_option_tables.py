@@ -48,7 +48,7 @@ def arity(option: Option) -> str:
 
 def is_required(command: Command, option: Option) -> bool:
     """By the table, or by a rule that complains about it when nothing is given."""
-    return option.required or any(option.long in (rule.broken(frozenset()) or "") for rule in command.rules)
+    return option.required or any(option.long in (rule.violation(frozenset()) or "") for rule in command.rules)
 
 
 @pytest.mark.parametrize("tool", _TOOLS)

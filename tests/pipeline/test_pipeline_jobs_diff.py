@@ -16,7 +16,7 @@ from kafkatools.pipeline.jobs.replay import (
     Throttle,
     at_rate,
     decisions,
-    planned,
+    plan_replay,
     to_send,
 )
 
@@ -134,7 +134,7 @@ def dead_letters(spark: SparkSession) -> DataFrame:
 
 def test_records_go_back_where_they_came_from(spark: SparkSession) -> None:
     plan = ReplayPlan(["dead"])
-    table = planned(dead_letters(spark), plan).cache()
+    table = plan_replay(dead_letters(spark), plan).cache()
     assert [tuple(row) for row in decisions(table).collect()] == [
         ("dead", None, "no-origin", 1),
         ("dead", "clicks", "send", 1),
@@ -153,12 +153,12 @@ def test_records_go_back_where_they_came_from(spark: SparkSession) -> None:
 def test_one_topic_a_filter_and_the_loop_guard(spark: SparkSession) -> None:
     table = dead_letters(spark)
     with pytest.raises(PipelineError, match="dead would be both read and written"):
-        planned(table, ReplayPlan(["dead"], to_topic="dead"))
+        plan_replay(table, ReplayPlan(["dead"], to_topic="dead"))
     plan = ReplayPlan(
         ["dead"], to_topic="dead", allows_loop=True, where="CAST(value AS STRING) < '2'", max_replays=9,
         keeps_timestamps=True,
     )  # fmt: skip
-    rows = to_send(planned(table, plan), plan).collect()
+    rows = to_send(plan_replay(table, plan), plan).collect()
     assert [(row.topic, bytes(row.value)) for row in rows] == [("dead", b"0"), ("dead", b"1")]
     assert "timestamp" in rows[0]
     with pytest.raises(PipelineError, match="must be more than 0 records per second"):

@@ -13,7 +13,7 @@ from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.session import register
 from kafkatools.pipeline.sources.log.options import read_options
 from kafkatools.pipeline.sources.log.source import LogReader
-from kafkatools.pipeline.sources.pruning import Needs, needs_of, pruned
+from kafkatools.pipeline.sources.pruning import Needs, needs_of, prune
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
 from kafkatools.pipeline.sources.schema import spark_schema
 
@@ -57,13 +57,13 @@ def test_a_query_that_would_become_another_stays_as_it_is(spark: SparkSession, p
 
     table(spark, path).createOrReplaceTempView("input")
     everything = spark.sql(statement)
-    assert pruned(everything, make) is everything
+    assert prune(everything, make) is everything
 
     def fail(needs: Needs) -> DataFrame:
         table(spark, path, "value binary").createOrReplaceTempView("input")
         return spark.sql(statement)
 
-    assert pruned(everything, fail) is everything
+    assert prune(everything, fail) is everything
 
 
 def test_a_query_without_these_sources_needs_nothing_of_them(spark: SparkSession) -> None:

@@ -44,7 +44,7 @@ def run(spark: Any, path: str, statements: list[str]) -> list[dict[str, Any]]:
 
     from kafkatools.pipeline.run.batch import columns_schema
     from kafkatools.pipeline.run.session import register
-    from kafkatools.pipeline.sources.pruning import needs_of, pruned
+    from kafkatools.pipeline.sources.pruning import needs_of, prune
     from kafkatools.pipeline.sources.record_bounds import RecordBounds
 
     register(spark)
@@ -61,7 +61,7 @@ def run(spark: Any, path: str, statements: list[str]) -> list[dict[str, Any]]:
         full.createOrReplaceTempView("input")
         everything = spark.sql(statement)
         needs = needs_of(everything)
-        narrowed = pruned(everything, make)
+        narrowed = prune(everything, make)
         said = {
             field.name: getattr(needs.bounds, field.name)
             for field in fields(RecordBounds)

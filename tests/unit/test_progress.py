@@ -103,4 +103,4 @@ def test_a_terminal_that_is_gone_is_no_reason_to_fail() -> None:
     with _console(terminal).progress("Reading", 5) as work:
         assert terminal.drawn.wait(20)
         work.advance()
-    assert work.done == 1
+    assert work.count == 1

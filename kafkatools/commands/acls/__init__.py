@@ -60,19 +60,19 @@ def _list(console: Console, args: Args) -> ExitStatus:
     filters = [AclFilter(kind, name, pattern_type=pattern) for kind, name, pattern in requested] or [AclFilter()]
     names = principals(text for text in args.principal if text)
     with connect_admin(console, args) as admin:
-        found = sorted({acl for one in filters for acl in describe_acls(admin, one)})
+        acls = sorted({acl for acl_filter in filters for acl in describe_acls(admin, acl_filter)})
     if args.json:
         from kafkatools.commands.acls.changes import row
 
-        for acl in found:
+        for acl in acls:
             if not names or acl.principal in names:
                 console.print_json(row(acl))
         return ExitStatus.OK
     if not names:
-        _print(console, found)
+        _print(console, acls)
     for name in names:
         console.print(f"ACLs for principal `{name}`")
-        _print(console, [acl for acl in found if acl.principal == name])
+        _print(console, [acl for acl in acls if acl.principal == name])
     return ExitStatus.OK
 
 

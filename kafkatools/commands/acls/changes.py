@@ -34,7 +34,7 @@ from kafkatools.output import json_line
 from kafkatools.tools.undo_files import read_changes, write_undo_file
 
 _ADD, _REMOVE = "add", "remove"
-_DONE = {_ADD: "added", _REMOVE: "removed"}
+_OUTCOMES = {_ADD: "added", _REMOVE: "removed"}
 
 
 class Change(NamedTuple):
@@ -44,9 +44,9 @@ class Change(NamedTuple):
     acl: Acl
 
 
-def row(acl: Acl, **more: object) -> dict[str, object]:
-    """Return an ACL as a JSON row, after the keys of `more`."""
-    return {**more, **acl._asdict()}
+def row(acl: Acl, **fields: object) -> dict[str, object]:
+    """Return an ACL as a JSON row, after the keys of `fields`."""
+    return {**fields, **acl._asdict()}
 
 
 def add(console: Console, args: Args, admin: AdminClient, requested: EntriesByPattern) -> ExitStatus:
@@ -81,8 +81,8 @@ def add(console: Console, args: Args, admin: AdminClient, requested: EntriesByPa
 def _warn_of_types(console: Console, requested: EntriesByPattern) -> None:
     """Warn of principals such as `user:alice`: types are case-sensitive, and Kafka's own principals are of type
     User."""
-    found = dict.fromkeys(entry.principal for entries in requested.values() for entry in entries)
-    for principal in found:
+    principals = dict.fromkeys(entry.principal for entries in requested.values() for entry in entries)
+    for principal in principals:
         kind, _, name = principal.partition(":")
         if kind != "User" and kind.lower() == "user":
             console.note(
@@ -95,32 +95,32 @@ def remove(console: Console, args: Args, admin: AdminClient, requested: EntriesB
     """Remove the matching ACLs, after a prompt unless --force; with --dry-run only print them. Returns FAILED if a
     prompt was declined, then nothing is removed, or if a removal failed. Raises CommandError."""
     filters: list[AclFilter] = []
-    meant: dict[Acl, None] = {}
+    acls: dict[Acl, None] = {}
     for pattern, entries in requested.items():
-        found = [
+        matches = [
             acl for acl in sorted(describe_acls(admin, _filter(pattern))) if not entries or entry_of(acl) in entries
         ]
         if args.dry_run:
-            meant |= dict.fromkeys(found)
+            acls |= dict.fromkeys(matches)
             continue
-        _name_matches(console, pattern, found)
+        _note_matches(console, pattern, matches)
         if not args.force and not _agrees(console, args, pattern, entries):
             console.error(f"Nothing was removed from {pattern}." if filters else "Nothing was removed.")
             return ExitStatus.FAILED
         filters += [_filter(pattern, entry) for entry in entries] or [_filter(pattern)]
-        meant |= dict.fromkeys(found)
+        acls |= dict.fromkeys(matches)
     if args.dry_run:
-        return _show(console, args, [Change(_REMOVE, acl) for acl in meant])
-    _write_undo(args, [Change(_REMOVE, acl) for acl in meant])
+        return _show(console, args, [Change(_REMOVE, acl) for acl in acls])
+    _write_undo(args, [Change(_REMOVE, acl) for acl in acls])
     return _delete(console, args, admin, filters)
 
 
-def _name_matches(console: Console, pattern: Pattern, found: Sequence[Acl]) -> None:
-    if not found:
+def _note_matches(console: Console, pattern: Pattern, matches: Sequence[Acl]) -> None:
+    if not matches:
         console.note(f"No such ACL exists for resource filter `{pattern}`.")
         return
-    console.note(f"{len(found)} of the ACLs for resource filter `{pattern}` will be removed:")
-    for acl in found:
+    console.note(f"{len(matches)} of the ACLs for resource filter `{pattern}` will be removed:")
+    for acl in matches:
         console.note(f"\t{pattern_of(acl)} {entry_of(acl)}")
 
 
@@ -144,8 +144,8 @@ def carry_out(console: Console, args: Args, admin: AdminClient, planned: Sequenc
     added = [change.acl for change in changes if change.action == _ADD]
     removed = [change.acl for change in changes if change.action == _REMOVE]
     statuses = [
-        _create(console, args, admin, added, say=True),
-        _delete(console, args, admin, [filter_of(acl) for acl in removed], say=True),
+        _create(console, args, admin, added, prints_success=True),
+        _delete(console, args, admin, [filter_of(acl) for acl in removed], prints_success=True),
     ]
     if not args.json:
         console.print(
@@ -155,26 +155,28 @@ def carry_out(console: Console, args: Args, admin: AdminClient, planned: Sequenc
 
 
 def _show(console: Console, args: Args, changes: Iterable[Change]) -> ExitStatus:
-    shown = 0
+    count = 0
     for action, acl in changes:
-        shown += 1
-        text = f"would be {_DONE[action]}: {pattern_of(acl)} {entry_of(acl)}"
+        count += 1
+        text = f"would be {_OUTCOMES[action]}: {pattern_of(acl)} {entry_of(acl)}"
         console.print(text, row(acl, action=action, outcome="planned", error=None))
-    if not shown and not args.json:
+    if not count and not args.json:
         console.note("Nothing would change.")
     return ExitStatus.OK
 
 
-def _create(console: Console, args: Args, admin: AdminClient, acls: Sequence[Acl], *, say: bool = False) -> ExitStatus:
+def _create(
+    console: Console, args: Args, admin: AdminClient, acls: Sequence[Acl], *, prints_success: bool = False
+) -> ExitStatus:
     console.flush()
     status = ExitStatus.OK
     for acl, error in (create_acls(admin, acls) if acls else {}).items():
-        status = _tell(console, args, Change(_ADD, acl), error, say=say) or status
+        status = _report(console, args, Change(_ADD, acl), error, prints_success=prints_success) or status
     return status
 
 
 def _delete(
-    console: Console, args: Args, admin: AdminClient, filters: Sequence[AclFilter], *, say: bool = False
+    console: Console, args: Args, admin: AdminClient, filters: Sequence[AclFilter], *, prints_success: bool = False
 ) -> ExitStatus:
     console.flush()
     status = ExitStatus.OK
@@ -184,19 +186,21 @@ def _delete(
             raise result.error
         outcomes |= dict.fromkeys(result.acls) | result.errors
     for acl, error in outcomes.items():
-        status = _tell(console, args, Change(_REMOVE, acl), error, say=say) or status
+        status = _report(console, args, Change(_REMOVE, acl), error, prints_success=prints_success) or status
     return status
 
 
-def _tell(console: Console, args: Args, change: Change, error: KafkaError | None, *, say: bool) -> ExitStatus:
-    """Print the outcome of a change; without --json a success only with `say`, since Kafka's tool prints failures only.
-    Returns FAILED for an error."""
+def _report(
+    console: Console, args: Args, change: Change, error: KafkaError | None, *, prints_success: bool
+) -> ExitStatus:
+    """Print the outcome of a change; without --json a success only with `prints_success`, since Kafka's tool prints
+    failures only. Returns FAILED for an error."""
     action, acl = change
     text = f"{pattern_of(acl)} {entry_of(acl)}"
-    done = _DONE[action] if error is None else "failed"
-    outcome = row(acl, action=action, outcome=done, error=None if error is None else str(error))
+    state = _OUTCOMES[action] if error is None else "failed"
+    outcome = row(acl, action=action, outcome=state, error=None if error is None else str(error))
     failure = "" if error is None else f"{args.command.error_prefix}{text}: {error}"
-    console.print_outcome(outcome, f"{done} {text}" if say else "", failure)
+    console.print_outcome(outcome, f"{state} {text}" if prints_success else "", failure)
     return ExitStatus.OK if error is None else ExitStatus.FAILED
 
 
@@ -212,34 +216,34 @@ def read_file(path: str) -> list[Change]:
     return read_changes(path, _change)
 
 
-def _change(given: JsonValue) -> Change:
+def _change(fields: JsonValue) -> Change:
     """Parse one line of a file of ACL changes. Raises ValueError."""
-    if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
+    if not isinstance(fields, dict) or not all(isinstance(value, str) for value in fields.values()):
         raise ValueError("the line is not a JSON object of strings")
-    missing = {"action", *Acl._fields} - given.keys()
+    missing = {"action", *Acl._fields} - fields.keys()
     if missing:
         raise ValueError(f"the JSON object lacks the keys {', '.join(sorted(missing))}")
-    unknown = given.keys() - {"action", *Acl._fields}
+    unknown = fields.keys() - {"action", *Acl._fields}
     if unknown:
         raise ValueError(f"unknown keys: {', '.join(sorted(unknown))}")
-    if given["action"] not in _DONE:
-        raise ValueError(f"action is {given['action']!r}, not 'add' or 'remove'")
+    if fields["action"] not in _OUTCOMES:
+        raise ValueError(f"action is {fields['action']!r}, not 'add' or 'remove'")
     for field, names in (
         ("resource_type", RESOURCE_TYPES[2:]),
         ("operation", OPERATIONS[2:]),
         ("permission", PERMISSIONS[2:]),
         ("pattern_type", PATTERN_TYPES[3:]),
     ):
-        if given[field] not in names:
-            raise ValueError(f"{field} is {given[field]!r}, not one of {', '.join(names)}")
-    return Change(given.pop("action"), Acl(**given))
+        if fields[field] not in names:
+            raise ValueError(f"{field} is {fields[field]!r}, not one of {', '.join(names)}")
+    return Change(fields.pop("action"), Acl(**fields))
 
 
 def _by_pattern(changes: Iterable[Change]) -> dict[Pattern, list[Change]]:
-    found: dict[Pattern, list[Change]] = {}
+    changes_by_pattern: dict[Pattern, list[Change]] = {}
     for change in changes:
-        found.setdefault(pattern_of(change.acl), []).append(change)
-    return found
+        changes_by_pattern.setdefault(pattern_of(change.acl), []).append(change)
+    return changes_by_pattern
 
 
 def _acl(pattern: Pattern, entry: Entry) -> Acl:

@@ -86,26 +86,26 @@ def pattern_type(args: Args) -> str:
 def patterns(args: Args, *, is_needed: bool) -> list[Pattern]:
     """Return the resources that the options name. Raises UsageError when there is none and `is_needed`."""
     kind = pattern_type(args)
-    found = [Pattern("TOPIC", name.strip(), kind) for name in args.topic]
+    resources = [Pattern("TOPIC", name.strip(), kind) for name in args.topic]
     if kind == "LITERAL" and (args.cluster or args.idempotent):
-        found.append(CLUSTER)
-    found += [Pattern("GROUP", name.strip(), kind) for name in args.group]
-    found += [Pattern("TRANSACTIONAL_ID", name, kind) for name in args.transactional_id]
-    found += [Pattern("DELEGATION_TOKEN", name.strip(), kind) for name in args.delegation_token]
-    found += [Pattern("USER", name.strip(), kind) for name in args.user_principal]
-    if is_needed and not found:
+        resources.append(CLUSTER)
+    resources += [Pattern("GROUP", name.strip(), kind) for name in args.group]
+    resources += [Pattern("TRANSACTIONAL_ID", name, kind) for name in args.transactional_id]
+    resources += [Pattern("DELEGATION_TOKEN", name.strip(), kind) for name in args.delegation_token]
+    resources += [Pattern("USER", name.strip(), kind) for name in args.user_principal]
+    if is_needed and not resources:
         raise UsageError(_NO_RESOURCE)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(resources))
 
 
 def principals(texts: Iterable[str]) -> list[str]:
     """Return the distinct principals, Type:name (SecurityUtils.parseKafkaPrincipal). Raises UsageError."""
-    found = [text.strip() for text in texts]
-    for principal in found:
+    names = [text.strip() for text in texts]
+    for principal in names:
         kind, colon, _ = principal.partition(":")
         if not kind or not colon:
             raise UsageError(f"expected a string in format principalType:principalName but got {principal}")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(names))
 
 
 def to_add(args: Args) -> EntriesByPattern:
@@ -145,23 +145,23 @@ def _add_operations(args: Args, requested: EntriesByPattern, operations: Mapping
 
 def _operation(text: str) -> str:
     """Return the name of an operation written in any case, with or without underscores; other text unchanged."""
-    squeezed = text.replace("_", "").upper()
-    return next((name for name in _OPERATIONS if name.replace("_", "") == squeezed), text)
+    letters = text.replace("_", "").upper()
+    return next((name for name in _OPERATIONS if name.replace("_", "") == letters), text)
 
 
 def _entries(args: Args, operations: Iterable[str]) -> list[Entry]:
-    found: list[Entry] = []
+    entries: list[Entry] = []
     for permission, people, hosts in (
         ("ALLOW", args.allow_principal, args.allow_host),
         ("DENY", args.deny_principal, args.deny_host),
     ):
-        found += [
+        entries += [
             Entry(principal, host, operation, permission)
             for principal in principals(people)
             for operation in operations
             for host in dict.fromkeys([host.strip() for host in hosts] or ["*"])
         ]
-    return found
+    return entries
 
 
 def _check_operations(requested: EntriesByPattern) -> None:

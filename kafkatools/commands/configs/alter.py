@@ -50,7 +50,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDf
 def alter(console: Console, args: Args, admin: AdminClient, entities: Entities) -> ExitStatus:
     """Apply --add-config, --add-config-file and --delete-config, or with --dry-run print the differences. Returns OK.
     Raises UsageError, CommandError or KafkaError."""
-    added = plain_settings(_added(args), console.note)
+    added = plain_settings(_added_configs(args), console.note)
     deleted = [] if args.delete_config is None else [name.strip() for name in args.delete_config.split(",")]
     if entities.kind in (USERS, CLIENTS):
         if _is_about_credentials(entities, added, deleted):
@@ -77,7 +77,7 @@ def alter(console: Console, args: Args, admin: AdminClient, entities: Entities) 
         raise CommandError(str(error), hint=hint, kind=error.name) from None
 
 
-def _added(args: Args) -> dict[str, str]:
+def _added_configs(args: Args) -> dict[str, str]:
     """Return the settings of --add-config or --add-config-file, in the order of Kafka's tool. Raises UsageError."""
     added: dict[str, str] = read_properties(args.add_config_file) if args.add_config_file is not None else {}
     if args.add_config is not None:
@@ -100,8 +100,8 @@ def _is_about_credentials(entities: Entities, added: Mapping[str, str], deleted:
     if entities.kind == CLIENTS or len(entities.types) == 2:
         _refuse_unknown(f"Only quota configs can be {{}} for '{CLIENTS}'", added, deleted, USER_QUOTAS)
         return False
-    known = (*USER_QUOTAS, *_MECHANISMS)
-    _refuse_unknown(f"Only quota and SCRAM credential configs can be {{}} for '{USERS}'", added, deleted, known)
+    allowed = (*USER_QUOTAS, *_MECHANISMS)
+    _refuse_unknown(f"Only quota and SCRAM credential configs can be {{}} for '{USERS}'", added, deleted, allowed)
     scram = [key for key in (*added, *deleted) if key in _MECHANISMS]
     if scram and "" in entities.names:
         raise UsageError(
@@ -116,15 +116,15 @@ def _is_about_credentials(entities: Entities, added: Mapping[str, str], deleted:
     return bool(scram)
 
 
-def _refuse_unknown(words: str, added: Iterable[str], deleted: Iterable[str], known: Sequence[str]) -> None:
+def _refuse_unknown(words: str, added: Iterable[str], deleted: Iterable[str], allowed: Sequence[str]) -> None:
     """Raise UsageError for unknown names. Kafka's message shows them as a Scala Set or ArrayBuffer."""
-    for done, form, keys in (("added", "Set", added), ("deleted", "ArrayBuffer", deleted)):
-        unknown = [key if "=" not in key else f"{key.partition('=')[0]}={HIDDEN}" for key in keys if key not in known]
+    for verb, form, keys in (("added", "Set", added), ("deleted", "ArrayBuffer", deleted)):
+        unknown = [key if "=" not in key else f"{key.partition('=')[0]}={HIDDEN}" for key in keys if key not in allowed]
         if unknown:
             names = f"{form}({', '.join(unknown)})"
             raise UsageError(
-                f"{words.format(done)} using --bootstrap-server. Unexpected config names: {names}",
-                did_you_mean_name(unknown[0], known),
+                f"{words.format(verb)} using --bootstrap-server. Unexpected config names: {names}",
+                did_you_mean_name(unknown[0], allowed),
             )
 
 
@@ -133,8 +133,8 @@ def _quotas(
 ) -> RequestedConfigs:
     requested: dict[str, Value | None] = {key: _quota(key, text) for key, text in added.items()}
     if deleted:
-        found = describe_client_quotas(admin, quota_filter(entities))
-        present = found[0].values if found else {}
+        quotas = describe_client_quotas(admin, quota_filter(entities))
+        present = quotas[0].values if quotas else {}
         missing = [key for key in deleted if key not in present]
         if missing:
             raise CommandError(f"Invalid config(s): {','.join(missing)}")
@@ -162,7 +162,7 @@ def _alter_scram(
         )
     upsertions = [_credential(mechanism, text) for mechanism, text in added.items()]
     if args.dry_run:
-        new = {each.mechanism: f"iterations={each.iterations}" for each in upsertions}
+        new = {upsertion.mechanism: f"iterations={upsertion.iterations}" for upsertion in upsertions}
         show(console, args, [Plan(entities, (), _scram_differences(admin, entities.names[0], new, deleted))])
         return ExitStatus.OK
     alter_user_scram_credentials(admin, entities.names[0], upsertions, deleted)
@@ -176,10 +176,10 @@ def _scram_differences(
     """Return the changed credentials of a user. A new credential always differs: passwords cannot be compared. Raises
     ResourceNotFound when a deleted credential does not exist, else KafkaError."""
     before: dict[str, Setting] = {}
-    for found in describe_user_scram_credentials(admin, [user]):
-        if found.error is not None:
-            raise found.error
-        before = {name: Setting(f"iterations={count}", True) for name, count in found.iterations.items()}
+    for credentials in describe_user_scram_credentials(admin, [user]):
+        if credentials.error is not None:
+            raise credentials.error
+        before = {name: Setting(f"iterations={count}", True) for name, count in credentials.iterations.items()}
     if any(mechanism not in before for mechanism in deleted):
         raise ResourceNotFound("Attempt to delete a user credential that does not exist")
     requested: dict[str, str | None] = {**added, **dict.fromkeys(deleted)}
@@ -188,23 +188,23 @@ def _scram_differences(
 
 def _without_password(text: str) -> str:
     """Return a malformed credential for an error message: only the parts that are surely no password are shown."""
-    iterations, comma, rest = text.rpartition(",password=")
+    iterations, comma, password = text.rpartition(",password=")
     if comma and re.fullmatch(r"iterations=\w*", iterations):
         return f"{iterations},password=..."
     match = re.match(r"iterations=-?[0-9]{1,9}(?=,|\Z)", text)
     iterations = match[0] if match is not None else ""
-    rest = text[len(iterations) :]
-    return f"{iterations},{HIDDEN}" if iterations and rest else iterations or HIDDEN
+    password = text[len(iterations) :]
+    return f"{iterations},{HIDDEN}" if iterations and password else iterations or HIDDEN
 
 
 def _credential(mechanism: str, text: str) -> ScramUpsertion:
     match = _CREDENTIAL.fullmatch(text)
     if match is None:
-        shown = _without_password(text)
+        redacted_text = _without_password(text)
         hint = f"Write {mechanism}=[iterations=8192,password=...]; iterations= may be omitted."
         if text.startswith("["):
             hint += " In --add-config-file omit the brackets."
-        raise UsageError(f"Invalid credential property {mechanism.replace('-', '_')}={shown}", hint)
+        raise UsageError(f"Invalid credential property {mechanism.replace('-', '_')}={redacted_text}", hint)
     iterations = DEFAULT_ITERATIONS if match[1] in (None, "-1") else int(match[1] or 0)
     if iterations < MIN_ITERATIONS:
         message = f"Iterations {iterations} is less than the minimum {MIN_ITERATIONS} required for {mechanism}"

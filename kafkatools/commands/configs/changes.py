@@ -16,11 +16,11 @@ from kafkatools.tools.configs.changes import (
     Plan,
     RequestedConfigs,
     apply,
-    carried_out,
+    apply_plan,
     differences,
     ensure_there,
     inverse,
-    planned,
+    plan_change,
 )
 from kafkatools.tools.configs.entities import Entities, row_of, singular, words_of
 from kafkatools.tools.undo_files import write_undo_file
@@ -47,11 +47,11 @@ def change(
     return ExitStatus.OK
 
 
-def report(console: Console, args: Args, entities: Entities, **more: object) -> None:
-    """Print that an entity was changed: Kafka's line, or a JSON row with the keys of `more`."""
+def report(console: Console, args: Args, entities: Entities, **fields: object) -> None:
+    """Print that an entity was changed: Kafka's line, or a JSON row with the keys of `fields`."""
     kind, name = entities.kind, entities.names[0]
-    what = f"config for {singular(kind)} {name}" if name else f"default config for {kind} in the cluster"
-    console.print(f"Completed updating {what}.", {"entity": row_of(entities), "altered": True, **more})
+    label = f"config for {singular(kind)} {name}" if name else f"default config for {kind} in the cluster"
+    console.print(f"Completed updating {label}.", {"entity": row_of(entities), "altered": True, **fields})
 
 
 # -- a file --
@@ -63,26 +63,26 @@ def carry_out(
     """Apply the changes of a file (--from-file) that are not already as requested; with --dry-run only print them.
     Returns FAILED if an entity failed; its error is printed and the other entities are changed."""
     admin.refresh_cluster()
-    plans = [planned(admin, entities, settings) for entities, settings in requested]
+    plans = [plan_change(admin, entities, settings) for entities, settings in requested]
     count = sum(len(plan.requested) for plan in plans)
-    changing = [plan for plan in plans if plan.differences and plan.error is None]
+    pending_plans = [plan for plan in plans if plan.differences and plan.error is None]
     failed = [plan for plan in plans if plan.error is not None]
     if args.dry_run:
-        show(console, args, changing)
+        show(console, args, pending_plans)
     else:
         if args.undo_file is not None:
-            _write_undo(args, changing)
-        done = [carried_out(admin, plan) for plan in changing]
-        failed += [plan for plan in done if plan.error is not None]
-        for plan in done:
+            _write_undo(args, pending_plans)
+        outcomes = [apply_plan(admin, plan) for plan in pending_plans]
+        failed += [plan for plan in outcomes if plan.error is not None]
+        for plan in outcomes:
             if plan.error is None:
-                more = {"changes": _rows(plan), "error": None} if args.json else {}
-                report(console, args, plan.entities, **more)
+                fields = {"changes": _rows(plan), "error": None} if args.json else {}
+                report(console, args, plan.entities, **fields)
     for plan in failed:
         console.print_outcome(_row(plan), error=f"{args.command.error_prefix}{words_of(plan.entities)}: {plan.error}")
     if not args.json and not args.dry_run:
         wrong = sum(len(plan.requested) for plan in plans if plan.error is not None)
-        to_change = sum(len(plan.differences) for plan in changing)
+        to_change = sum(len(plan.differences) for plan in pending_plans)
         console.print(f"{to_change} to change, {count - wrong - to_change} already as requested")
     return ExitStatus.FAILED if failed else ExitStatus.OK
 
@@ -92,11 +92,11 @@ def carry_out(
 
 def show(console: Console, args: Args, plans: Iterable[Plan]) -> None:
     """Print each setting that the plans would change, with --json one row per entity."""
-    shown = 0
+    count = 0
     for plan in plans:
-        shown += len(plan.differences)
-        console.show([_row(plan)], [f"{words_of(plan.entities)}: {each}" for each in plan.differences])
-    if not shown and not args.json:
+        count += len(plan.differences)
+        console.show([_row(plan)], [f"{words_of(plan.entities)}: {difference}" for difference in plan.differences])
+    if not count and not args.json:
         console.note("Nothing would change.")
 
 
@@ -106,7 +106,7 @@ def _row(plan: Plan) -> dict[str, object]:
 
 
 def _rows(plan: Plan) -> list[dict[str, object]]:
-    return [each.row() for each in plan.differences]
+    return [difference.row() for difference in plan.differences]
 
 
 def _write_undo(args: Args, plans: Iterable[Plan]) -> None:

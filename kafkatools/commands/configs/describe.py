@@ -51,20 +51,20 @@ def _describe_resources(console: Console, args: Args, admin: AdminClient, entiti
             return ExitStatus.FAILED
         names = [name]
     number = resource_type(kind)
-    found = describe_configs(admin, [(number, each) for each in names], include_synonyms=True)
+    configs = describe_configs(admin, [(number, entity_name) for entity_name in names], include_synonyms=True)
     status = ExitStatus.OK
-    for each in names:
-        result = found[number, each]
+    for entity_name in names:
+        result = configs[number, entity_name]
         if result.error is not None:
-            console.error(f"{singular(kind)} {each}: {result.error}" if name is None else str(result.error))
+            console.error(f"{singular(kind)} {entity_name}: {result.error}" if name is None else str(result.error))
             status = ExitStatus.FAILED
             continue
-        source = None if args.all else own_source(kind, each)
+        source = None if args.all else own_source(kind, entity_name)
         entries = sorted(
             (entry for entry in result.entries if source is None or entry.source == source),
             key=lambda entry: entry.name,
         )
-        _show_resource(console, args, kind, each, entries)
+        _show_resource(console, args, kind, entity_name, entries)
     return status
 
 
@@ -98,7 +98,8 @@ def _show_resource(console: Console, args: Args, kind: str, name: str, entries: 
                 "sensitive": entry.is_sensitive,
                 "read_only": entry.is_read_only,
                 "synonyms": [
-                    {"name": one.name, "value": one.value, "source": one.source_name} for one in entry.synonyms
+                    {"name": synonym.name, "value": synonym.value, "source": synonym.source_name}
+                    for synonym in entry.synonyms
                 ],
             }
             for entry in entries
@@ -110,7 +111,9 @@ def _show_resource(console: Console, args: Args, kind: str, name: str, entries: 
     else:
         console.print(f"{'All' if args.all else 'Dynamic'} configs for {singular(kind)} {name} are:")
     for entry in entries:
-        synonyms = ", ".join(f"{one.source_name}:{one.name}={_null(one.value)}" for one in entry.synonyms)
+        synonyms = ", ".join(
+            f"{synonym.source_name}:{synonym.name}={_null(synonym.value)}" for synonym in entry.synonyms
+        )
         sensitive = str(entry.is_sensitive).lower()
         console.print(f"  {entry.name}={_null(entry.value)} sensitive={sensitive} synonyms={{{synonyms}}}")
 
@@ -120,13 +123,13 @@ def _null(value: str | None) -> str:
 
 
 def _describe_quotas(console: Console, args: Args, admin: AdminClient, entities: Entities) -> None:
-    found = {each.entity: each.values for each in describe_client_quotas(admin, quota_filter(entities))}
-    for entity in hash_order(found, _entity_hash, len(found)):
-        values = found[entity]
+    quotas = {quota.entity: quota.values for quota in describe_client_quotas(admin, quota_filter(entities))}
+    for entity in hash_order(quotas, _entity_hash, len(quotas)):
+        values = quotas[entity]
         order = hash_order(values, capacity=len(values))
-        shown = ", ".join(f"{key}={java_double(values[key])}" for key in order)
+        text = ", ".join(f"{key}={java_double(values[key])}" for key in order)
         row = {"entity": dict(entity), "quotas": dict(sorted(values.items()))}
-        console.print(f"Quota configs for {entity_words(entity)} are {shown}", row)
+        console.print(f"Quota configs for {entity_words(entity)} are {text}", row)
 
 
 def _entity_hash(entity: Entity) -> int:
@@ -137,13 +140,14 @@ def _entity_hash(entity: Entity) -> int:
 
 def _describe_scram(console: Console, args: Args, admin: AdminClient, users: Sequence[str]) -> ExitStatus:
     status = ExitStatus.OK
-    for found in describe_user_scram_credentials(admin, users):
-        if found.error is not None:
+    for credentials in describe_user_scram_credentials(admin, users):
+        if credentials.error is not None:
             status = ExitStatus.FAILED
-            console.error(f"Error retrieving SCRAM credential configs for user-principal '{found.user}': {found.error}")
+            text = f"Error retrieving SCRAM credential configs for user-principal '{credentials.user}'"
+            console.error(f"{text}: {credentials.error}")
         else:
-            scram = {mechanism: {"iterations": count} for mechanism, count in found.iterations.items()}
-            shown = ", ".join(f"{mechanism}=iterations={count}" for mechanism, count in found.iterations.items())
-            row = {"entity": {"user": found.user}, "scram": scram}
-            console.print(f"SCRAM credential configs for user-principal '{found.user}' are {shown}", row)
+            scram = {mechanism: {"iterations": count} for mechanism, count in credentials.iterations.items()}
+            text = ", ".join(f"{mechanism}=iterations={count}" for mechanism, count in credentials.iterations.items())
+            row = {"entity": {"user": credentials.user}, "scram": scram}
+            console.print(f"SCRAM credential configs for user-principal '{credentials.user}' are {text}", row)
     return status

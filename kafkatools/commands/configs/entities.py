@@ -43,17 +43,17 @@ _MAX_TOPIC_NAME = 249
 
 def entities_of(args: Args) -> Entities:
     """Return the entities of a command line. Raises UsageError in Kafka's words."""
-    flags = [(flag, kind) for flag, kind in (ENTITY_FLAGS | DEFAULT_FLAGS).items() if args.given(flag)]
-    given = iter(args.entity_name)
+    flags = [(flag, kind) for flag, kind in (ENTITY_FLAGS | DEFAULT_FLAGS).items() if args.has_option(flag)]
+    entity_names = iter(args.entity_name)
     names = [
-        next(given) if option == "entity-name" else ""
-        for option in args.given_names()
+        next(entity_names) if option == "entity-name" else ""
+        for option in args.option_names()
         if option in ("entity-name", "entity-default")
     ]
     names += ["" if flag in DEFAULT_FLAGS else getattr(args, flag.replace("-", "_")) for flag, _ in flags]
     entities = Entities((*args.entity_type, *(kind for _, kind in flags)), tuple(names))
     _check_types(entities.types)
-    if flags and any(args.given(name) for name in ("entity-name", "entity-type", "entity-default")):
+    if flags and any(args.has_option(name) for name in ("entity-name", "entity-type", "entity-default")):
         raise UsageError("--entity-{type,name,default} should not be used in conjunction with specific entity flags")
     if args.bootstrap_server is not None and args.bootstrap_controller is not None:
         raise UsageError(BOTH)
@@ -124,9 +124,9 @@ def _check_alter(args: Args, entities: Entities) -> None:
             )
     elif not any(entities.names):
         raise UsageError(f"An entity name must be specified with --alter of {kinds}")
-    if args.given("add-config") and args.given("add-config-file"):
+    if args.has_option("add-config") and args.has_option("add-config-file"):
         raise UsageError("Only one of --add-config or --add-config-file must be specified")
-    if not any(args.given(name) for name in ("add-config", "add-config-file", "delete-config")):
+    if not any(args.has_option(name) for name in ("add-config", "add-config-file", "delete-config")):
         raise UsageError(
             "At least one of --add-config, --add-config-file, or --delete-config must be specified with --alter"
         )

@@ -27,7 +27,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     from kafkatools.commands.console_consumer.reading import ConsoleConsumer
     from kafkatools.core.config import CONSUMER, Config
 
-    inputs.tell_deprecated(console, args, OPTIONS)
+    inputs.warn_deprecated(console, args, OPTIONS)
     settings = inputs.settings(console, args)
     requested = inputs.requested_records(args, settings, console.clock.wall_ms())
     if requested.bounds is not None:

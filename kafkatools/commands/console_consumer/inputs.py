@@ -87,10 +87,10 @@ def _offset_range(args: Args, now_ms: int) -> Slice | None:
     return None
 
 
-def tell_deprecated(console: Console, args: Args, options: Iterable[Option]) -> None:
+def warn_deprecated(console: Console, args: Args, options: Iterable[Option]) -> None:
     """Print Kafka's warning on stderr for each deprecated option of the command line."""
     for option in options:
-        if option.replacement and args.given(option.name):
+        if option.replacement and args.has_option(option.name):
             console.note(_DEPRECATED.format(option.long, option.replacement))
 
 
@@ -143,27 +143,27 @@ def settings(console: Console, args: Args) -> dict[str, str]:
     Follows ConsoleConsumerOptions.buildConsumerProps. Raises UsageError when options and properties contradict.
     """
     file_option = "command_config" if args.command_config else "consumer_config"
-    found = settings_for(CONSUMER, args, file_option, console.note)
-    found.update(property_pairs(args.consumer_property, "consumer-property"))
-    found.update(property_pairs(args.command_property, "command-property"))
+    properties = settings_for(CONSUMER, args, file_option, console.note)
+    properties.update(property_pairs(args.consumer_property, "consumer-property"))
+    properties.update(property_pairs(args.command_property, "command-property"))
     for name in ("key.deserializer", "value.deserializer"):
-        found.pop(name, None)  # ignored as by Kafka's tool: the formatter deserializes
-    group = _group(args.group, found.get("group.id"))
+        properties.pop(name, None)  # ignored as by Kafka's tool: the formatter deserializes
+    group = _group(args.group, properties.get("group.id"))
     if group is not None:
-        found["group.id"] = group
-    reset = found.get("auto.offset.reset")
+        properties["group.id"] = group
+    reset = properties.get("auto.offset.reset")
     if args.from_beginning and reset not in (None, "earliest"):
         raise UsageError(
             f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={reset}', please remove one option"
         )
     if reset is None:
-        found["auto.offset.reset"] = "earliest" if args.from_beginning else "latest"
-    found.setdefault("client.id", "console-consumer")
+        properties["auto.offset.reset"] = "earliest" if args.from_beginning else "latest"
+    properties.setdefault("client.id", "console-consumer")
     # Let the system size the buffer: bulk reads are a third faster than with the default of 64 KiB.
-    found.setdefault("receive.buffer.bytes", "-1")
+    properties.setdefault("receive.buffer.bytes", "-1")
     if args.isolation_level is not None:
-        found["isolation.level"] = args.isolation_level
-    return found
+        properties["isolation.level"] = args.isolation_level
+    return properties
 
 
 def _group(option: str | None, setting: str | None) -> str | None:
@@ -173,7 +173,7 @@ def _group(option: str | None, setting: str | None) -> str | None:
     """
     if option == "":
         raise UsageError("--group is empty: it takes the id of a consumer group")
-    given = sorted({name for name in (option, setting) if name})
-    if len(given) > 1:
-        raise UsageError(_GROUP_CONFLICT.format(", ".join(f"'{name}'" for name in given)))
-    return given[0] if given else None
+    group_ids = sorted({name for name in (option, setting) if name})
+    if len(group_ids) > 1:
+        raise UsageError(_GROUP_CONFLICT.format(", ".join(f"'{name}'" for name in group_ids)))
+    return group_ids[0] if group_ids else None

@@ -109,13 +109,13 @@ class ConsoleConsumer:
         started = now()
         deadline = started + self._idle_ms
         while self._error is None and not self._is_enough(consumer, now() - started):
-            left = deadline - now()
-            if left <= 0:
+            remaining_ms = deadline - now()
+            if remaining_ms <= 0:
                 self._check_idle(consumer, source)
                 return
-            fetched = self._poll(consumer, source, left, interruption)
+            fetched = self._poll(consumer, source, remaining_ms, interruption)
             problem = None if fetched else _problem(consumer)
-            self._silence.look(now(), problem, has_broker=problem is not None and consumer.has_broker())
+            self._silence.update(now(), problem, has_broker=problem is not None and consumer.has_broker())
             if self._order is not None:
                 self._write_in_order(self._order, source, fetched)
             elif fetched:
@@ -165,16 +165,16 @@ class ConsoleConsumer:
         self, consumer: Consumer, source: Source, fetched: Iterable[FetchedColumns], interruption: Interruption | None
     ) -> None:
         out = bytearray()
-        left: dict[TopicPartition, int] = {}
+        next_offsets: dict[TopicPartition, int] = {}
         for item in fetched:
             part = item.topic_partition
-            if part in left:
+            if part in next_offsets:
                 continue
             unprinted = self._format(out, source, item)
             if unprinted is not None:
-                left[part] = unprinted
+                next_offsets[part] = unprinted
         self._send_out(out, interruption)
-        self._unprinted = left
+        self._unprinted = next_offsets
         if interruption is not None:
             interruption.check()
         if self._ends is not None:
@@ -199,24 +199,24 @@ class ConsoleConsumer:
     def _format(self, out: bytearray, source: Source, item: FetchedColumns) -> int | None:
         """Append the selected records before the partition's end offset and within --max-messages to `out`. Returns the
         offset of the first one that was not printed or skipped, None when all were."""
-        due = self._before_end(item)
-        for run in source.select(due):
+        fetched = self._before_end(item)
+        for run in source.select(fetched):
             unprinted = self._format_run(out, run)
             if unprinted is not None:
                 return unprinted
-        return item.columns.offsets[due.columns.count] if due.columns.count < item.columns.count else None
+        return item.columns.offsets[fetched.columns.count] if fetched.columns.count < item.columns.count else None
 
     def _format_run(self, out: bytearray, run: FetchedColumns) -> int | None:
-        due = None if self._has_failed() else self._within_limit(run)
-        if due is None:
+        fetched = None if self._has_failed() else self._within_limit(run)
+        if fetched is None:
             return run.columns.offsets[0]
-        done = self._formatter.write(out, due, self._on_error)
-        self._count += done
+        count = self._formatter.write(out, fetched, self._on_error)
+        self._count += count
         if self._error is not None:
-            offset = due.columns.offsets[done - 1]
-            self._error = type(self._error)(f"{self._error} ({due.topic}-{due.partition} offset {offset})")
+            offset = fetched.columns.offsets[count - 1]
+            self._error = type(self._error)(f"{self._error} ({fetched.topic}-{fetched.partition} offset {offset})")
             return offset
-        return run.columns.offsets[done] if done < run.columns.count else None
+        return run.columns.offsets[count] if count < run.columns.count else None
 
     def _has_failed(self) -> bool:
         return self._error is not None
@@ -261,9 +261,9 @@ class ConsoleConsumer:
 
     def _skip_corrupt(self, damage: CorruptBatch) -> None:
         self._has_skipped = True
-        where = f"{damage.topic}-{damage.partition}"
+        partition = f"{damage.topic}-{damage.partition}"
         last = damage.next_offset - 1
-        self._console.error(f"Skipped offsets {damage.first_offset} to {last} of {where}: {damage.cause}")
+        self._console.error(f"Skipped offsets {damage.first_offset} to {last} of {partition}: {damage.cause}")
 
     # --- the end of the run
 

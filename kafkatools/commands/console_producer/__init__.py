@@ -166,7 +166,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     from kafkatools.core.errors import ConfigError
 
     for new, old in _RENAMED:
-        if args.given(old):
+        if args.has_option(old):
             console.note(
                 f"Warning: --{old} is deprecated and will be removed in a future version. Use --{new} instead."
             )
@@ -210,14 +210,16 @@ def producer_config(console: Console, args: Args) -> Config:
 
     pair_options = ("command-property", "producer-property")
     values = client_values(PRODUCER, args, "producer.config", pair_options, console.note)
-    named = values.get("transactional.id", args.transactional_id)
-    if args.transactional_id not in (None, named):
-        raise UsageError(f"--transactional-id is {args.transactional_id}, but the property transactional.id is {named}")
-    is_transactional = named is not None
+    transactional_id = values.get("transactional.id", args.transactional_id)
+    if args.transactional_id not in (None, transactional_id):
+        raise UsageError(
+            f"--transactional-id is {args.transactional_id}, but the property transactional.id is {transactional_id}"
+        )
+    is_transactional = transactional_id is not None
     for name, option, default in _MERGED:
-        given = getattr(args, option)
-        if given is not None:
-            values[name] = given
+        value = getattr(args, option)
+        if value is not None:
+            values[name] = value
         elif default is not None and not (name == "retries" and is_transactional):
             values.setdefault(name, "0" if name == "linger.ms" and args.sync else default)
     size = args.max_partition_memory_bytes if args.max_partition_memory_bytes is not None else args.batch_size

@@ -24,7 +24,7 @@ from kafkatools.tools.lines.tally import LostLines, Tally, is_hopeless_cause
 
 _INTERRUPTED_CLOSE_MS = 5_000
 _PIPE_BYTES = 1 << 20
-_TELL_EVERY_MS = 60_000
+_REPORT_INTERVAL_MS = 60_000
 
 
 def _size(length: int) -> str:
@@ -66,7 +66,7 @@ class ConsoleProducer:
                 self._stopped = reason_not_to_start(producer.sender, producer.clock, producer.config.max_block_ms)
                 sender = producer.sender
                 sender.watch = BrokerWatch(sender.client, sender.metadata, self._console.note)
-                self._look_through_file()
+                self._check_file_partitions()
                 self._start_transactions(producer)
                 self._pump(producer)
                 self._end_transactions()
@@ -86,7 +86,7 @@ class ConsoleProducer:
             self._report()
         if self._is_interrupted:
             return ExitStatus.INTERRUPTED
-        return ExitStatus.FAILED if self._tally.failed or self._stopped else ExitStatus.OK
+        return ExitStatus.FAILED if self._tally.failed_count or self._stopped else ExitStatus.OK
 
     # -- reading --
 
@@ -111,8 +111,8 @@ class ConsoleProducer:
                     if self._transactions is None:
                         raise
                     self._stopped = error
-                self._tell_oversized()
-                self._tell_failures()
+                self._report_oversized()
+                self._report_failures()
                 if self._tally.unplaced is not None:
                     self._stopped = self._tally.unplaced
                 elif self._transactions is not None and self._stopped is None:
@@ -136,7 +136,7 @@ class ConsoleProducer:
                 producer.send_columns(self._topic, rows, callback=self._rows_callback(rows, line))
                 self._last_line = self._reader.line_number
                 continue
-            self._tell_oversized()
+            self._report_oversized()
             self._send_in_transactions(producer, self._transactions, rows, line)
 
     def _send_in_transactions(
@@ -186,7 +186,7 @@ class ConsoleProducer:
             if self._tally.unplaced is not None:
                 return
             if transactions is not None:
-                self._tell_oversized()
+                self._report_oversized()
                 transactions.commit_if_full()
 
     def _line_records(self) -> Iterator[tuple[int, ProducerRecord]]:
@@ -275,12 +275,12 @@ class ConsoleProducer:
         try:
             self._transactions.break_off(_INTERRUPTED_CLOSE_MS)
         except KafkaError as error:
-            self._tell_failures(is_end=True)
+            self._report_failures(is_end=True)
             self._console.error(f"The open transaction could not be ended: {error}", error.name)
 
     # -- reporting --
 
-    def _tell_oversized(self) -> None:
+    def _report_oversized(self) -> None:
         """Report lines that exceed max.request.size in any case, which the reader does not keep."""
         if not self._reader.oversized:
             return
@@ -293,11 +293,11 @@ class ConsoleProducer:
             self._tally.fail(1, error, lambda index, length=length: self._describe(-1, length))  # type: ignore[misc]
         self._reader.oversized.clear()
 
-    def _tell_failures(self, *, is_end: bool = False) -> None:
+    def _report_failures(self, *, is_end: bool = False) -> None:
         """Print new failures. Failures that still go on are printed once a minute, at the end, and after each line of
         an interactive input."""
         now_ms = self._console.clock.now_ms()
-        is_due = is_end or self._has_prompt or now_ms - self._reported_ms >= _TELL_EVERY_MS
+        is_due = is_end or self._has_prompt or now_ms - self._reported_ms >= _REPORT_INTERVAL_MS
         if is_due:
             self._reported_ms = now_ms
         for kind, message in self._tally.take_messages(is_end=is_due):
@@ -313,26 +313,26 @@ class ConsoleProducer:
 
         settings = {name: value for name, value in self._config.given().items() if name in ADMIN}
         with AdminClient(self._config["bootstrap.servers"], settings, self._console.clock) as admin:
-            described = describe_topics(admin, names=[self._topic])[self._topic]
-        if described.error is not None and described.error.name != "UNKNOWN_TOPIC_OR_PARTITION":
-            raise described.error
-        return [part.partition for part in described.partitions]
+            description = describe_topics(admin, names=[self._topic])[self._topic]
+        if description.error is not None and description.error.name != "UNKNOWN_TOPIC_OR_PARTITION":
+            raise description.error
+        return [part.partition for part in description.partitions]
 
-    def _look_through_file(self) -> None:
+    def _check_file_partitions(self) -> None:
         """Check the partitions in a JSON file on standard input before its first record is sent. A nonexistent one
         stops the run. Does nothing for a pipe, or if ignore.error skips invalid lines."""
         if not self._is_json or self._stopped is not None or self._format.ignore_error:
             return
         if self._console.is_input_file:
             try:
-                self._json.look_through(self._console.stdin)
+                self._json.check_partitions(self._console.stdin)
             except MalformedLine as error:
                 self._stopped = error
 
     def _report(self) -> None:
         tally = self._tally
         tally.abort()
-        self._tell_failures(is_end=True)
+        self._report_failures(is_end=True)
         if tally.hidden > 0:
             self._console.error(f"{tally.hidden} more records failed")
         if self._stopped is not None and not tally.is_reported(self._stopped):
@@ -340,15 +340,15 @@ class ConsoleProducer:
             self._console.error(str(self._stopped), getattr(self._stopped, "name", "FAILED"), exit=int(status))
         if self._has_unsent_lines():
             self._console.note(f"Lines after line {self._last_line} were not sent")
-        counts = {"sent": tally.sent, "failed": tally.failed}
+        counts = {"sent": tally.sent_count, "failed": tally.failed_count}
         if self._transactions is not None:
             outcome = self._transactions.outcome()
             if outcome is not None:
                 self._console.error(outcome[1], outcome[0])
-            counts["aborted"] = tally.aborted
+            counts["aborted"] = tally.aborted_count
         if self._is_json:
             self._console.print_json(counts)
-        self._console.note(", ".join(f"{count} {what}" for what, count in counts.items()))
+        self._console.note(", ".join(f"{count} {label}" for label, count in counts.items()))
 
     def _has_unsent_lines(self) -> bool:
         """Return whether an interrupt or a lost cluster left input lines unsent. False with transactions, which have

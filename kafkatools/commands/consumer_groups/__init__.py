@@ -180,7 +180,7 @@ RULES: tuple[rules.Rule, ...] = (
 def run(console: Console, args: Args) -> ExitStatus:
     """Run the action option of kt consumer-groups, such as --list. Returns FAILED if a group or broker failed, FINDINGS
     for --fail-if and an invalid --validate-regex. Raises UsageError, CommandError or KafkaError."""
-    if args.given("validate-regex"):
+    if args.has_option("validate-regex"):
         return _validate_regex(console, args)
     check_values(args, is_for_one_group=args.delete_offsets)
     from kafkatools.commands.consumer_groups.session import carry_out
@@ -234,8 +234,8 @@ def _list(session: Session, states: tuple[str, ...], types: tuple[str, ...]) -> 
         for listing in sorted(listings):
             row = {"group": listing.group_id, "type": listing.type, "state": listing.state}
             session.print_json({**row, "protocol_type": listing.protocol_type})
-    elif args.given("state") or args.given("type"):
-        for line in _listing_lines(listings, with_type=args.given("type"), with_state=args.given("state")):
+    elif args.has_option("state") or args.has_option("type"):
+        for line in _listing_lines(listings, with_type=args.has_option("type"), with_state=args.has_option("state")):
             session.console.print(line)
     else:
         for listing in listings:

@@ -27,16 +27,16 @@ def parse_condition(text: str, states: tuple[str, ...]) -> Condition:
     if measure not in ("lag", "behind", "total", "members"):
         raise UsageError(f"--fail-if '{text}': unknown measure '{measure}'; {_EXPECTED}")
     if not allowed.get(measure, is_number):
-        what = {"lag": "a number or a time such as 90s", "behind": "a time such as 90s"}.get(measure, "a number")
-        raise UsageError(f"--fail-if '{text}': '{amount}' is not {what}")
+        form = {"lag": "a number or a time such as 90s", "behind": "a time such as 90s"}.get(measure, "a number")
+        raise UsageError(f"--fail-if '{text}': '{amount}' is not {form}")
     value = int(time[1]) * _UNIT_MS[time[2]] if time is not None else int(amount)
     return Condition(text.strip(), measure, comparison, value, time is not None)
 
 
 def _state_condition(text: str, comparison: str, amount: str, states: tuple[str, ...]) -> Condition:
-    known = {state.lower(): state for state in states}
-    if amount.lower() not in known:
+    states_by_name = {state.lower(): state for state in states}
+    if amount.lower() not in states_by_name:
         raise UsageError(f"--fail-if '{text}': unknown state '{amount}'; states are {', '.join(states)}")
     if comparison not in ("=", "==", "!="):
         raise UsageError(f"--fail-if '{text}': a state takes the operators = and != only")
-    return Condition(text.strip(), "state", comparison, known[amount.lower()], False)
+    return Condition(text.strip(), "state", comparison, states_by_name[amount.lower()], False)

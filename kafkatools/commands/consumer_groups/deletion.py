@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from kafkatools.commands.consumer_groups.session import Session, chosen_groups, say_deleted, say_would_delete
+from kafkatools.commands.consumer_groups.session import Session, report_deletions, requested_groups, show_deletions
 from kafkatools.core.admin.group_offsets import TopicPartition, fetch_offsets
 from kafkatools.core.admin.groups import delete_groups
 from kafkatools.core.java.hash_order import hash_order
@@ -21,12 +21,12 @@ def delete(session: Session) -> ExitStatus:
     """Delete groups, after saving their offsets in --undo-file; with --dry-run only print them. Returns FAILED when a
     group was not deleted or a broker did not list its groups."""
     is_dry = session.args.dry_run
-    names, is_complete = chosen_groups(session, "" if is_dry else "Deleting")
+    names, is_complete = requested_groups(session, "" if is_dry else "Deleting")
     if is_dry:
         refused = {name: error for name, error in refusals(session.admin, names).items() if error is not None}
         offsets = fetch_offsets(session.admin, [name for name in names if name not in refused])
-        counts = {name: len(found.offsets) for name, found in offsets.items()}
-        status = say_would_delete(session, hash_order(names), refused, counts)
+        counts = {name: len(group_offsets.offsets) for name, group_offsets in offsets.items()}
+        status = show_deletions(session, hash_order(names), refused, counts)
         return max(status, ExitStatus.OK if is_complete else ExitStatus.FAILED)
     if session.args.undo_file is not None:
         errors = refusals(session.admin, names)
@@ -34,16 +34,16 @@ def delete(session: Session) -> ExitStatus:
     outcome = delete_groups(session.admin, names)
     ordered = hash_order(outcome)
     failed = [name for name in ordered if outcome[name] is not None]
-    say_deleted(session, "consumer", ordered, {name: outcome[name] for name in failed})
+    report_deletions(session, "consumer", ordered, {name: outcome[name] for name in failed})
     return ExitStatus.FAILED if failed or not is_complete else ExitStatus.OK
 
 
 def show_deletable_offsets(session: Session, group_id: str, partitions: Sequence[TopicPartition]) -> ExitStatus:
     """Print the committed offsets that --delete-offsets would delete. Offsets of subscribed topics are errors: then it
     returns FAILED. Raises KafkaError."""
-    known = committed_offsets(session.admin, [group_id])[group_id].offsets
+    offsets = committed_offsets(session.admin, [group_id])[group_id].offsets
     errors = subscribed_topics(session.admin, group_id)
-    requested = {key: known[key].offset for key in sorted(partitions) if key in known}
+    requested = {key: offsets[key].offset for key in sorted(partitions) if key in offsets}
     line = f"%-{max([15, *(len(topic) for topic, _ in requested)])}s %-10s %s"
     if requested and not session.args.json:
         session.console.print(line % ("TOPIC", "PARTITION", "OFFSET"))
@@ -68,7 +68,7 @@ def note_offsets(session: Session, requested: Mapping[str, Collection[TopicParti
     if not requested:
         return
     before = {}
-    for name, found in committed_offsets(session.admin, list(requested)).items():
+    for name, group_offsets in committed_offsets(session.admin, list(requested)).items():
         keys = requested[name]
-        before[name] = {key: one for key, one in found.offsets.items() if keys is None or key in keys}
+        before[name] = {key: offset for key, offset in group_offsets.offsets.items() if keys is None or key in keys}
     save_undo(session.args.undo_file, before)

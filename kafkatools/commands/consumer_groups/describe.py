@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafkatools.commands.consumer_groups.condition_texts import parse_condition
-from kafkatools.commands.consumer_groups.session import Session, chosen_groups
+from kafkatools.commands.consumer_groups.session import Session, requested_groups
 from kafkatools.commands.consumer_groups.shared_options import STATES
 from kafkatools.commands.consumer_groups.tables import members_table, state_table
 from kafkatools.commands.consumer_groups.views import DescribeOptions, collect_views, judge, offsets_json, offsets_lines
@@ -28,7 +28,7 @@ def prepare_describe(args: Args) -> Callable[[Session], ExitStatus]:
         return _describe_members_or_state
     conditions = [parse_condition(text, STATES) for text in args.fail_if]
     options = DescribeOptions(conditions, bool(args.lag_time) or needs_times(conditions))
-    if args.given("watch"):
+    if args.has_option("watch"):
         from kafkatools.commands.consumer_groups.watch import prepare_watch
 
         return prepare_watch(args, options)
@@ -36,7 +36,7 @@ def prepare_describe(args: Args) -> Callable[[Session], ExitStatus]:
 
 
 def _describe_members_or_state(session: Session) -> ExitStatus:
-    names, is_complete = chosen_groups(session, "")
+    names, is_complete = requested_groups(session, "")
     descriptions = describe_groups(session.admin, names)
     table = members_table if session.args.members else state_table
     status = ExitStatus.OK if is_complete else ExitStatus.FAILED
@@ -48,7 +48,7 @@ def _describe_members_or_state(session: Session) -> ExitStatus:
         elif session.args.json:
             session.print_json(_members_or_state_json(session.args, description))
         else:
-            say_state(session, description)
+            note_state(session, description)
             for line in table(description, verbose=session.args.verbose):
                 session.console.print(line)
     return status
@@ -58,10 +58,10 @@ def _members_or_state_json(args: Args, description: GroupDescription) -> dict[st
     head = {"group": description.group_id, "type": description.type, "state": description.state}
     if args.members:
         return {**head, "members": [member_json(member) for member in description.members]}
-    where = description.coordinator
+    coordinator = description.coordinator
     return {
         **head,
-        "coordinator": {"id": where.node, "host": where.host, "port": where.port},
+        "coordinator": {"id": coordinator.node, "host": coordinator.host, "port": coordinator.port},
         "assignor": description.assignor or None,
         "group_epoch": description.group_epoch,
         "target_assignment_epoch": description.target_assignment_epoch,
@@ -69,7 +69,7 @@ def _members_or_state_json(args: Args, description: GroupDescription) -> dict[st
     }
 
 
-def say_state(session: Session, description: GroupDescription) -> None:
+def note_state(session: Session, description: GroupDescription) -> None:
     """Print the note of Kafka's tool about an empty, rebalancing or dead group (shouldPrintMemberState)."""
     name = description.group_id
     if description.state == "Empty":
@@ -81,17 +81,17 @@ def say_state(session: Session, description: GroupDescription) -> None:
 
 
 def _describe_offsets(session: Session, options: DescribeOptions) -> ExitStatus:
-    found = collect_views(session, options)
-    for view in found.views:
+    outcome = collect_views(session, options)
+    for view in outcome.views:
         _show_offsets(session, view, options)
-    return judge(session, found, options.conditions) or found.status
+    return judge(session, outcome, options.conditions) or outcome.status
 
 
 def _show_offsets(session: Session, view: GroupView, options: DescribeOptions) -> None:
     if session.args.json:
         session.print_json(offsets_json(view))
         return
-    say_state(session, view.description)
+    note_state(session, view.description)
     if view.rows and view.description.state != "Dead":
         for line in offsets_lines(session.args, view, options):
             session.console.print(line)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kafkatools.commands.consumer_groups.deletion import note_offsets, show_deletable_offsets
-from kafkatools.commands.consumer_groups.session import Session, chosen_groups
+from kafkatools.commands.consumer_groups.session import Session, requested_groups
 from kafkatools.commands.consumer_groups.tables import assignment_text
 from kafkatools.console import Console
 from kafkatools.core.admin.group_offsets import GroupOffsets, TopicPartition, delete_offsets, fetch_offsets
@@ -24,7 +24,7 @@ from kafkatools.options import Args, java_int
 from kafkatools.options.quantities import DURATION_FORM, duration_ms
 from kafkatools.tools.groups.offset_changes import GroupPlan, change_offsets, save_previous
 from kafkatools.tools.groups.plan_file import NO_OFFSET, csv_line, plan_json
-from kafkatools.tools.groups.targets import Goal, Reset, Targets, TopicScope, known_partitions_of, partitions_of
+from kafkatools.tools.groups.targets import Goal, Reset, Targets, TopicScope, partitions_of, require_partitions
 from kafkatools.tools.groups.times import DATETIME_FORM, parse_datetime, parse_duration
 
 _DRY_RUN = (
@@ -41,9 +41,9 @@ def goal_of(args: Args) -> tuple[Goal, int]:
         return Goal.PLAN, 0
     if args.to_current:
         return Goal.CURRENT, 0
-    if args.given("shift-by"):
+    if args.has_option("shift-by"):
         return Goal.SHIFT, args.shift_by
-    if args.given("to-offset"):
+    if args.has_option("to-offset"):
         return Goal.OFFSET, args.to_offset
     if args.to_earliest:
         return Goal.EARLIEST, 0
@@ -109,7 +109,7 @@ def _reset(session: Session, reset: Reset) -> ExitStatus:
     if reset.plan is not None and args.all_groups:
         names = reset.plan.group_ids
     else:
-        names, is_complete = chosen_groups(session, "Resetting" if args.execute else "")
+        names, is_complete = requested_groups(session, "Resetting" if args.execute else "")
     ordered = hash_order(names)
     descriptions = describe_groups(session.admin, ordered)
     inactive = [name for name in ordered if _may_reset(session, descriptions[name])]
@@ -139,12 +139,12 @@ def _carry_out(session: Session, plans: Sequence[GroupPlan]) -> tuple[list[Group
     changed = change_offsets(session.admin, plans)
     for group in changed:
         for (topic, partition), error in group.errors.items():
-            name = group.done.group_id
+            name = group.plan.group_id
             message = f"{args.command.error_prefix}group {name}, {topic}-{partition}: {error}"
             session.complain(message, error.name, group=name, topic=topic, partition=partition)
         if group.error is not None:
-            session.complain_of_group(group.done.group_id, group.error)
-    return [group.done for group in changed], all(group.is_complete for group in changed)
+            session.complain_of_group(group.plan.group_id, group.error)
+    return [group.plan for group in changed], all(group.is_complete for group in changed)
 
 
 def _restoring_command(args: Args, plans: Sequence[GroupPlan], path: str) -> str:
@@ -192,7 +192,7 @@ def _may_reset(session: Session, description: GroupDescription) -> bool:
 
 def _is_free_name(session: Session, name: str) -> bool:
     """Return False, and print an error, if a share or streams group has this name."""
-    kind = next((one.type for one in list_groups(session.admin).groups if one.group_id == name), "")
+    kind = next((listing.type for listing in list_groups(session.admin).groups if listing.group_id == name), "")
     if kind not in (SHARE, STREAMS):
         return True
     tool = f"kafka-{kind.lower()}-groups.sh"
@@ -207,7 +207,7 @@ def _plan(session: Session, reset: Reset, names: Sequence[str]) -> tuple[list[Gr
     committed: Mapping[str, GroupOffsets] = {}
     if is_about_committed and reset.plan is None:
         committed = fetch_offsets(session.admin, names)
-    scoped = known_partitions_of(session.admin, reset.scope) if reset.scope is not None else None
+    scope_partitions = require_partitions(session.admin, reset.scope) if reset.scope is not None else None
     requested: dict[str, Collection[TopicPartition]] = {}
     is_good = True
     for name in names:
@@ -218,7 +218,9 @@ def _plan(session: Session, reset: Reset, names: Sequence[str]) -> tuple[list[Gr
         elif reset.plan is not None:
             requested[name] = reset.plan.of_group(name)
         else:
-            requested[name] = scoped if scoped is not None else offsets.offsets if offsets is not None else ()
+            requested[name] = (
+                scope_partitions if scope_partitions is not None else offsets.offsets if offsets is not None else ()
+            )
     targets = Targets(session.admin, reset, requested, committed, session.console.note)
     plans = []
     for name in requested:
@@ -295,16 +297,16 @@ class _Present(NamedTuple):
 
     def of(self, group_id: str, key: TopicPartition) -> int | None:
         """Return the committed offset of a partition; None without one."""
-        found = self.offsets.get(group_id, {}).get(key)
-        return None if found is None else found.offset
+        offset = self.offsets.get(group_id, {}).get(key)
+        return None if offset is None else offset.offset
 
-    def cells(self, group_id: str, key: TopicPartition, shown: object, new: int | None) -> tuple[object, ...]:
+    def cells(self, group_id: str, key: TopicPartition, new_cell: object, new: int | None) -> tuple[object, ...]:
         """Return the cells current offset, new offset and difference: `-` for no offset, `?` for an unknown one."""
         if group_id not in self.offsets:
-            return "?", shown, "?"
+            return "?", new_cell, "?"
         current = self.of(group_id, key)
         difference = "-" if current is None or new is None else f"{new - current:+d}" if new != current else "0"
-        return "-" if current is None else current, shown, difference
+        return "-" if current is None else current, new_cell, difference
 
 
 def _present(session: Session, plans: Sequence[GroupPlan]) -> _Present | None:
@@ -313,8 +315,10 @@ def _present(session: Session, plans: Sequence[GroupPlan]) -> _Present | None:
     args = session.args
     if args.execute or args.export or not (args.json or session.console.is_terminal):
         return None
-    found = fetch_offsets(session.admin, [plan.group_id for plan in plans])
-    return _Present({name: group.offsets for name, group in found.items() if group.error is None and not group.errors})
+    group_offsets = fetch_offsets(session.admin, [plan.group_id for plan in plans])
+    return _Present(
+        {name: group.offsets for name, group in group_offsets.items() if group.error is None and not group.errors}
+    )
 
 
 # -- delete offsets --

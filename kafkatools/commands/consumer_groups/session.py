@@ -24,29 +24,29 @@ class Session(NamedTuple):
     args: Args
     admin: AdminClient
 
-    def complain(self, message: str, kind: str = "FAILED", **more: object) -> None:
+    def complain(self, message: str, kind: str = "FAILED", **fields: object) -> None:
         """Print a failure on stderr, after which the command continues. With --json the line has `kind` and the keys of
-        `more`."""
-        self.console.error(message, kind, **more)
+        `fields`."""
+        self.console.error(message, kind, **fields)
 
     def complain_of_group(self, group_id: str, error: KafkaError) -> None:
         """Print the error of a group on stderr, with the group id unless the error names it."""
         text = str(error)
-        named = text if group_id in text else f"group {group_id}: {text}"
-        self.complain(self.args.command.error_prefix + named, error.name, group=group_id)
+        message = text if group_id in text else f"group {group_id}: {text}"
+        self.complain(self.args.command.error_prefix + message, error.name, group=group_id)
 
-    def ordered(self, found: GroupListings) -> tuple[list[GroupListing], bool]:
+    def groups_in_order(self, listings: GroupListings) -> tuple[list[GroupListing], bool]:
         """Return the listed groups in the order of Kafka's HashMap, and whether every broker answered.
 
         Errors of single brokers are printed. Raises KafkaError when no broker answered.
         """
-        if not found.has_responses:
-            raise next(iter(found.errors.values()))
-        for node, error in found.errors.items():
-            where = f"broker {node}: " if node >= 0 else ""
-            self.complain(f"{self.args.command.error_prefix}{where}{error}", error.name, broker=node)
-        by_name = {listing.group_id: listing for listing in found.groups}
-        return [by_name[name] for name in hash_order(by_name)], not found.errors
+        if not listings.has_responses:
+            raise next(iter(listings.errors.values()))
+        for node, error in listings.errors.items():
+            prefix = f"broker {node}: " if node >= 0 else ""
+            self.complain(f"{self.args.command.error_prefix}{prefix}{error}", error.name, broker=node)
+        by_name = {listing.group_id: listing for listing in listings.groups}
+        return [by_name[name] for name in hash_order(by_name)], not listings.errors
 
     def print_json(self, row: dict[str, object]) -> None:
         """Print a row of texts and numbers as a line of JSON, without the search for bytes in Console.print_json."""
@@ -67,19 +67,22 @@ def consumer_groups(
 ) -> tuple[list[GroupListing], bool]:
     """List the consumer groups in these states (empty: all) and of these types. Returns them, and whether every broker
     answered; raises KafkaError when none did."""
-    found = list_groups(
-        session.admin, states=states, types=[one.lower() for one in types], protocol_types=CONSUMER_PROTOCOLS
+    listings = list_groups(
+        session.admin,
+        states=states,
+        types=[group_type.lower() for group_type in types],
+        protocol_types=CONSUMER_PROTOCOLS,
     )
-    return session.ordered(found)
+    return session.groups_in_order(listings)
 
 
 def share_groups(session: Session, states: Collection[str] = ()) -> tuple[list[GroupListing], bool]:
     """List the share groups in these states (empty: all). Returns them, and whether every broker answered; raises
     KafkaError when none did."""
-    return session.ordered(list_groups(session.admin, states=states, types=(SHARE.lower(),)))
+    return session.groups_in_order(list_groups(session.admin, states=states, types=(SHARE.lower(),)))
 
 
-def chosen_groups(session: Session, doing: str) -> tuple[list[str], bool]:
+def requested_groups(session: Session, doing: str) -> tuple[list[str], bool]:
     """Return the groups of --group or --all-groups, and whether every broker listed its groups (True for --group,
     without a request). Raises KafkaError when no broker answered.
 
@@ -94,7 +97,7 @@ def chosen_groups(session: Session, doing: str) -> tuple[list[str], bool]:
     return names, is_complete
 
 
-def say_would_delete(
+def show_deletions(
     session: Session, names: Sequence[str], refused: Mapping[str, object], counts: Mapping[str, int] | None = None
 ) -> ExitStatus:
     """Print which groups --delete would delete, and the error of each group in `refused`. Returns FAILED if there is
@@ -116,7 +119,7 @@ def say_would_delete(
     return ExitStatus.FAILED if any(refused.values()) else ExitStatus.OK
 
 
-def say_deleted(session: Session, kind: str, names: Sequence[str], failed: Mapping[str, object]) -> None:
+def report_deletions(session: Session, kind: str, names: Sequence[str], failed: Mapping[str, object]) -> None:
     """Print which groups were deleted, and why the groups in `failed` were not. `kind`: `consumer` or `share`."""
     if session.args.json:
         for name in names:
@@ -124,14 +127,14 @@ def say_deleted(session: Session, kind: str, names: Sequence[str], failed: Mappi
             session.print_json({"group": name, "deleted": error is None, "error": error})
         return
     console = session.console
-    done = ", ".join(f"'{name}'" for name in names if name not in failed)
+    names_text = ", ".join(f"'{name}'" for name in names if name not in failed)
     if not failed:
-        console.print(f"Deletion of requested {kind} groups ({done}) was successful.")
+        console.print(f"Deletion of requested {kind} groups ({names_text}) was successful.")
         return
     console.error(f"Error: Deletion of some {kind} groups failed:")
     for name in names:
         if name in failed:
             console.error(f"* Group '{name}' could not be deleted due to: {failed[name]}")
-    if done:
+    if names_text:
         console.print()
-        console.print(f"These {kind} groups were deleted successfully: {done}")
+        console.print(f"These {kind} groups were deleted successfully: {names_text}")

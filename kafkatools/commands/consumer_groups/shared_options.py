@@ -55,8 +55,8 @@ def state_option(states: tuple[str, ...]) -> Option:
 
 def needs(option: str, *actions: str) -> rules.Requirement:
     """Return a rule of kt that refuses an option without one of these actions, because it would have no effect."""
-    others = ']" or "['.join(actions)
-    message = f'Option "[{option}]" can only be used with option "[{others}]"'
+    action_names = ']" or "['.join(actions)
+    message = f'Option "[{option}]" can only be used with option "[{action_names}]"'
     return rules.Requirement(actions, when=(option,), message=message)
 
 
@@ -90,11 +90,11 @@ def check_values(args: Args, *, is_for_one_group: bool) -> None:
         )
 
 
-def words_of(text: str | None, valid: Sequence[str], what: str) -> tuple[str, ...]:
+def words_of(text: str | None, valid: Sequence[str], label: str) -> tuple[str, ...]:
     """Parse a comma-separated list of states or types, in any case, to Kafka's spelling; empty for None or an empty
     text. Raises UsageError."""
-    by_name = {one.lower(): one for one in valid}
+    by_name = {valid_word.lower(): valid_word for valid_word in valid}
     words = [word.strip().lower() for word in text.split(",")] if text else []
     if any(word not in by_name for word in words):
-        raise UsageError(f"Invalid {what} list '{text}'. Valid {what.rstrip('s')}s are: {', '.join(valid)}")
+        raise UsageError(f"Invalid {label} list '{text}'. Valid {label.rstrip('s')}s are: {', '.join(valid)}")
     return tuple(dict.fromkeys(by_name[word] for word in words))

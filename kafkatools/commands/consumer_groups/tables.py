@@ -13,7 +13,7 @@ MISSING = "-"
 _COLUMN = 15
 
 
-def _shown(value: object) -> object:
+def _cell(value: object) -> object:
     return MISSING if value is None else value
 
 
@@ -45,19 +45,22 @@ def offsets_table(view: GroupView, *, verbose: bool, extra: Sequence[str] = ()) 
     yield line % (*titles, "CONSUMER-ID", "HOST", "CLIENT-ID")
     for row in rows:
         member = row.member
-        who = (MISSING, MISSING, MISSING) if member is None else (member.member_id, member.host, member.client_id)
-        epochs = (_shown(row.leader_epoch),) if verbose else ()
+        member_cells = (
+            (MISSING, MISSING, MISSING) if member is None else (member.member_id, member.host, member.client_id)
+        )
+        epochs = (_cell(row.leader_epoch),) if verbose else ()
         lags_ms = {"LAG-TIME": row.lag_ms, "BEHIND-NEWEST": row.behind_newest_ms}
         times = (duration_text(lags_ms[name]) for name in extra)
         yield line % (
-            group, row.topic, row.partition, *epochs, _shown(row.offset), _shown(row.end), _shown(row.lag), *times, *who
+            group, row.topic, row.partition, *epochs, _cell(row.offset), _cell(row.end), _cell(row.lag), *times,
+            *member_cells,
         )  # fmt: skip
 
 
 def assignment_text(partitions: Iterable[tuple[str, int]]) -> str:
     """Return partitions as `orders:0,1;pay:0`; `-` for none."""
     topics = numbers_by_topic(sorted(partitions))
-    return ";".join(sorted(f"{topic}:{','.join(map(str, each))}" for topic, each in topics.items())) or MISSING
+    return ";".join(sorted(f"{topic}:{','.join(map(str, numbers))}" for topic, numbers in topics.items())) or MISSING
 
 
 def members_table(description: GroupDescription, *, verbose: bool) -> Iterator[str]:
@@ -65,36 +68,44 @@ def members_table(description: GroupDescription, *, verbose: bool) -> Iterator[s
     members = description.members
     is_static = any(member.group_instance_id for member in members)
     is_mixed = {member.is_upgraded for member in members} >= {True, False}
-    who = f"%-{width([description.group_id])}s %-{width(one.member_id for one in members)}s"
+    member_format = f"%-{width([description.group_id])}s %-{width(member.member_id for member in members)}s"
     if is_static:
-        who += f" %-{width((one.group_instance_id or '' for one in members), 17)}s"
-    who += f" %-{width(one.host for one in members)}s %-{width(one.client_id for one in members)}s %-15s "
-    current = width((assignment_text(one.assignment) for one in members), 20)
-    target = width((assignment_text(one.target_assignment or ()) for one in members), 20)
-    what = f"%-15s %-{current}s %-15s %-{target}s" + (" %s" if is_mixed else "")
+        member_format += f" %-{width((member.group_instance_id or '' for member in members), 17)}s"
+    member_format += (
+        f" %-{width(member.host for member in members)}s %-{width(member.client_id for member in members)}s %-15s "
+    )
+    current = width((assignment_text(member.assignment) for member in members), 20)
+    target = width((assignment_text(member.target_assignment or ()) for member in members), 20)
+    assignment_format = f"%-15s %-{current}s %-15s %-{target}s" + (" %s" if is_mixed else "")
     instance = ("GROUP-INSTANCE-ID",) if is_static else ()
-    header = who % ("GROUP", "CONSUMER-ID", *instance, "HOST", "CLIENT-ID", "#PARTITIONS")
+    header = member_format % ("GROUP", "CONSUMER-ID", *instance, "HOST", "CLIENT-ID", "#PARTITIONS")
     if verbose:
         upgraded = ("UPGRADED",) if is_mixed else ()
-        header += what % ("CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT", *upgraded)
+        header += assignment_format % (
+            "CURRENT-EPOCH",
+            "CURRENT-ASSIGNMENT",
+            "TARGET-EPOCH",
+            "TARGET-ASSIGNMENT",
+            *upgraded,
+        )
     yield ""
     yield header
     for member in members:
         instance = (member.group_instance_id or "",) if is_static else ()
-        line = who % (
+        line = member_format % (
             description.group_id, member.member_id, *instance, member.host, member.client_id, len(member.assignment)
         )  # fmt: skip
         if verbose:
-            line += what % _assignments(description, member, is_mixed=is_mixed)
+            line += assignment_format % _assignments(description, member, is_mixed=is_mixed)
         yield line
 
 
 def _assignments(description: GroupDescription, member: MemberDescription, *, is_mixed: bool) -> tuple[object, ...]:
     upgraded = () if not is_mixed else (MISSING if member.is_upgraded is None else str(member.is_upgraded).lower(),)
     return (
-        _shown(member.member_epoch),
+        _cell(member.member_epoch),
         assignment_text(member.assignment),
-        _shown(description.target_assignment_epoch),
+        _cell(description.target_assignment_epoch),
         assignment_text(member.target_assignment or ()),
         *upgraded,
     )
@@ -105,8 +116,8 @@ def state_table(description: GroupDescription, *, verbose: bool) -> Iterator[str
     columns = [
         ("ASSIGNMENT-STRATEGY", 20, description.assignor or MISSING),
         ("STATE", 20, description.state),
-        ("GROUP-EPOCH", 15, _shown(description.group_epoch)),
-        ("TARGET-ASSIGNMENT-EPOCH", 25, _shown(description.target_assignment_epoch)),
+        ("GROUP-EPOCH", 15, _cell(description.group_epoch)),
+        ("TARGET-ASSIGNMENT-EPOCH", 25, _cell(description.target_assignment_epoch)),
     ]
     return _state_lines(description, columns if verbose else columns[:2])
 
@@ -123,8 +134,8 @@ def share_state_table(description: GroupDescription, *, verbose: bool) -> Iterat
 
 def _state_lines(description: GroupDescription, columns: Sequence[tuple[str, int, object]]) -> Iterator[str]:
     """Yield a blank line, titles and cells: group and coordinator, these columns (title, width, cell), member count."""
-    where = description.coordinator
-    coordinator = f"{where.host}:{where.port}  ({where.node})"
+    node = description.coordinator
+    coordinator = f"{node.host}:{node.port}  ({node.node})"
     start = f"%-{width([description.group_id])}s %-{width([coordinator], 25)}s "
     line = start + "".join(f"%-{size}s " for _, size, _ in columns) + "%s"
     yield ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kafkatools.commands.consumer_groups.session import Session, chosen_groups
+from kafkatools.commands.consumer_groups.session import Session, requested_groups
 from kafkatools.commands.consumer_groups.tables import offsets_table
 from kafkatools.core.errors import KafkaError
 from kafkatools.exit_status import ExitStatus
@@ -38,12 +38,12 @@ class Collected(NamedTuple):
 def collect_views(session: Session, options: DescribeOptions) -> Collected:
     """Describe the requested groups, and print an error for everything that is not available; then the `status` of the
     result is FAILED. Raises KafkaError."""
-    names, is_complete = chosen_groups(session, "")
+    names, is_complete = requested_groups(session, "")
     with session.console.progress(f"Describing {len(names)} groups"):
-        found = collect(session.admin, names)
-    status = complain_of_views(session, found)
-    views = [view for view in found.groups if view.error is None]
-    failed = {view.group_id: view.error for view in found.groups if view.error is not None}
+        all_views = collect(session.admin, names)
+    status = complain_of_views(session, all_views)
+    views = [view for view in all_views.groups if view.error is None]
+    failed = {view.group_id: view.error for view in all_views.groups if view.error is not None}
     are_all_listed = is_complete
     if options.has_times:
         from kafkatools.tools.groups.lag_times import with_times
@@ -58,25 +58,25 @@ def collect_views(session: Session, options: DescribeOptions) -> Collected:
     return Collected(views, status if is_complete else ExitStatus.FAILED, failed, are_all_listed)
 
 
-def judge(session: Session, found: Collected, conditions: list[Condition]) -> ExitStatus:
+def judge(session: Session, outcome: Collected, conditions: list[Condition]) -> ExitStatus:
     """Print every place where a condition of --fail-if holds or is unknown.
 
     Returns FINDINGS if one holds, else FAILED if one is unknown, else OK.
     """
-    status = _complain_of_findings(session, found.views, conditions)
-    texts = list(_unknowns(found, conditions))
+    status = _complain_of_findings(session, outcome.views, conditions)
+    texts = list(_unknowns(outcome, conditions))
     for text in texts:
         session.complain(text, "UNKNOWN")
     return status or (ExitStatus.FAILED if texts else ExitStatus.OK)
 
 
-def _unknowns(found: Collected, conditions: list[Condition]) -> Iterator[str]:
+def _unknowns(outcome: Collected, conditions: list[Condition]) -> Iterator[str]:
     for condition in conditions:
-        for group_id, error in found.failed.items():
+        for group_id, error in outcome.failed.items():
             yield f"{condition.text} is unknown for group {group_id}: {error}"
-        for view in found.views:
+        for view in outcome.views:
             yield from unknowns(condition, view)
-        if not found.are_all_listed:
+        if not outcome.are_all_listed:
             yield f"{condition.text} is unknown for groups that are not listed: a broker did not list its groups"
 
 
@@ -105,10 +105,10 @@ def complain_of_views(session: Session, views: Views) -> ExitStatus:
         if view.error is not None:
             session.complain_of_group(view.group_id, view.error)
             status = ExitStatus.FAILED
-    gone = sorted({topic for (topic, _), error in views.end_errors.items() if is_gone(error)})
-    if gone:
+    deleted_topics = sorted({topic for (topic, _), error in views.end_errors.items() if is_gone(error)})
+    if deleted_topics:
         session.complain(
-            f"Warning: committed offsets of topics or partitions that no longer exist: {', '.join(gone)}",
+            f"Warning: committed offsets of topics or partitions that no longer exist: {', '.join(deleted_topics)}",
             "UNKNOWN_TOPIC_OR_PARTITION",
         )
     for (topic, partition), error in sorted(views.end_errors.items()):

@@ -31,18 +31,18 @@ def _watch(session: Session, options: DescribeOptions, interval_ms: int) -> Exit
     while True:
         started_ms = session.console.clock.now_ms()
         try:
-            found = collect_views(session, options)
+            outcome = collect_views(session, options)
         except KafkaError as error:
             if is_first:
                 raise
             session.complain(f"{session.args.command.error_prefix}{error}", error.name)
         else:
-            if is_first and not found.views and found.status is not ExitStatus.OK:
-                return found.status  # no group was found or no broker answered, which is printed already
+            if is_first and not outcome.views and outcome.status is not ExitStatus.OK:
+                return outcome.status  # no group was found or no broker answered, which is printed already
             is_first = False
-            _show(session, found.views, options)
+            _show(session, outcome.views, options)
             session.console.flush()
-            status = judge(session, found, options.conditions)
+            status = judge(session, outcome, options.conditions)
             if status is not ExitStatus.OK:
                 return status
         spent_ms = session.console.clock.now_ms() - started_ms

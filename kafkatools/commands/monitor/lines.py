@@ -44,10 +44,10 @@ def once_text(console: Console, view: ClusterView, options: MonitorOptions) -> I
     """Yield the tables of --once with their titles. On a terminal, control characters in names are escaped."""
     cluster = view.cluster_id or "-"
     yield f"cluster {visible(cluster) if console.is_terminal else cluster}, {summary(view)}"
-    for one in tables(view, options.sections, options.is_overview, view.events):
-        if one.rows:
-            rows = [row.cells for row in one.rows]
-            text = table(one.headers, rows, terminal=console.is_terminal, width=console.width).rstrip("\n")
-            yield f"\n{one.title}\n{text}"
-        elif one.when_empty:
-            yield f"\n{one.title}: {one.when_empty}"
+    for section in tables(view, options.sections, options.is_overview, view.events):
+        if section.rows:
+            rows = [row.cells for row in section.rows]
+            text = table(section.headers, rows, terminal=console.is_terminal, width=console.width).rstrip("\n")
+            yield f"\n{section.title}\n{text}"
+        elif section.when_empty:
+            yield f"\n{section.title}: {section.when_empty}"

@@ -94,11 +94,11 @@ def parse_condition(text: str) -> Condition:
 def _sections(text: str | None) -> tuple[str, ...]:
     if text is None:
         return ()
-    named = [name.strip() for name in text.split(",")]
-    for name in named:
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
         if name not in (*SECTIONS, "all"):
             raise UsageError(f"Unknown section '{name}' in --view; sections are {', '.join(SECTIONS)}, all")
-    return tuple(name for name in SECTIONS if name in named or "all" in named)
+    return tuple(name for name in SECTIONS if name in names or "all" in names)
 
 
 def _taker(names: Sequence[str], is_regex: bool) -> Callable[[str], bool]:
@@ -126,10 +126,10 @@ def _address(option: str, text: str | None, may_be_open: bool) -> HostPort | Non
     """
     if text is None:
         return None
-    found = _ADDRESS.fullmatch(text)
-    if found is None or int(found["port"]) > _MAX_PORT:
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match["port"]) > _MAX_PORT:
         raise UsageError(f"{option} takes [HOST:]PORT, such as 8080 or 127.0.0.1:8080, not '{text}'")
-    address = HostPort((found["host"] or _LOOPBACK).strip("[]"), int(found["port"]))
+    address = HostPort((match["host"] or _LOOPBACK).strip("[]"), int(match["port"]))
     if not may_be_open and not is_loopback(address.host):
         raise UsageError(
             f"{option} refuses to listen on {address.host} without authentication or encryption: "

@@ -31,13 +31,13 @@ class Output:
     def show(self, view: ClusterView, findings: Sequence[str], unknowns: Sequence[str]) -> None:
         """Print a view of the cluster, and the conditions of --fail-if that hold or are unknown."""
         self.console.print(line(view))
-        self.tell([*findings, *unknowns])
+        self.report_findings([*findings, *unknowns])
 
     def fail(self, error: KafkaError) -> None:
         """Print why a refresh of the view failed."""
         self.console.error(f"Error while monitoring: {error}", error.name)
 
-    def tell(self, findings: Sequence[str]) -> None:
+    def report_findings(self, findings: Sequence[str]) -> None:
         """Print conditions of --fail-if that hold or are unknown on stderr."""
         for text in findings:
             self.console.error(text)
@@ -58,4 +58,4 @@ class TablesOutput(Output):
             self.console.draw(text + "\n")
         for problem in view.problems:
             self.console.error(f"No data: {problem.message}")
-        self.tell([*findings, *unknowns])
+        self.report_findings([*findings, *unknowns])

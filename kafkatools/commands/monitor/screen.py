@@ -47,7 +47,7 @@ class Screen(Output):
         self._view: ClusterView | None = None
 
     def __enter__(self) -> Screen:
-        drawn = RichConsole(
+        rich_console = RichConsole(
             file=cast(IO[str], _Writer(self.console)),
             force_terminal=True,
             width=self.console.width,
@@ -55,7 +55,9 @@ class Screen(Output):
             no_color=not self.console.has_colour,
             highlight=False,
         )
-        self._live = Live(console=drawn, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+        self._live = Live(
+            console=rich_console, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
+        )
         self._live.start()
         self.console.flush()
         return self
@@ -63,7 +65,7 @@ class Screen(Output):
     def __exit__(self, *exc: object) -> None:
         self._live.stop()
         self.console.flush()
-        self.tell(self._findings)
+        self.report_findings(self._findings)
 
     def show(self, view: ClusterView, findings: Sequence[str], unknowns: Sequence[str]) -> None:
         self._view = view
@@ -79,8 +81,8 @@ class Screen(Output):
         self._live.console.size = (width, height)
         if self._view is not None:
             lines = list(self._head(self._view))
-            left = height - len(lines) - 1
-            self._live.update(Group(*lines, *self._tables(self._view, left)), refresh=True)
+            remaining_lines = height - len(lines) - 1
+            self._live.update(Group(*lines, *self._tables(self._view, remaining_lines)), refresh=True)
 
     def _head(self, view: ClusterView) -> Iterator[RenderableType]:
         totals = view.totals
@@ -109,19 +111,20 @@ class Screen(Output):
         yield Text("")
 
     def _tables(self, view: ClusterView, height: int) -> Iterator[RenderableType]:
-        found = list(tables(view, self.options.sections, self.options.is_overview, self._board.events(_EVENTS)))
-        shown = [table for table in found if table.rows]
-        for table, rows in zip(shown, fitting([len(table.rows) for table in shown], height), strict=True):
+        all_tables = list(tables(view, self.options.sections, self.options.is_overview, self._board.events(_EVENTS)))
+        nonempty_tables = [table for table in all_tables if table.rows]
+        counts = visible_row_counts([len(table.rows) for table in nonempty_tables], height)
+        for table, rows in zip(nonempty_tables, counts, strict=True):
             yield _rich_table(table, rows, self.console.width)
 
 
-def fitting(rows: Sequence[int], height: int) -> list[int]:
+def visible_row_counts(rows: Sequence[int], height: int) -> list[int]:
     """Return how many rows of each table are drawn in `height` lines. The longest tables are cut first, but none below
     three rows, so on a low terminal they may not fit."""
-    shown = list(rows)
-    while shown and sum(shown) + _FRAME_LINES * len(shown) > height and max(shown) > _LEAST_ROWS:
-        shown[shown.index(max(shown))] -= 1
-    return shown
+    counts = list(rows)
+    while counts and sum(counts) + _FRAME_LINES * len(counts) > height and max(counts) > _LEAST_ROWS:
+        counts[counts.index(max(counts))] -= 1
+    return counts
 
 
 def column_widths(table: Table, rows: Sequence[Row], width: int) -> list[int]:
@@ -152,20 +155,22 @@ def _text(line: str, style: str = "") -> Text:
 
 
 def _rich_table(table: Table, count: int, width: int) -> RichTable:
-    more = len(table.rows) - count
-    rows = list(table.rows[: count - 1 if more else count])
-    title = table.title + (f" (first {len(rows)} of {len(table.rows):,})" if more else "")
-    drawn = RichTable(
+    hidden_rows = len(table.rows) - count
+    rows = list(table.rows[: count - 1 if hidden_rows else count])
+    title = table.title + (f" (first {len(rows)} of {len(table.rows):,})" if hidden_rows else "")
+    rich_table = RichTable(
         title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, _GAP, 0, 0),
         header_style="dim",
     )  # fmt: skip
-    for number, shown in enumerate(column_widths(table, rows, width)):
+    for number, column_width in enumerate(column_widths(table, rows, width)):
         justify: JustifyMethod = "right" if number in table.numbers else "left"
-        drawn.add_column(table.headers[number], justify=justify, width=shown, no_wrap=True, overflow="ellipsis")
+        rich_table.add_column(
+            table.headers[number], justify=justify, width=column_width, no_wrap=True, overflow="ellipsis"
+        )
     for row in rows:
-        drawn.add_row(*(Text(visible(cell)) for cell in row.cells), style=_STYLES[row.mood])
-    drawn.add_row(style="")
-    return drawn
+        rich_table.add_row(*(Text(visible(cell)) for cell in row.cells), style=_STYLES[row.mood])
+    rich_table.add_row(style="")
+    return rich_table
 
 
 _STYLES = {GOOD: "", WARNING: "yellow", BAD: "red"}

@@ -36,11 +36,11 @@ def serving(board: Board, options: MonitorOptions) -> Iterator[list[str]]:
         pages.setdefault(options.web, {}).update(_web_pages(board, options))
         lines.append(("page", options.web, "/"))
     if options.prometheus is not None:
-        answers = pages.setdefault(options.prometheus, {})
-        answers["/metrics"] = lambda query: Content(CONTENT_TYPE, metrics(board).encode())
+        metrics_routes = pages.setdefault(options.prometheus, {})
+        metrics_routes["/metrics"] = lambda query: Content(CONTENT_TYPE, metrics(board).encode())
         lines.append(("metrics", options.prometheus, "/metrics"))
     with ExitStack() as stack:
-        ports = {address: stack.enter_context(listening(address, found)) for address, found in pages.items()}
+        ports = {address: stack.enter_context(listening(address, routes)) for address, routes in pages.items()}
         yield [f"{name}: http://{HostPort(address.host, ports[address])}{path}" for name, address, path in lines]
 
 

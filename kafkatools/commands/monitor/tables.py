@@ -45,7 +45,7 @@ def tables(view: ClusterView, sections: Iterable[str], is_overview: bool, events
         if section == "events":
             yield _events(events)
         elif section == "partitions":
-            yield _troubled(view) if is_overview else _partitions(view.partitions, "Partitions")
+            yield _unhealthy_partitions(view) if is_overview else _partitions(view.partitions, "Partitions")
         else:
             yield _SECTIONS[section](view)
 
@@ -84,10 +84,10 @@ def _topics(view: ClusterView) -> Table:
     return Table("Topics", headers, rows, frozenset(range(1, 9)), "no topic")
 
 
-def _troubled(view: ClusterView) -> Table:
-    found = [part for part in view.partitions if is_in_trouble(part)]
-    found.sort(key=lambda part: (not part.is_offline, not part.is_under_min_isr, part.topic, part.partition))
-    return _partitions(found, "Unhealthy partitions")
+def _unhealthy_partitions(view: ClusterView) -> Table:
+    partitions = [part for part in view.partitions if is_in_trouble(part)]
+    partitions.sort(key=lambda part: (not part.is_offline, not part.is_under_min_isr, part.topic, part.partition))
+    return _partitions(partitions, "Unhealthy partitions")
 
 
 def _partitions(parts: Iterable[PartitionView], title: str) -> Table:
@@ -127,28 +127,30 @@ def _groups(view: ClusterView) -> Table:
 
 
 def _lag(view: ClusterView) -> Table:
-    found = [
+    lags = [
         (group.group_id, topic, lag, (group.consumed_by_topic or {}).get(topic))
         for group in view.groups
         for topic, lag in group.lag_by_topic().items()
     ]
-    found.sort(key=lambda one: (-(one[2] or 0), one[0], one[1]))
-    rows = [Row((group, topic, count(lag), rate(consumed))) for group, topic, lag, consumed in found]
+    lags.sort(key=lambda entry: (-(entry[2] or 0), entry[0], entry[1]))
+    rows = [Row((group, topic, count(lag), rate(consumed))) for group, topic, lag, consumed in lags]
     return Table("Lag", ("GROUP", "TOPIC", "LAG", "CONSUMED/S"), rows, frozenset({2, 3}), "no group has offsets")
 
 
 def _quorum(view: ClusterView) -> Table:
-    found = quorum_json(view.quorum)
+    quorum = quorum_json(view.quorum)
     rows = []
-    for replica in found["replicas"] if found is not None else ():
-        is_leader = found is not None and replica["id"] == found["leader"]
+    for replica in quorum["replicas"] if quorum is not None else ():
+        is_leader = quorum is not None and replica["id"] == quorum["leader"]
         role = "leader" if is_leader else "follower" if replica["voter"] else "observer"
         caught_up = replica["caught_up_time"]
         behind = None if caught_up is None else max(0, view.time_ms - caught_up) / 1000
         cells = (str(replica["id"]), role, count(replica["log_end_offset"]), count(replica["lag"]), span(behind))
         rows.append(Row(cells))
     headers = ("ID", "ROLE", "LOG END", "LAG", "CAUGHT UP AGO")
-    title = "Quorum" if found is None else f"Quorum, epoch {found['epoch']}, high watermark {found['high_watermark']:,}"
+    title = (
+        "Quorum" if quorum is None else f"Quorum, epoch {quorum['epoch']}, high watermark {quorum['high_watermark']:,}"
+    )
     return Table(title, headers, rows, frozenset({0, 2, 3, 4}), "no controller quorum was reported")
 
 

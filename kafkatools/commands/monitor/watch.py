@@ -39,7 +39,7 @@ def watch(console: Console, args: Args, options: MonitorOptions) -> ExitStatus:
         board.publish(view)
         for line in addresses:  # after the first view, so that the addresses serve data
             console.note(line)
-        shown = stack.enter_context(_output(console, args.json, options, board, addresses))
+        output = stack.enter_context(_output(console, args.json, options, board, addresses))
         while True:
             started_ms = console.clock.now_ms() - view.took_ms
             findings = [text for condition in options.conditions for text in condition.findings(view)]
@@ -48,13 +48,13 @@ def watch(console: Console, args: Args, options: MonitorOptions) -> ExitStatus:
                 for condition in options.conditions
                 for text in condition.unknowns(view, is_only_snapshot=options.is_once)
             ]
-            shown.show(view, findings, unknowns)
+            output.show(view, findings, unknowns)
             console.flush()
             if findings or unknowns:
                 return ExitStatus.FINDINGS if findings else ExitStatus.FAILED
             if options.is_once:
                 return ExitStatus.FAILED if view.problems else ExitStatus.OK
-            view = _next(console, collector, board, shown, started_ms)
+            view = _next_view(console, collector, board, output, started_ms)
             board.publish(view)
 
 
@@ -76,8 +76,8 @@ def _collector(console: Console, args: Args, options: MonitorOptions) -> Iterato
     """Open three admin clients and the collector that uses them."""
     settings: Mapping[str, object] = client_settings(args)
     bootstrap = console.connect(args)
-    least, most = _PATIENCE_MS
-    patience_ms = most if options.is_once else min(most, max(least, options.interval_ms))
+    shortest, longest = _PATIENCE_MS
+    patience_ms = longest if options.is_once else min(longest, max(shortest, options.interval_ms))
     with (
         AdminClient(bootstrap, settings, console.clock) as admin,
         AdminClient(bootstrap, settings, console.clock) as aside,
@@ -90,11 +90,11 @@ def _refuse_unknown(view: ClusterView, options: MonitorOptions) -> None:
     """Raise CommandError if a topic or group named by an option does not exist."""
     if options.is_regex:
         return
-    for kind, names, known in (
+    for kind, names, present_names in (
         ("topic", options.topics, [topic.name for topic in view.topics]),
         ("group", options.groups, [group.group_id for group in view.groups]),
     ):
-        missing = [name for name in names if name not in known]
+        missing = [name for name in names if name not in present_names]
         if missing:
             if kind == "group" and view.unlisted:
                 raise CommandError(f"Cannot find out whether group '{missing[0]}' exists: {view.unlisted[0]}")
@@ -106,13 +106,15 @@ def _refuse_unknown(view: ClusterView, options: MonitorOptions) -> None:
             )
 
 
-def _next(console: Console, collector: ClusterCollector, board: Board, shown: Output, started_ms: int) -> ClusterView:
+def _next_view(
+    console: Console, collector: ClusterCollector, board: Board, output: Output, started_ms: int
+) -> ClusterView:
     """Wait for the next interval and collect a view; after an error, try again an interval later.
 
     Raises AuthenticationFailed.
     """
     while True:
-        _wait(console, started_ms + shown.options.interval_ms)
+        _wait(console, started_ms + output.options.interval_ms)
         started_ms = console.clock.now_ms()
         try:
             return collector.collect()
@@ -120,7 +122,7 @@ def _next(console: Console, collector: ClusterCollector, board: Board, shown: Ou
             raise
         except KafkaError as error:
             board.fail(str(error))
-            shown.fail(error)
+            output.fail(error)
 
 
 def _wait(console: Console, until_ms: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkatools.commands.pipeline.job_source import print_table
-from kafkatools.commands.pipeline.show import counted
+from kafkatools.commands.pipeline.show import count_text
 from kafkatools.commands.pipeline.spark import failures, session, spark_progress
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
@@ -23,11 +23,11 @@ def run(console: Console, args: Args) -> ExitStatus:
     with failures():
         files = files_to_check(paths)
     with session(console, args) as spark, spark_progress(console, spark, "Checking"):
-        found = check(spark, paths, deep=args.deep).orderBy("file", "position").persist()
-        print_table(console, "finding", found)
-        damages = found.where("severity = 'damage'").count()
-        warnings = found.count() - damages
-    size = sum(each.size_bytes for each in files)
-    what = f"{counted(len(files), 'file')}, {counted(size, 'byte')} checked"
-    console.note(f"{what}: {counted(damages, 'damaged place')}, {counted(warnings, 'warning')}")
+        findings = check(spark, paths, deep=args.deep).orderBy("file", "position").persist()
+        print_table(console, "finding", findings)
+        damages = findings.where("severity = 'damage'").count()
+        warnings = findings.count() - damages
+    size = sum(file.size_bytes for file in files)
+    summary = f"{count_text(len(files), 'file')}, {count_text(size, 'byte')} checked"
+    console.note(f"{summary}: {count_text(damages, 'damaged place')}, {count_text(warnings, 'warning')}")
     return ExitStatus.FINDINGS if damages else ExitStatus.OK

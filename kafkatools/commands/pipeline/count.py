@@ -38,7 +38,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         job_source.print_rows(console, "count", columns, rows)
         if not console.is_json:
             console.note(_sums(columns, rows))
-        return job_source.tell_damages(console, reports)
+        return job_source.report_damages(console, reports)
 
 
 def _by_offsets(source: job_source.JobSource) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
@@ -74,7 +74,7 @@ def _sums(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     for name in _SUMS:
         if name in columns:
             values = [row[columns.index(name)] for row in rows]
-            known = [value for value in values if isinstance(value, int)]
-            if known:
-                parts.append(f"{name} {sum(known)}")
+            numbers = [value for value in values if isinstance(value, int)]
+            if numbers:
+                parts.append(f"{name} {sum(numbers)}")
     return ", ".join(parts)

@@ -21,32 +21,32 @@ def run(console: Console, args: Args) -> ExitStatus:
     if len(args.operands) != 2:
         raise UsageError("kt pipeline diff needs two sources, each topic:NAME or log:PATH")
     job_source.ensure_one_of("by", args.by, ("key", "offset", "multiset"))
-    compared = tuple(name.strip() for name in args.compare.split(","))
-    for name in compared:
+    columns = tuple(name.strip() for name in args.compare.split(","))
+    for name in columns:
         job_source.ensure_one_of("compare", name, _COMPARED)
-    return _compare(console, args, compared)
+    return _compare(console, args, columns)
 
 
-def _compare(console: Console, args: Args, compared: tuple[str, ...]) -> ExitStatus:
+def _compare(console: Console, args: Args, columns: tuple[str, ...]) -> ExitStatus:
     from kafkatools.pipeline.jobs.diff import diff, summary
 
-    needed = dict.fromkeys((*compared, "value", "key", "topic", "partition", "offset", "timestamp"))
-    more = {"includeHeaders": "true"} if "headers" in needed else {}
+    needed = dict.fromkeys((*columns, "value", "key", "topic", "partition", "offset", "timestamp"))
+    options = {"includeHeaders": "true"} if "headers" in needed else {}
     with job_source.damage_reports() as reports:
         sources = (
             job_source.source_of_operand(console, args, args.operands[0], f"{reports}/left"),
             _right(console, args, reports),
         )
         with session(console, args) as spark, spark_progress(console, spark, "Comparing"):
-            left, right = (source.table(spark, list(needed), **more) for source in sources)
-            found = diff(left, right, by=args.by, compared=compared).persist()
-            shown = job_source.print_table(console, "difference", found, args.limit)
-            counts = summary(found)
-        status = max(job_source.tell_damages(console, each.reports) for each in sources)
+            left, right = (source.table(spark, list(needed), **options) for source in sources)
+            differences = diff(left, right, by=args.by, compared=columns).persist()
+            row_count = job_source.print_table(console, "difference", differences, args.limit)
+            counts = summary(differences)
+        status = max(job_source.report_damages(console, source.reports) for source in sources)
     if console.is_json:
         job_source.print_rows(console, "summary", ("onlyLeft", "onlyRight", "changed"), [tuple(counts.values())])
     else:
-        if shown > args.limit:
+        if row_count > args.limit:
             console.note(f"Only the first {args.limit} differences are shown (--limit)")
         console.note(", ".join(f"{number} {side}" for side, number in counts.items()))
     return ExitStatus.FINDINGS if any(counts.values()) else status
@@ -55,7 +55,7 @@ def _compare(console: Console, args: Args, compared: tuple[str, ...]) -> ExitSta
 def _right(console: Console, args: Args, reports: str) -> job_source.JobSource:
     """Return the second source, whose topic may be in the cluster of --right-bootstrap-server. Raises UsageError."""
     text = args.operands[1]
-    if not args.given("right-bootstrap-server"):
+    if not args.has_option("right-bootstrap-server"):
         return job_source.source_of_operand(console, args, text, f"{reports}/right")
     with usage():
         uri = parse_source(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.pipeline import job_source
-from kafkatools.commands.pipeline.show import counted
+from kafkatools.commands.pipeline.show import count_text
 from kafkatools.commands.pipeline.spark import session, spark_progress, usage
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
@@ -24,26 +24,26 @@ def run(console: Console, args: Args) -> ExitStatus:
     with job_source.damage_reports() as reports:
         export = _export(console, args, reports)
         with session(console, args) as spark, spark_progress(console, spark, "Exporting"):
-            done = run_export(spark, export)
-        status = job_source.tell_damages(console, reports)
-    for (topic, partition), (first, start) in done.lost.items():
+            result = run_export(spark, export)
+        status = job_source.report_damages(console, reports)
+    for (topic, partition), (first, start) in result.deleted_ranges.items():
         console.error(f"{topic}-{partition}: offsets {first} to {start - 1} were deleted before they could be exported")
     if console.is_json:
-        ends = [(*partition, end) for partition, end in sorted(done.ends.items())]
+        ends = [(*partition, end) for partition, end in sorted(result.ends.items())]
         job_source.print_rows(console, "exported", ("topic", "partition", "endOffset"), ends)
-        job_source.print_rows(console, "export", ("sink", "rows", "files", "rounds"), [_total(export, done)])
+        job_source.print_rows(console, "export", ("sink", "rows", "files", "rounds"), [_total(export, result)])
     else:
-        sink, rows, files, rounds = _total(export, done)
+        sink, rows, files, rounds = _total(export, result)
         console.note(
-            f"{sink}: {counted(rows, 'row')} in {counted(files, 'file')} added ({counted(rounds, 'round')})"
+            f"{sink}: {count_text(rows, 'row')} in {count_text(files, 'file')} added ({count_text(rounds, 'round')})"
             if rounds
             else f"{sink}: up to date"
         )
-    return ExitStatus.FAILED if done.lost else status
+    return ExitStatus.FAILED if result.deleted_ranges else status
 
 
-def _total(export: Export, done: Exported) -> tuple[str, int, int, int]:
-    return str(export.sink), done.rows, done.files, done.rounds
+def _total(export: Export, result: Exported) -> tuple[str, int, int, int]:
+    return str(export.sink), result.rows, result.files, result.rounds
 
 
 def _export(console: Console, args: Args, reports: str) -> Export:
@@ -57,7 +57,7 @@ def _export(console: Console, args: Args, reports: str) -> Export:
     unknown = [name for name in layout if name not in LAYOUTS]
     if unknown:
         raise UsageError(f"--partition-by takes date, topic, both separated by a comma, or none, not {unknown[0]}")
-    if args.given("round") and args.round < 1:
+    if args.has_option("round") and args.round < 1:
         raise UsageError(f"--round takes a number of offsets above 0, not {args.round}")
     source = job_source.source_of_operand(console, args, args.operand)
     options = {
@@ -74,5 +74,5 @@ def _export(console: Console, args: Args, reports: str) -> Export:
         layout,
         args.where,
         args.text,
-        args.round if args.given("round") else DEFAULT_ROUND,
+        args.round if args.has_option("round") else DEFAULT_ROUND,
     )

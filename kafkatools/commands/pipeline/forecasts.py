@@ -34,9 +34,9 @@ def run_retention(console: Console, args: Args) -> ExitStatus:
         logs = measure_segments(files, source.batches(spark, _BATCHES))
         forecast = retention_forecast(spark, logs, _retention(args, settings), console.clock.wall_ms()).persist()
         print_table(console, "segment", forecast)
-        due = forecast.where("isDue").selectExpr("count(*)", "coalesce(sum(bytes), 0)").first()
-    if due is not None:
-        console.note(f"{due[0]} of {len(files)} segments can be deleted now, {due[1]} bytes")
+        due_totals = forecast.where("isDue").selectExpr("count(*)", "coalesce(sum(bytes), 0)").first()
+    if due_totals is not None:
+        console.note(f"{due_totals[0]} of {len(files)} segments can be deleted now, {due_totals[1]} bytes")
     return ExitStatus.OK
 
 
@@ -54,11 +54,10 @@ def run_compaction(console: Console, args: Args) -> ExitStatus:
         forecast = compact_forecast(records, logs, ranges).persist()
         print_table(console, "segment", forecast)
         total = forecast.selectExpr("coalesce(sum(recordBytes), 0)", "coalesce(sum(removableBytes), 0)").first()
-    due = [f"{partition}" for partition, each in sorted(ranges.items()) if each.is_due]
+    due_partitions = [f"{partition}" for partition, cleanable_range in sorted(ranges.items()) if cleanable_range.is_due]
     if total is not None:
-        console.note(
-            f"{total[1]} of {total[0]} bytes of records can be cleaned; partitions due now: {', '.join(due) or 'none'}"
-        )
+        names = ", ".join(due_partitions) or "none"
+        console.note(f"{total[1]} of {total[0]} bytes of records can be cleaned; partitions due now: {names}")
     return ExitStatus.OK
 
 
@@ -71,13 +70,15 @@ def _files(source: JobSource) -> list[LogFile]:
 
 def _settings(console: Console, args: Args, files: list[LogFile]) -> dict[str, Mapping[str, str]]:
     """Return the settings of each topic from the cluster of --bootstrap-server; empty without that option."""
-    if not args.given("bootstrap-server"):
+    if not args.has_option("bootstrap-server"):
         return {}
     topics = sorted({file.topic for file in files})
     cluster = cluster_of(console, args, *topics)
     with AdminClient(cluster.bootstrap, dict(cluster.settings), console.clock) as admin:
-        found = describe_configs(admin, [(TOPIC, topic) for topic in topics])
-    return {topic: {entry.name: entry.value or "" for entry in config.entries} for (_, topic), config in found.items()}
+        configs = describe_configs(admin, [(TOPIC, topic) for topic in topics])
+    return {
+        topic: {entry.name: entry.value or "" for entry in config.entries} for (_, topic), config in configs.items()
+    }
 
 
 def _retention(args: Args, settings: Mapping[str, Mapping[str, str]]) -> dict[str, Retention]:
@@ -113,6 +114,6 @@ def _compaction(args: Args, settings: Mapping[str, Mapping[str, str]]) -> dict[s
 
 
 def _number(args: Args, option: str, topic: Mapping[str, str], setting: str, default: int) -> int:
-    if args.given(option):
+    if args.has_option(option):
         return int(getattr(args, option.replace("-", "_")))
     return int(topic.get(setting, default))

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkatools.commands.pipeline.show import counted, plain, text
+from kafkatools.commands.pipeline.show import count_text, plain, text
 from kafkatools.commands.pipeline.spark import cluster_of, usage
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
@@ -42,20 +42,20 @@ class JobSource(NamedTuple):
 
         types = {**RECORD_COLUMNS, **HEADER_COLUMNS, **METADATA_COLUMNS}
         schema = ", ".join(f"{name} {types[name]}" for name in columns) or None
-        return read_source(spark, self.uri, self._reporting("records", options), self.cluster, schema)
+        return read_source(spark, self.uri, self._read_options("records", options), self.cluster, schema)
 
     def batches(self, spark: SparkSession, columns: Sequence[str]) -> DataFrame:
         """Read the batch headers of a log as a table with these columns."""
         from kafkatools.pipeline.sources.schema import BATCH_COLUMNS
 
         schema = ", ".join(f"{name} {BATCH_COLUMNS[name]}" for name in columns)
-        return read_source(spark, self.uri, self._reporting("batches", {"table": "batches"}), None, schema)
+        return read_source(spark, self.uri, self._read_options("batches", {"table": "batches"}), None, schema)
 
-    def _reporting(self, part: str, more: Mapping[str, str]) -> dict[str, str]:
+    def _read_options(self, part: str, options: Mapping[str, str]) -> dict[str, str]:
         """Return the options of a read. Records and batches report to different files, or one would overwrite the
         other."""
         place = {"reportPath": reports_of(self.reports, part)} if self.reports else {}
-        return {**place, **self.options, **more}
+        return {**place, **self.options, **options}
 
     @property
     def is_log(self) -> bool:
@@ -73,12 +73,12 @@ def damage_reports() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="kt-pipeline-")
 
 
-def tell_damages(console: Console, reports: str) -> ExitStatus:
+def report_damages(console: Console, reports: str) -> ExitStatus:
     """Print how many damaged ranges were left out. Returns FINDINGS if there is one, else OK."""
-    found = damages_in(reports)
-    if not found:
+    damages = damages_in(reports)
+    if not damages:
         return ExitStatus.OK
-    console.error(f"{counted(len(found), 'damaged range')} skipped, the first: {found[0].text()}", "DAMAGE")
+    console.error(f"{count_text(len(damages), 'damaged range')} skipped, the first: {damages[0].text()}", "DAMAGE")
     return ExitStatus.FINDINGS
 
 
@@ -87,8 +87,8 @@ def damages_in(reports: str) -> list[Damage]:
     from kafkatools.pipeline.run.reports import read_reports
 
     parts = [report for part in ("batches", "records") for report in read_reports(reports_of(reports, part))]
-    found = {(each.file, each.position): each for report in parts for each in report.damages}
-    return [found[place] for place in sorted(found)]
+    damages_by_place = {(damage.file, damage.position): damage for report in parts for damage in report.damages}
+    return [damages_by_place[place] for place in sorted(damages_by_place)]
 
 
 def source_of_operand(console: Console, args: Args, text: str | None, reports: str = "") -> JobSource:
@@ -133,11 +133,11 @@ def snake_case(name: str) -> str:
 
 def print_table(console: Console, kind: str, table: DataFrame, limit: int | None = None) -> int:
     """Print a DataFrame. Returns the number of rows; with a limit that is exceeded, limit + 1."""
-    shown = table if limit is None else table.limit(limit + 1)
+    selection = table if limit is None else table.limit(limit + 1)
     if limit is None:
-        return print_rows(console, kind, shown.columns, shown.toLocalIterator())
-    rows = shown.collect()
-    print_rows(console, kind, shown.columns, rows[:limit])
+        return print_rows(console, kind, selection.columns, selection.toLocalIterator())
+    rows = selection.collect()
+    print_rows(console, kind, selection.columns, rows[:limit])
     return len(rows)
 
 
@@ -154,8 +154,8 @@ def print_rows(console: Console, kind: str, columns: Sequence[str], rows: Iterab
         return number
     cells = [[text(cell) for cell in row] for row in rows]
     if cells:
-        drawn = table(names, cells, terminal=console.is_terminal, width=console.width)
-        console.draw(drawn.rstrip("\n") + "\n")
+        table_text = table(names, cells, terminal=console.is_terminal, width=console.width)
+        console.draw(table_text.rstrip("\n") + "\n")
     return len(cells)
 
 

@@ -35,7 +35,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         source = job_source.source_of_operand(console, args, args.operand, reports)
         with session(console, args) as spark, spark_progress(console, spark, "Reading"):
             profile = _profile(console, args, spark, source)
-        status = job_source.tell_damages(console, reports)
+        status = job_source.report_damages(console, reports)
     atomic_file.replace(args.out, profile_page(profile).encode())
     if console.is_json:
         _print_figures(console, profile)
@@ -59,8 +59,8 @@ def _profile(console: Console, args: Args, spark: SparkSession, source: job_sour
         batches = batches_of_records(source.table(spark, _RECORDS)).persist()
     keys = None if args.no_keys else key_figures(source.table(spark, ("key", "value", "topic")), args.top)
     lags = None if source.is_log else _lags(console, source)
-    made = profile_of(str(source.uri), console.clock.wall_ms(), batches, keys=keys, lags=lags)
-    return replace(made, damages=len(job_source.damages_in(source.reports)))
+    profile = profile_of(str(source.uri), console.clock.wall_ms(), batches, keys=keys, lags=lags)
+    return replace(profile, damages=len(job_source.damages_in(source.reports)))
 
 
 def _lags(console: Console, source: job_source.JobSource) -> list[GroupLag]:

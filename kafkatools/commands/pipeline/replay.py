@@ -30,17 +30,17 @@ def run(console: Console, args: Args) -> ExitStatus:
     with job_source.damage_reports() as reports:
         source = job_source.source_of_operand(console, args, args.operand, reports)
         _replay(console, args, source, target, rate)
-        return job_source.tell_damages(console, reports)
+        return job_source.report_damages(console, reports)
 
 
 def _replay(console: Console, args: Args, source: job_source.JobSource, target: str | None, rate: float | None) -> None:
-    from kafkatools.pipeline.jobs.replay import LOOP, SEND, decisions, planned
+    from kafkatools.pipeline.jobs.replay import LOOP, SEND, decisions, plan_replay
 
     with session(console, args) as spark:
         table = source.table(spark, _COLUMNS, includeHeaders="true")
         plan = _plan(args, target, _topics(source, table, args.where))
         with spark_progress(console, spark, "Reading"):
-            fates = planned(table, plan).persist()
+            fates = plan_replay(table, plan).persist()
             rows = decisions(fates).collect()
         job_source.print_rows(console, "replay", ("topic", "target", "decision", "records"), rows)
         if any(row.decision == LOOP for row in rows):
@@ -51,7 +51,7 @@ def _replay(console: Console, args: Args, source: job_source.JobSource, target: 
             console.note(f"Dry run: {number} records would be sent")
             return
         if sending:
-            if args.given("to-bootstrap-server"):
+            if args.has_option("to-bootstrap-server"):
                 cluster = other_cluster(console, args.to_bootstrap_server, args.to_command_config, *sending)
             else:
                 cluster = cluster_of(console, args, *sending)
@@ -61,7 +61,7 @@ def _replay(console: Console, args: Args, source: job_source.JobSource, target: 
 
 
 def _rate(args: Args) -> float | None:
-    if not args.given("rate"):
+    if not args.has_option("rate"):
         return None
     try:
         rate = float(args.rate)
@@ -74,7 +74,7 @@ def _rate(args: Args) -> float | None:
 
 def _target(args: Args) -> str | None:
     """Return the topic of --to; None for the original topic of each record. Raises UsageError."""
-    if not args.given("to"):
+    if not args.has_option("to"):
         return None
     with usage():
         uri = parse_sink(args.to)
@@ -88,8 +88,8 @@ def _topics(source: job_source.JobSource, table: DataFrame, where: str | None) -
     files: sent records do not reach them."""
     if source.is_log:
         return []
-    named = [name for name in source.uri.target.split(",") if name]
-    return named or [row.topic for row in table.select("topic").distinct().collect()]
+    topics = [name for name in source.uri.target.split(",") if name]
+    return topics or [row.topic for row in table.select("topic").distinct().collect()]
 
 
 def _plan(args: Args, target: str | None, topics: Sequence[str]) -> ReplayPlan:

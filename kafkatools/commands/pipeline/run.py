@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.pipeline.show import show_rows, tell_result
+from kafkatools.commands.pipeline.show import report_result, show_rows
 from kafkatools.commands.pipeline.spark import (
     REGISTRY_USER,
     cluster_of,
@@ -58,9 +58,9 @@ def run(console: Console, args: Args) -> ExitStatus:
         except KeyboardInterrupt as stop:
             stopped: RunResult | None = getattr(stop, "result", None)
             if stopped is not None:
-                _tell(console, pipeline, stopped)
+                _report(console, pipeline, stopped)
             raise
-    return _tell(console, pipeline, result)
+    return _report(console, pipeline, result)
 
 
 def _run(console: Console, spark: SparkSession, pipeline: Pipeline, progress: Progress) -> RunResult:
@@ -93,14 +93,14 @@ def _values(args: Args) -> PipelineValues:
 
         with usage():
             values = read_toml(args.operand)
-    given = {name: getattr(args, name.replace("-", "_")) for name in _TEXTS if args.given(name)}
-    given |= {name: True for name in _FLAGS if args.given(name)}
-    values |= given
+    options = {name: getattr(args, name.replace("-", "_")) for name in _TEXTS if args.has_option(name)}
+    options |= {name: True for name in _FLAGS if args.has_option(name)}
+    values |= options
     for name in _TABLES:
         values[name] = values.get(name, {}) | property_pairs(getattr(args, name.replace("-", "_")), name)
     if args.partition_by:
         values["partition-by"] = args.partition_by
-    if "from" in values and args.given("from"):
+    if "from" in values and args.has_option("from"):
         values.pop("sources", None)
     return values
 
@@ -123,24 +123,24 @@ def _clusters(console: Console, args: Args, values: PipelineValues) -> dict[str,
     """Return the cluster of each topic source by its name, and that of a topic sink under the key ""; other sources and
     sinks are left out. Raises KafkaError or CommandError if a cluster does not answer or lacks a source topic."""
     tables = values.get("sources") or {"input": values}
-    found: dict[str, Cluster | None] = {}
+    clusters: dict[str, Cluster | None] = {}
     for name, table in tables.items():
         kind, _, target = str(table.get("from", "")).partition(":")
         if kind == "topic":
-            found[name] = _cluster(console, args, values, table, [one for one in target.split(",") if one])
+            clusters[name] = _cluster(console, args, values, table, [topic for topic in target.split(",") if topic])
     if str(values.get("to", "")).startswith("topic:"):
         if values.get("to-bootstrap-server"):
             servers, file = values["to-bootstrap-server"], values.get("to-command-config")
-            found[""] = other_cluster(console, servers, file)
+            clusters[""] = other_cluster(console, servers, file)
         else:
-            found[""] = _cluster(console, args, values, values, [])
-    return found
+            clusters[""] = _cluster(console, args, values, values, [])
+    return clusters
 
 
 def _cluster(console: Console, args: Args, values: PipelineValues, table: PipelineValues, topics: list[str]) -> Cluster:
     """Return a source's own cluster, else that of the command line, else that of the file."""
     servers: str | None = table.get("bootstrap-server") if table is not values else None
-    if servers is None and not args.given("bootstrap-server"):
+    if servers is None and not args.has_option("bootstrap-server"):
         servers = values.get("bootstrap-server")
     if servers is not None:
         file = table.get("command-config") or values.get("command-config")
@@ -148,6 +148,6 @@ def _cluster(console: Console, args: Args, values: PipelineValues, table: Pipeli
     return cluster_of(console, args, *topics)
 
 
-def _tell(console: Console, pipeline: Pipeline, result: RunResult) -> ExitStatus:
-    tell_result(console, pipeline, result)
+def _report(console: Console, pipeline: Pipeline, result: RunResult) -> ExitStatus:
+    report_result(console, pipeline, result)
     return ExitStatus.FINDINGS if result.damage_count else ExitStatus.OK

@@ -61,12 +61,12 @@ def text(value: object) -> str:
     """Return a table cell as text: bytes as UTF-8 where possible, null as `null`, structures as JSON."""
     if value is None:
         return "null"
-    made = plain(value)
-    if isinstance(made, bool):
-        return "true" if made else "false"
-    if isinstance(made, (dict, list)):
-        return json_line({"": made})[4:-1]
-    return str(made)
+    plain_value = plain(value)
+    if isinstance(plain_value, bool):
+        return "true" if plain_value else "false"
+    if isinstance(plain_value, (dict, list)):
+        return json_line({"": plain_value})[4:-1]
+    return str(plain_value)
 
 
 def plain(value: object) -> object:
@@ -92,7 +92,7 @@ def plain(value: object) -> object:
 # -- The end --
 
 
-def tell_result(console: Console, pipeline: Pipeline, result: RunResult) -> None:
+def report_result(console: Console, pipeline: Pipeline, result: RunResult) -> None:
     """Print the summary of a run: records read, rows written, damaged ranges."""
     prints_rows = pipeline.sink.uri.kind == "console"
     if console.is_json:
@@ -111,7 +111,7 @@ def result_row(pipeline: Pipeline, result: RunResult) -> dict[str, object]:
     sources = [vars(source).copy() for source in result.sources]
     for source in sources:
         source["damages"] = source.pop("damages")  # as the last key
-    files = None if result.files is None else [{"path": one.path, "size": one.size_bytes} for one in result.files]
+    files = None if result.files is None else [{"path": file.path, "size": file.size_bytes} for file in result.files]
     sink = {"uri": result.sink, "rows": result.rows, "files": files}
     return {"skipped": result.is_skipped, "sources": sources, "sink": sink, "manifest": pipeline.manifest}
 
@@ -122,8 +122,8 @@ def _lines(result: RunResult) -> list[str]:
         return [f"{sink}: nothing to do"]
     lines = [line for source in result.sources for line in _source_lines(source)]
     if result.files is not None:
-        size = sum(one.size_bytes for one in result.files)
-        lines.append(f"{sink}: {_rows(result.rows)} in {counted(len(result.files), 'file')} ({size} bytes)")
+        size = sum(file.size_bytes for file in result.files)
+        lines.append(f"{sink}: {_rows(result.rows)} in {count_text(len(result.files), 'file')} ({size} bytes)")
     else:
         lines.append(f"{sink}: {_rows(result.rows)}")
     return lines
@@ -132,24 +132,24 @@ def _lines(result: RunResult) -> list[str]:
 def _source_lines(source: SourceResult) -> list[str]:
     lines = []
     if source.records is not None:
-        where = f" of {counted(len(source.partitions), 'partition')}" if source.partitions else ""
-        lines.append(f"{source.uri}: {counted(source.records, 'record')}{where}")
-    for count, what in ((source.bad_keys, "key"), (source.bad_values, "value")):
+        suffix = f" of {count_text(len(source.partitions), 'partition')}" if source.partitions else ""
+        lines.append(f"{source.uri}: {count_text(source.records, 'record')}{suffix}")
+    for count, part in ((source.bad_keys, "key"), (source.bad_values, "value")):
         if count:
-            lines.append(f"{source.uri}: {counted(count, what)} could not be decoded: null in their place")
+            lines.append(f"{source.uri}: {count_text(count, part)} could not be decoded: null in their place")
     if source.damages:
         first = source.damages[0]
         lines.append(
-            f"{source.uri}: {counted(len(source.damages), 'damaged range')}, the first in {first['file']} at "
+            f"{source.uri}: {count_text(len(source.damages), 'damaged range')}, the first in {first['file']} at "
             f"{first['unit']} {first['position']} ({first['length']} bytes): {first['reason']}"
         )
     return lines
 
 
 def _rows(count: int | None) -> str:
-    return "rows" if count is None else counted(count, "row")
+    return "rows" if count is None else count_text(count, "row")
 
 
-def counted(count: int, what: str) -> str:
+def count_text(count: int, noun: str) -> str:
     """Return a count with its noun: `1 row`, `2 rows`."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

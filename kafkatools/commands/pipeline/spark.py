@@ -148,17 +148,17 @@ def spark_progress(console: Console, spark: SparkSession, label: str, *, prints:
 def _task_counter(spark: SparkSession, progress: Progress) -> Callable[[], int]:
     """Return a function that counts finished tasks of the stages seen running since now, and sets the total."""
     tracker = spark.sparkContext.statusTracker()
-    seen: dict[int, tuple[int, int]] = {}
+    stages: dict[int, tuple[int, int]] = {}
 
     def measure() -> int:
         for stage in tracker.getActiveStageIds():
-            seen.setdefault(stage, (0, 0))
-        for stage, (done, total) in list(seen.items()):
+            stages.setdefault(stage, (0, 0))
+        for stage, (finished_tasks, total) in list(stages.items()):
             info = tracker.getStageInfo(stage)
-            if info is not None and (done < total or not total):
-                seen[stage] = (info.numCompletedTasks, info.numTasks)
-        progress.total = max(1, sum(total for _, total in seen.values()))
-        return sum(done for done, _ in seen.values())
+            if info is not None and (finished_tasks < total or not total):
+                stages[stage] = (info.numCompletedTasks, info.numTasks)
+        progress.total = max(1, sum(total for _, total in stages.values()))
+        return sum(finished_tasks for finished_tasks, _ in stages.values())
 
     return measure
 
@@ -190,8 +190,8 @@ def ensure_reached(console: Console, cluster: Cluster, topics: tuple[str, ...]) 
         if topics:
             from kafkatools.core.admin.topics import describe_topics
 
-            for topic, found in describe_topics(admin, topics).items():
-                if found.error is not None:
-                    raise CommandError(f"Topic {topic}: {found.error}")
+            for topic, description in describe_topics(admin, topics).items():
+                if description.error is not None:
+                    raise CommandError(f"Topic {topic}: {description.error}")
         else:
             describe_cluster(admin)

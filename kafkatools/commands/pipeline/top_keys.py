@@ -22,7 +22,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         source = job_source.source_of_operand(console, args, args.operand, reports)
         with session(console, args) as spark, spark_progress(console, spark, "Reading"):
             _show(console, args, source.table(spark, ("key", "value", "topic", "partition")))
-        return job_source.tell_damages(console, reports)
+        return job_source.report_damages(console, reports)
 
 
 def _show(console: Console, args: Args, records: DataFrame) -> None:

@@ -21,7 +21,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         content = read_manifest(args.operand)
         if content is None:
             raise UsageError(f"{args.operand}: no such file")
-        topics = [one["name"] for one in content["sources"] if one["uri"].startswith("topic:")]
+        topics = [source["name"] for source in content["sources"] if source["uri"].startswith("topic:")]
         clusters = dict.fromkeys(topics, cluster_of(console, args)) if topics else {}
         pipeline = pipeline_of(content, clusters)
         with session(console, args) as spark, spark_progress(console, spark, "Verifying", prints=False):
@@ -30,16 +30,17 @@ def run(console: Console, args: Args) -> ExitStatus:
 
             with reports_directory(pipeline) as reports:
                 differences = verify_manifest(spark, content, pipeline, reports)
-    return _tell(console, content, differences)
+    return _report(console, content, differences)
 
 
-def _tell(console: Console, content: ManifestContent, differences: list[Difference]) -> ExitStatus:
-    for one in differences:
-        console.print(one.text(), {"uri": one.uri, "item": one.item, "difference": one.problem})
+def _report(console: Console, content: ManifestContent, differences: list[Difference]) -> ExitStatus:
+    for difference in differences:
+        row = {"uri": difference.uri, "item": difference.item, "difference": difference.problem}
+        console.print(difference.text(), row)
     if console.is_json or not differences:
-        records = sum(one["records"] or 0 for one in content["sources"])
+        records = sum(source["records"] or 0 for source in content["sources"])
         sink, files = content["sink"]["uri"], content["sink"]["files"]
-        written = sink if files is None else f"{len(files)} files of {sink}"
-        summary = f"The sources and the sink match the manifest: {records} records read, {written} written"
+        target = sink if files is None else f"{len(files)} files of {sink}"
+        summary = f"The sources and the sink match the manifest: {records} records read, {target} written"
         console.print(summary, {"verified": not differences, "differences": len(differences)})
     return ExitStatus.FINDINGS if differences else ExitStatus.OK

@@ -60,10 +60,12 @@ _MODULES = {"list": "listing"}
 class _ForAction(NamedTuple):
     """The rule that refuses options which the action does not use (ReassignPartitionsCommand.validateAndParseArgs)."""
 
-    def broken(self, given: Collection[str]) -> str | None:
-        action = next(name for name in _ACTIONS if name in given)
+    def violation(self, option_names: Collection[str]) -> str | None:
+        action = next(name for name in _ACTIONS if name in option_names)
         allowed = {action, *_ACTIONS[action], *_PERMITTED[action], *_COMMON}
-        wrong = next((option.long for option in OPTIONS if option.long in given and option.long not in allowed), None)
+        wrong = next(
+            (option.long for option in OPTIONS if option.long in option_names and option.long not in allowed), None
+        )
         return None if wrong is None else f'Option "[{wrong}]" can\'t be used with action "[{action}]"'
 
 
@@ -73,7 +75,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     for name in ("throttle", "replica-alter-log-dirs-throttle"):
         if getattr(args, name.replace("-", "_")) < _NO_THROTTLE:
             raise UsageError(f"--{name} takes a number of bytes per second, or {_NO_THROTTLE} for none")
-    action = next(name for name in _ACTIONS if args.given(name))
+    action = next(name for name in _ACTIONS if args.has_option(name))
     return _run_module(_MODULES.get(action, action), console, args)
 
 

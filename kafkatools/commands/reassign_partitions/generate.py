@@ -6,7 +6,7 @@ current ones are. So every partition may move. Nothing is changed.
 
 from __future__ import annotations
 
-from kafkatools.commands.reassign_partitions.session import session
+from kafkatools.commands.reassign_partitions.session import open_session
 from kafkatools.console import Console
 from kafkatools.core.admin.reassignments import partitions_of
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
@@ -20,17 +20,17 @@ def run(console: Console, args: Args) -> ExitStatus:
     """Print the current replicas of topics and a proposal. Raises UsageError or CommandError."""
     brokers_to_use = _broker_list(args.broker_list)
     topics = read_topics(args.topics_to_move_json_file)
-    with session(console, args) as opened:
-        partitions = partitions_of(opened.admin, topics)
-        current = {part: found.replicas for part, found in partitions.items()}
-        brokers = usable_brokers(opened.admin, brokers_to_use, is_rack_aware=not args.disable_rack_aware)
-        proposed = propose(current, brokers, opened.console.note)
-        log_dirs = present_log_dirs(opened.admin, replicas_of(current))
-        opened.print_json({"current": plan_fields(current, log_dirs), "proposed": plan_fields(proposed, {})})
+    with open_session(console, args) as session:
+        partitions = partitions_of(session.admin, topics)
+        current = {part: description.replicas for part, description in partitions.items()}
+        brokers = usable_brokers(session.admin, brokers_to_use, is_rack_aware=not args.disable_rack_aware)
+        proposed = propose(current, brokers, session.console.note)
+        log_dirs = present_log_dirs(session.admin, replicas_of(current))
+        session.print_json({"current": plan_fields(current, log_dirs), "proposed": plan_fields(proposed, {})})
         for line in ("Current partition replica assignment", plan_text(current, log_dirs), ""):
-            opened.print(line)
-        opened.print("Proposed partition reassignment configuration")
-        opened.print(plan_text(proposed, {}))
+            session.print(line)
+        session.print("Proposed partition reassignment configuration")
+        session.print(plan_text(proposed, {}))
     return ExitStatus.OK
 
 

@@ -15,21 +15,21 @@ def run(console: Console, args: Args) -> ExitStatus:
     with connect_admin(console, args) as admin:
         active = sorted(active_reassignments(admin).items())
     if args.json:
-        for (topic, partition), moving in active:
-            row = {"topic": topic, "partition": partition, "replicas": list(moving.replicas)}
-            row |= {"adding": list(moving.adding_replicas), "removing": list(moving.removing_replicas)}
+        for (topic, partition), reassignment in active:
+            row = {"topic": topic, "partition": partition, "replicas": list(reassignment.replicas)}
+            row |= {"adding": list(reassignment.adding_replicas), "removing": list(reassignment.removing_replicas)}
             console.print_json(row)
         return ExitStatus.OK
     console.print("Current partition reassignments:" if active else "No partition reassignments found.")
-    for (topic, partition), moving in active:
-        console.print(f"{topic}-{partition}: {_describe(moving)}")
+    for (topic, partition), reassignment in active:
+        console.print(f"{topic}-{partition}: {_describe(reassignment)}")
     return ExitStatus.OK
 
 
-def _describe(moving: PartitionReassignment) -> str:
-    parts = [f"replicas: {ids(moving.replicas)}."]
-    if moving.adding_replicas:
-        parts.append(f"adding: {ids(moving.adding_replicas)}.")
-    if moving.removing_replicas:
-        parts.append(f"removing: {ids(moving.removing_replicas)}.")
+def _describe(reassignment: PartitionReassignment) -> str:
+    parts = [f"replicas: {ids(reassignment.replicas)}."]
+    if reassignment.adding_replicas:
+        parts.append(f"adding: {ids(reassignment.adding_replicas)}.")
+    if reassignment.removing_replicas:
+        parts.append(f"removing: {ids(reassignment.removing_replicas)}.")
     return " ".join(parts)

@@ -11,28 +11,28 @@ from kafkatools.tools.reassignment.listings import plural
 from kafkatools.tools.reassignment.log_dirs import BeginningMoves, BegunMove, by_broker
 
 
-def begin_moves(opened: Session, requested: Mapping[Replica, str], timeout_ms: int) -> ExitStatus:
+def begin_moves(session: Session, requested: Mapping[Replica, str], timeout_ms: int) -> ExitStatus:
     """Start moves between log directories and print each. Returns FAILED if one was refused or timed out."""
-    moves = BeginningMoves(opened.admin, requested, timeout_ms)
+    moves = BeginningMoves(session.admin, requested, timeout_ms)
     status = ExitStatus.OK
-    for begun in moves.rounds():
-        for move in begun:
-            status = max(status, _print(opened, move))
-        opened.console.flush()
+    for round_moves in moves.rounds():
+        for move in round_moves:
+            status = max(status, _print(session, move))
+        session.console.flush()
     if moves.waiting:
-        listed = ",".join(str(replica) for replica in sorted(moves.waiting, key=by_broker))
-        return opened.complain(
-            f"Timed out before log directory move{plural(len(moves.waiting))} could be started for: {listed}"
+        names = ",".join(str(replica) for replica in sorted(moves.waiting, key=by_broker))
+        return session.complain(
+            f"Timed out before log directory move{plural(len(moves.waiting))} could be started for: {names}"
         )
     return status
 
 
-def _print(opened: Session, move: BegunMove) -> ExitStatus:
+def _print(session: Session, move: BegunMove) -> ExitStatus:
     replica, path, error = move
     row = {**replica._asdict(), "log_dir": path}
     if error is not None:
-        return opened.complain(f"Error: Failed to alter dir for {replica}: {error}", error.name, **row)
-    opened.console.print(
+        return session.complain(f"Error: Failed to alter dir for {replica}: {error}", error.name, **row)
+    session.console.print(
         f"Successfully started moving log directory to {path} for replica {replica.topic}-{replica.partition} with "
         f"broker {replica.broker} ",
         row | {"outcome": "started"},

@@ -63,8 +63,8 @@ def run(console: Console, args: Args) -> ExitStatus:
 def _checked_options(args: Args) -> _PlanOptions:
     goal = args.operand
     if goal not in GOALS:
-        named = "" if goal is None else f", not '{goal}'"
-        raise UsageError(f"The plan must be one of {', '.join(GOALS)}{named}")
+        suffix = "" if goal is None else f", not '{goal}'"
+        raise UsageError(f"The plan must be one of {', '.join(GOALS)}{suffix}")
     if goal in _NEEDS_BROKERS and args.brokers is None:
         raise UsageError(f"plan {goal} needs --brokers")
     if goal == "set-rf" and args.replication_factor is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from kafkatools.tools.reassignment.listings import counted
+from kafkatools.tools.reassignment.listings import count_text
 from kafkatools.tools.reassignment.plan import BrokerLoad, Move, ReassignmentPlan
 from kafkatools.tools.reassignment.plan_file import plan_fields
 
@@ -44,12 +44,12 @@ def summary(plan: ReassignmentPlan) -> str:
         return "Nothing to move."
     reordered = sum(not move.added and not move.removed for move in plan.moves)
     dropped = sum(len(move.removed) for move in plan.moves if not move.added)
-    text = f"{counted(len(plan.moves))} to change; replicas to copy: {plan.replicas_to_move}"
+    text = f"{count_text(len(plan.moves))} to change; replicas to copy: {plan.replicas_to_move}"
     text += f" ({bytes_text(plan.bytes_to_move)})"
     if dropped:
         text += f", to drop only: {dropped}"
     if reordered:
-        text += f"; only another order, copying nothing: {counted(reordered)}"
+        text += f"; only another order, copying nothing: {count_text(reordered)}"
     return text + "."
 
 

@@ -20,7 +20,7 @@ from kafkatools.options import (
 )
 from kafkatools.output import table
 from kafkatools.tools.reassignment.journal import Journal
-from kafkatools.tools.reassignment.listings import counted
+from kafkatools.tools.reassignment.listings import count_text
 from kafkatools.tools.reassignment.run import End, Limits, Run, RunOptions
 from kafkatools.tools.reassignment.supervision import Rules
 from kafkatools.tools.reassignment.work import Work, as_plan, find_work, read_file
@@ -45,13 +45,13 @@ def run(console: Console, args: Args) -> ExitStatus:
         try:
             if args.dry_run:
                 return _show_plan(console, args, find_work(admin, plan, None, console.error))
-            with report(console, args.json) as shown:
-                supervised = Run(connect, console.clock, journal, shown, _options(args))
-                work = supervised.find_work(admin, plan, console.error)
+            with report(console, args.json) as progress_report:
+                reassignment = Run(connect, console.clock, journal, progress_report, _options(args))
+                work = reassignment.find_work(admin, plan, console.error)
                 if work.jobs:
-                    end = supervised.carry_out(admin, work)
+                    end = reassignment.carry_out(admin, work)
                 else:
-                    end = End(0, 0, 0, 0, is_timed_out=False, is_clean=supervised.take_leftover(admin))
+                    end = End(0, 0, 0, 0, is_timed_out=False, is_clean=reassignment.take_leftover(admin))
             return _show_end(console, args, end, has_work=bool(work.jobs))
         finally:
             journal.close()
@@ -103,7 +103,7 @@ def _show_end(console: Console, args: Args, end: End, *, has_work: bool) -> Exit
     elif not has_work:
         console.print("Nothing to move: all partitions have the replicas of the plan.")
     else:
-        text = f"{counted(end.done)} {'has its' if end.done == 1 else 'have their'} new replicas"
+        text = f"{count_text(end.done)} {'has its' if end.done == 1 else 'have their'} new replicas"
         if end.failed:
             text += f", {end.failed} failed"
         if end.is_timed_out:

@@ -24,26 +24,26 @@ _BAR_WIDTH = 20
 def report(console: Console, as_json: bool) -> Iterator[Report]:
     """Open the progress report of a reassignment for this console; close it at the end of the context."""
     on_stderr = BarReport if console.is_error_terminal else LineReport
-    made: Report = JsonReport(console) if as_json else on_stderr(console)
+    progress_report: Report = JsonReport(console) if as_json else on_stderr(console)
     try:
-        yield made
+        yield progress_report
     finally:
-        made.close()
+        progress_report.close()
 
 
 class Speed:
     """Computes the bytes per second over the last 30 seconds."""
 
     def __init__(self) -> None:
-        self._seen: deque[tuple[int, int]] = deque()
+        self._samples: deque[tuple[int, int]] = deque()
 
     def note(self, now_ms: int, moved_bytes: int) -> float | None:
         """Add the total of bytes moved so far. Returns the speed in bytes per second over the last 30 seconds; None
         until time has passed since the first call."""
-        self._seen.append((now_ms, moved_bytes))
-        while now_ms - self._seen[0][0] > _RATE_MS:
-            self._seen.popleft()
-        first_ms, first_bytes = self._seen[0]
+        self._samples.append((now_ms, moved_bytes))
+        while now_ms - self._samples[0][0] > _RATE_MS:
+            self._samples.popleft()
+        first_ms, first_bytes = self._samples[0]
         if now_ms == first_ms:
             return None
         return max(0, moved_bytes - first_bytes) * 1000 / (now_ms - first_ms)
@@ -62,31 +62,31 @@ class LineReport:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._speed = Speed()
-        self._said_ms: int | None = None
+        self._last_line_ms: int | None = None
 
     def progress(self, progress: Progress, rate: int | None) -> None:
         """Print the progress, unless the last line is younger than 10 s."""
         now_ms = self._console.clock.now_ms()
         speed = self._speed.note(now_ms, progress.moved_bytes)
-        if self._said_ms is not None and now_ms - self._said_ms < _LINE_MS:
+        if self._last_line_ms is not None and now_ms - self._last_line_ms < _LINE_MS:
             return
-        self._said_ms = now_ms
+        self._last_line_ms = now_ms
         self._console.error(progress_text(progress, speed))
 
     def partition(self, key: TopicPartition, error: str | None) -> None:
         """Print the error of a failed partition."""
         if error is not None:
-            self._say(f"{key[0]}-{key[1]}: {error}")
+            self._write_line(f"{key[0]}-{key[1]}: {error}")
 
     def limit(self, change: Change) -> None:
         """Print the new throttle rate and the reason."""
-        self._say(f"Throttle: {bytes_text(change.rate)}/s, because {change.reason}.")
+        self._write_line(f"Throttle: {bytes_text(change.rate)}/s, because {change.reason}.")
 
     def note(self, message: str) -> None:
         """Print a note."""
-        self._say(message)
+        self._write_line(message)
 
-    def _say(self, line: str) -> None:
+    def _write_line(self, line: str) -> None:
         self._console.error(line)
 
     def close(self) -> None:
@@ -131,9 +131,9 @@ class BarReport(LineReport):
 
         super().__init__(console)
         self._file = cast(IO[str], DrawnText(console.stderr))
-        drawn = RichConsole(file=self._file, force_terminal=True, width=console.width)
+        rich_console = RichConsole(file=self._file, force_terminal=True, width=console.width)
         columns = (BarColumn(bar_width=_BAR_WIDTH), TextColumn("{task.description}", markup=False))
-        self._bar = Progress(*columns, console=drawn, auto_refresh=False)
+        self._bar = Progress(*columns, console=rich_console, auto_refresh=False)
         self._task = self._bar.add_task("", total=None)
         console.flush()
         self._bar.start()
@@ -149,7 +149,7 @@ class BarReport(LineReport):
         )
         self._bar.refresh()
 
-    def _say(self, line: str) -> None:
+    def _write_line(self, line: str) -> None:
         self._bar.console.print(visible(line), markup=False, highlight=False)
 
     def close(self) -> None:
@@ -164,17 +164,17 @@ def progress_text(progress: Progress, speed: float | None) -> str:
     text = f"{bytes_text(progress.moved_bytes)} of {bytes_text(progress.total_bytes)} ({share}%)"
     if speed is not None:
         text += f", {bytes_text(speed)}/s"
-    left = seconds_left(progress, speed)
-    if left is not None:
-        text += f", {duration_text(left)} left"
+    remaining_s = seconds_left(progress, speed)
+    if remaining_s is not None:
+        text += f", {duration_text(remaining_s)} left"
     text += f"; partitions: {progress.moving} moving, {progress.waiting} waiting, {progress.done} done"
     return text + (f", {progress.failed} failed" if progress.failed else "")
 
 
 def duration_text(seconds: int) -> str:
     """Return a duration such as `1 h 5 min`, `2 min 3 s` or `40 s`."""
-    minutes, rest = divmod(seconds, 60)
+    minutes, remaining_s = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
         return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    return f"{minutes} min {remaining_s} s" if minutes else f"{remaining_s} s"

@@ -30,9 +30,9 @@ class Session(NamedTuple):
         if self.args.json:
             self.console.print_json(row)
 
-    def complain(self, message: str, kind: str = "FAILED", **more: object) -> ExitStatus:
+    def complain(self, message: str, kind: str = "FAILED", **fields: object) -> ExitStatus:
         """Print a failure on stderr, and return the exit status FAILED."""
-        self.console.error(message, kind, **more)
+        self.console.error(message, kind, **fields)
         return ExitStatus.FAILED
 
     def write_undo(self, plan: str) -> None:
@@ -44,13 +44,13 @@ class Session(NamedTuple):
 
 
 @contextmanager
-def session(console: Console, args: Args) -> Iterator[Session]:
+def open_session(console: Console, args: Args) -> Iterator[Session]:
     """Connect to the cluster of the command line within the context, whose value is the Session."""
     with connect_admin(console, args) as admin:
         yield Session(console, args, admin)
 
 
-def still_moving(others: int) -> str:
+def still_moving(count: int) -> str:
     """Return the beginning of a note on other active reassignments."""
-    words = "partition is" if others == 1 else "partitions are"
-    return f"{others} other {words} still being moved (see --list)"
+    words = "partition is" if count == 1 else "partitions are"
+    return f"{count} other {words} still being moved (see --list)"

@@ -30,79 +30,79 @@ RUN_VERIFY = (
 )
 
 
-def set_throttle(opened: Session, moves: Mapping[TopicPartition, PartitionMove], rate: int) -> bool:
+def set_throttle(session: Session, moves: Mapping[TopicPartition, PartitionMove], rate: int) -> bool:
     """Limit replication between brokers, in bytes per second. Returns False when a topic or broker failed.
 
     A broker that is not running gets no throttle, which is no failure.
     """
-    if not _all_changed(opened, "topic", set_replica_throttles(opened.admin, moves)):
+    if not _all_changed(session, "topic", set_replica_throttles(session.admin, moves)):
         return False
-    outcome = set_broker_throttles(opened.admin, brokers_of(moves), rate)
-    for broker in [one for one, error in outcome.items() if isinstance(error, BrokerNotAvailable)]:
-        opened.console.note(f"Broker {broker} is not running and gets no throttle.")
+    outcome = set_broker_throttles(session.admin, brokers_of(moves), rate)
+    for broker in [broker_id for broker_id, error in outcome.items() if isinstance(error, BrokerNotAvailable)]:
+        session.console.note(f"Broker {broker} is not running and gets no throttle.")
         del outcome[broker]
-    if not _all_changed(opened, "broker", outcome):
+    if not _all_changed(session, "broker", outcome):
         return False
-    opened.print(f"The inter-broker throttle limit was set to {rate} B/s")
+    session.print(f"The inter-broker throttle limit was set to {rate} B/s")
     if rate == 0:
-        opened.console.note(
+        session.console.note(
             "With 0 B/s nothing moves until the throttle is raised (--execute --additional) or removed."
         )
     return True
 
 
-def set_log_dir_throttle(opened: Session, brokers: Collection[int], rate: int) -> bool:
+def set_log_dir_throttle(session: Session, brokers: Collection[int], rate: int) -> bool:
     """Limit moves between log directories, in bytes per second. Returns False when a broker failed."""
-    if not _all_changed(opened, "broker", set_log_dir_throttles(opened.admin, sorted(brokers), rate)):
+    if not _all_changed(session, "broker", set_log_dir_throttles(session.admin, sorted(brokers), rate)):
         return False
-    opened.print(f"The replica-alter-dir throttle limit was set to {rate} B/s")
+    session.print(f"The replica-alter-dir throttle limit was set to {rate} B/s")
     return True
 
 
 def _all_changed(
-    opened: Session, kind: str, outcome: Mapping[int, KafkaError | None] | Mapping[str, KafkaError | None]
+    session: Session, kind: str, outcome: Mapping[int, KafkaError | None] | Mapping[str, KafkaError | None]
 ) -> bool:
     """Print the errors of brokers or topics. Returns whether there is none."""
-    failed = [(one, error) for one, error in outcome.items() if error is not None]
-    for one, error in failed:
-        opened.complain(f"The throttle of {kind} {one} could not be changed: {error}", error.name, **{kind: one})
+    failed = [(name, error) for name, error in outcome.items() if error is not None]
+    for name, error in failed:
+        session.complain(f"The throttle of {kind} {name} could not be changed: {error}", error.name, **{kind: name})
     return not failed
 
 
-def take_back(opened: Session, topics: Sequence[str], brokers: Collection[int]) -> None:
+def take_back(session: Session, topics: Sequence[str], brokers: Collection[int]) -> None:
     """Remove the throttles that --execute has set when no move started, from topics and running brokers. Failures are
     printed."""
-    live = sorted(set(brokers) & set(opened.admin.brokers()))
-    if _clear(opened, live, topics):
-        opened.console.note("The throttles were removed again.")
+    live = sorted(set(brokers) & set(session.admin.brokers()))
+    if _clear(session, live, topics):
+        session.console.note("The throttles were removed again.")
 
 
-def clear_all(opened: Session, topics: Sequence[str], named: Collection[int]) -> ExitStatus:
-    """Remove the throttles of topics, of all running brokers and of the brokers in `named`, and print them. Returns
-    FAILED if one could not be removed.
+def clear_all(session: Session, topics: Sequence[str], broker_ids: Collection[int]) -> ExitStatus:
+    """Remove the throttles of topics, of all running brokers and of the brokers in `broker_ids`, and print them.
+    Returns FAILED if one could not be removed.
 
-    Through controllers only the brokers in `named` are changed, since controllers do not list brokers.
+    Through controllers only the brokers in `broker_ids` are changed, since controllers do not list brokers.
     """
-    present = [] if opened.admin.through_controllers else opened.admin.brokers()
-    brokers = hash_order([*present, *sorted(named)], int_hash)
+    present = [] if session.admin.through_controllers else session.admin.brokers()
+    brokers = hash_order([*present, *sorted(broker_ids)], int_hash)
     names = hash_order(topics)
-    opened.print(f"Clearing broker-level throttles on broker{plural(len(brokers))} {ids(brokers)}")
-    opened.print(f"Clearing topic-level throttles on topic{plural(len(names))} {','.join(names)}")
-    opened.print_json({"throttles_cleared": {"brokers": sorted(brokers), "topics": sorted(names)}})
-    return ExitStatus.OK if _clear(opened, brokers, names) else ExitStatus.FAILED
+    session.print(f"Clearing broker-level throttles on broker{plural(len(brokers))} {ids(brokers)}")
+    session.print(f"Clearing topic-level throttles on topic{plural(len(names))} {','.join(names)}")
+    session.print_json({"throttles_cleared": {"brokers": sorted(brokers), "topics": sorted(names)}})
+    return ExitStatus.OK if _clear(session, brokers, names) else ExitStatus.FAILED
 
 
-def clear_topics(opened: Session, topics: Sequence[str]) -> ExitStatus:
+def clear_topics(session: Session, topics: Sequence[str]) -> ExitStatus:
     """Remove the lists of throttled replicas from topics, and print the topics. The rates of brokers stay. Returns
     FAILED if a topic failed."""
     names = hash_order(topics)
     if not names:
         return ExitStatus.OK
     text = f"Clearing topic-level throttles on topic{plural(len(names))} {','.join(names)}"
-    opened.console.print(text, {"throttles_cleared": {"brokers": [], "topics": sorted(names)}})
-    return ExitStatus.OK if _clear(opened, (), names) else ExitStatus.FAILED
+    session.console.print(text, {"throttles_cleared": {"brokers": [], "topics": sorted(names)}})
+    return ExitStatus.OK if _clear(session, (), names) else ExitStatus.FAILED
 
 
-def _clear(opened: Session, brokers: Collection[int], topics: Collection[str]) -> bool:
-    are_cleared = _all_changed(opened, "broker", clear_broker_throttles(opened.admin, brokers))
-    return _all_changed(opened, "topic", clear_topic_throttles(opened.admin, topics)) and are_cleared
+def _clear(session: Session, brokers: Collection[int], topics: Collection[str]) -> bool:
+    are_cleared = _all_changed(session, "broker", clear_broker_throttles(session.admin, brokers))
+    return _all_changed(session, "topic", clear_topic_throttles(session.admin, topics)) and are_cleared

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafkatools.commands.reassign_partitions.session import Session, session, still_moving
+from kafkatools.commands.reassign_partitions.session import Session, open_session, still_moving
 from kafkatools.commands.reassign_partitions.throttles import clear_all
 from kafkatools.console import Console
 from kafkatools.core.admin.reassignments import Replica, TopicPartition, active_reassignments
@@ -27,41 +27,41 @@ def run(console: Console, args: Args) -> ExitStatus:
     Removes the throttles when nothing is moving, unless --preserve-throttles.
     """
     plan = read_plan(args.reassignment_json_file)
-    with session(console, args) as opened:
-        active = active_reassignments(opened.admin)
-        partitions = partition_states(opened.admin, plan.replicas, active)
-        moves = move_states(opened.admin, plan.log_dirs)
-        _show(opened, partitions, moves)
-        status = _status(opened, partitions, moves)
-        others = sorted(set(active) - set(partitions))
-        if others:
-            opened.console.note(f"{still_moving(len(others))}, so the throttles stay.")
+    with open_session(console, args) as session:
+        active = active_reassignments(session.admin)
+        partitions = partition_states(session.admin, plan.replicas, active)
+        moves = move_states(session.admin, plan.log_dirs)
+        _show(session, partitions, moves)
+        status = _status(session, partitions, moves)
+        other_partitions = sorted(set(active) - set(partitions))
+        if other_partitions:
+            session.console.note(f"{still_moving(len(other_partitions))}, so the throttles stay.")
         if active or any(not move.is_done for move in moves.values()) or args.preserve_throttles:
             return status
-        cleared = clear_all(opened, plan.topics, {broker for _, replicas in plan.partitions for broker in replicas})
+        cleared = clear_all(session, plan.topics, {broker for _, replicas in plan.partitions for broker in replicas})
         return ExitStatus.FAILED if cleared != ExitStatus.OK else status
 
 
 def _show(
-    opened: Session, partitions: Mapping[TopicPartition, PartitionState], moves: Mapping[Replica, MoveState]
+    session: Session, partitions: Mapping[TopicPartition, PartitionState], moves: Mapping[Replica, MoveState]
 ) -> None:
-    opened.print("Status of partition reassignment:")
+    session.print("Status of partition reassignment:")
     for part, state in partitions.items():
-        opened.print(state.describe(part))
+        session.print(state.describe(part))
         row = {"topic": part[0], "partition": part[1], "state": state.name, "replicas": list(state.replicas)}
-        opened.print_json(row | {"target": list(state.target), "out_of_sync": list(state.out_of_sync)})
+        session.print_json(row | {"target": list(state.target), "out_of_sync": list(state.out_of_sync)})
     for line in [move.describe() for move in moves.values()] or [""]:
-        opened.print(line)
+        session.print(line)
     for move in moves.values():
-        opened.print_json(move.row())
+        session.print_json(move.row())
 
 
 def _status(
-    opened: Session, partitions: Mapping[TopicPartition, PartitionState], moves: Mapping[Replica, MoveState]
+    session: Session, partitions: Mapping[TopicPartition, PartitionState], moves: Mapping[Replica, MoveState]
 ) -> ExitStatus:
     """Return OK if the plan is complete, else FINDINGS. Names replicas that are not in sync on stderr."""
     for part, state in partitions.items():
         if state.name == "out_of_sync":
-            opened.console.note(f"{names([part])}: not in sync: {ids(state.out_of_sync)}")
+            session.console.note(f"{names([part])}: not in sync: {ids(state.out_of_sync)}")
     is_done = all(state.name == "completed" for state in partitions.values())
     return ExitStatus.OK if is_done and all(move.is_there for move in moves.values()) else ExitStatus.FINDINGS

@@ -39,9 +39,9 @@ def run_start(console: Console, args: Args) -> ExitStatus:
     line = f"Started on {info.bootstrap}" if info.started else f"Already running on {info.bootstrap}"
     if not info.started:
         _refuse_choices(args, info.bootstrap, info.nodes)
-    where = f"pid {info.pid}" if info.nodes == 1 else f"{info.nodes} nodes"
+    details = f"pid {info.pid}" if info.nodes == 1 else f"{info.nodes} nodes"
     state = "started" if info.started else "running"
-    console.print(f"{line} ({where}, data in {info.directory})", _row(info, state))
+    console.print(f"{line} ({details}, data in {info.directory})", _row(info, state))
     return ExitStatus.OK
 
 
@@ -58,7 +58,9 @@ def _row(info: SandboxInfo, state: str) -> dict[str, object]:
 
 def _refuse_choices(args: Args, bootstrap: str, running: int) -> None:
     """Raise CommandError if the command line has options that a running sandbox cannot take."""
-    if any(args.given(name) for name in _CHOICES if name != "nodes") or (args.given("nodes") and args.nodes != running):
+    if any(args.has_option(name) for name in _CHOICES if name != "nodes") or (
+        args.has_option("nodes") and args.nodes != running
+    ):
         raise CommandError(
             f"The sandbox already runs on {bootstrap} with other options; stop it first: kt sandbox stop"
         )

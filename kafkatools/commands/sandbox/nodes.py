@@ -41,14 +41,14 @@ def _node_id(args: Args) -> int:
     return int(args.operand)
 
 
-def signalling(done: str, signal: Callable[[SandboxCluster, int], int]) -> Callable[[Console, Args], ExitStatus]:
-    """Return the `run` of a subcommand that calls `signal` for a node and prints `done`, node and process id. It raises
+def signalling(verb: str, signal: Callable[[SandboxCluster, int], int]) -> Callable[[Console, Args], ExitStatus]:
+    """Return the `run` of a subcommand that calls `signal` for a node and prints `verb`, node and process id. It raises
     UsageError for an invalid node number, CommandError without a cluster."""
 
     def run(console: Console, args: Args) -> ExitStatus:
         node_id = _node_id(args)
         cluster = _cluster(console)
-        return _done(console, cluster, node_id, f"{done} node {node_id} (pid {signal(cluster, node_id)})")
+        return _show_node(console, cluster, node_id, f"{verb} node {node_id} (pid {signal(cluster, node_id)})")
 
     return run
 
@@ -72,10 +72,10 @@ def run_restart(console: Console, args: Args) -> ExitStatus:
     has_joined = cluster.restart(node_id)
     cluster.disown()
     node = cluster.node(node_id)
-    status = _done(console, cluster, node_id, f"Started node {node_id} (pid {node.pid})")
+    status = _show_node(console, cluster, node_id, f"Started node {node_id} (pid {node.pid})")
     if has_joined:
         return status
-    running = sum(each.state == RUNNING for each in cluster.nodes)
+    running = sum(node_state.state == RUNNING for node_state in cluster.nodes)
     if 2 * running > len(cluster.node_ids):
         raise CommandError(f"Node {node_id} runs but has not joined the cluster: see {cluster.log_path(node_id)}")
     console.note(f"Node {node_id} cannot join yet: {running} of {len(cluster.node_ids)} nodes running is no majority")
@@ -101,10 +101,10 @@ def run_wipe(console: Console, args: Args) -> ExitStatus:
     if cluster.node(node_id).state != DEAD:
         cluster.stop_node(node_id)
     cluster.wipe(node_id)
-    return _done(console, cluster, node_id, f"Wiped node {node_id} ({directory})")
+    return _show_node(console, cluster, node_id, f"Wiped node {node_id} ({directory})")
 
 
-def _done(console: Console, cluster: SandboxCluster, node_id: int, line: str) -> ExitStatus:
+def _show_node(console: Console, cluster: SandboxCluster, node_id: int, line: str) -> ExitStatus:
     console.print(line, _row(cluster.node(node_id), None))
     return ExitStatus.OK
 
@@ -137,11 +137,11 @@ def _row(node: NodeState, roles: Roles | None) -> dict[str, object]:
 
 def show_cluster(console: Console, args: Args, cluster: SandboxCluster) -> ExitStatus:
     """Print a line about the cluster and one for each node. Returns FAILED when all nodes are dead."""
-    from kafkatools.commands.sandbox.roles import ask_roles
+    from kafkatools.commands.sandbox.roles import fetch_roles
     from kafkatools.output import table
 
     nodes = cluster.nodes
-    roles = ask_roles(console, cluster, nodes)
+    roles = fetch_roles(console, cluster, nodes)
     is_running = cluster.is_running
     word = "Running on" if is_running else "Not running: all nodes are dead; last address"
     row = cluster_row(cluster, "running" if is_running else "dead")

@@ -33,7 +33,7 @@ class Roles(NamedTuple):
         return None if self.leader_counts is None else self.leader_counts[node.node_id]
 
 
-def ask_roles(console: Console, cluster: SandboxCluster, nodes: Sequence[NodeState]) -> Roles:
+def fetch_roles(console: Console, cluster: SandboxCluster, nodes: Sequence[NodeState]) -> Roles:
     """Ask the running nodes for controller and leaders, with request timeouts of 3 s. Never raises KafkaError."""
     if not any(node.state == RUNNING for node in nodes):
         return Roles(None, None)

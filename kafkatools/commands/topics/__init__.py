@@ -77,7 +77,7 @@ OPTIONS = (
 )
 
 
-def _others(*allowed: str) -> tuple[str, ...]:
+def _other_actions(*allowed: str) -> tuple[str, ...]:
     return tuple(action for action in sorted(_ACTIONS) if action not in allowed)
 
 
@@ -93,25 +93,25 @@ RULES: tuple[rules.Rule, ...] = (
     rules.Requirement(("topic",), unless=("list", "describe")),
     rules.Refusal("config", ("alter",), _ALTER_CONFIG),
     rules.Requirement(("partitions",), when=("alter",)),
-    rules.Refusal("config", _others("create")),
-    rules.Refusal("partitions", _others("alter", "create")),
-    rules.Refusal("replication-factor", _others("create")),
-    rules.Refusal("replica-assignment", _others("alter", "create")),
+    rules.Refusal("config", _other_actions("create")),
+    rules.Refusal("partitions", _other_actions("alter", "create")),
+    rules.Refusal("replication-factor", _other_actions("create")),
+    rules.Refusal("replica-assignment", _other_actions("alter", "create")),
     rules.Refusal("replica-assignment", ("partitions", "replication-factor"), when=("create",)),
-    *(rules.Refusal(report, (*_others("describe"), "topics-with-overrides")) for report in REPORTS),
-    rules.Refusal("topics-with-overrides", _others("describe")),
+    *(rules.Refusal(report, (*_other_actions("describe"), "topics-with-overrides")) for report in REPORTS),
+    rules.Refusal("topics-with-overrides", _other_actions("describe")),
     rules.Refusal("if-exists", ("create", "list")),
-    rules.Refusal("if-not-exists", _others("create")),
-    rules.Refusal("exclude-internal", _others("describe", "list")),
-    rules.Refusal("dry-run", _others("create", "alter", "delete")),
+    rules.Refusal("if-not-exists", _other_actions("create")),
+    rules.Refusal("exclude-internal", _other_actions("describe", "list")),
+    rules.Refusal("dry-run", _other_actions("create", "alter", "delete")),
 )
 
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Run the action option of kt topics, such as --create. Returns FAILED when a topic failed."""
-    if args.given("delete-config"):
+    if args.has_option("delete-config"):
         console.note(_DELETE_CONFIG)
-    action = next(action for action in _ACTIONS if args.given(action))
+    action = next(action for action in _ACTIONS if args.has_option(action))
     with connect_admin(console, args) as admin:
         module = import_module(f"kafkatools.commands.topics.{_ACTIONS[action]}")
         status: ExitStatus = getattr(module, f"run_{action}")(console, args, admin)

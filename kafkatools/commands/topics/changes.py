@@ -38,14 +38,14 @@ def run_delete(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
 
 
 def _show_deletion(console: Console, args: Args, admin: AdminClient, names: Sequence[str]) -> ExitStatus:
-    described = describe_topics(admin, names=names) if names else {}
+    descriptions = describe_topics(admin, names=names) if names else {}
     for name in names:
-        topic = described[name]
+        topic = descriptions[name]
         count = len(topic.partitions)
         if topic.error is None:
             row = {"topic": name, "deleted": False, "error": None, "partition_count": count}
             console.print(f"Topic {name} would be deleted: {partitions_text(count)}.", row)
-    failed = {name: topic.error for name, topic in described.items() if topic.error is not None}
+    failed = {name: topic.error for name, topic in descriptions.items() if topic.error is not None}
     return _report(console, args, failed, "deleted")
 
 
@@ -59,11 +59,11 @@ def run_alter(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     if not names:
         return ExitStatus.OK
     requested = []
-    described = describe_topics(admin, names=names) if assignment is not None or args.dry_run else {}
+    descriptions = describe_topics(admin, names=names) if assignment is not None or args.dry_run else {}
     for name in names:
         brokers = None
         if assignment is not None:
-            topic = described[name]
+            topic = descriptions[name]
             if topic.error is not None:
                 raise topic.error
             brokers = list(assignment.values())[len(topic.partitions) :]
@@ -72,7 +72,7 @@ def run_alter(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     errors = {name: results[name].error for name in names}
     if args.dry_run:
         for name in [name for name in names if errors[name] is None]:
-            count = len(described[name].partitions)
+            count = len(descriptions[name].partitions)
             row = {"topic": name, "altered": False, "error": None}
             row |= {"partition_count": count, "new_partition_count": args.partitions}
             console.print(f"Topic {name} would get more partitions: {count} -> {args.partitions}.", row)
@@ -80,10 +80,10 @@ def run_alter(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     return _report(console, args, errors, "altered")
 
 
-def _report(console: Console, args: Args, errors: Mapping[str, Exception | None], done: str) -> ExitStatus:
+def _report(console: Console, args: Args, errors: Mapping[str, Exception | None], outcome_key: str) -> ExitStatus:
     """Print each topic's outcome: nothing for success, as Kafka's tool, and a line on stderr for a failure. Returns
     FAILED if there is a failure."""
     for name, error in errors.items():
-        row = {"topic": name, done: error is None, "error": None if error is None else str(error)}
+        row = {"topic": name, outcome_key: error is None, "error": None if error is None else str(error)}
         console.print_outcome(row, error="" if error is None else args.command.error_prefix + str(error))
     return ExitStatus.FAILED if any(errors.values()) else ExitStatus.OK

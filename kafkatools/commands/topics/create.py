@@ -56,8 +56,8 @@ def _show_new(console: Console, args: Args, topic: CreatedTopic) -> None:
     counts = [None if count < 0 else count for count in (topic.num_partitions, topic.replication_factor)]
     partitions, factor = counts if topic.error is None else (None, None)
     if args.json:
-        counted = {"partition_count": partitions, "replication_factor": factor}
-        console.print_json({"topic": args.topic, "created": False, **counted})
+        totals = {"partition_count": partitions, "replication_factor": factor}
+        console.print_json({"topic": args.topic, "created": False, **totals})
     elif topic.error is not None:
         console.note(f"Nothing would change: topic {args.topic} already exists.")
     elif partitions is None:
@@ -94,7 +94,7 @@ def replica_assignment(text: str) -> dict[int, list[int]]:
     """Parse `1:2,2:3` to {0: [1, 2], 1: [2, 3]} (TopicCommand.parseReplicaAssignment). Raises CommandError."""
     assignment: dict[int, list[int]] = {}
     for partition, brokers_text in enumerate(text.split(",")):
-        brokers = [_broker_id(one) for one in brokers_text.split(":")]
+        brokers = [_broker_id(broker_text) for broker_text in brokers_text.split(":")]
         twice = sorted({broker for broker in brokers if brokers.count(broker) > 1})
         if twice:
             names = ",".join(map(str, twice))

@@ -10,7 +10,7 @@ from functools import cache
 from typing import NamedTuple
 
 from kafkatools.commands.topics import REPORTS
-from kafkatools.commands.topics.names import ensure_found, names_taken
+from kafkatools.commands.topics.names import ensure_matches, matching_names
 from kafkatools.console import Console
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.cluster import describe_cluster
@@ -28,7 +28,7 @@ MOVES_WITHIN_MS = 5000
 
 def run_describe(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     """Print the topics of --topic or --topic-id. Returns FAILED when something could not be described."""
-    topics = _described(args, admin)
+    topics = _describe_topics(args, admin)
     if not topics:
         return ExitStatus.OK
     configs = describe_configs(admin, [(TOPIC, topic.name) for topic in topics])
@@ -39,15 +39,15 @@ def run_describe(console: Console, args: Args, admin: AdminClient) -> ExitStatus
     settings: dict[int, Settings] = {}  # by id() of the entries, which most topics share
     failed = moves is None
     for topic in topics:
-        found = configs[TOPIC, topic.name]
-        error = topic.error or found.error
+        config = configs[TOPIC, topic.name]
+        error = topic.error or config.error
         if error is not None:
             console.error(f"{args.command.error_prefix}{error}", error.name, topic=topic.name)
             failed = True
             continue
-        key = id(found.entries)
+        key = id(config.entries)
         if key not in settings:
-            settings[key] = settings_of(found.entries)
+            settings[key] = settings_of(config.entries)
         if settings[key].min_in_sync is None and view.needs_min_in_sync:
             text = f"Topic {topic.name}: the broker reports no min.insync.replicas, so partitions may be missing"
             console.error(f"{args.command.error_prefix}{text}", "UNKNOWN", topic=topic.name)
@@ -77,7 +77,7 @@ def _live_brokers(args: Args, admin: AdminClient) -> set[int]:
     return {node.id for node in describe_cluster(admin).nodes}
 
 
-def _described(args: Args, admin: AdminClient) -> list[TopicDescription]:
+def _describe_topics(args: Args, admin: AdminClient) -> list[TopicDescription]:
     """Return the requested topics in Kafka's order, with their errors. --topic-id wins over --topic; the zero id counts
     as none. Raises CommandError for an invalid id or a missing topic, unless --if-exists."""
     if args.topic_id is not None:
@@ -86,23 +86,23 @@ def _described(args: Args, admin: AdminClient) -> list[TopicDescription]:
         except ValueError as error:
             raise CommandError(str(error)) from None
         if topic_id.int:
-            found = describe_topics(admin, ids=[args.topic_id])
-            topics = [topic for topic in found.values() if topic.error is None]
+            descriptions = describe_topics(admin, ids=[args.topic_id])
+            topics = [topic for topic in descriptions.values() if topic.error is None]
             if not topics and not args.if_exists:
                 message = f"TopicId '{args.topic_id}' does not exist as expected"
                 raise CommandError(message, kind="UNKNOWN_TOPIC_ID")
             return topics
     limit = args.partition_size_limit_per_response
-    given = {} if limit is None else {"partition_limit": limit}
+    limits = {} if limit is None else {"partition_limit": limit}
     if args.topic:
-        names = names_taken(admin, args, exclude_internal=args.exclude_internal)
-        ensure_found(names, args)
-        found = describe_topics(admin, names=names, **given)
+        names = matching_names(admin, args, exclude_internal=args.exclude_internal)
+        ensure_matches(names, args)
+        descriptions = describe_topics(admin, names=names, **limits)
     else:
-        found = describe_all_topics(admin, **given)
-        names = [name for name in sorted(found) if not (args.exclude_internal and name in INTERNAL_TOPICS)]
+        descriptions = describe_all_topics(admin, **limits)
+        names = [name for name in sorted(descriptions) if not (args.exclude_internal and name in INTERNAL_TOPICS)]
     futures = hash_order(names, capacity=len(names))
-    return [found[name] for name in hash_order(futures, capacity=len(names))]
+    return [descriptions[name] for name in hash_order(futures, capacity=len(names))]
 
 
 class Settings(NamedTuple):
@@ -120,10 +120,12 @@ class Settings(NamedTuple):
 
 def settings_of(entries: Sequence[ConfigEntry]) -> Settings:
     """Build Settings from the entries of a topic's configuration."""
-    own = {entry.name: entry.value for entry in entries if entry.source != DEFAULT_CONFIG}
-    text = ",".join(f"{name}={own[name]}" for name in hash_order(entry.name for entry in entries) if name in own)
+    dynamic = {entry.name: entry.value for entry in entries if entry.source != DEFAULT_CONFIG}
+    text = ",".join(
+        f"{name}={dynamic[name]}" for name in hash_order(entry.name for entry in entries) if name in dynamic
+    )
     minimum = next((entry.value for entry in entries if entry.name == "min.insync.replicas"), None)
-    return Settings(own, text, None if minimum is None else int(minimum))
+    return Settings(dynamic, text, None if minimum is None else int(minimum))
 
 
 class View:
@@ -136,7 +138,7 @@ class View:
         self._live_brokers = live_brokers
         self._reassignments = reassignments
         self._only_overrides = args.topics_with_overrides
-        self._reports = [name for name in REPORTS if args.given(name)]
+        self._reports = [name for name in REPORTS if args.has_option(name)]
 
     @property
     def needs_min_in_sync(self) -> bool:
@@ -148,7 +150,7 @@ class View:
         partitions: Sequence[PartitionDescription] = topic.partitions
         if self._reports:
             minimum = settings.min_in_sync
-            partitions = [one for one in partitions if self._is_reported(topic.name, one, minimum)]
+            partitions = [partition for partition in partitions if self._is_reported(topic.name, partition, minimum)]
         elif self._only_overrides and not settings.own:
             return
         if self._json:
@@ -177,8 +179,8 @@ class View:
 
     def _replication_factor(self, topic: str, partition: PartitionDescription) -> int:
         """Return the number of replicas without those that a reassignment is adding."""
-        moving = self._reassignments.get((topic, partition.partition))
-        return len(partition.replicas) - (len(moving.adding_replicas) if moving else 0)
+        reassignment = self._reassignments.get((topic, partition.partition))
+        return len(partition.replicas) - (len(reassignment.adding_replicas) if reassignment else 0)
 
     def _headline(self, topic: TopicDescription, settings: Settings) -> str:
         factor = self._replication_factor(topic.name, topic.partitions[0])
@@ -199,16 +201,17 @@ class View:
         """Return the columns for a partition that is being reassigned; else an empty text."""
         if not self._reassignments:
             return ""
-        moving = self._reassignments.get((topic, partition))
-        if not moving:
+        reassignment = self._reassignments.get((topic, partition))
+        if not reassignment:
             return ""
-        return f"\tAdding Replicas: {_ids(moving.adding_replicas)}\tRemoving Replicas: {_ids(moving.removing_replicas)}"
+        adding, removing = _ids(reassignment.adding_replicas), _ids(reassignment.removing_replicas)
+        return f"\tAdding Replicas: {adding}\tRemoving Replicas: {removing}"
 
     def _show_json(
         self,
         console: Console,
         topic: TopicDescription,
-        own: Mapping[str, str | None],
+        configs: Mapping[str, str | None],
         partitions: Sequence[PartitionDescription],
     ) -> None:
         if self._reports and not partitions:
@@ -219,21 +222,21 @@ class View:
             "internal": topic.name in INTERNAL_TOPICS,
             "partition_count": len(topic.partitions),
             "replication_factor": self._replication_factor(topic.name, topic.partitions[0]),
-            "configs": dict(sorted(own.items())),
+            "configs": dict(sorted(configs.items())),
         }
         if not self._only_overrides:
-            row["partitions"] = [self._partition_row(topic.name, one) for one in partitions]
+            row["partitions"] = [self._partition_row(topic.name, partition) for partition in partitions]
         console.print_json(row)
 
     def _partition_row(self, topic: str, partition: PartitionDescription) -> dict[str, object]:
-        moving = self._reassignments.get((topic, partition.partition))
+        reassignment = self._reassignments.get((topic, partition.partition))
         return {
             "partition": partition.partition,
             "leader": partition.leader if partition.leader >= 0 else None,
             "replicas": list(partition.replicas),
             "isr": list(partition.isr),
-            "adding_replicas": list(moving.adding_replicas) if moving else [],
-            "removing_replicas": list(moving.removing_replicas) if moving else [],
+            "adding_replicas": list(reassignment.adding_replicas) if reassignment else [],
+            "removing_replicas": list(reassignment.removing_replicas) if reassignment else [],
             "elr": None if partition.elr is None else list(partition.elr),
             "last_known_elr": None if partition.last_known_elr is None else list(partition.last_known_elr),
         }

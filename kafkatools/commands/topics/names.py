@@ -13,12 +13,12 @@ from kafkatools.options import INTERNAL_TOPICS, Args, TopicFilter
 
 def run_list(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     """Print the topics of --topic, or all topics."""
-    for name in names_taken(admin, args, exclude_internal=args.exclude_internal):
+    for name in matching_names(admin, args, exclude_internal=args.exclude_internal):
         console.print(name, {"topic": name, "internal": name in INTERNAL_TOPICS})
     return ExitStatus.OK
 
 
-def names_taken(admin: AdminClient, args: Args, *, exclude_internal: bool) -> list[str]:
+def matching_names(admin: AdminClient, args: Args, *, exclude_internal: bool) -> list[str]:
     """Return the sorted names that the regular expression of --topic matches; all topics without --topic.
 
     Follows TopicService.getTopics. Raises CommandError for an invalid expression.
@@ -35,9 +35,9 @@ def names_taken(admin: AdminClient, args: Args, *, exclude_internal: bool) -> li
     return [name for name in names if requested.takes(name, exclude_internal=exclude_internal)]
 
 
-def ensure_found(found: Sequence[object], args: Args) -> None:
+def ensure_matches(matches: Sequence[object], args: Args) -> None:
     """Raise CommandError if --topic is used and no topic was found, unless --if-exists."""
-    if args.topic and not found and not args.if_exists:
+    if args.topic and not matches and not args.if_exists:
         raise CommandError(f"Topic '{args.topic}' does not exist as expected", kind="UNKNOWN_TOPIC_OR_PARTITION")
 
 
@@ -46,19 +46,22 @@ def targets(console: Console, args: Args, admin: AdminClient) -> list[str]:
 
     A --topic that is the exact name of a topic selects this topic only. A pattern never selects internal topics.
     """
-    names = names_taken(admin, args, exclude_internal=False)
-    ensure_found(names, args)
+    names = matching_names(admin, args, exclude_internal=False)
+    ensure_matches(names, args)
     if args.topic in names:
         if len(names) > 1:
-            others = ", ".join(name for name in names if name != args.topic)
+            other_names = ", ".join(name for name in names if name != args.topic)
             console.note(
-                f"Only topic {args.topic} is selected, although as a regular expression the name also matches {others}."
+                f"Only topic {args.topic} is selected, although as a regular expression the name also matches "
+                f"{other_names}."
             )
         return [args.topic]
-    spared = [name for name in names if name in INTERNAL_TOPICS]
+    internal_topics = [name for name in names if name in INTERNAL_TOPICS]
     names = [name for name in names if name not in INTERNAL_TOPICS]
-    if spared:
-        console.note(f"Internal topics are selected only by their exact names, so these are not: {', '.join(spared)}.")
+    if internal_topics:
+        console.note(
+            f"Internal topics are selected only by their exact names, so these are not: {', '.join(internal_topics)}."
+        )
     if names:
         console.note(f"'{args.topic}' matches {len(names)} topic{'s' * (len(names) > 1)}: {', '.join(names)}.")
     return names

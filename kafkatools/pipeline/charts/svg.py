@@ -46,7 +46,7 @@ def _svg(height: int, label: str, parts: Sequence[str]) -> str:
     return "\n".join([head, *parts, "</svg>"])
 
 
-def shortened(name: str) -> str:
+def shorten(name: str) -> str:
     """Shorten a name to the width beside a bar by replacing its middle with an ellipsis."""
     if len(name) <= _NAME_LETTERS:
         return name
@@ -65,7 +65,7 @@ def bars(label: str, rows: Sequence[Bar]) -> str:
         middle = top + _ROW / 2
         parts.append(
             f'<g><title>{escape(row.title)}</title><rect class="hit" x="0" y="{top}" width="{WIDTH}" height="{_ROW}"/>'
-            f'<text class="name" x="{_NAME_WIDTH - 10}" y="{middle:.1f}">{escape(shortened(row.name))}</text>'
+            f'<text class="name" x="{_NAME_WIDTH - 10}" y="{middle:.1f}">{escape(shorten(row.name))}</text>'
             f'<path class="mark" d="{_bar_path(_NAME_WIDTH, middle - _BAR / 2, length)}"/>'
             f'<text class="value" x="{_NAME_WIDTH + length + 8:.1f}" y="{middle:.1f}">{escape(row.label)}</text></g>'
         )

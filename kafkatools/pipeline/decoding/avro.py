@@ -40,44 +40,44 @@ def ensure_installed() -> None:
 
 
 class AvroSchema:
-    """An Avro schema, parsed with the schemas it references. Raises PipelineError that names `where` if it is
+    """An Avro schema, parsed with the schemas it references. Raises PipelineError that names `origin` if it is
     invalid."""
 
-    def __init__(self, registered: RegisteredSchema, where: str) -> None:
+    def __init__(self, registered: RegisteredSchema, origin: str) -> None:
         from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 
-        self._named: dict[str, dict[str, Schema]] = {}
+        self._named_schemas: dict[str, dict[str, Schema]] = {}
         try:
             for _, reference in registered.references:
                 self._add(reference)
             text = _without_logical(json.loads(registered.text))
-            self.parsed: Schema = parse_schema(text, named_schemas=self._named)
+            self.parsed: Schema = parse_schema(text, named_schemas=self._named_schemas)
         except UnknownType as error:
-            raise PipelineError(f"{where} is not a valid Avro schema: there is no type {error.name}") from None
+            raise PipelineError(f"{origin} is not a valid Avro schema: there is no type {error.name}") from None
         except (ValueError, SchemaParseException) as error:
-            raise PipelineError(f"{where} is not a valid Avro schema: {error}") from None
+            raise PipelineError(f"{origin} is not a valid Avro schema: {error}") from None
 
     def _add(self, registered: RegisteredSchema) -> None:
         from fastavro.schema import parse_schema
 
         for _, reference in registered.references:
             self._add(reference)
-        parse_schema(_without_logical(json.loads(registered.text)), named_schemas=self._named)
+        parse_schema(_without_logical(json.loads(registered.text)), named_schemas=self._named_schemas)
 
     def spark_type(self) -> DataType:
         """Return the Spark type of the decoded column. Raises PipelineError for a recursive record."""
-        return _Types(self._named).of(self.parsed, ())
+        return _Types(self._named_schemas).of(self.parsed, ())
 
     def shaper(self) -> Shape | None:
         """Return a function that converts fastavro's values to values Arrow accepts; None if no conversion is
         needed."""
-        return _Types(self._named).shaper(self.parsed)
+        return _Types(self._named_schemas).shaper(self.parsed)
 
 
 def _without_logical(schema: Schema) -> Schema:
     """Remove the logical types that have no Spark type, so that fastavro leaves their values as numbers or bytes."""
     if isinstance(schema, list):
-        return [_without_logical(one) for one in schema]
+        return [_without_logical(member) for member in schema]
     if isinstance(schema, dict):
         return {
             key: _without_logical(value) if key in ("type", "items", "values", "fields") else value
@@ -88,20 +88,20 @@ def _without_logical(schema: Schema) -> Schema:
 
 
 class _Types:
-    def __init__(self, named: Mapping[str, dict[str, Schema]]) -> None:
-        self._named = named
+    def __init__(self, named_schemas: Mapping[str, dict[str, Schema]]) -> None:
+        self._named_schemas = named_schemas
 
     def of(self, schema: Schema, inside: tuple[str, ...]) -> DataType:
         if isinstance(schema, list):
             return self._union(schema, inside)
-        schema = self._resolved(schema)
+        schema = self._resolve(schema)
         kind = schema["type"]
         if kind in ("record", "error"):
             name = schema["name"]
             if name in inside:
                 raise PipelineError(f"The Avro record {name} contains itself: Spark has no recursive types")
             return T.StructType(
-                [T.StructField(one["name"], self.of(one["type"], (*inside, name))) for one in schema["fields"]]
+                [T.StructField(field["name"], self.of(field["type"], (*inside, name))) for field in schema["fields"]]
             )
         if kind == "array":
             return T.ArrayType(self.of(schema["items"], inside))
@@ -109,14 +109,14 @@ class _Types:
             return T.MapType(T.StringType(), self.of(schema["values"], inside))
         return self._logical(schema) or self._plain(kind)
 
-    def _resolved(self, schema: Schema) -> dict[str, Schema]:
+    def _resolve(self, schema: Schema) -> dict[str, Schema]:
         """Replace a type name by its definition and unwrap {"type": {...}}."""
         if isinstance(schema, str):
-            schema = self._named.get(schema, {"type": schema})
+            schema = self._named_schemas.get(schema, {"type": schema})
         while isinstance(schema["type"], dict):
             schema = schema["type"]
-        if isinstance(schema["type"], str) and schema["type"] in self._named:
-            return self._resolved(schema["type"])
+        if isinstance(schema["type"], str) and schema["type"] in self._named_schemas:
+            return self._resolve(schema["type"])
         definition: dict[str, Schema] = schema
         return definition
 
@@ -141,7 +141,7 @@ class _Types:
         return types[kind]
 
     def _members(self, union: list[Schema]) -> list[Schema]:
-        return [one for one in union if self._resolved(one)["type"] != "null"]
+        return [member for member in union if self._resolve(member)["type"] != "null"]
 
     def _union(self, union: list[Schema], inside: tuple[str, ...]) -> DataType:
         members = self._members(union)
@@ -149,7 +149,7 @@ class _Types:
             return self.of(members[0], inside)
         if not members:
             return T.NullType()
-        kinds = {str(self._resolved(one)["type"]) for one in members}
+        kinds = {str(self._resolve(member)["type"]) for member in members}
         if kinds <= set(_NUMBERS):
             return T.LongType() if kinds <= {"int", "long"} else T.DoubleType()
         return T.StringType()
@@ -163,20 +163,20 @@ class _Types:
             members = self._members(schema)
             if len(members) == 1:
                 return _nullable(self.shaper(members[0]))
-            kinds = {str(self._resolved(one)["type"]) for one in members}
+            kinds = {str(self._resolve(member)["type"]) for member in members}
             return None if kinds <= set(_NUMBERS) else _as_text
-        schema = self._resolved(schema)
+        schema = self._resolve(schema)
         kind = schema["type"]
         if kind in ("record", "error"):
-            inner = {one["name"]: self.shaper(one["type"]) for one in schema["fields"]}
+            inner = {field["name"]: self.shaper(field["type"]) for field in schema["fields"]}
             shapes = {name: shape for name, shape in inner.items() if shape is not None}
             return (lambda value: {**value, **{n: f(value[n]) for n, f in shapes.items()}}) if shapes else None
         if kind == "array":
             item = self.shaper(schema["items"])
-            return None if item is None else lambda value: [item(one) for one in value]
+            return None if item is None else lambda value: [item(element) for element in value]
         if kind == "map":
             shape = self.shaper(schema["values"])
-            return lambda value: [(key, one if shape is None else shape(one)) for key, one in value.items()]
+            return lambda value: [(key, element if shape is None else shape(element)) for key, element in value.items()]
         return str if schema.get("logicalType") == "uuid" else None
 
 

@@ -71,8 +71,8 @@ def plan_decoding(spark: SparkSession, part: str, decoding: Decoding, sample: Sa
     if decoding.format == "string":
         return Plan(part, "string")
     if decoding.format == "json":
-        made = _read_spark_schema(decoding.schema) if decoding.schema else _inferred(spark, part, sample)
-        return Plan(part, "json", made)
+        schema = _read_spark_schema(decoding.schema) if decoding.schema else _infer_schema(spark, part, sample)
+        return Plan(part, "json", schema)
     registry = SchemaRegistry(decoding.registry, decoding.credentials) if decoding.registry else None
     if decoding.format == "avro":
         return _avro(part, decoding, registry, sample, subject)
@@ -85,18 +85,18 @@ def decode(table: DataFrame, plan: Plan, *, strict: bool) -> DataFrame:
     there is no such column."""
     if plan.part not in table.columns:
         return table
-    decoded = _by_library(table, plan) if plan.decoder is not None else _by_spark(table, plan)
-    return _failing(decoded, plan) if strict else decoded
+    result = _by_library(table, plan) if plan.decoder is not None else _by_spark(table, plan)
+    return _fail_on_bad_values(result, plan) if strict else result
 
 
-def _failing(table: DataFrame, plan: Plan) -> DataFrame:
+def _fail_on_bad_values(table: DataFrame, plan: Plan) -> DataFrame:
     message = F.concat(
         F.lit(f"PipelineError: the {plan.part} of "), F.col("topic"), F.lit("-"), F.col("partition"),
         F.lit(" at offset "), F.col("offset"), F.lit(f" cannot be decoded as {plan.format}"),
     )  # fmt: skip
     failure = F.raise_error(message)
-    checked = F.when(F.col(plan.bad_column), failure.cast(table.schema[plan.part].dataType)).otherwise(F.col(plan.part))
-    return table.withColumn(plan.part, checked).drop(plan.bad_column)
+    column = F.when(F.col(plan.bad_column), failure.cast(table.schema[plan.part].dataType)).otherwise(F.col(plan.part))
+    return table.withColumn(plan.part, column).drop(plan.bad_column)
 
 
 # -- By Spark --
@@ -139,7 +139,7 @@ def _read_spark_schema(path: str) -> DataType:
     return schema
 
 
-def _inferred(spark: SparkSession, part: str, sample: Sample) -> DataType:
+def _infer_schema(spark: SparkSession, part: str, sample: Sample) -> DataType:
     """Infer a struct type from a sample of JSON objects with Spark's `schema_of_json`. Raises PipelineError if the
     sample has no JSON object, the objects have no fields, or two fields differ only in case."""
     objects = list(_objects(sample(part)))
@@ -220,7 +220,7 @@ class _ArrowStep:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         decode = self._decoder.start()
         for batch in batches:
-            decoded, bad = [], []
+            values, bad = [], []
             for data in batch.column(self._place).to_pylist():
                 value, failed = None, False
                 if data is not None:
@@ -228,10 +228,10 @@ class _ArrowStep:
                         value = decode(data)
                     except ValueError:
                         failed = True
-                decoded.append(value)
+                values.append(value)
                 bad.append(failed)
             columns = batch.columns
-            columns[self._place] = _as_arrow(decoded, bad, self._schema.field(self._place).type)
+            columns[self._place] = _as_arrow(values, bad, self._schema.field(self._place).type)
             columns = [column.cast(field.type) for column, field in zip(columns, self._schema, strict=False)]
             yield pa.RecordBatch.from_arrays([*columns, pa.array(bad, pa.bool_())], schema=self._schema)
 
@@ -253,11 +253,11 @@ def _as_arrow(values: list[object], bad: list[bool], data_type: pa.DataType) -> 
 def _avro(part: str, decoding: Decoding, registry: SchemaRegistry | None, sample: Sample, subject: str | None) -> Plan:
     avro.ensure_installed()
     if decoding.schema:
-        where, reader = decoding.schema, RegisteredSchema(read_text(decoding.schema), "AVRO")
+        origin, reader = decoding.schema, RegisteredSchema(read_text(decoding.schema), "AVRO")
     else:
         assert registry is not None
-        where, reader = _newest(part, registry, sample, subject, "AVRO", "")
-    spark_type = avro.AvroSchema(reader, where).spark_type()
+        origin, reader = _newest(part, registry, sample, subject, "AVRO", "")
+    spark_type = avro.AvroSchema(reader, origin).spark_type()
     return Plan(part, "avro", spark_type, avro.AvroDecoder(reader, registry))
 
 
@@ -266,12 +266,12 @@ def _protobuf(
 ) -> Plan:
     protobuf.ensure_installed()
     if decoding.schema:
-        where, descriptors = decoding.schema, protobuf.read_descriptors(decoding.schema)
+        origin, descriptors = decoding.schema, protobuf.read_descriptors(decoding.schema)
     else:
         assert registry is not None
-        where, registered = _newest(part, registry, sample, subject, "PROTOBUF", "serialized")
-        descriptors = protobuf.descriptors_of(registered, where)
-    message = protobuf.ProtobufMessage(descriptors, decoding.message, where)
+        origin, registered = _newest(part, registry, sample, subject, "PROTOBUF", "serialized")
+        descriptors = protobuf.descriptors_of(registered, origin)
+    message = protobuf.ProtobufMessage(descriptors, decoding.message, origin)
     decoder = protobuf.ProtobufDecoder(descriptors, message.descriptor.full_name, registry is not None)
     return Plan(part, "protobuf", message.spark_type(), decoder)
 

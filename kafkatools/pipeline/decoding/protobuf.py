@@ -73,7 +73,7 @@ def read_descriptors(path: str) -> bytes:
     raise PipelineError(f"{path} is neither a .proto file nor a FileDescriptorSet (protoc --descriptor_set_out)")
 
 
-def descriptors_of(registered: RegisteredSchema, where: str) -> bytes:
+def descriptors_of(registered: RegisteredSchema, origin: str) -> bytes:
     """Return a serialized FileDescriptorSet for a registered schema and its references. The schema text is a base64
     descriptor or the source of a .proto file, which is compiled with protoc. Raises PipelineError if it does not
     compile or protoc is missing."""
@@ -93,16 +93,16 @@ def descriptors_of(registered: RegisteredSchema, where: str) -> bytes:
         add(registered, _MAIN)
         return descriptors.SerializeToString()
     except (DecodeError, binascii.Error):
-        return _compile_registered(registered, where)
+        return _compile_registered(registered, origin)
 
 
-def _compile_registered(registered: RegisteredSchema, where: str) -> bytes:
+def _compile_registered(registered: RegisteredSchema, origin: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="kt-proto-") as folder:
 
         def write(schema: RegisteredSchema, name: str) -> None:
             path = os.path.normpath(os.path.join(folder, name))
             if not path.startswith(folder + os.sep):
-                raise PipelineError(f"{where} references a file outside of its directory: {name}")
+                raise PipelineError(f"{origin} references a file outside of its directory: {name}")
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="utf-8") as file:
                 file.write(schema.text)
@@ -110,10 +110,10 @@ def _compile_registered(registered: RegisteredSchema, where: str) -> bytes:
                 write(reference, other)
 
         write(registered, _MAIN)
-        return _compile(folder, _MAIN, where)
+        return _compile(folder, _MAIN, origin)
 
 
-def _compile(folder: str, name: str, where: str) -> bytes:
+def _compile(folder: str, name: str, origin: str) -> bytes:
     """Run protoc and return the serialized FileDescriptorSet of a .proto file and its imports. Raises PipelineError
     with protoc's first error line, or if protoc is not installed."""
     from importlib.util import find_spec
@@ -125,14 +125,14 @@ def _compile(folder: str, name: str, where: str) -> bytes:
     elif (path := shutil.which("protoc")) is not None:
         compiler = [path]
     else:
-        raise PipelineError(f"{where} cannot be compiled without protoc: pip install 'kafkatools[protobuf]'")
-    with tempfile.TemporaryDirectory(prefix="kt-proto-") as out:
-        target = os.path.join(out, "set")
+        raise PipelineError(f"{origin} cannot be compiled without protoc: pip install 'kafkatools[protobuf]'")
+    with tempfile.TemporaryDirectory(prefix="kt-proto-") as directory:
+        target = os.path.join(directory, "set")
         words = [*compiler, f"-I{folder}", "--include_imports", f"--descriptor_set_out={target}", name]
         result = subprocess.run(words, capture_output=True, check=False, stdin=subprocess.DEVNULL)
         if result.returncode:
             errors = [line for line in result.stderr.decode(errors="replace").splitlines() if ".proto" in line]
-            raise PipelineError(f"{where}: {errors[0].replace(folder + os.sep, '') if errors else 'protoc failed'}")
+            raise PipelineError(f"{origin}: {errors[0].replace(folder + os.sep, '') if errors else 'protoc failed'}")
         with open(target, "rb") as file:
             return file.read()
 
@@ -142,27 +142,27 @@ class ProtobufMessage:
     message's name with or without its package; None selects the first message of the last file. Raises PipelineError if
     there is no such message or the descriptors are inconsistent."""
 
-    def __init__(self, descriptors: bytes, name: str | None, where: str) -> None:
+    def __init__(self, descriptors: bytes, name: str | None, origin: str) -> None:
         from google.protobuf import descriptor_pool, message_factory
         from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
         pool = descriptor_pool.DescriptorPool()
         files = FileDescriptorSet.FromString(descriptors).file
         try:
-            _add_known(pool, {file.name for file in files})
+            _add_bundled_files(pool, {file.name for file in files})
             for file in files:
                 pool.Add(file)
             last = pool.FindFileByName(files[-1].name)
         except (TypeError, KeyError) as error:
-            raise PipelineError(f"{where}: {error}") from None
-        self.descriptor: Descriptor = self._find(pool, last, name, where)
+            raise PipelineError(f"{origin}: {error}") from None
+        self.descriptor: Descriptor = self._find(pool, last, name, origin)
         self.message_class: type[Message] = message_factory.GetMessageClass(self.descriptor)
 
     @staticmethod
-    def _find(pool: DescriptorPool, file: FileDescriptor, name: str | None, where: str) -> Descriptor:
+    def _find(pool: DescriptorPool, file: FileDescriptor, name: str | None, origin: str) -> Descriptor:
         if name is None:
             if not file.message_types_by_name:
-                raise PipelineError(f"{where} has no message")
+                raise PipelineError(f"{origin} has no message")
             return next(iter(file.message_types_by_name.values()))
         for candidate in (name, f"{file.package}.{name}" if file.package else name):
             try:
@@ -170,7 +170,7 @@ class ProtobufMessage:
             except KeyError:
                 continue
         names = ", ".join(message.full_name for message in file.message_types_by_name.values())
-        raise PipelineError(f"{where} has no message {name}; its messages are {names}")
+        raise PipelineError(f"{origin} has no message {name}; its messages are {names}")
 
     def path(self, *, counts_entries: bool = False) -> list[int]:
         """Return the message's index path in its file, as in the registry's wire format. Java's serializer does not
@@ -180,7 +180,7 @@ class ProtobufMessage:
         while descriptor is not None:
             outer = descriptor.containing_type
             among = descriptor.file.message_types_by_name.values() if outer is None else outer.nested_types
-            names = [one.full_name for one in among if counts_entries or not one.GetOptions().map_entry]
+            names = [message.full_name for message in among if counts_entries or not message.GetOptions().map_entry]
             path.insert(0, names.index(descriptor.full_name))
             descriptor = outer
         return path
@@ -190,7 +190,7 @@ class ProtobufMessage:
         return _message_type(self.descriptor, ())
 
 
-def _add_known(pool: DescriptorPool, present: set[str]) -> None:
+def _add_bundled_files(pool: DescriptorPool, present: set[str]) -> None:
     """Add the google.protobuf.* files that the library bundles, except those in `present`."""
     from google.protobuf import (
         any_pb2,
@@ -265,9 +265,9 @@ def _shaper(field: FieldDescriptor) -> Callable[[Any], object]:
     """Return a function that converts the value of a field, single, repeated or map, for Arrow."""
     if (entry := _map_entry(field)) is not None:
         key, value = _single_shaper(entry["key"]), _single_shaper(entry["value"])
-        return lambda found: [(key(one), value(item)) for one, item in found.items()]
+        return lambda entries: [(key(name), value(item)) for name, item in entries.items()]
     single = _single_shaper(field)
-    return (lambda found: [single(one) for one in found]) if _is_repeated(field) else single
+    return (lambda items: [single(item) for item in items]) if _is_repeated(field) else single
 
 
 def _single_shaper(field: FieldDescriptor) -> Callable[[Any], object]:
@@ -276,7 +276,7 @@ def _single_shaper(field: FieldDescriptor) -> Callable[[Any], object]:
     if field.message_type is not None:
         return message_shaper(field.message_type)
     if field.enum_type is not None:
-        names = {number: one.name for number, one in field.enum_type.values_by_number.items()}
+        names = {number: enum_value.name for number, enum_value in field.enum_type.values_by_number.items()}
         return lambda value: names.get(value, str(value))
     return Decimal if field.cpp_type == field.CPPTYPE_UINT64 else lambda value: value
 
@@ -293,13 +293,13 @@ def message_shaper(descriptor: Descriptor) -> Callable[[Any], object]:
         (field.name, _shaper(field), field.has_presence and not _is_repeated(field)) for field in descriptor.fields
     ]
 
-    def shaped(message: Message) -> dict[str, object]:
+    def shape_message(message: Message) -> dict[str, object]:
         return {
             name: None if has_presence and not message.HasField(name) else shape(getattr(message, name))
             for name, shape, has_presence in fields
         }
 
-    return shaped
+    return shape_message
 
 
 class ProtobufDecoder:

@@ -48,25 +48,25 @@ class SchemaRegistry:
         schema as a base64 descriptor, if the registry supports that. Raises PipelineError if the registry does not
         answer or returns an error, or a referenced schema is missing."""
         query = f"?format={form}" if form else ""
-        answer = self._get(f"/schemas/ids/{schema_id}{query}")
-        return None if answer is None else self._schema(answer, query)
+        response = self._get(f"/schemas/ids/{schema_id}{query}")
+        return None if response is None else self._schema(response, query)
 
     def newest_id(self, subject: str) -> int | None:
         """Fetch the ID of the newest schema of a subject; None if the subject is unknown. Raises PipelineError if the
         registry does not answer or returns an error."""
-        answer = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
-        return None if answer is None else int(answer["id"])
+        response = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
+        return None if response is None else int(response["id"])
 
-    def _schema(self, answer: dict[str, Any], query: str) -> RegisteredSchema:
+    def _schema(self, response: dict[str, Any], query: str) -> RegisteredSchema:
         references = []
-        for one in answer.get("references") or ():
-            path = f"/subjects/{quote(one['subject'], safe='')}/versions/{one['version']}{query}"
+        for reference in response.get("references") or ():
+            path = f"/subjects/{quote(reference['subject'], safe='')}/versions/{reference['version']}{query}"
             referenced = self._get(path)
             if referenced is None:
-                subject = f"version {one['version']} of {one['subject']}"
+                subject = f"version {reference['version']} of {reference['subject']}"
                 raise PipelineError(f"{self.url}: a schema references {subject}, which the registry does not have")
-            references.append((str(one["name"]), self._schema(referenced, query)))
-        return RegisteredSchema(answer["schema"], answer.get("schemaType") or "AVRO", tuple(references))
+            references.append((str(reference["name"]), self._schema(referenced, query)))
+        return RegisteredSchema(response["schema"], response.get("schemaType") or "AVRO", tuple(references))
 
     def _get(self, path: str) -> dict[str, Any] | None:
         if path not in self._replies:
@@ -81,8 +81,8 @@ class SchemaRegistry:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 with urlopen(request, timeout=_TIMEOUT_S) as reply:
-                    answer: dict[str, Any] = json.load(reply)
-                    return answer
+                    response: dict[str, Any] = json.load(reply)
+                    return response
             except HTTPError as error:
                 error.close()
                 if error.code == 404:

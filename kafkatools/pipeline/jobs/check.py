@@ -71,10 +71,10 @@ def files_to_check(paths: Iterable[str]) -> list[CheckedFile]:
             raise PipelineError(f"{path}: there is no such file or directory")
         if path.endswith((INDEX_SUFFIX, TIME_INDEX_SUFFIX)) and os.path.isfile(path):
             raise PipelineError(f"{path} is an index; name its segment, with which it is checked")
-        found = {file.path: file for file in _files_below(path)}
-        if not found:
+        files_below = {file.path: file for file in _files_below(path)}
+        if not files_below:
             raise PipelineError(f"{path} contains no files of a log")
-        files |= found
+        files |= files_below
     return list(files.values())
 
 
@@ -111,11 +111,11 @@ def spread(files: Sequence[CheckedFile], groups: int) -> list[list[CheckedFile]]
     buckets: list[tuple[int, int, list[CheckedFile]]] = [
         (0, number, []) for number in range(max(1, min(groups, len(files))))
     ]
-    for file in sorted(files, key=lambda each: -each.size_bytes):
+    for file in sorted(files, key=lambda file: -file.size_bytes):
         size, number, members = heapq.heappop(buckets)
         members.append(file)
         heapq.heappush(buckets, (size + file.size_bytes, number, members))
-    return [members for _, _, members in sorted(buckets, key=lambda each: each[1])]
+    return [members for _, _, members in sorted(buckets, key=lambda bucket: bucket[1])]
 
 
 class _FileTask:
@@ -165,8 +165,8 @@ def _rows(file: CheckedFile, problems: Sequence[Problem], facts: SegmentFacts | 
 
 
 def _cells(problem: Problem) -> tuple[object, ...]:
-    file, kind, position, text, lost, severity = astuple(problem)
-    return file, kind, (position if position >= 0 else None), severity, text, lost or None
+    file, kind, position, text, loss, severity = astuple(problem)
+    return file, kind, (position if position >= 0 else None), severity, text, loss or None
 
 
 def _record_batch(rows: Sequence[tuple[object, ...]], schema: str) -> pa.RecordBatch:
@@ -182,7 +182,11 @@ def _whole_partition(table: pa.Table) -> pa.Table:
     the problems across its files are added."""
     directory = table.column("directory")[0].as_py()
     facts = [json.loads(text) for text in table.column("facts").to_pylist() if text]
-    segments = [SegmentFacts(**{key: _pairs(value) for key, value in each.items()}) for each in facts if each]
+    segments = [
+        SegmentFacts(**{key: _pairs(value) for key, value in segment_facts.items()})
+        for segment_facts in facts
+        if segment_facts
+    ]
     findings = table.filter(pc.is_valid(table.column("file"))).drop_columns(["facts"])
     if not facts:
         return findings
@@ -191,4 +195,4 @@ def _whole_partition(table: pa.Table) -> pa.Table:
 
 
 def _pairs(value: Any) -> Any:
-    return [tuple(each) for each in value] if isinstance(value, list) else value
+    return [tuple(pair) for pair in value] if isinstance(value, list) else value

@@ -88,7 +88,7 @@ def check_segment(path: str, *, deep: bool = False) -> tuple[list[Problem], Segm
     findings: list[Finding] = []
     facts = SegmentFacts(_base_offset(path), os.path.getsize(path))
     indexes = {suffix: _read_index(path, suffix, entry, facts.size_bytes) for suffix, entry in _ENTRIES.items()}
-    watch = _Watch(facts, deep=deep, named=_named_by(indexes, facts.base_offset))
+    watch = _Watch(facts, deep=deep, index_entries=_index_entries(indexes, facts.base_offset))
     dump = FileDump(DumpOptions(deep=deep), watch, findings.append)
     dump.dump(path)
     problems = [_problem(finding, "log") for finding in findings]
@@ -113,7 +113,7 @@ def read_aborted_entries(path: str) -> list[tuple[int, int, int]]:
     with open(open_regular_file(path), "rb") as file:
         data = file.read()
     whole = data[: len(data) - len(data) % ENTRY_SIZE]
-    return [(each.producer_id, each.first_offset, each.last_offset) for each in parse_entries(whole)]
+    return [(entry.producer_id, entry.first_offset, entry.last_offset) for entry in parse_entries(whole)]
 
 
 def _base_offset(path: str) -> int:
@@ -132,10 +132,10 @@ class _Watch:
     indexes name, and batches whose record count does not fit their offsets."""
 
     def __init__(
-        self, facts: SegmentFacts, *, deep: bool, named: tuple[Longs | None, Longs | None] = (None, None)
+        self, facts: SegmentFacts, *, deep: bool, index_entries: tuple[Longs | None, Longs | None] = (None, None)
     ) -> None:
         self.facts = facts
-        self._named_positions, self._named_offsets = named
+        self._index_positions, self._index_offsets = index_entries
         self.miscounts: list[tuple[int, str]] = []
         self._deep = deep
         self._positions: list[Longs] = []
@@ -161,10 +161,10 @@ class _Watch:
             return
         cells = np.frombuffer(table, np.int64, rows * kernel.HEADER_WIDTH).reshape(rows, kernel.HEADER_WIDTH)
         base, last = cells[:, 1], cells[:, 1] + cells[:, 7]
-        self._keep(cells[:, 0] + window_position, last, cells[:, 9])
+        self._store(cells[:, 0] + window_position, last, cells[:, 9])
         if not self.facts.batches and self._is_lost:
             self.facts.first_offset = self.facts.base_offset
-        before = np.concatenate(([self._due(int(base[0]))], last[:-1] + 1))
+        before = np.concatenate(([self._expected_offset(int(base[0]))], last[:-1] + 1))
         for row in np.flatnonzero(base != before):
             self.facts.holes.append((int(before[row]) - 1, int(base[row])))
         self._note_counts(cells, window_position)
@@ -178,12 +178,12 @@ class _Watch:
             )
         self._note_end(int(base[0]), int(last[-1]), rows)
 
-    def _keep(self, positions: Longs, last_offsets: Longs, timestamps: Longs) -> None:
+    def _store(self, positions: Longs, last_offsets: Longs, timestamps: Longs) -> None:
         """Store position, last offset and largest timestamp of the batches that an index names; do nothing if no index
         is compared. Memory thus depends on the index entries, not on the number of batches."""
-        if self._named_positions is None:
+        if self._index_positions is None:
             return
-        rows = np.flatnonzero(_among(self._named_positions, positions) | _among(self._named_offsets, last_offsets))
+        rows = np.flatnonzero(_among(self._index_positions, positions) | _among(self._index_offsets, last_offsets))
         self._positions.append(positions[rows])
         self._last_offsets.append(last_offsets[rows])
         self._timestamps.append(timestamps[rows])
@@ -199,7 +199,7 @@ class _Watch:
         """Record one batch outside of the fast path; with `deep`, decode its records too. Raises Damage where Kafka's
         tool would stop: unknown magic, unknown codec, or records that cannot be read."""
         exact = header.max_timestamp if isinstance(header, V2Header) else _UNKNOWN_TIME
-        self._keep(*(np.array([number], np.int64) for number in (header.position, header.last_offset, exact)))
+        self._store(*(np.array([number], np.int64) for number in (header.position, header.last_offset, exact)))
         if isinstance(header, V2Header) and header.is_valid:
             self._note_header(header)
         elif isinstance(header, LegacyHeader) and header.is_valid:
@@ -216,16 +216,16 @@ class _Watch:
             codec_name(header.codec)
 
     def _note_header(self, header: V2Header) -> None:
-        due = self._due(header.base_offset)
-        if header.base_offset > due:
-            self.facts.holes.append((due - 1, header.base_offset))
+        expected_offset = self._expected_offset(header.base_offset)
+        if header.base_offset > expected_offset:
+            self.facts.holes.append((expected_offset - 1, header.base_offset))
         self.facts.misses_records |= header.record_count <= header.last_offset_delta
         self._note_epoch(header.partition_leader_epoch, header.base_offset)
         if header.is_transactional:
             self._note_transaction(header.attributes, header.producer_id, header.base_offset, header.view)
         self._note_end(header.base_offset, header.last_offset, 1)
 
-    def _due(self, base_offset: int) -> int:
+    def _expected_offset(self, base_offset: int) -> int:
         was_lost, self._is_lost = self._is_lost, False
         return base_offset if was_lost or not self.facts.batches else self.facts.last_offset + 1
 
@@ -271,9 +271,9 @@ class _WatchedStretch(SoundStretch):
         self._is_deep = deep
 
     def _show(self, window: memoryview, position: int, stop: int, state: array[int]) -> int:
-        shown = super()._show(window, position, stop, state) if self._is_deep else stop
-        self._watch.sound(self._table, shown, position, window)
-        return shown
+        row_count = super()._show(window, position, stop, state) if self._is_deep else stop
+        self._watch.sound(self._table, row_count, position, window)
+        return row_count
 
 
 def _marker_kind(batch: memoryview) -> str | None:
@@ -341,7 +341,7 @@ def _entries(index: _Index, entry: np.dtype[np.void]) -> npt.NDArray[np.void] | 
     return rows
 
 
-def _named_by(indexes: Mapping[str, _Index | None], base_offset: int) -> tuple[Longs | None, Longs | None]:
+def _index_entries(indexes: Mapping[str, _Index | None], base_offset: int) -> tuple[Longs | None, Longs | None]:
     """Return the sorted positions and offsets in the entries of the indexes."""
     positions, offsets = (
         np.unique((indexes[suffix] or _Index(None, 0)).entries(entry)[column].astype(np.int64))
@@ -350,12 +350,12 @@ def _named_by(indexes: Mapping[str, _Index | None], base_offset: int) -> tuple[L
     return positions, offsets + base_offset
 
 
-def _among(named: Longs | None, values: Longs) -> npt.NDArray[np.bool_]:
-    """Return a mask of the `values` that are in the sorted array `named`; all false if it is None or empty."""
-    if named is None or not len(named):
+def _among(entries: Longs | None, values: Longs) -> npt.NDArray[np.bool_]:
+    """Return a mask of the `values` that are in the sorted array `entries`; all false if it is None or empty."""
+    if entries is None or not len(entries):
         return np.zeros(len(values), np.bool_)
-    is_named: npt.NDArray[np.bool_] = named[np.minimum(np.searchsorted(named, values), len(named) - 1)] == values
-    return is_named
+    is_entry: npt.NDArray[np.bool_] = entries[np.minimum(np.searchsorted(entries, values), len(entries) - 1)] == values
+    return is_entry
 
 
 def _offsets_fit(index: _Index, watch: _Watch) -> bool:
@@ -363,12 +363,12 @@ def _offsets_fit(index: _Index, watch: _Watch) -> bool:
     if rows is None:
         return False
     positions, last_offsets, _ = watch.columns()
-    named = rows["position"].astype(np.int64)
+    entry_positions = rows["position"].astype(np.int64)
     offsets = rows["offset"].astype(np.int64) + watch.facts.base_offset
-    where = np.searchsorted(positions, named)
-    if (where >= len(positions)).any():
+    indexes = np.searchsorted(positions, entry_positions)
+    if (indexes >= len(positions)).any():
         return False
-    return bool((positions[where] == named).all() and (last_offsets[where] == offsets).all())
+    return bool((positions[indexes] == entry_positions).all() and (last_offsets[indexes] == offsets).all())
 
 
 def _times_fit(index: _Index, watch: _Watch) -> bool:
@@ -376,14 +376,14 @@ def _times_fit(index: _Index, watch: _Watch) -> bool:
     if rows is None:
         return False
     _, last_offsets, timestamps = watch.columns()
-    named = rows["offset"].astype(np.int64) + watch.facts.base_offset
+    entry_offsets = rows["offset"].astype(np.int64) + watch.facts.base_offset
     times = rows["timestamp"].astype(np.int64)
     if (last_offsets[1:] <= last_offsets[:-1]).any() or (times[1:] <= times[:-1]).any():
         return False
-    where = np.searchsorted(last_offsets, named)
-    if (where >= len(last_offsets)).any():
+    indexes = np.searchsorted(last_offsets, entry_offsets)
+    if (indexes >= len(last_offsets)).any():
         return False
-    return bool((last_offsets[where] == named).all() and (timestamps[where] == times).all())
+    return bool((last_offsets[indexes] == entry_offsets).all() and (timestamps[indexes] == times).all())
 
 
 def _compare_slowly(path: str, kind: str) -> list[Problem]:
@@ -403,21 +403,23 @@ def _compare_slowly(path: str, kind: str) -> list[Problem]:
                 path,
                 kind,
                 -1,
-                f"offset {each.first} is listed at byte {each.second}, where the log has {each.log_offset}",
+                f"offset {entry.first} is listed at byte {entry.second}, where the log has {entry.log_offset}",
             )
-            for each in entries
-            if not each.is_harmless
+            for entry in entries
+            if not entry.is_harmless
         ]
     for entries in summary.wrong_times.values():
         problems += [
-            Problem(path, kind, -1, f"timestamp {each.first} of offset {each.second}, the log has {_time(each)}")
-            for each in entries
-            if not each.is_harmless
+            Problem(path, kind, -1, f"timestamp {entry.first} of offset {entry.second}, the log has {_time(entry)}")
+            for entry in entries
+            if not entry.is_harmless
         ]
     for pairs in summary.times_out_of_order.values():
         problems += [Problem(path, kind, -1, f"timestamp {time} after {before}") for time, before in pairs]
     for entries in summary.offsets_not_found.values():
-        problems += [Problem(path, kind, -1, f"no batch of the log ends with offset {each.second}") for each in entries]
+        problems += [
+            Problem(path, kind, -1, f"no batch of the log ends with offset {entry.second}") for entry in entries
+        ]
     return problems
 
 

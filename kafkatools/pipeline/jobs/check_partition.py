@@ -48,7 +48,7 @@ class _Aborted:
 def check_partition(directory: str, segments: Sequence[SegmentFacts]) -> list[Problem]:
     """Return the problems across the files of one directory; `segments` may be in any order. Raises OSError if the
     directory cannot be read."""
-    ordered = sorted(segments, key=lambda each: each.base_offset)
+    ordered = sorted(segments, key=lambda facts: facts.base_offset)
     return [
         *_order(directory, ordered),
         *_lone_files(directory, ordered),
@@ -117,9 +117,9 @@ def _lone_files(directory: str, segments: Sequence[SegmentFacts]) -> Iterator[Pr
 
 def _epochs(directory: str, segments: Sequence[SegmentFacts]) -> Iterator[Problem]:
     path = os.path.join(directory, LEADER_EPOCH_CHECKPOINT)
-    seen = [pair for facts in segments for pair in facts.epochs if pair[0] >= 0]
+    batch_epochs = [pair for facts in segments for pair in facts.epochs if pair[0] >= 0]
     if not os.path.exists(path):
-        if seen and len(segments) and parse_partition_directory(os.path.basename(os.path.abspath(directory))):
+        if batch_epochs and len(segments) and parse_partition_directory(os.path.basename(os.path.abspath(directory))):
             yield Problem(path, LEADER_EPOCH_CHECKPOINT, -1, "there is no such file", "a broker would recreate it")
         return
     try:
@@ -132,23 +132,23 @@ def _epochs(directory: str, segments: Sequence[SegmentFacts]) -> Iterator[Proble
         if next_epoch <= epoch or next_offset <= offset:
             text = f"epoch {next_epoch} from offset {next_offset} after epoch {epoch} from offset {offset}"
             yield Problem(path, LEADER_EPOCH_CHECKPOINT, -1, text)
-    yield from _epochs_of_batches(path, entries, seen)
+    yield from _epochs_of_batches(path, entries, batch_epochs)
 
 
 def _epochs_of_batches(
-    path: str, entries: Sequence[tuple[int, int]], seen: Sequence[tuple[int, int]]
+    path: str, entries: Sequence[tuple[int, int]], batch_epochs: Sequence[tuple[int, int]]
 ) -> Iterator[Problem]:
     """Yield a problem for each epoch with a batch at whose offset the checkpoint has another epoch. A checkpoint entry
     may begin before the first batch that compaction left."""
     reported: set[int] = set()
-    for epoch, offset in seen:
+    for epoch, offset in batch_epochs:
         if epoch in reported:
             continue
         entry = next((entry for entry, start in reversed(entries) if start <= offset), None)
         if entry != epoch:
             reported.add(epoch)
-            listed = "no epoch" if entry is None else f"epoch {entry}"
-            text = f"the checkpoint has {listed} for offset {offset}, but the batch there has epoch {epoch}"
+            epoch_text = "no epoch" if entry is None else f"epoch {entry}"
+            text = f"the checkpoint has {epoch_text} for offset {offset}, but the batch there has epoch {epoch}"
             yield Problem(path, LEADER_EPOCH_CHECKPOINT, -1, text)
 
 
@@ -157,38 +157,40 @@ def _epochs_of_batches(
 
 def _transactions(directory: str, segments: Sequence[SegmentFacts]) -> Iterator[Problem]:
     aborted, markers = _outcomes(segments)
-    listed: dict[tuple[int, int], int] = {}
+    index_entries: dict[tuple[int, int], int] = {}
     for facts in segments:
         path = os.path.join(directory, offset_name(facts.base_offset) + TXN_INDEX_SUFFIX)
         entries = read_aborted_entries(path) if os.path.exists(path) else []
         for producer_id, first_offset, last_offset in entries:
-            listed[(producer_id, last_offset)] = first_offset
+            index_entries[(producer_id, last_offset)] = first_offset
             yield from _entry(path, (producer_id, first_offset, last_offset), facts, markers)
-    for each in aborted:
-        first = listed.get((each.producer_id, each.marker_offset))
-        path = os.path.join(directory, offset_name(_segment_of(segments, each.marker_offset)) + TXN_INDEX_SUFFIX)
-        what = f"the aborted transaction of producer {each.producer_id} from offset {each.first_offset}"
+    for transaction in aborted:
+        first = index_entries.get((transaction.producer_id, transaction.marker_offset))
+        path = os.path.join(directory, offset_name(_segment_of(segments, transaction.marker_offset)) + TXN_INDEX_SUFFIX)
+        subject = (
+            f"the aborted transaction of producer {transaction.producer_id} from offset {transaction.first_offset}"
+        )
         if first is None:
-            text = f"{what} to {each.marker_offset} is missing"
+            text = f"{subject} to {transaction.marker_offset} is missing"
             yield Problem(path, "txnindex", -1, text, "readers of committed data would see its records")
-        elif first > each.first_offset:
-            text = f"{what} is listed as beginning at {first}"
+        elif first > transaction.first_offset:
+            text = f"{subject} is listed as beginning at {first}"
             yield Problem(path, "txnindex", -1, text, "readers of committed data would see its first records")
 
 
 def _outcomes(segments: Sequence[SegmentFacts]) -> tuple[list[_Aborted], dict[int, tuple[str, int]]]:
     """Return the aborted transactions with records in the log, and the kind and producer ID of each marker by
     offset."""
-    begun: dict[int, int] = {}
+    first_offsets: dict[int, int] = {}
     markers: dict[int, tuple[str, int]] = {}
     aborted = []
     for facts in segments:
         for kind, producer_id, offset in facts.transactions:
             if kind == DATA:
-                begun.setdefault(producer_id, offset)
+                first_offsets.setdefault(producer_id, offset)
                 continue
             markers[offset] = (kind, producer_id)
-            first = begun.pop(producer_id, None)
+            first = first_offsets.pop(producer_id, None)
             if kind == ABORT and first is not None:
                 aborted.append(_Aborted(producer_id, first, offset))
     return aborted, markers

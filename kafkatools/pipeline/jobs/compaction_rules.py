@@ -64,24 +64,26 @@ def cleanable_range(
     """Return the cleanable range from all segments of a partition, the active one included. `first_dirty_offset` is
     from cleaner-offset-checkpoint; None, or an offset before the first segment, means that segment's base offset.
     `last_stable_offset` None means no open transaction. Without segments, offsets and bytes are 0."""
-    ordered = sorted(segments, key=lambda each: each.base_offset)
+    ordered = sorted(segments, key=lambda segment: segment.base_offset)
     if not ordered:
         return CleanableRange(0, 0, 0, 0, False, settings)
-    ends = [each.base_offset for each in ordered[1:]] + [_NO_END]
+    ends = [segment.base_offset for segment in ordered[1:]] + [_NO_END]
     start, active = ordered[0].base_offset, ordered[-1].base_offset
     dirty = start if first_dirty_offset is None or first_dirty_offset < start else first_dirty_offset
-    closed = [each for each, end in zip(ordered, ends, strict=True) if dirty < end != _NO_END]
+    closed = [segment for segment, end in zip(ordered, ends, strict=True) if dirty < end != _NO_END]
     young_from = now_ms - settings.min_compaction_lag_ms
-    young = [each.base_offset for each in closed if each.retention_timestamp > young_from]
+    young = [segment.base_offset for segment in closed if segment.retention_timestamp > young_from]
     bound = active if last_stable_offset is None else min(active, last_stable_offset)
     bound = max(dirty, min([bound, *young] if settings.min_compaction_lag_ms > 0 else [bound]))
-    bound = active if bound >= active else max(each.base_offset for each in ordered if each.base_offset <= bound)
+    bound = (
+        active if bound >= active else max(segment.base_offset for segment in ordered if segment.base_offset <= bound)
+    )
 
     def between(first: int, stop: int) -> int:
         pairs = zip(ordered, ends, strict=True)
-        return sum(each.size_bytes for each, end in pairs if end > first and each.base_offset < stop)
+        return sum(segment.size_bytes for segment, end in pairs if end > first and segment.base_offset < stop)
 
     until = now_ms - settings.max_compaction_lag_ms
-    is_overdue = until > 0 and any(0 < each.first_timestamp < until for each in closed)
+    is_overdue = until > 0 and any(0 < segment.first_timestamp < until for segment in closed)
     cleanable = between(dirty, bound) if dirty < bound else 0
     return CleanableRange(dirty, bound, between(-1, dirty), cleanable, is_overdue, settings)

@@ -101,10 +101,10 @@ def count_exact(records: DataFrame, headers: DataFrame | None, *, with_keys: boo
     None, for a live topic, counts all records."""
     counts = count_records(records) if headers is None else headers
     if headers is not None and not headers.where("records IS NULL").isEmpty():
-        counted = count_records(records).select(*_PARTITION, f.col("records").alias("counted"))
+        record_counts = count_records(records).select(*_PARTITION, f.col("records").alias("counted"))
         is_unknown = f.col("records").isNull()
         counts = (
-            counts.join(counted, _PARTITION, "left")
+            counts.join(record_counts, _PARTITION, "left")
             .withColumn("basis", f.when(is_unknown, "records").otherwise(f.col("basis")))
             .withColumn("records", f.when(is_unknown, f.coalesce("counted", f.lit(0))).otherwise(f.col("records")))
             .drop("counted")

@@ -31,29 +31,29 @@ def diff(left: DataFrame, right: DataFrame, *, by: str = BY_KEY, compared: Seque
     """
     if by not in WAYS:
         raise PipelineError(f"Records can be compared by {', '.join(WAYS)}, not by {by}")
-    sides = [_prepared(side, by, compared) for side in (left, right)]
-    names = _naming(sides, by, compared)
+    sides = [_prepare(side, by, compared) for side in (left, right)]
+    names = _identifying_names(sides, by, compared)
     payload = [name for name in compared if name not in names]
-    both = _tagged(sides[0], names, payload, True).unionByName(_tagged(sides[1], names, payload, False))
-    return _compared(both, names, bool(payload))
+    union = _tag_side(sides[0], names, payload, True).unionByName(_tag_side(sides[1], names, payload, False))
+    return _compare(union, names, bool(payload))
 
 
 def summary(differences: DataFrame) -> dict[str, int]:
     """Run the query of `diff` and return the number of surplus records for only-left and only-right, and of changed
     ones; 0 for none."""
-    more = f.abs(f.col("leftCount") - f.col("rightCount"))
-    number = f.sum(f.when(f.col("side") == CHANGED, 1).otherwise(more)).alias("number")
+    surplus = f.abs(f.col("leftCount") - f.col("rightCount"))
+    number = f.sum(f.when(f.col("side") == CHANGED, 1).otherwise(surplus)).alias("number")
     counts = {row.side: int(row.number) for row in differences.groupBy("side").agg(number).collect()}
     return {side: counts.get(side, 0) for side in (ONLY_LEFT, ONLY_RIGHT, CHANGED)}
 
 
-def _prepared(side: DataFrame, by: str, compared: Sequence[str]) -> DataFrame:
-    missing = [name for name in compared if name not in side.columns]
+def _prepare(side: DataFrame, by: str, columns: Sequence[str]) -> DataFrame:
+    missing = [name for name in columns if name not in side.columns]
     if missing:
         raise PipelineError(f"There is no column {missing[0]} to compare; the columns are {', '.join(side.columns)}")
     if by != BY_KEY:
         return side
-    payload = f.struct(*[f.col(name) for name in compared if name != "key"])
+    payload = f.struct(*[f.col(name) for name in columns if name != "key"])
     in_partition = (
         side.where(f.col("key").isNotNull())
         .groupBy("topic", "partition", "key")
@@ -69,22 +69,22 @@ def _prepared(side: DataFrame, by: str, compared: Sequence[str]) -> DataFrame:
     return latest.where(~f.col("isGone")).select("topic", "key", "payload.*")
 
 
-def _naming(sides: Sequence[DataFrame], by: str, compared: Sequence[str]) -> list[str]:
-    names = {BY_KEY: ["key"], BY_OFFSET: ["partition", "offset"], AS_MULTISET: list(compared)}[by]
+def _identifying_names(sides: Sequence[DataFrame], by: str, columns: Sequence[str]) -> list[str]:
+    names = {BY_KEY: ["key"], BY_OFFSET: ["partition", "offset"], AS_MULTISET: list(columns)}[by]
     several = [len(side.select("topic").distinct().limit(2).collect()) > 1 for side in sides]
     return ["topic", *names] if any(several) else names
 
 
-def _tagged(side: DataFrame, names: Sequence[str], payload: Sequence[str], is_left: bool) -> DataFrame:
+def _tag_side(side: DataFrame, names: Sequence[str], payload: Sequence[str], is_left: bool) -> DataFrame:
     content = f.struct(*[f.col(name) for name in payload]) if payload else f.lit(True)
     return side.select(*[f.col(name) for name in names], content.alias("content"), f.lit(is_left).alias("isLeft"))
 
 
-def _compared(both: DataFrame, names: Sequence[str], has_payload: bool) -> DataFrame:
+def _compare(union: DataFrame, names: Sequence[str], has_payload: bool) -> DataFrame:
     def of(is_left: bool) -> Column:
         return f.col("isLeft") if is_left else ~f.col("isLeft")
 
-    grouped = both.groupBy(*names).agg(
+    groups = union.groupBy(*names).agg(
         *[f.first(f.when(of(side), f.col("content")), ignorenulls=True).alias(name) for side, name in _SIDES],
         *[f.count(f.when(of(side), 1)).alias(f"{name}Count") for side, name in _SIDES],
     )
@@ -100,7 +100,7 @@ def _compared(both: DataFrame, names: Sequence[str], has_payload: bool) -> DataF
             else f.when(f.col("leftCount") > f.col("rightCount"), ONLY_LEFT).otherwise(ONLY_RIGHT)
         )
     )
-    differences = grouped.where(~is_same).withColumn("side", side)
+    differences = groups.where(~is_same).withColumn("side", side)
     contents = ["left", "right"] if has_payload else []
     return differences.select("side", *names, *contents, "leftCount", "rightCount").orderBy(*names, "side")
 

@@ -56,17 +56,17 @@ class Export:
 
 @dataclass
 class Exported:
-    """Rows, files and rounds that a run has added, and the next offset of each partition. `lost` are offset ranges that
-    were deleted before their export."""
+    """Rows, files and rounds that a run has added, and the next offset of each partition. `deleted_ranges` are offset
+    ranges that were deleted before their export."""
 
     rows: int = 0
     files: int = 0
     rounds: int = 0
     ends: dict[TopicPartition, int] = field(default_factory=dict)
-    lost: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    deleted_ranges: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
 
 
-def shaped(records: DataFrame, export: Export) -> DataFrame:
+def shape_rows(records: DataFrame, export: Export) -> DataFrame:
     """Return the rows to write: filtered by `where`, record columns as text if requested, and `date` if it is a
     directory level. CSV has headers as JSON."""
     columns: list[Column] = []
@@ -82,8 +82,8 @@ def shaped(records: DataFrame, export: Export) -> DataFrame:
             columns.append(f.col(name))
     if BY_DATE in export.partition_by:
         columns.append(f.to_date("timestamp").alias("date"))
-    chosen = records if export.where is None else records.where(export.where)
-    return chosen.select(*columns)
+    rows = records if export.where is None else records.where(export.where)
+    return rows.select(*columns)
 
 
 def run_export(
@@ -91,18 +91,18 @@ def run_export(
 ) -> Exported:
     """Finish the file moves of an interrupted run, then export the offsets available now that are not exported yet, in
     rounds. `after_round` is called with the progress after each round. Returns the sums. Raises PipelineError."""
-    state = _State.opened(spark, export)
+    state = _State.load(spark, export)
     state.finish_move()
     ends = offsets_of(spark, export.source, export.options, export.cluster)
-    done = Exported(ends=dict(state.ends), lost=lost_ranges(ends, state.ends))
+    progress = Exported(ends=dict(state.ends), deleted_ranges=lost_ranges(ends, state.ends))
     while ranges := next_ranges(ends, state.ends, export.round_offsets):
-        done.rows += state.round(read_ranges(spark, export.source, export.options, export.cluster, ranges), ranges)
-        done.rounds += 1
-        done.files += state.finish_move()
-        done.ends = dict(state.ends)
+        progress.rows += state.round(read_ranges(spark, export.source, export.options, export.cluster, ranges), ranges)
+        progress.rounds += 1
+        progress.files += state.finish_move()
+        progress.ends = dict(state.ends)
         if after_round is not None:
-            after_round(done)
-    return done
+            after_round(progress)
+    return progress
 
 
 def lost_ranges(available: Ranges, exported: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
@@ -138,7 +138,7 @@ class _State:
     ends: dict[TopicPartition, int] = field(default_factory=dict, init=False)
 
     @classmethod
-    def opened(cls, spark: SparkSession, export: Export) -> _State:
+    def load(cls, spark: SparkSession, export: Export) -> _State:
         """Read the state of an export, or create the directory for one. Raises PipelineError if the sink is not a local
         directory, has other content, or belongs to an export with other settings."""
         place = path_of(export.sink)
@@ -160,9 +160,9 @@ class _State:
     def _identity(self) -> dict[str, object]:
         export = self.export
         shape = {"format": export.sink.kind, "partition_by": list(export.partition_by), "text": export.is_text}
-        given = {name.lower(): value for name, value in export.options.items()}
-        chosen = {name: given.get(name) for name in _CHOOSING_OPTIONS}
-        return {"source": str(export.source), "where": export.where, **shape, **chosen}
+        options = {name.lower(): value for name, value in export.options.items()}
+        selection = {name: options.get(name) for name in _CHOOSING_OPTIONS}
+        return {"source": str(export.source), "where": export.where, **shape, **selection}
 
     def _read(self) -> None:
         try:
@@ -180,7 +180,10 @@ class _State:
         self.ends, self._moving = dict(rows), moving
 
     def _save(self) -> None:
-        partitions = [{"topic": each.topic, "partition": each.partition, "end": end} for each, end in self.ends.items()]
+        partitions = [
+            {"topic": partition.topic, "partition": partition.partition, "end": end}
+            for partition, end in self.ends.items()
+        ]
         write_whole(
             self.path,
             {"version": _VERSION, "export": self._identity(), "partitions": partitions, "moving": self._moving},
@@ -192,7 +195,7 @@ class _State:
         exceptions pass through."""
         export, observation = self.export, Observation()
         self.directory.delete([_STAGE])
-        rows = shaped(records, export).observe(observation, f.count(f.lit(1)).alias("rows"))
+        rows = shape_rows(records, export).observe(observation, f.count(f.lit(1)).alias("rows"))
         writer = rows.write.format(export.sink.kind).mode("overwrite").options(**dict(export.sink_options))
         if export.sink.kind == "csv":
             writer = writer.option("header", "true")

@@ -58,9 +58,9 @@ def measure_segments(files: Iterable[LogFile], batches: DataFrame) -> list[LogSe
     )
     by_file = {row.file: (row.newest, row.first) for row in times}
     logs = []
-    for partition, group in groupby(files, key=lambda each: each.topic_partition):
+    for partition, group in groupby(files, key=lambda file: file.topic_partition):
         members = list(group)
-        segments = [_segment(each, *by_file.get(each.url, (None, None))) for each in members]
+        segments = [_segment(file, *by_file.get(file.url, (None, None))) for file in members]
         logs.append(LogSegments(partition, segments, members[0].log_start_offset, members[0].directory))
     return logs
 
@@ -84,13 +84,14 @@ def retention_forecast(
     for log in logs:
         retention = settings.get(log.partition.topic, settings.get("", Retention()))
         forecast = forecast_retention(log.segments, retention, now_ms, log_start_offset=log.log_start_offset)
-        for each in forecast:
-            is_due = each.due_ms is not None and each.due_ms <= now_ms
+        for segment_forecast in forecast:
+            segment, due_ms = segment_forecast.segment, segment_forecast.due_ms
+            is_due = due_ms is not None and due_ms <= now_ms
             rows.append(
                 (
-                    *log.partition, each.segment.base_offset, each.is_active, each.segment.size_bytes,
-                    _moment(each.segment.retention_timestamp), each.reason, _moment(each.due_ms), is_due,
-                    each.waits_for, each.bytes_until_size,
+                    *log.partition, segment.base_offset, segment_forecast.is_active, segment.size_bytes,
+                    _moment(segment.retention_timestamp), segment_forecast.reason, _moment(due_ms), is_due,
+                    segment_forecast.waits_for, segment_forecast.bytes_until_size,
                 )
             )  # fmt: skip
     return spark.createDataFrame(rows, RETENTION_SCHEMA)
@@ -141,12 +142,12 @@ def compact_forecast(
     transactions, and `withoutKey` ones are always dropped. `tombstones` are counted but not removed: they stay until
     delete.retention.ms after the first cleaning that sees them.
     """
-    located = _with_segments(records, logs, ranges)
+    rows = _with_segments(records, logs, ranges)
     is_aborted = f.coalesce(f.col("transaction") == "aborted", f.lit(False))
     is_mapped = ~is_aborted & (f.col("offset") >= f.col("firstDirty"))
     by_key = Window.partitionBy("topic", "partition", "key")
     latest = f.max(f.when(is_mapped, f.col("offset"))).over(by_key)
-    marked = located.withColumn("isAborted", is_aborted).withColumn("latest", latest)
+    marked_rows = rows.withColumn("isAborted", is_aborted).withColumn("latest", latest)
     is_superseded = (
         ~f.col("isAborted") & f.col("key").isNotNull() & f.coalesce(f.col("latest") > f.col("offset"), f.lit(False))
     )
@@ -158,7 +159,7 @@ def compact_forecast(
         return f.count(f.when(which, 1))
 
     return (
-        marked.groupBy("topic", "partition", "baseOffset", "segmentBytes", "firstDirty", "isDue", "dirtyRatio")
+        marked_rows.groupBy("topic", "partition", "baseOffset", "segmentBytes", "firstDirty", "isDue", "dirtyRatio")
         .agg(
             f.count("*").alias("records"),
             counted(is_superseded).alias("superseded"),
@@ -190,13 +191,15 @@ def _with_segments(
     headers = f.aggregate(
         f.coalesce(f.col("headers"), f.array()),
         f.lit(0),
-        lambda total, each: total + f.octet_length(each["key"]) + f.coalesce(f.octet_length(each["value"]), f.lit(0)),
+        lambda total, header: (
+            total + f.octet_length(header["key"]) + f.coalesce(f.octet_length(header["value"]), f.lit(0))
+        ),
     )
     size = f.coalesce(f.octet_length("key"), f.lit(0)) + f.coalesce(f.octet_length("value"), f.lit(0)) + headers
     value = f.when(f.col("value").isNotNull(), f.lit(b""))
     record_bytes = size.cast("bigint").alias("recordBytes")
-    chosen = records.select("topic", "partition", "offset", "key", value.alias("value"), "transaction", record_bytes)
-    return chosen.mapInArrow(_SegmentFinder(logs, ranges), _LOCATED)
+    rows = records.select("topic", "partition", "offset", "key", value.alias("value"), "transaction", record_bytes)
+    return rows.mapInArrow(_SegmentFinder(logs, ranges), _LOCATED)
 
 
 class _SegmentFinder:
@@ -205,7 +208,7 @@ class _SegmentFinder:
 
     def __init__(self, logs: Sequence[LogSegments], ranges: Mapping[TopicPartition, CleanableRange]) -> None:
         self._segments = {tuple(log.partition): list(log.segments) for log in logs}
-        self._ranges = {tuple(partition): found for partition, found in ranges.items()}
+        self._ranges = {tuple(partition): cleanable for partition, cleanable in ranges.items()}
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -213,12 +216,12 @@ class _SegmentFinder:
                 cleanable = self._ranges.get((topic, partition))
                 if cleanable is None:
                     continue
-                same = pc.and_(pc.equal(batch["topic"], topic), pc.equal(batch["partition"], partition))
+                is_partition = pc.and_(pc.equal(batch["topic"], topic), pc.equal(batch["partition"], partition))
                 below = pc.less(batch["offset"], cleanable.first_uncleanable_offset)
-                rows = batch.filter(pc.and_(same, below))
+                rows = batch.filter(pc.and_(is_partition, below))
                 segments = self._segments[(topic, partition)]
-                bases = np.array([each.base_offset for each in segments], np.int64)
-                sizes = np.array([each.size_bytes for each in segments], np.int64)
+                bases = np.array([segment.base_offset for segment in segments], np.int64)
+                sizes = np.array([segment.size_bytes for segment in segments], np.int64)
                 places = np.maximum(np.searchsorted(bases, rows["offset"].to_numpy(), side="right") - 1, 0)
                 added = [
                     pa.array(bases[places]),

@@ -38,10 +38,13 @@ def offsets_of_topics(uri: Uri, options: Mapping[str, str], cluster: Cluster) ->
     from kafkatools.pipeline.sources.live.options import read_options
     from kafkatools.pipeline.sources.record_bounds import RecordBounds
 
-    named = {"subscribe": uri.target} if uri.target else {}
-    live = LiveCluster(read_options(cluster.options() | named | dict(options), is_streaming=False))
+    subscription = {"subscribe": uri.target} if uri.target else {}
+    live = LiveCluster(read_options(cluster.options() | subscription | dict(options), is_streaming=False))
     try:
-        return {each.partition: (each.start, each.end) for each in live.batch_ranges(RecordBounds())}
+        return {
+            offset_range.partition: (offset_range.start, offset_range.end)
+            for offset_range in live.batch_ranges(RecordBounds())
+        }
     finally:
         live.close()
 
@@ -63,12 +66,12 @@ def _offsets_of_log(spark: SparkSession, uri: Uri, options: Mapping[str, str]) -
     from kafkatools.pipeline.sources.log.offsets import partition_bounds
     from kafkatools.pipeline.sources.log.options import read_options
 
-    read = read_options({**options, "path": uri.target})
-    files = find_log_files(read.paths, read.selection)
-    bounds = partition_bounds(files, read)
-    stable = find_all_transactions(files) if read.reading.is_committed_only else {}
-    others = {name: value for name, value in options.items() if name.lower() != "reportpath"}
-    batches = read_source(spark, uri, {**others, "table": "batches"}, None)
+    log_options = read_options({**options, "path": uri.target})
+    files = find_log_files(log_options.paths, log_options.selection)
+    bounds = partition_bounds(files, log_options)
+    stable = find_all_transactions(files) if log_options.reading.is_committed_only else {}
+    other_options = {name: value for name, value in options.items() if name.lower() != "reportpath"}
+    batches = read_source(spark, uri, {**other_options, "table": "batches"}, None)
     rows = batches.groupBy("topic", "partition").agg((f.max("lastOffset") + 1).alias("end")).collect()
     starts: dict[TopicPartition, int] = {}
     for file in files:
@@ -89,7 +92,7 @@ def read_ranges(
     """Open the source as a DataFrame of only the records in these offset ranges, in place of the topics and limits in
     `options`. Log files get failOnDataLoss=false unless it is set. Raises PipelineError for a topic without a
     cluster."""
-    kept = {
+    other_options = {
         name: value
         for name, value in options.items()
         if name.lower() not in _SELECTIONS and not name.lower().startswith(_LIMITS)
@@ -102,7 +105,7 @@ def read_ranges(
         starts.setdefault(topic, {})[str(partition)] = start
         ends.setdefault(topic, {})[str(partition)] = end
     limits = {"assign": assigned, "startingOffsets": starts, "endingOffsets": ends}
-    read_options = kept | {name: json.dumps(value) for name, value in limits.items()}
-    if uri.kind == LOG and not any(name.lower() == "failondataloss" for name in kept):
+    read_options = other_options | {name: json.dumps(value) for name, value in limits.items()}
+    if uri.kind == LOG and not any(name.lower() == "failondataloss" for name in other_options):
         read_options["failOnDataLoss"] = "false"  # the last batch may have a valid header and damaged records
     return read_source(spark, uri if uri.kind == LOG else Uri(uri.kind, ""), read_options, cluster)

@@ -73,13 +73,13 @@ def profile_of(
     return Profile(source, made_ms, partitions, width, rates, keys, codecs, sizes, counts, lags, damages)
 
 
-def key_figures(records: DataFrame, shown: int) -> KeySkew:
-    """Return the `shown` most frequent keys and the skew of all keys; records without a key are counted apart. Needs
+def key_figures(records: DataFrame, limit: int) -> KeySkew:
+    """Return the `limit` most frequent keys and the skew of all keys; records without a key are counted apart. Needs
     topic, key and value. Runs two queries on the keys."""
     keys = by_key(records).persist()
     try:
         skew, without = key_skew(keys)
-        rows = top_keys(keys.where("key IS NOT NULL"), shown).collect()
+        rows = top_keys(keys.where("key IS NOT NULL"), limit).collect()
         is_one_topic = len({row.topic for row in rows}) <= 1
         top = [KeyFigures(bytes(row.key), row.records, row.bytes, "" if is_one_topic else row.topic) for row in rows]
     finally:
@@ -124,8 +124,8 @@ def span_width(first_ms: int, last_ms: int) -> int:
 
 
 def _rates(table: DataFrame, partitions: Sequence[PartitionFigures]) -> tuple[int, list[RatePoint]]:
-    oldest = [each.first_timestamp for each in partitions if each.first_timestamp is not None]
-    newest = [each.last_timestamp for each in partitions if each.last_timestamp is not None]
+    oldest = [figures.first_timestamp for figures in partitions if figures.first_timestamp is not None]
+    newest = [figures.last_timestamp for figures in partitions if figures.last_timestamp is not None]
     if not oldest:
         return 0, []
     width = span_width(min(oldest), max(newest))
@@ -172,8 +172,10 @@ def _shapes(table: DataFrame) -> tuple[list[CodecFigures], list[SizeBucket], lis
         for buckets, exponent in ((sizes, row.s), (counts, row.c)):
             if exponent is not None:
                 buckets[exponent] = buckets.get(exponent, 0) + row.batches
-    known = [CodecFigures(codec, *figures) for codec, figures in sorted(codecs.items()) if codec != UNKNOWN_CODEC]
-    return known, _buckets(sizes), _buckets(counts)
+    codec_figures = [
+        CodecFigures(codec, *figures) for codec, figures in sorted(codecs.items()) if codec != UNKNOWN_CODEC
+    ]
+    return codec_figures, _buckets(sizes), _buckets(counts)
 
 
 def _buckets(by_exponent: dict[int, int]) -> list[SizeBucket]:
@@ -191,13 +193,15 @@ def _buckets(by_exponent: dict[int, int]) -> list[SizeBucket]:
 def group_lags(admin: AdminClient, ends: Ranges) -> list[GroupLag]:
     """Return a consumer group's lag in each partition of the topics for which it has committed offsets, for all groups
     but share groups. The lag is None in a partition without a committed offset. Raises KafkaError."""
-    names = sorted(each.group_id for each in list_groups(admin).groups if each.type != "Share")
+    names = sorted(listing.group_id for listing in list_groups(admin).groups if listing.type != "Share")
     if not names:
         return []
     lags = []
     for group, fetched in sorted(fetch_offsets(admin, names).items()):
         committed = {
-            TopicPartition(*partition): each.offset for partition, each in fetched.offsets.items() if partition in ends
+            TopicPartition(*partition): entry.offset
+            for partition, entry in fetched.offsets.items()
+            if partition in ends
         }
         topics = {topic for topic, _ in committed}
         for partition in sorted(partition for partition in ends if partition.topic in topics):

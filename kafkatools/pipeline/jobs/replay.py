@@ -44,16 +44,16 @@ class ReplayPlan:
     keeps_timestamps: bool = False
 
 
-def planned(records: DataFrame, plan: ReplayPlan) -> DataFrame:
+def plan_replay(records: DataFrame, plan: ReplayPlan) -> DataFrame:
     """Return the filtered records with the columns `target` (topic), `replays` (previous replays) and `decision`: send,
     no-origin, too-often or loop. Records need `headers`. Raises PipelineError if `to_topic` is read and loops are not
     allowed."""
     if plan.to_topic in plan.read_topics and not plan.allows_loop:
         raise PipelineError(f"{plan.to_topic} would be both read and written; --allow-loop permits that")
-    chosen = records if plan.where is None else records.where(plan.where)
+    rows = records if plan.where is None else records.where(plan.where)
     replays = f.coalesce(_last_header(REPLAYS_HEADER).try_cast("int"), f.lit(0))
-    own = f.coalesce(*[_last_header(name) for name in plan.origin_headers], f.lit(None))
-    target = own if plan.to_topic is None else f.lit(plan.to_topic)
+    origin = f.coalesce(*[_last_header(name) for name in plan.origin_headers], f.lit(None))
+    target = origin if plan.to_topic is None else f.lit(plan.to_topic)
     is_loop = f.lit(False) if plan.allows_loop else f.col("target").isin(sorted(plan.read_topics))
     decision = (
         f.when(f.col("target").isNull(), NO_ORIGIN)
@@ -61,7 +61,7 @@ def planned(records: DataFrame, plan: ReplayPlan) -> DataFrame:
         .when(f.col("replays") >= plan.max_replays, TOO_OFTEN)
         .otherwise(SEND)
     )
-    return chosen.withColumns({"target": target, "replays": replays}).withColumn("decision", decision)
+    return rows.withColumns({"target": target, "replays": replays}).withColumn("decision", decision)
 
 
 def decisions(table: DataFrame) -> DataFrame:
@@ -76,15 +76,17 @@ def decisions(table: DataFrame) -> DataFrame:
 def to_send(table: DataFrame, plan: ReplayPlan) -> DataFrame:
     """Return the rows of `planned` to send, with the columns of the `kt` sink: key, value, topic, headers with the
     replay count increased. With `keeps_timestamps` also the timestamp."""
-    others = f.filter(f.coalesce("headers", f.array().cast(HEADERS)), lambda header: header["key"] != REPLAYS_HEADER)
-    counted = f.struct(
+    other_headers = f.filter(
+        f.coalesce("headers", f.array().cast(HEADERS)), lambda header: header["key"] != REPLAYS_HEADER
+    )
+    replay_header = f.struct(
         f.lit(REPLAYS_HEADER).alias("key"), (f.col("replays") + 1).cast("string").cast("binary").alias("value")
     )
     columns = [
         f.col("key"),
         f.col("value"),
         f.col("target").alias("topic"),
-        f.concat(others, f.array(counted)).alias("headers"),
+        f.concat(other_headers, f.array(replay_header)).alias("headers"),
     ]
     if plan.keeps_timestamps:
         columns.append(f.col("timestamp"))
@@ -115,14 +117,14 @@ class Throttle:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         clock = SystemClock()
-        start_ms, sent = clock.now_ms(), 0
+        start_ms, count = clock.now_ms(), 0
         step = max(1, min(_MAX_BATCH, int(self._rate)))
         for batch in batches:
             for first in range(0, batch.num_rows, step):
                 part = batch.slice(first, step)
-                due_ms = start_ms + int(1000 * sent / self._rate)
+                due_ms = start_ms + int(1000 * count / self._rate)
                 wait_ms = due_ms - clock.now_ms()
                 if wait_ms > 0:
                     clock.sleep_ms(wait_ms)
                 yield part
-                sent += part.num_rows
+                count += part.num_rows

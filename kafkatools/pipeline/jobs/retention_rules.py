@@ -65,10 +65,10 @@ def forecast_retention(
 ) -> list[Forecast]:
     """Return a forecast for each segment of a partition, oldest first. Segments that a broker would delete now have
     `due_ms` equal to `now_ms`, also those that the log start offset has passed."""
-    ordered = sorted(segments, key=lambda each: each.base_offset)
-    below = sum(each.base_offset <= log_start_offset for each in ordered[1:])
+    ordered = sorted(segments, key=lambda segment: segment.base_offset)
+    below = sum(segment.base_offset <= log_start_offset for segment in ordered[1:])
     result = []
-    excess = sum(each.size_bytes for each in ordered[below:]) - retention.retention_bytes
+    excess = sum(segment.size_bytes for segment in ordered[below:]) - retention.retention_bytes
     by_size = retention.is_deleted and retention.retention_bytes != UNLIMITED
     latest: tuple[int, int] | None = None
     for number, segment in enumerate(ordered):
@@ -81,9 +81,9 @@ def forecast_retention(
             result.append(Forecast(segment, is_active, SIZE, now_ms))
             continue
         missing = None if not by_size or is_active else -excess
-        due = _due_by_time(segment, retention)
-        if due is not None and (latest is None or due > latest[0]):
-            latest = (due, segment.base_offset)
+        due_ms = _due_by_time(segment, retention)
+        if due_ms is not None and (latest is None or due_ms > latest[0]):
+            latest = (due_ms, segment.base_offset)
         result.append(_by_time(segment, is_active, latest, now_ms, missing))
     return result
 
@@ -103,6 +103,6 @@ def _by_time(
 ) -> Forecast:
     if latest is None or _is_empty_active(segment, is_active):
         return Forecast(segment, is_active, KEPT, None, None, missing)
-    due, holder = latest
+    due_ms, holder = latest
     waits_for = None if holder == segment.base_offset else holder
-    return Forecast(segment, is_active, TIME, max(due, now_ms), waits_for, missing)
+    return Forecast(segment, is_active, TIME, max(due_ms, now_ms), waits_for, missing)

@@ -41,17 +41,17 @@ def skew_of(histogram: Mapping[int, int]) -> Skew:
     """Compute skew from a histogram that maps a number of records to the number of keys that have that many. Median
     and percentile are by nearest rank."""
     pairs = sorted(histogram.items())
-    members = sum(many for _, many in pairs)
-    total = sum(number * many for number, many in pairs)
+    members = sum(count for _, count in pairs)
+    total = sum(number * count for number, count in pairs)
     if not members or not total:
         return Skew(members, total, 0, 0.0, 0.0, 0.0)
-    weighted = rank = 0
+    weighted_sum = rank = 0
     ranks = []  # the highest rank of each number
-    for number, many in pairs:
-        weighted += number * (many * rank + many * (many + 1) // 2)
-        rank += many
+    for number, count in pairs:
+        weighted_sum += number * (count * rank + count * (count + 1) // 2)
+        rank += count
         ranks.append(rank)
-    gini = 2 * weighted / (members * total) - (members + 1) / members
+    gini = 2 * weighted_sum / (members * total) - (members + 1) / members
     median = float(pairs[bisect_left(ranks, -(-members // 2))][0])
     p99 = float(pairs[bisect_left(ranks, -(-members * 99 // 100))][0])
     return Skew(members, total, pairs[-1][0], median, p99, gini)

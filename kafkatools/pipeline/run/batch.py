@@ -29,7 +29,7 @@ from kafkatools.pipeline.run.reports import SplitReport, read_reports
 from kafkatools.pipeline.run.session import is_connected, is_ours, plain_error, was_interrupted
 from kafkatools.pipeline.run.spec import AVAILABLE_NOW, ISOLATION_OPTIONS, Decoding, Pipeline, Sink, Source
 from kafkatools.pipeline.sinks.files import Directory, SinkFile
-from kafkatools.pipeline.sources.pruning import Needs, pruned
+from kafkatools.pipeline.sources.pruning import Needs, prune
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
 from kafkatools.pipeline.sources.schema import METADATA_COLUMNS, RECORD_COLUMNS, spark_schema
 from kafkatools.pipeline.storage import local_path
@@ -112,37 +112,37 @@ def run_once(
     PipelineError."""
     sink = pipeline.sink
     with reports_directory(pipeline) as reports:
-        tables, output = _prepared(spark, pipeline, reports)
+        tables, output = _open_query(spark, pipeline, reports)
         if begin is not None:
             begin()
         rows, files = write_table(spark, sink, mode, output, show, path)
-        printed = output if sink.uri.kind == uris.CONSOLE else None
+        console_output = output if sink.uri.kind == uris.CONSOLE else None
         sources = [read_reported(source, reports) for source in pipeline.sources]
         for source, result in zip(pipeline.sources, sources, strict=True):
             observation = tables[source.name].observation
             if source.uri.is_kafka and observation is not None:
-                metrics = observed_metrics(spark, observation, printed) or {}
+                metrics = observed_metrics(spark, observation, console_output) or {}
                 result.bad_keys, result.bad_values = metrics.get("__kt_bad_key"), metrics.get("__kt_bad_value")
         return RunResult(sources, str(sink.uri), rows, files)
 
 
-def _prepared(spark: SparkSession, pipeline: Pipeline, reports: str) -> tuple[dict[str, Table], DataFrame]:
+def _open_query(spark: SparkSession, pipeline: Pipeline, reports: str) -> tuple[dict[str, Table], DataFrame]:
     """Return the opened sources and the query over them. For SQL or a plain copy of Kafka sources, only the Kafka
     columns that the query uses are read; with --transform, all. Column use is found without observations, since they
     would make equal plans differ."""
     opening = Opening(spark, pipeline, reports)
-    found: list[Needs] = []
+    column_needs: list[Needs] = []
     if pipeline.transform is None and any(source.uri.is_kafka for source in pipeline.sources):
         plain = replace(opening, is_counting=False)
 
         def make(needs: Needs) -> DataFrame:
-            found.append(needs)
+            column_needs.append(needs)
             return _query_over(replace(plain, needs=needs))[1]
 
         unpruned = _query_over(plain)[1]
-        if pruned(unpruned, make, with_bounds=_is_filtered_by_source(pipeline)) is unpruned:
-            found.clear()
-    return _query_over(replace(opening, needs=found[-1] if found else None))
+        if prune(unpruned, make, with_bounds=_is_filtered_by_source(pipeline)) is unpruned:
+            column_needs.clear()
+    return _query_over(replace(opening, needs=column_needs[-1] if column_needs else None))
 
 
 def _is_filtered_by_source(pipeline: Pipeline) -> bool:
@@ -159,7 +159,7 @@ def _query_over(opening: Opening) -> tuple[dict[str, Table], DataFrame]:
 
 
 def observed_metrics(
-    spark: SparkSession, observation: Observation, printed: DataFrame | None
+    spark: SparkSession, observation: Observation, console_output: DataFrame | None
 ) -> Mapping[str, int | None] | None:
     """Return the metrics of an observation by name, after waiting for Spark to complete it.
 
@@ -167,11 +167,11 @@ def observed_metrics(
     completes its observation too early. None if the plan has no such observation, or over Spark Connect, which does not
     expose the plan.
     """
-    if printed is None:
+    if console_output is None:
         return observation.get
     if is_connected(spark):
         return None
-    metrics: JavaObject = printed._jdf.queryExecution().observedMetrics()
+    metrics: JavaObject = console_output._jdf.queryExecution().observedMetrics()
     name = observation._name
     if not metrics.contains(name):
         return None
@@ -256,7 +256,7 @@ def open_table(opening: Opening, source: Source) -> Table:
         raise
     except Exception as error:
         raise PipelineError(_unreadable(source.uri, error)) from error
-    return _decoded(opening, source, table)
+    return _decode(opening, source, table)
 
 
 def columns_schema(columns: frozenset[str]) -> StructType:
@@ -268,15 +268,15 @@ def columns_schema(columns: frozenset[str]) -> StructType:
 _ONLY_WHERE = ("subscribe", "subscribepattern", "assign", *ISOLATION_OPTIONS)
 
 
-def _decoded(opening: Opening, source: Source, table: DataFrame) -> Table:
+def _decode(opening: Opening, source: Source, table: DataFrame) -> Table:
     """Decode keys and values, if set. Undecodable ones become null and are counted by an observation; with --strict the
     query fails at the first one. With a manifest the observation also counts rows. `is_counting` False: no
     observation."""
     pipeline = opening.pipeline
     bad = []
-    for part, how in (("key", source.key), ("value", source.value)):
-        if how is not None and part in table.columns:
-            plan = _plan(opening, source, part, how)
+    for part, decoder in (("key", source.key), ("value", source.value)):
+        if decoder is not None and part in table.columns:
+            plan = _plan(opening, source, part, decoder)
             table = decoding.decode(table, plan, strict=pipeline.strict)
             bad.append(plan.bad_column)
     bad = [] if pipeline.strict else bad
@@ -376,14 +376,14 @@ def _check_has_no_bytes(table: DataFrame) -> None:
     """Raise PipelineError if a column is binary, which CSV cannot hold; Spark would write the text of a Java object."""
     names = [field.name for field in table.schema.fields if field.dataType.typeName() == "binary"]
     if names:
-        decoded = " and ".join(f"--{name} string" for name in names if name in ("key", "value"))
-        hint = f"decode with {decoded or 'base64()'}, or omit with --sql"
+        decode_options = " and ".join(f"--{name} string" for name in names if name in ("key", "value"))
+        hint = f"decode with {decode_options or 'base64()'}, or omit with --sql"
         raise PipelineError(f"CSV cannot hold binary columns ({', '.join(names)}): {hint}")
 
 
 def _output(spark: SparkSession, pipeline: Pipeline, tables: Mapping[str, DataFrame]) -> DataFrame:
     if pipeline.transform is not None:
-        return _transformed(pipeline.transform, tables)
+        return _transform(pipeline.transform, tables)
     if pipeline.sql is not None:
         for name, table in tables.items():
             table.createOrReplaceTempView(name)
@@ -406,8 +406,8 @@ def as_records(table: DataFrame) -> DataFrame:
     Kafka source that are not written, such as `offset`, are dropped."""
     names: list[str]
     if "value" not in table.columns:
-        rest = [name for name in table.columns if name not in ("key", "headers")]
-        table = table.withColumn("value", F.to_json(F.struct(*rest)))
+        other_columns = [name for name in table.columns if name not in ("key", "headers")]
+        table = table.withColumn("value", F.to_json(F.struct(*other_columns)))
         names = [name for name in ("key", "value", "headers") if name in table.columns]
     else:
         names = [name for name in table.columns if name not in _NOT_WRITTEN]  # the sink rejects unknown columns
@@ -422,7 +422,7 @@ def _as_bytes(name: str, kind: str) -> Column:
     return (F.to_json(column) if kind in ("struct", "array", "map") else column.cast("string")).alias(name)
 
 
-def _transformed(spec: str, tables: Mapping[str, DataFrame]) -> DataFrame:
+def _transform(spec: str, tables: Mapping[str, DataFrame]) -> DataFrame:
     function = load_function(spec)
     output = function(*tables.values()) if len(tables) == 1 else function(**tables)
     if not isinstance(output, DataFrame):
@@ -477,8 +477,8 @@ def write_table(
     fails."""
     if sink.uri.kind == uris.CONSOLE:
         return show(table), None
-    counted = Observation()
-    table = table.observe(counted, F.count(F.lit(1)).alias(ROWS))
+    row_count = Observation()
+    table = table.observe(row_count, F.count(F.lit(1)).alias(ROWS))
     directory = Directory(spark, path or uris.path_of(sink.uri)) if sink.uri.is_file else None
     before = set(directory.files()) if directory is not None else set()
     try:
@@ -488,7 +488,7 @@ def write_table(
     files = None
     if directory is not None and directory.is_visible:
         files = [file for file in directory.files() if file not in before]
-    return int(counted.get[ROWS]), files
+    return int(row_count.get[ROWS]), files
 
 
 def _save(sink: Sink, mode: str, table: DataFrame, path: str | None) -> None:

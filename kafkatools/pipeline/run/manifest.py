@@ -134,8 +134,8 @@ def identity(pipeline: Pipeline) -> PipelineIdentity:
                 "name": source.name,
                 "uri": str(source.uri),
                 "options": _public(source.options),
-                "key": _decoding(source.key),
-                "value": _decoding(source.value),
+                "key": _decoding_content(source.key),
+                "value": _decoding_content(source.value),
             }
             for source in pipeline.sources
         ],
@@ -155,8 +155,8 @@ def pipeline_of(content: ManifestContent, clusters: Mapping[str, Cluster | None]
     maps source names to clusters. Raises PipelineError for an invalid URI."""
     about = content["pipeline"]
     sources = tuple(
-        Source(one["name"], parse_source(one["uri"]), one["options"], cluster=clusters.get(one["name"]))
-        for one in about["sources"]
+        Source(source["name"], parse_source(source["uri"]), source["options"], cluster=clusters.get(source["name"]))
+        for source in about["sources"]
     )
     sink = about["sink"]
     spec = Sink(parse_sink(sink["uri"]), None, sink["options"], tuple(sink["partition_by"]))
@@ -171,7 +171,7 @@ def _public(options: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _decoding(decoding: Decoding | None) -> dict[str, str | None] | None:
+def _decoding_content(decoding: Decoding | None) -> dict[str, str | None] | None:
     if decoding is None:
         return None
     return {"format": decoding.format, "schema": decoding.schema, "message": decoding.message,
@@ -180,8 +180,8 @@ def _decoding(decoding: Decoding | None) -> dict[str, str | None] | None:
 
 def ensure_same(path: str, content: ManifestContent, pipeline: Pipeline) -> None:
     """Raise PipelineError if the manifest belongs to another pipeline; the message names the first differing part."""
-    before, now = content["pipeline"], identity(pipeline)
-    for key, value in now.items():
+    before, present = content["pipeline"], identity(pipeline)
+    for key, value in present.items():
         if before.get(key) != value:
             raise PipelineError(f"{path} is the manifest of another pipeline, with {key} {before.get(key)!r}")
 
@@ -189,7 +189,9 @@ def ensure_same(path: str, content: ManifestContent, pipeline: Pipeline) -> None
 def merged_partitions(before: Iterable[PartitionContent], now: Iterable[PartitionContent]) -> list[PartitionContent]:
     """Merge the partition entries of a run with those of the run that resumed it, sorted by topic and partition.
     Records, batches and checksums add up; a sum is None if either part is."""
-    rows: dict[tuple[str, int], PartitionContent] = {(one["topic"], one["partition"]): one.copy() for one in before}
+    rows: dict[tuple[str, int], PartitionContent] = {
+        (partition["topic"], partition["partition"]): partition.copy() for partition in before
+    }
     for row in now:
         old = rows.setdefault((row["topic"], row["partition"]), row)
         if old is row:
@@ -213,10 +215,10 @@ def _checksum_sum(left: str | None, right: str | None) -> str | None:
     return None if left is None or right is None else f"{(int(left, 16) + int(right, 16)) & _MASK:016x}"
 
 
-def merged(before: ManifestContent, now: ManifestContent) -> ManifestContent:
+def merge(before: ManifestContent, now: ManifestContent) -> ManifestContent:
     """Merge the manifest of a run into the manifest of the run that resumed it: `now` is changed in place and
     returned."""
-    old_sources = {one["name"]: one for one in before["sources"]}
+    old_sources = {old_source["name"]: old_source for old_source in before["sources"]}
     for source in now["sources"]:
         old = old_sources.get(source["name"])
         if old is None:
@@ -241,11 +243,11 @@ def range_options(source: SourceContent) -> dict[str, str]:
     """Return the reader options that read the offset ranges of a manifest's source. Partitions without a first offset,
     where the run read no record, are left out. Offsets that were deleted since do not fail the read (failOnDataLoss is
     false)."""
-    rows = [(one["topic"], one["partition"], one) for one in source["partitions"] if one["first_offset"] is not None]
+    rows = [(row["topic"], row["partition"], row) for row in source["partitions"] if row["first_offset"] is not None]
     return {
         "assign": json.dumps(numbers_by_topic((topic, partition) for topic, partition, _ in rows)),
-        "startingOffsets": _offsets((topic, partition, one["start_offset"]) for topic, partition, one in rows),
-        "endingOffsets": _offsets((topic, partition, one["end_offset"]) for topic, partition, one in rows),
+        "startingOffsets": _offsets((topic, partition, row["start_offset"]) for topic, partition, row in rows),
+        "endingOffsets": _offsets((topic, partition, row["end_offset"]) for topic, partition, row in rows),
         "failOnDataLoss": "false",
     }
 
@@ -261,12 +263,12 @@ def _offsets(rows: Iterable[tuple[str, int, int | None]]) -> str:
 def next_offsets(source: SourceContent, present: Iterable[tuple[str, int]]) -> str:
     """Return the option startingOffsets as JSON for a run that resumes. Each of the `present` partitions starts at the
     manifest's end offset, or at -2 (earliest) if the manifest does not have it."""
-    ends = {(one["topic"], one["partition"]): one["end_offset"] for one in source["partitions"]}
+    ends = {(row["topic"], row["partition"]): row["end_offset"] for row in source["partitions"]}
     return _offsets((*key, ends.get(key, -2)) for key in present)
 
 
 def present_partitions(source: Source) -> list[tuple[str, int]]:
-    """Return the topic-partitions that a Kafka source has now, sorted; log files are listed, a cluster is asked. Raises
+    """Return the topic-partitions that a Kafka source has now, sorted: those of its log files or of the cluster. Raises
     PipelineError for `topic:` without a name or unreadable log files, and KafkaError if the cluster cannot be read."""
     if source.uri.kind == "log":
         from kafkatools.pipeline.sources.log.files import find_log_files
@@ -297,13 +299,13 @@ def partition_differences(
         if row["first_offset"] is None:
             continue
         item = f"{row['topic']}-{row['partition']}"
-        now = by_partition.get((row["topic"], row["partition"]))
-        if now is None or now["first_offset"] is None:
+        current = by_partition.get((row["topic"], row["partition"]))
+        if current is None or current["first_offset"] is None:
             differences.append(Difference(uri, item, f"none of its {row['records']} records is present"))
             continue
         for key, words in _WORDS.items():
-            if row[key] is not None and now[key] != row[key]:
-                differences.append(Difference(uri, item, f"{words.format(now[key])}, not {row[key]}"))
+            if row[key] is not None and current[key] != row[key]:
+                differences.append(Difference(uri, item, f"{words.format(current[key])}, not {row[key]}"))
                 break
     return differences
 

@@ -74,7 +74,7 @@ def run_recorded(spark: SparkSession, pipeline: Pipeline, show: Show, clock: Clo
             _ensure_same_files(spark, pipeline, before)
             if not any(source.uri.is_kafka for source in pipeline.sources):
                 return RunResult([], str(pipeline.sink.uri), is_skipped=True)
-            pipeline = _rest(pipeline, before)
+            pipeline = _remaining_pipeline(pipeline, before)
         mode, has_content = sink_mode(spark, pipeline.sink)
         if mode == "ignore" and has_content:
             return RunResult([], str(pipeline.sink.uri), is_skipped=True)
@@ -83,28 +83,28 @@ def run_recorded(spark: SparkSession, pipeline: Pipeline, show: Show, clock: Clo
         return _run_marked(spark, pipeline, mode, show, recording)
 
 
-def _rest(pipeline: Pipeline, before: ManifestContent) -> Pipeline:
+def _remaining_pipeline(pipeline: Pipeline, before: ManifestContent) -> Pipeline:
     """Return the pipeline with its Kafka sources starting at the manifest's end offsets, appending to the sink. A
     pipeline with another mode than append or None is returned unchanged."""
     if pipeline.sink.mode not in (None, "append"):
         return pipeline
-    old = {one["name"]: one for one in before["sources"]}
+    old = {old_source["name"]: old_source for old_source in before["sources"]}
     sources = tuple(
-        replace(source, options=_resumed(source, old[source.name])) if source.uri.is_kafka else source
+        replace(source, options=_resume_options(source, old[source.name])) if source.uri.is_kafka else source
         for source in pipeline.sources
     )
     return replace(pipeline, sources=sources, sink=replace(pipeline.sink, mode="append"))
 
 
-def _resumed(source: Source, old: SourceContent) -> dict[str, str]:
+def _resume_options(source: Source, old: SourceContent) -> dict[str, str]:
     """Return the source's options with its start offsets replaced by the end offsets of the manifest."""
-    kept = {name: value for name, value in source.options.items() if not name.lower().startswith("starting")}
-    return {**kept, "startingOffsets": records.next_offsets(old, records.present_partitions(source))}
+    other_options = {name: value for name, value in source.options.items() if not name.lower().startswith("starting")}
+    return {**other_options, "startingOffsets": records.next_offsets(old, records.present_partitions(source))}
 
 
 def _ensure_same_files(spark: SparkSession, pipeline: Pipeline, before: ManifestContent) -> None:
     """Raise PipelineError if the files of a file source differ from the manifest in path, size or modification time."""
-    old = {one["name"]: one for one in before["sources"]}
+    old = {old_source["name"]: old_source for old_source in before["sources"]}
     for source in pipeline.sources:
         if not source.uri.is_kafka and _source_files(spark, source) != old[source.name]["files"]:
             raise PipelineError(
@@ -136,14 +136,14 @@ def _run_staged(spark: SparkSession, pipeline: Pipeline, mode: str, show: Show, 
     if recording.before is not None and mode == "append" and not any(source.records for source in result.sources):
         directory.delete([staging])
         return replace(result, rows=0, files=[], is_skipped=True)
-    staged = directory.files(staging)
-    result = replace(result, files=staged)
-    rows = file_rows(spark, pipeline, place, [file.path for file in staged])
+    files = directory.files(staging)
+    result = replace(result, files=files)
+    rows = file_rows(spark, pipeline, place, [file.path for file in files])
     journal: Journal = {
         "directory": directory.path,
         "staging": staging,
         "delete": [file.path for file in directory.files()] if mode == "overwrite" else [],
-        "move": [file.path for file in staged],
+        "move": [file.path for file in files],
         "manifest": _content(spark, pipeline, result, mode, recording, rows),
     }
     records.write_whole(records.journal_path(recording.path), journal)
@@ -168,14 +168,14 @@ def _settle_journal(spark: SparkSession, pipeline: Pipeline, path: str) -> None:
     journal = records.read_journal(path)
     if journal is None:
         return
-    where = records.journal_path(path)
+    journal_path = records.journal_path(path)
     if "writing" in journal:
         raise PipelineError(
-            f"{where}: a run was interrupted while writing to {journal['writing']}, which may hold part of its rows; "
-            "check the sink, then delete this file to write all rows again"
+            f"{journal_path}: a run was interrupted while writing to {journal['writing']}, which may hold part of its "
+            "rows; check the sink, then delete this file to write all rows again"
         )
     if not pipeline.resume:
-        raise PipelineError(f"{where}: a run was interrupted after its rows were written; --resume completes it")
+        raise PipelineError(f"{journal_path}: a run was interrupted after its rows were written; --resume completes it")
     _finish(Directory(spark, journal["directory"]), path, journal)
 
 
@@ -276,7 +276,7 @@ def _content(
             "files": None if result.files is None else files,
         },
     }
-    return records.merged(recording.before, content) if recording.before is not None and mode == "append" else content
+    return records.merge(recording.before, content) if recording.before is not None and mode == "append" else content
 
 
 def file_rows(spark: SparkSession, pipeline: Pipeline, directory: str, files: list[str]) -> dict[str, int]:
@@ -294,13 +294,13 @@ def file_rows(spark: SparkSession, pipeline: Pipeline, directory: str, files: li
     reader = spark.read.format(form).options(**options, recursiveFileLookup="true")
     if form == "csv":
         reader = reader.schema("line string")
-    counted = reader.load([f"{directory}/{path}" for path in files]).groupBy(F.col("_metadata.file_path")).count()
+    counts = reader.load([f"{directory}/{path}" for path in files]).groupBy(F.col("_metadata.file_path")).count()
     base = (urlsplit(directory).path if "://" in directory else directory).rstrip("/")
-    found = {}
-    for row in counted.collect():
+    row_counts = {}
+    for row in counts.collect():
         path = unquote(urlsplit(row[0]).path)
-        found[path[len(base) + 1 :]] = int(row[1])
-    return found
+        row_counts[path[len(base) + 1 :]] = int(row[1])
+    return row_counts
 
 
 # -- Verification --

@@ -93,11 +93,11 @@ class SplitReport:
 def mix_of_batches(base_offsets: npt.NDArray[np.int64], checksums: npt.NDArray[np.int64]) -> int:
     """Return a checksum of batches: the sum modulo 2^64 of a SplitMix64 mix of each base offset and CRC. The sum
     depends neither on the order of the batches nor on their division into splits."""
-    mixed = base_offsets.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    mixed ^= checksums.astype(np.uint64) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return int((mixed ^ (mixed >> np.uint64(31))).sum(dtype=np.uint64))
+    hashes = base_offsets.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    hashes ^= checksums.astype(np.uint64) * np.uint64(0xBF58476D1CE4E5B9)
+    hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return int((hashes ^ (hashes >> np.uint64(31))).sum(dtype=np.uint64))
 
 
 def write_report(directory: str, report: SplitReport) -> None:

@@ -224,11 +224,11 @@ def _without_secrets(conf: SparkConf) -> SparkConf:
 
     from kafkatools.core.secrets import is_secret_name
 
-    shown = SparkConf(loadDefaults=False)
+    public_conf = SparkConf(loadDefaults=False)
     for name, value in conf.getAll():
         if not is_secret_name(name):
-            shown.set(name, value)
-    return shown
+            public_conf.set(name, value)
+    return public_conf
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
@@ -368,15 +368,17 @@ def plain_error(exception: BaseException) -> str:
     if ours:
         return _one_line(_SQLSTATE.sub("", ours[-1]))
     if "Traceback (most recent call last)" in text:
-        raised = [match for match in _WORKER_ERROR.finditer(text) if not match["type"].startswith(("org.", "java."))]
-        if raised:
-            return _one_line(f"{raised[-1]['type'].rpartition('.')[2]}: {raised[-1]['text']}")
+        worker_errors = [
+            match for match in _WORKER_ERROR.finditer(text) if not match["type"].startswith(("org.", "java."))
+        ]
+        if worker_errors:
+            return _one_line(f"{worker_errors[-1]['type'].rpartition('.')[2]}: {worker_errors[-1]['text']}")
     if text.startswith("An error occurred while calling") or "\n\tat " in text:
         messages = [message or exception_type for exception_type, message in _JAVA_ERROR.findall(text)]
         conditions = [message for message in messages if _CONDITION.match(message)]
         if messages:
-            return _cleaned((conditions or messages)[-1])
-    return _cleaned(text) or type(exception).__name__
+            return _clean((conditions or messages)[-1])
+    return _clean(text) or type(exception).__name__
 
 
 def is_ours(exception: BaseException) -> bool:
@@ -402,7 +404,7 @@ def _message(exception: BaseException) -> str:
     return text if not isinstance(cause, BaseException) or "Traceback" in text else f"{text}\n{_message(cause)}"
 
 
-def _cleaned(text: str) -> str:
+def _clean(text: str) -> str:
     """Return the first paragraph of an error text as one line, without Spark's error class, SQLSTATE and stack trace. A
     line and position in the SQL are moved to the end, with the position counted from 1."""
     text = text.strip()

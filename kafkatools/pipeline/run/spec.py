@@ -212,7 +212,7 @@ def _source(name: str, table: PipelineValues, cluster: Cluster | None, sink: Uri
     uri = parse_source(table["from"])
     options = _texts(table.get("from-option", {}))
     decodings = {part: _decoding(part, table, uri) for part in _PARTS}
-    if uri.is_kafka and sink.kind == TOPIC and "includeheaders" not in {one.lower() for one in options}:
+    if uri.is_kafka and sink.kind == TOPIC and "includeheaders" not in {option_name.lower() for option_name in options}:
         options["includeHeaders"] = "true"
     return Source(name, uri, options, decodings["key"], decodings["value"], cluster if uri.kind == TOPIC else None)
 

@@ -65,7 +65,7 @@ def run_stream(
             rows = query(spark, pipeline, {name: table.frame for name, table in tables.items()})
             counts = _Counts()
             broken_pipes: list[BrokenPipeError] = []
-            streaming_query = _started(pipeline, rows, show, broken_pipes)
+            streaming_query = _start(pipeline, rows, show, broken_pipes)
             stop: KeyboardInterrupt | None = None
             try:
                 _follow(streaming_query, counts, on_rows_read, broken_pipes)
@@ -76,14 +76,14 @@ def run_stream(
             sources = [_source_result(pipeline, source, reports, counts) for source in pipeline.sources]
             files = None
             if directory is not None and directory.is_visible:
-                files = [file for file in _committed(spark, directory) if file not in before]
+                files = [file for file in _committed_files(spark, directory) if file not in before]
             result = RunResult(sources, str(pipeline.sink.uri), counts.rows, files)
         if stop is not None:
             raise Stopped(result) from stop
         return result
 
 
-def _committed(spark: SparkSession, directory: Directory) -> list[SinkFile]:
+def _committed_files(spark: SparkSession, directory: Directory) -> list[SinkFile]:
     """Return the files of committed micro-batches according to the log of Spark's file sink; none if there is no log.
     Files of an interrupted micro-batch may still be in the directory."""
     log = "_spark_metadata"
@@ -131,7 +131,7 @@ def _ensure_few_tasks(spark: SparkSession) -> None:
         spark.conf.set(name, str(spark.sparkContext.defaultParallelism))
 
 
-def _started(pipeline: Pipeline, rows: DataFrame, show: Show, broken_pipes: list[BrokenPipeError]) -> StreamingQuery:
+def _start(pipeline: Pipeline, rows: DataFrame, show: Show, broken_pipes: list[BrokenPipeError]) -> StreamingQuery:
     assert pipeline.checkpoint is not None
     sink = pipeline.sink
     rows = rows.observe(_SINK_METRICS, F.count(F.lit(1)).alias(ROWS))
@@ -144,7 +144,7 @@ def _started(pipeline: Pipeline, rows: DataFrame, show: Show, broken_pipes: list
     elif pipeline.trigger is not None:
         writer = writer.trigger(processingTime=f"{pipeline.trigger} seconds")
     if sink.uri.kind == uris.CONSOLE:
-        return writer.foreachBatch(lambda table, _: _shown(show, table, broken_pipes)).start()
+        return writer.foreachBatch(lambda table, _: _show_batch(show, table, broken_pipes)).start()
     options = {name: value for name, value in sink.options.items() if name not in modes}
     form, options = uris.write_options(sink.uri, options, sink.cluster)
     writer = writer.format(form).options(**options)
@@ -153,7 +153,7 @@ def _started(pipeline: Pipeline, rows: DataFrame, show: Show, broken_pipes: list
     return writer.toTable(sink.uri.target) if sink.uri.kind == uris.ICEBERG else writer.start()
 
 
-def _shown(show: Show, table: DataFrame, broken_pipes: list[BrokenPipeError]) -> None:
+def _show_batch(show: Show, table: DataFrame, broken_pipes: list[BrokenPipeError]) -> None:
     """Print a micro-batch on Spark's thread; a BrokenPipeError is also stored in `broken_pipes` for the waiting
     thread."""
     try:
@@ -196,14 +196,14 @@ class _Counts:
         self.metrics: dict[str, dict[str, int]] = {}
         self.offsets: list[tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]] = []
         self.read_of: list[int] = []
-        self._seen: set[int] = set()
+        self._batch_ids: set[int] = set()
 
     def update(self, streaming_query: StreamingQuery) -> None:
         """Add the query's recent micro-batches that read rows and are not counted yet."""
         for progress in streaming_query.recentProgress:
             batch = json.loads(progress.json)
-            if batch["batchId"] not in self._seen and batch.get("numInputRows"):
-                self._seen.add(batch["batchId"])
+            if batch["batchId"] not in self._batch_ids and batch.get("numInputRows"):
+                self._batch_ids.add(batch["batchId"])
                 self._add(batch)
 
     def _add(self, batch: dict[str, Any]) -> None:
@@ -242,14 +242,14 @@ def _source_result(pipeline: Pipeline, source: Source, reports: str, counts: _Co
     result = read_reported(source, reports)
     result.records = counts.read_of[at] if at < len(counts.read_of) else 0
     if source.uri.is_kafka and not result.partitions and at < len(counts.offsets):
-        result.partitions = _progressed(*counts.offsets[at])
+        result.partitions = _partition_progress(*counts.offsets[at])
     for part in ("key", "value"):
         if getattr(source, part) is not None and not pipeline.strict:
             setattr(result, f"bad_{part}s", metrics.get(f"__kt_bad_{part}", 0))
     return result
 
 
-def _progressed(
+def _partition_progress(
     starts: Mapping[str, Mapping[str, int]], ends: Mapping[str, Mapping[str, int]]
 ) -> list[PartitionContent]:
     """Build manifest entries from Spark's offsets alone: `first_offset` is the start offset (None if unknown); the last
@@ -259,5 +259,5 @@ def _progressed(
          "last_offset": None, "start_offset": starts.get(topic, {}).get(partition), "end_offset": end,
          "records": None, "batches": None, "checksum": None, "files": []}
         for topic, partitions in sorted(ends.items())
-        for partition, end in sorted(partitions.items(), key=lambda one: int(one[0]))
+        for partition, end in sorted(partitions.items(), key=lambda entry: int(entry[0]))
     ]  # fmt: skip

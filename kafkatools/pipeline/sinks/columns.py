@@ -49,7 +49,7 @@ def check_columns(schema: StructType, topic: str | None) -> None:
     if topic is None and "topic" not in types:
         raise PipelineError("kt sink: the topic is missing: set the option `topic`, or add a column `topic`")
     if "value" not in types:
-        raise PipelineError(f"kt sink: the column `value` is missing; the query has {_listed(types)}")
+        raise PipelineError(f"kt sink: the column `value` is missing; the query has {_list_text(types)}")
     for name, data_type in types.items():
         allowed = _TYPES.get(name)
         if allowed is not None and data_type not in allowed:
@@ -57,12 +57,12 @@ def check_columns(schema: StructType, topic: str | None) -> None:
     unknown = [name for name in types if name not in _TYPES and name not in _OF_THE_SOURCE]
     if unknown:
         raise PipelineError(
-            f"kt sink: a record has no place for {_listed(unknown)}; its columns are {_listed(_TYPES)}: "
+            f"kt sink: a record has no place for {_list_text(unknown)}; its columns are {_list_text(_TYPES)}: "
             "omit other columns or put them into the value, for example with to_json(struct(*))"
         )
 
 
-def _listed(names: Iterable[str]) -> str:
+def _list_text(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 

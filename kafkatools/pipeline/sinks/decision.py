@@ -85,11 +85,11 @@ def newest_decision(offsets: Mapping[Place, OffsetAndMetadata], name_of: NameOf)
     """Decode the decision with the highest serial number from the committed offsets of a sink's group; None if there is
     none. `name_of(run, partition, attempt, epoch)` returns the transactional ID. Raises PipelineError if a part is
     missing."""
-    ours = [one for one in offsets.values() if one.metadata.startswith(f"{_FORMAT} ")]
+    ours = [offset for offset in offsets.values() if offset.metadata.startswith(f"{_FORMAT} ")]
     if not ours:
         return None
-    serial = max(one.offset for one in ours)
-    parts = [one.metadata.split(" ") for one in ours if one.offset == serial]
+    serial = max(offset.offset for offset in ours)
+    parts = [offset.metadata.split(" ") for offset in ours if offset.offset == serial]
     parts.sort(key=lambda part: int(part[1].partition("/")[0]))
     first = parts[0]
     numbers = [part[1] for part in parts]

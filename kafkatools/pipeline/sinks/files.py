@@ -62,10 +62,12 @@ class Directory:
         PipelineError if it cannot be listed."""
         root = f"{self.path}/{below}" if below else self.path
         return sorted(
-            file for file in self._walked(root) if not any(part.startswith(("_", ".")) for part in file.path.split("/"))
+            file
+            for file in self._list_files(root)
+            if not any(part.startswith(("_", ".")) for part in file.path.split("/"))
         )
 
-    def _walked(self, root: str) -> list[SinkFile]:
+    def _list_files(self, root: str) -> list[SinkFile]:
         """List a directory, with up to ten attempts while files disappear, as those of stopping tasks do. Raises
         PipelineError after the last one."""
         for remaining in reversed(range(_ATTEMPTS)):
@@ -118,13 +120,13 @@ class Directory:
         """Move files from the subdirectory `source` up to this directory; files already moved are skipped. Not possible
         over Spark Connect. Raises PipelineError if a file is missing from both or cannot be moved."""
         for name in names:
-            staged, target = self._hadoop(f"{self.path}/{source}/{name}"), self._hadoop(f"{self.path}/{name}")
-            if not self._system.exists(staged):
+            source_path, target = self._hadoop(f"{self.path}/{source}/{name}"), self._hadoop(f"{self.path}/{name}")
+            if not self._system.exists(source_path):
                 if not self._system.exists(target):
                     raise PipelineError(f"{self.path}/{name} is missing, and so is its staged file in {source}")
                 continue
             self._system.mkdirs(target.getParent())
-            if not self._system.rename(staged, target):
+            if not self._system.rename(source_path, target):
                 raise PipelineError(f"{self.path}/{name} cannot be moved into place from {self.path}/{source}")
 
     @property

@@ -104,9 +104,9 @@ def read_options(options: Mapping[str, str]) -> SinkOptions:
 def _check_producer(settings: dict[str, str]) -> None:
     if not settings.get("bootstrap.servers"):
         raise PipelineError("kt sink: the option `kafka.bootstrap.servers` is missing")
-    for name, why in _OURS.items():
+    for name, reason in _OURS.items():
         if name in settings:
-            raise PipelineError(f"kt sink: the option `kafka.{name}` cannot be set: {why}")
+            raise PipelineError(f"kt sink: the option `kafka.{name}` cannot be set: {reason}")
     for name in list(settings):  # options are often shared with a source
         if name not in config.PRODUCER and (name in config.CONSUMER or name in config.ADMIN):
             del settings[name]
@@ -205,7 +205,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         PipelineError."""
         tasks, places = prepared_tasks(messages)
         if places:
-            is_decided = any(message.is_decided for message in _written(messages))
+            is_decided = any(message.is_decided for message in _task_messages(messages))
             self._transactions(places).commit(batch_id, places[0].query_id, tasks, is_decided=is_decided)
 
     def abort(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
@@ -219,20 +219,20 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return SinkTransactions(self.options.producer, self.options.sink_id or places[0].query_id)
 
 
-def _written(messages: Iterable[WriterCommitMessage | None]) -> list[TaskWritten]:
+def _task_messages(messages: Iterable[WriterCommitMessage | None]) -> list[TaskWritten]:
     return [message for message in messages if isinstance(message, TaskWritten)]
 
 
 def prepared_tasks(messages: Iterable[WriterCommitMessage | None]) -> tuple[list[PreparedTask], list[TaskPlace]]:
     """Return the tasks that have a transaction to commit, and the identities of all tasks that reported. Both are empty
     without exactlyOnce."""
-    written = _written(messages)
+    task_messages = _task_messages(messages)
     tasks = [
-        PreparedTask(one.place, one.transaction, min(one.records))
-        for one in written
-        if one.place is not None and one.transaction is not None
+        PreparedTask(message.place, message.transaction, min(message.records))
+        for message in task_messages
+        if message.place is not None and message.transaction is not None
     ]
-    return tasks, [one.place for one in written if one.place is not None]
+    return tasks, [message.place for message in task_messages if message.place is not None]
 
 
 def task_place() -> TaskPlace:
@@ -341,7 +341,7 @@ class RowSender:
             if self._failure is None:
                 return
             (topic, partition, error), failed = self._failure, self._failed
-        where = topic if partition < 0 else f"{topic}-{partition}"
+        place = topic if partition < 0 else f"{topic}-{partition}"
         which = "a record was" if failed == 1 else f"{failed} records were"
         name = getattr(error, "name", type(error).__name__)
-        raise PipelineError(f"kt sink: {which} not written to {where}: {name}: {error}") from error
+        raise PipelineError(f"kt sink: {which} not written to {place}: {name}: {error}") from error

@@ -128,7 +128,7 @@ class SinkTransactions:
         """
         if not tasks and not is_decided:
             return
-        with self._locked() as (driver, admin):
+        with self._lock() as (driver, admin):
             before = self._decision(admin)
             if before is not None and before.query_id == query_id and epoch <= before.epoch:
                 self._end(admin, [task.transaction for task in tasks if task.transaction not in before.transactions])
@@ -162,7 +162,7 @@ class SinkTransactions:
         """Abort the prepared transactions of an epoch, unless the epoch is decided, since a commit may fail after its
         decision. `place` identifies any task of the epoch. If `is_whole` is False, tasks did not report: transactions
         that they may still open are aborted for LATE_TASKS_MS. Raises PipelineError."""
-        with self._locked() as (_, admin):
+        with self._lock() as (_, admin):
             decision = self._decision(admin)
             if decision is not None and decision.is_of(place.query_id, place.epoch):
                 return
@@ -201,12 +201,12 @@ class SinkTransactions:
                 self._end_late_tasks(admin, run)
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[tuple[Producer, AdminClient]]:
+    def _lock(self) -> Iterator[tuple[Producer, AdminClient]]:
         """Yield a producer with the driver's transactional ID, initialized, and an admin client. Initialization
         (InitProducerId) fences any other driver: its decision is complete or will never be. Raises PipelineError."""
         timeout_ms = min(int(self._settings.get("transaction.timeout.ms", _DRIVER_TIMEOUT_MS)), _DRIVER_TIMEOUT_MS)
-        own = {"transactional.id": self.names.driver, "transaction.timeout.ms": str(timeout_ms)}
-        with closing_producer({**self._settings, **own}) as driver, self._admin() as admin:
+        driver_settings = {"transactional.id": self.names.driver, "transaction.timeout.ms": str(timeout_ms)}
+        with closing_producer({**self._settings, **driver_settings}) as driver, self._admin() as admin:
             driver.init_transactions()
             yield driver, admin
 
@@ -240,10 +240,10 @@ class SinkTransactions:
         transactions = tuple(task.transaction for task in tasks)
         decision = Decision(serial, place.query_id, place.run, place.epoch, transactions)
         topic = min(task.topic for task in tasks)
-        described = describe_topics(admin, names=[topic])[topic]
-        if described.error is not None:
-            raise described.error
-        offsets = offsets_of(decision, [task.place for task in tasks], topic, len(described.partitions))
+        description = describe_topics(admin, names=[topic])[topic]
+        if description.error is not None:
+            raise description.error
+        offsets = offsets_of(decision, [task.place for task in tasks], topic, len(description.partitions))
         driver.begin_transaction()
         driver.send_offsets_to_transaction(offsets, ConsumerGroupMetadata(self.names.group))
         try:
@@ -281,8 +281,8 @@ class SinkTransactions:
             return
         count = f"{len(errors)} of {len(decision.transactions)} transactions"
         name, error = min(errors.items())
-        lost = {name: error for name, error in errors.items() if error.name in _LOST}
-        if not lost:
+        aborted = {name: error for name, error in errors.items() if error.name in _LOST}
+        if not aborted:
             raise PipelineError(
                 f"kt sink: epoch {decision.epoch} is decided, but {count} could not be committed ({name}: "
                 f"{error.name}: {error}); restart the query to commit them"
@@ -312,15 +312,20 @@ class SinkTransactions:
         only those that began no later than its last transaction: later ones may belong to a newer driver. Failures are
         logged; the next decision tries again."""
         try:
-            listed = {one.transactional_id for one in list_transactions(admin, states=(_ONGOING,)).transactions}
-            names = set(filter(self.names.is_task, listed)) - {one.transactional_id for one in decided}
+            ongoing_ids = {
+                transaction.transactional_id
+                for transaction in list_transactions(admin, states=(_ONGOING,)).transactions
+            }
+            names = set(filter(self.names.is_task, ongoing_ids)) - {
+                transaction.transactional_id for transaction in decided
+            }
             if not names:
                 return
-            described = describe_transactions(admin, names if driver is None else {*names, driver})
+            descriptions = describe_transactions(admin, names if driver is None else {*names, driver})
         except KafkaError as error:
             _log.warning("Open transactions of sink %s could not be listed: %s", self.names.sink_id, error)
             return
-        states = {name: state for name, state in described.items() if isinstance(state, TransactionDescription)}
+        states = {name: state for name, state in descriptions.items() if isinstance(state, TransactionDescription)}
         decided_ms = None if driver is None or driver not in states else states[driver].start_ms
         version = decided[0].transaction_version
         undecided = [
@@ -343,7 +348,10 @@ class SinkTransactions:
         until_ms = admin.deadline_ms(LATE_TASKS_MS)
         try:
             while True:
-                for name in [one.transactional_id for one in list_transactions(admin, states=(_ONGOING,)).transactions]:
+                for name in [
+                    transaction.transactional_id
+                    for transaction in list_transactions(admin, states=(_ONGOING,)).transactions
+                ]:
                     error = force_terminate(admin, name) if self.names.is_task(name, run, parity) else None
                     if error is not None:
                         _log.warning("The transaction %s could not be aborted: %s", name, error)

@@ -92,7 +92,7 @@ class Spares(Generic[B]):
                 return buffers.pop(index)
         return self._make(least)
 
-    def give(self, buffer: B) -> None:
+    def release(self, buffer: B) -> None:
         """Put a buffer into the pool, which has the last twelve; a buffer above 8 MiB is ignored."""
         if memoryview(buffer).nbytes > _LARGEST_SPARE:  # type: ignore[arg-type]  # numpy types __buffer__ from 3.12 on
             return
@@ -140,7 +140,7 @@ class Numbers:
     def take(self, rows: int) -> pa.Array:
         """Return the column of `rows` values and start an empty one."""
         column = self._finish(self._items, rows)
-        self._spares.give(self._items)
+        self._spares.release(self._items)
         self._items, self._rows = self._spares.take(_FIRST_ROWS), 0
         return column
 
@@ -174,16 +174,16 @@ class Constant:
     def __init__(self, arrow_type: pa.DataType, value: object) -> None:
         self._type = arrow_type
         self._value = value
-        self._made = pa.array([], arrow_type)
+        self._cache = pa.array([], arrow_type)
 
     def add(self, chunk: Chunk) -> None:
         """Do nothing: the value does not depend on the records."""
 
     def take(self, rows: int) -> pa.Array:
         """Return an array of `rows` equal values."""
-        if len(self._made) < rows:
-            self._made = pa.repeat(pa.scalar(self._value, self._type), max(rows, _FIRST_ROWS))
-        return self._made.slice(0, rows)
+        if len(self._cache) < rows:
+            self._cache = pa.repeat(pa.scalar(self._value, self._type), max(rows, _FIRST_ROWS))
+        return self._cache.slice(0, rows)
 
 
 class Cells:
@@ -214,12 +214,12 @@ class Cells:
         """Copy the cells at the first `stop` rows of a place table. Raises PipelineError beyond 2 GiB in one column."""
         self._state[kernel.COLUMN_NEXT] = 0
         while True:
-            reached = kernel.gather_cells(
+            row = kernel.gather_cells(
                 buffer, places, self._column, stop, self._offsets, self._bytes, self._validity, self._state
             )
-            if reached == stop:
+            if row == stop:
                 return
-            self._grow(places[reached * kernel.PLACE_WIDTH + self._column + 1])
+            self._grow(places[row * kernel.PLACE_WIDTH + self._column + 1])
 
     def _grow(self, length: int) -> None:
         if self._state[kernel.COLUMN_ROWS] == min(len(self._offsets) - 1, 8 * len(self._validity)):
@@ -244,20 +244,20 @@ class Cells:
             pa.py_buffer(self._offsets).slice(0, 4 * (rows + 1)),
             pa.py_buffer(self._bytes).slice(0, size),
         ]
-        column = pa.Array.from_buffers(self._type, rows, self._checked(buffers, rows), nulls)
-        _INTS.give(self._offsets)
-        _BYTES.give(self._bytes)
+        column = pa.Array.from_buffers(self._type, rows, self._check(buffers, rows), nulls)
+        _INTS.release(self._offsets)
+        _BYTES.release(self._bytes)
         self._begin()
         return column
 
-    def _checked(self, buffers: list[pa.Buffer], rows: int) -> list[pa.Buffer]:
+    def _check(self, buffers: list[pa.Buffer], rows: int) -> list[pa.Buffer]:
         return buffers
 
 
 class Names(Cells):
     """Builds the column of record header keys; invalid UTF-8 becomes replacement characters, as in Java."""
 
-    def _checked(self, buffers: list[pa.Buffer], rows: int) -> list[pa.Buffer]:
+    def _check(self, buffers: list[pa.Buffer], rows: int) -> list[pa.Buffer]:
         data = buffers[2]
         if not len(data) or int(np.frombuffer(data, np.uint8).max()) < 0x80:
             return buffers
@@ -366,7 +366,7 @@ def new_column(name: str, arrow_type: pa.DataType, topic: str, partition: int) -
     name = name.lower()
     if name in numbers:
         return Numbers(arrow_type, *numbers[name])
-    others: dict[str, Callable[[], Column]] = {
+    factories: dict[str, Callable[[], Column]] = {
         "key": lambda: Cells(arrow_type, kernel.PLACE_KEY),
         "value": lambda: Cells(arrow_type, kernel.PLACE_VALUE),
         "headers": lambda: Headers(arrow_type),
@@ -374,4 +374,4 @@ def new_column(name: str, arrow_type: pa.DataType, topic: str, partition: int) -
         "partition": lambda: Constant(arrow_type, partition),
         "transaction": lambda: Transactions(arrow_type),
     }
-    return others[name]()
+    return factories[name]()

@@ -117,11 +117,11 @@ class ArrowRows:
         while run[kernel.RUN_ROW] < stop:
             row = run[kernel.RUN_ROW]
             rows = kernel.decode_batches(buffer, table, stop, self._places, counts, run)
-            reason, reached = run[kernel.RUN_REASON], run[kernel.RUN_ROW]
+            reason, last_row = run[kernel.RUN_REASON], run[kernel.RUN_ROW]
             if reason in _OUTSIDE:
                 unread.append(_unread(buffer, headers, run, is_compressed))
-                run[kernel.RUN_ROW], run[kernel.RUN_RECORD] = reached + 1, 0
-            end = min(reached + 1, stop)
+                run[kernel.RUN_ROW], run[kernel.RUN_RECORD] = last_row + 1, 0
+            end = min(last_row + 1, stop)
             if rows:
                 positions, states = about
                 self._add_chunk(
@@ -182,17 +182,17 @@ class ArrowRows:
         """Remove the records outside the bounds from a chunk, in place."""
         bounds, view = self._bounds, chunk.view
         offsets, timestamps = view[:, kernel.PLACE_OFFSET], view[:, kernel.PLACE_TIMESTAMP]
-        kept = offsets >= bounds.start_offset
+        mask = offsets >= bounds.start_offset
         if bounds.end_offset < MAX_LONG:
-            kept &= offsets < bounds.end_offset
+            mask &= offsets < bounds.end_offset
         if bounds.has_timestamps:
-            kept &= timestamps >= bounds.start_timestamp_ms
+            mask &= timestamps >= bounds.start_timestamp_ms
             if bounds.end_timestamp_ms < MAX_LONG:
-                kept &= timestamps < bounds.end_timestamp_ms
-        if kept.all():
+                mask &= timestamps < bounds.end_timestamp_ms
+        if mask.all():
             return
-        owners = np.repeat(np.arange(len(chunk.counts)), chunk.counts)[kept]
-        rows = view[kept]
+        owners = np.repeat(np.arange(len(chunk.counts)), chunk.counts)[mask]
+        rows = view[mask]
         np.frombuffer(chunk.places, np.int64).reshape(-1, kernel.PLACE_WIDTH)[: len(rows)] = rows
         chunk.rows = len(rows)
         chunk.counts = np.bincount(owners, minlength=len(chunk.counts)).astype(np.int32)

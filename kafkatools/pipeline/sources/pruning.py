@@ -68,7 +68,7 @@ class Needs:
     bounds: RecordBounds = RecordBounds()
 
 
-def pruned(everything: DataFrame, make: Callable[[Needs], DataFrame], *, with_bounds: bool = False) -> DataFrame:
+def prune(everything: DataFrame, make: Callable[[Needs], DataFrame], *, with_bounds: bool = False) -> DataFrame:
     """Return the query over only the columns it uses. `everything` is the query over all columns; `make` builds the
     query for given needs and may be called several times. `with_bounds`: also pass the bounds from the filters. Returns
     `everything` if there is nothing to save, if use cannot be determined, or if the pruned plan would differ."""
@@ -76,17 +76,17 @@ def pruned(everything: DataFrame, make: Callable[[Needs], DataFrame], *, with_bo
 
     try:
         with _plain_plans(everything.sparkSession):
-            plan = _optimized(everything)
+            plan = _optimized_plan(everything)
             needs, names = _needs(plan, with_bounds=with_bounds)
             if needs.columns == names and needs.bounds == RecordBounds():
                 return everything
-            narrowed = _made(make, needs, names)
-            return narrowed if plan_text(plan) == plan_text(_optimized(narrowed)) else everything
+            pruned_query = _build(make, needs, names)
+            return pruned_query if plan_text(plan) == plan_text(_optimized_plan(pruned_query)) else everything
     except (Py4JError, PySparkException, PipelineError, AttributeError, TypeError):
         return everything  # a plan of another Spark version or of Spark Connect, or a name that does not resolve
 
 
-def _made(make: Callable[[Needs], DataFrame], needs: Needs, names: frozenset[str]) -> DataFrame:
+def _build(make: Callable[[Needs], DataFrame], needs: Needs, names: frozenset[str]) -> DataFrame:
     """Build the pruned query; a column that the query names but does not use is added and the query built again. Other
     errors of `make` pass through."""
     while True:
@@ -94,13 +94,13 @@ def _made(make: Callable[[Needs], DataFrame], needs: Needs, names: frozenset[str
             return make(needs)
         except (PySparkException, PipelineError) as error:
             cause = error if isinstance(error, PySparkException) else error.__cause__
-            named = _unresolved(cause) if isinstance(cause, PySparkException) else ""
-            if named not in names - needs.columns:
+            column = _unresolved_column(cause) if isinstance(cause, PySparkException) else ""
+            if column not in names - needs.columns:
                 raise
-            needs = replace(needs, columns=needs.columns | {named})
+            needs = replace(needs, columns=needs.columns | {column})
 
 
-def _unresolved(error: PySparkException) -> str:
+def _unresolved_column(error: PySparkException) -> str:
     """Return the column name of Spark's unresolved-column error; empty for other errors."""
     parameters = error.getMessageParameters() or {}
     return parameters.get("objectName", "").rpartition(".")[2].strip("`")
@@ -112,7 +112,7 @@ def needs_of(frame: DataFrame) -> Needs | None:
 
     try:
         with _plain_plans(frame.sparkSession):
-            needs, names = _needs(_optimized(frame), with_bounds=True)
+            needs, names = _needs(_optimized_plan(frame), with_bounds=True)
     except (Py4JError, PySparkException, AttributeError, TypeError):
         return None
     return needs if names else None
@@ -133,7 +133,7 @@ def _plain_plans(spark: SparkSession) -> Iterator[None]:
                 spark.conf.set(name, text)
 
 
-def _optimized(frame: DataFrame) -> JavaObject:
+def _optimized_plan(frame: DataFrame) -> JavaObject:
     """Return the optimized plan of a batch or streaming query. Computed apart from the DataFrame, which would cache the
     plan with these settings."""
     session: Any = frame.sparkSession
@@ -195,31 +195,31 @@ def _items(sequence: JavaObject) -> Iterator[JavaObject]:
 
 
 def _ids(attributes: JavaObject) -> set[int]:
-    return {each.exprId().id() for each in _items(attributes)}
+    return {attribute.exprId().id() for attribute in _items(attributes)}
 
 
 def plan_text(plan: JavaObject) -> str:
     """Return a text that is equal for equal plans: attribute IDs numbered in order of appearance, sources with used
     columns only, and without projections that only select columns right above a source."""
-    result = ", ".join(f"{each.name()}#{each.exprId().id()}" for each in _items(plan.output()))
+    result = ", ".join(f"{attribute.name()}#{attribute.exprId().id()}" for attribute in _items(plan.output()))
     text = f"{result}\n{_without_picking(str(plan.toString()))}"
     counts: dict[str, int] = {}
     for number in _ID.findall(text):
         counts[number] = counts.get(number, 0) + 1
 
     def used(relation: re.Match[str]) -> str:
-        columns = [each for each in relation[1].split(", ") if all(counts[n] > 1 for n in _ID.findall(each))]
+        columns = [column for column in relation[1].split(", ") if all(counts[n] > 1 for n in _ID.findall(column))]
         return f"RelationV2[{', '.join(columns)}] "
 
     order: dict[str, int] = {}
-    return _ID.sub(lambda found: f"#{order.setdefault(found[1], len(order))}", _RELATION.sub(used, text))
+    return _ID.sub(lambda match: f"#{order.setdefault(match[1], len(order))}", _RELATION.sub(used, text))
 
 
 def _without_picking(text: str) -> str:
     """Remove the lines of a plan tree that only select columns of a source or of a filter over one, and unindent the
     lines below them."""
-    lines = [(len(found[1]) // 3, found[2]) for line in text.splitlines() if (found := _LINE.match(line))]
-    kept: list[tuple[int, str]] = []
+    lines = [(len(match[1]) // 3, match[2]) for line in text.splitlines() if (match := _LINE.match(line))]
+    remaining_lines: list[tuple[int, str]] = []
     removed: list[int] = []
     for index, (depth, line) in enumerate(lines):
         while removed and depth <= removed[-1]:
@@ -228,8 +228,8 @@ def _without_picking(text: str) -> str:
         if _PICKING.fullmatch(line) and below.startswith(("RelationV2[", "Filter ")):
             removed.append(depth)
         else:
-            kept.append((depth - len(removed), line))
-    return "\n".join(f"{depth} {line}" for depth, line in kept)
+            remaining_lines.append((depth - len(removed), line))
+    return "\n".join(f"{depth} {line}" for depth, line in remaining_lines)
 
 
 # -- Filters --
@@ -240,8 +240,8 @@ def _bounds_of(condition: JavaObject) -> RecordBounds:
     if condition.getClass().getSimpleName() == "And":
         return _bounds_of(condition.left()).within(_bounds_of(condition.right()))
     comparison = _comparison(condition)
-    narrowed = compare(*comparison) if comparison is not None else None
-    return narrowed[0] if narrowed is not None else RecordBounds()
+    comparison_bounds = compare(*comparison) if comparison is not None else None
+    return comparison_bounds[0] if comparison_bounds is not None else RecordBounds()
 
 
 def _comparison(expression: JavaObject) -> tuple[str, str, object] | None:

@@ -73,7 +73,7 @@ class RecordBounds:
 
     def to_text(self) -> str:
         """Serialize the restricted fields as JSON, for the option `bounds`."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         return json.dumps(
             {name: _plain(value) for name, value in values.items() if value != getattr(_EVERYTHING, name)}
         )
@@ -106,11 +106,11 @@ def from_filters(filters: Iterable[_FilterT]) -> tuple[RecordBounds, list[_Filte
     """Convert PySpark's pushed filters (PySpark 4.1 and later), of which all must hold, to bounds. Also return the
     filters that Spark must still apply."""
     bounds, remaining = RecordBounds(), []
-    for each in filters:
-        narrowed, is_exact = _bounds_of_filter(each) or (RecordBounds(), False)
-        bounds = bounds.within(narrowed)
+    for pushed_filter in filters:
+        filter_bounds, is_exact = _bounds_of_filter(pushed_filter) or (RecordBounds(), False)
+        bounds = bounds.within(filter_bounds)
         if not is_exact:
-            remaining.append(each)
+            remaining.append(pushed_filter)
     return bounds, remaining
 
 
@@ -136,7 +136,7 @@ def compare(column: str, operator: str, value: object) -> _Narrowed | None:
     if operator == "In":
         if not isinstance(value, Sequence) or isinstance(value, str | bytes):
             return None
-        values, operator = [each for each in value if each is not None], "EqualTo"
+        values, operator = [item for item in value if item is not None], "EqualTo"
     elif operator == "EqualNullSafe":
         operator = "EqualTo"
     narrow = _COLUMNS.get(column)
@@ -144,9 +144,9 @@ def compare(column: str, operator: str, value: object) -> _Narrowed | None:
 
 
 def _topic(operator: str, values: Sequence[object]) -> _Narrowed | None:
-    if operator != "EqualTo" or not all(isinstance(each, str) for each in values):
+    if operator != "EqualTo" or not all(isinstance(value, str) for value in values):
         return None
-    return RecordBounds(topics=frozenset(str(each) for each in values)), True
+    return RecordBounds(topics=frozenset(str(value) for value in values)), True
 
 
 def _partition(operator: str, values: Sequence[object]) -> _Narrowed | None:
@@ -178,12 +178,12 @@ def _offset(operator: str, values: Sequence[object]) -> _Narrowed | None:
 
 
 def _timestamp(operator: str, values: Sequence[object]) -> _Narrowed | None:
-    times = [_microseconds(each) for each in values]
-    numbers = [each for each in times if each is not None]
+    times = [_microseconds(value) for value in values]
+    numbers = [time for time in times if time is not None]
     if len(numbers) < len(times):
         return None
     if operator == "EqualTo":
-        numbers = [each for each in numbers if each % 1000 == 0]
+        numbers = [number for number in numbers if number % 1000 == 0]
     if not numbers:
         return NOTHING, True
     first, last = min(numbers), max(numbers)
@@ -218,7 +218,7 @@ def _range(operator: str, first: int, last: int) -> tuple[int, int] | None:
 
 
 def _whole(values: Sequence[object]) -> list[int] | None:
-    numbers = [each for each in values if isinstance(each, int) and not isinstance(each, bool)]
+    numbers = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
     return numbers if len(numbers) == len(values) else None
 
 
@@ -235,4 +235,8 @@ def _common_partitions(one: Partitions | None, other: Partitions | None) -> Part
     if isinstance(one, range) and isinstance(other, range):
         start = max(one.start, other.start)
         return range(start, max(start, min(one.stop, other.stop)))
-    return frozenset(each for each in (one if isinstance(one, frozenset) else other) if each in one and each in other)
+    return frozenset(
+        partition
+        for partition in (one if isinstance(one, frozenset) else other)
+        if partition in one and partition in other
+    )

@@ -51,21 +51,21 @@ def struct_of(columns: Mapping[str, str]) -> StructType:
     return StructType([StructField(name, _type_of(text)) for name, text in columns.items()])
 
 
-def check_schema(schema: StructType, known: Mapping[str, str] | None = None) -> None:
+def check_schema(schema: StructType, columns: Mapping[str, str] | None = None) -> None:
     """Raise PipelineError if a requested schema has an unknown or duplicate column, or a column of another type.
-    `known` defaults to the record columns."""
-    known = {**RECORD_COLUMNS, **HEADER_COLUMNS, **METADATA_COLUMNS} if known is None else known
-    types = {name.lower(): text for name, text in known.items()}
-    seen = set()
+    `columns` maps names to types; it defaults to the record columns."""
+    columns = {**RECORD_COLUMNS, **HEADER_COLUMNS, **METADATA_COLUMNS} if columns is None else columns
+    types = {name.lower(): text for name, text in columns.items()}
+    names = set()
     for field in schema.fields:
         name = field.name.lower()
         if name not in types:
-            raise PipelineError(f"There is no column {field.name}; the columns are {', '.join(known)}")
+            raise PipelineError(f"There is no column {field.name}; the columns are {', '.join(columns)}")
         if field.dataType.simpleString() != types[name]:
             raise PipelineError(f"The column {field.name} is {types[name]}, not {field.dataType.simpleString()}")
-        if name in seen:
+        if name in names:
             raise PipelineError(f"The column {field.name} is in the schema twice")
-        seen.add(name)
+        names.add(name)
 
 
 def _type_of(text: str) -> DataType:

@@ -86,9 +86,9 @@ class Plan(NamedTuple):
     error: Exception | None = None
 
     @property
-    def changing(self) -> RequestedConfigs:
+    def effective_configs(self) -> RequestedConfigs:
         """The configs to alter: only those that differ."""
-        return [(each.name, each.new) for each in self.differences]
+        return [(difference.name, difference.new) for difference in self.differences]
 
 
 def _text(value: Value | None) -> str:
@@ -97,24 +97,24 @@ def _text(value: Value | None) -> str:
     return value if isinstance(value, str) else java_double(value)
 
 
-def planned(admin: AdminClient, entities: Entities, requested: RequestedConfigs) -> Plan:
+def plan_change(admin: AdminClient, entities: Entities, requested: RequestedConfigs) -> Plan:
     """Compare an entity's requested configs with the present ones. If any differ, validate the change on the brokers
     without applying it. The returned plan has the KafkaError or CommandError of a refused change."""
-    found: list[Difference] = []
+    config_differences: list[Difference] = []
 
     def plan() -> None:
         ensure_there(admin, entities, [name for name, _ in requested])
-        found.extend(differences(admin, entities, requested))
-        if found:
-            apply(admin, entities, Plan(entities, requested, found).changing, validate_only=True)
+        config_differences.extend(differences(admin, entities, requested))
+        if config_differences:
+            apply(admin, entities, Plan(entities, requested, config_differences).effective_configs, validate_only=True)
 
     error = _attempt(plan)
-    return Plan(entities, requested, found, error)
+    return Plan(entities, requested, config_differences, error)
 
 
-def carried_out(admin: AdminClient, plan: Plan) -> Plan:
+def apply_plan(admin: AdminClient, plan: Plan) -> Plan:
     """Apply a plan. Returns the plan with the error of a refused change."""
-    return plan._replace(error=_attempt(lambda: apply(admin, plan.entities, plan.changing)))
+    return plan._replace(error=_attempt(lambda: apply(admin, plan.entities, plan.effective_configs)))
 
 
 def _attempt(work: Callable[[], None]) -> Exception | None:
@@ -128,15 +128,15 @@ def _attempt(work: Callable[[], None]) -> Exception | None:
 
 def inverse(plan: Plan) -> dict[str, object]:
     """The change that undoes a plan, as a JSON object. Raises CommandError if it would hold a sensitive value."""
-    for each in plan.differences:
-        if each.before.is_hidden and each.before.is_set:
+    for difference in plan.differences:
+        if difference.before.is_hidden and difference.before.is_set:
             raise CommandError(
-                f"Nothing was changed: {each.name} of {words_of(plan.entities)} is sensitive, so its present value "
-                "cannot be saved in the undo file",
+                f"Nothing was changed: {difference.name} of {words_of(plan.entities)} is sensitive, so its present "
+                "value cannot be saved in the undo file",
                 hint="Run without --undo-file to change it.",
             )
-    old = {each.name: each.before.value for each in plan.differences if each.before.is_set}
-    absent = [each.name for each in plan.differences if not each.before.is_set]
+    old = {difference.name: difference.before.value for difference in plan.differences if difference.before.is_set}
+    absent = [difference.name for difference in plan.differences if not difference.before.is_set]
     return {"entity": row_of(plan.entities), "set": old, "delete": absent}
 
 
@@ -210,8 +210,8 @@ def _before(admin: AdminClient, entities: Entities, names: Sequence[str]) -> Map
     if entities.kind in QUOTA_KINDS:
         from kafkatools.core.admin.quotas import describe_client_quotas
 
-        found = describe_client_quotas(admin, quota_filter(entities))
-        values = found[0].values if found else {}
+        quotas = describe_client_quotas(admin, quota_filter(entities))
+        values = quotas[0].values if quotas else {}
         return {name: Setting(values.get(name), name in values) for name in names}
     entries = _entries(admin, entities, names)
     source = own_source(entities.kind, entities.names[0])
@@ -235,7 +235,7 @@ def _may_be_secret(name: str) -> bool:
 
 def _entries(admin: AdminClient, entities: Entities, names: Sequence[str] | None) -> dict[str, ConfigEntry]:
     resource = (resource_type(entities.kind), entities.names[0])
-    found = describe_configs(admin, [resource], names=names)[resource]
-    if found.error is not None:
-        raise found.error
-    return {entry.name: entry for entry in found.entries}
+    config = describe_configs(admin, [resource], names=names)[resource]
+    if config.error is not None:
+        raise config.error
+    return {entry.name: entry for entry in config.entries}

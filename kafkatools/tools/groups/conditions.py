@@ -49,11 +49,11 @@ class Finding(NamedTuple):
     @property
     def message(self) -> str:
         """A sentence that names the condition, the group or partition, and the value."""
-        where = f"group {self.group_id}" + (f", {self.topic}-{self.partition}" if self.topic is not None else "")
+        place = f"group {self.group_id}" + (f", {self.topic}-{self.partition}" if self.topic is not None else "")
         value = self.value
         if self.condition.is_time and isinstance(value, int):
             value = duration_text(value)
-        return f"{self.condition.text} holds for {where}: {self.condition.measure} is {value}"
+        return f"{self.condition.text} holds for {place}: {self.condition.measure} is {value}"
 
 
 def needs_times(conditions: list[Condition]) -> bool:
@@ -82,11 +82,11 @@ def unknowns(condition: Condition, view: GroupView) -> Iterator[str]:
         for row in view.rows:
             error = view.unknown_ends.get((row.topic, row.partition))
             if row.offset is not None and error is not None:
-                where = f"group {view.group_id}, {row.topic}-{row.partition}"
-                yield f"{condition.text} is unknown for {where}: the end of the log is not known: {error}"
+                place = f"group {view.group_id}, {row.topic}-{row.partition}"
+                yield f"{condition.text} is unknown for {place}: the end of the log is not known: {error}"
             elif condition.is_time and row.lag and _of_partition(condition, row) is None:
-                where = f"group {view.group_id}, {row.topic}-{row.partition}"
-                yield f"{condition.text} is unknown for {where}: the time of its records is not known"
+                place = f"group {view.group_id}, {row.topic}-{row.partition}"
+                yield f"{condition.text} is unknown for {place}: the time of its records is not known"
     elif _has_unknown_total(condition, view):
         is_decided = condition.holds(_of_group(condition, view)) == _only_grows(condition)
         if condition.comparison in ("=", "==", "!=") or not is_decided:

@@ -13,10 +13,10 @@ from kafkatools.core.errors import GroupIdNotFound, GroupSubscribedToTopic, Kafk
 def refusals(admin: AdminClient, names: Collection[str]) -> dict[str, KafkaError | None]:
     """Return each group's expected deletion error, None if it can be deleted. Raises KafkaError if a broker did not
     list its groups and a requested group was not listed."""
-    listed = list_groups(admin)
-    states = {listing.group_id: listing.state for listing in listed.groups}
-    if listed.errors and any(name not in states for name in names):
-        raise next(iter(listed.errors.values()))
+    listings = list_groups(admin)
+    states = {listing.group_id: listing.state for listing in listings.groups}
+    if listings.errors and any(name not in states for name in names):
+        raise next(iter(listings.errors.values()))
     free = (EMPTY, DEAD, UNKNOWN)
     return {
         name: GroupIdNotFound() if name not in states else None if states[name] in free else NonEmptyGroup()

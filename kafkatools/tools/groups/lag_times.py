@@ -22,15 +22,15 @@ def with_times(
 ) -> tuple[list[GroupView], dict[TopicPartition, KafkaError]]:
     """Return the groups with time lags in ms at `now_ms` (since 1970), and the errors by partition. A row without lag
     in records, or whose record has no timestamp, stays without times."""
-    late = [row for view in views for row in view.rows if row.lag is not None and row.lag > 0]
-    times = record_times(admin, {_place(row) for row in late})
-    partitions = {(row.topic, row.partition): MAX_TIMESTAMP for row in late}
+    lagging_rows = [row for view in views for row in view.rows if row.lag is not None and row.lag > 0]
+    times = record_times(admin, {_place(row) for row in lagging_rows})
+    partitions = {(row.topic, row.partition): MAX_TIMESTAMP for row in lagging_rows}
     newest = list_offsets(admin, partitions) if partitions else {}
     problems: dict[TopicPartition, KafkaError] = {}
-    for (topic, partition, _), found in times.items():
-        if isinstance(found, KafkaError):
-            problems[topic, partition] = found
-    timed = [view._replace(rows=[_timed(row, times, newest, now_ms) for row in view.rows]) for view in views]
+    for (topic, partition, _), time in times.items():
+        if isinstance(time, KafkaError):
+            problems[topic, partition] = time
+    timed = [view._replace(rows=[_with_times(row, times, newest, now_ms) for row in view.rows]) for view in views]
     return timed, dict(sorted(problems.items()))
 
 
@@ -38,7 +38,7 @@ def _place(row: PartitionRow) -> tuple[str, int, int]:
     return row.topic, row.partition, row.offset or 0
 
 
-def _timed(
+def _with_times(
     row: PartitionRow,
     times: Mapping[tuple[str, int, int], object],
     newest: Mapping[TopicPartition, PartitionOffset],

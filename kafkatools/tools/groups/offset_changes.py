@@ -33,7 +33,7 @@ class GroupPlan(NamedTuple):
 class GroupChange(NamedTuple):
     """The outcome of a group's plan: the changed offsets, and the group's error or errors by partition."""
 
-    done: GroupPlan
+    plan: GroupPlan
     error: KafkaError | None
     errors: Mapping[TopicPartition, KafkaError]
 
@@ -77,23 +77,23 @@ def _change(plan: GroupPlan, results: Sequence[AlteredOffsets]) -> GroupChange:
         if result.error is not None:
             return GroupChange(plan._replace(offsets={}), result.error, errors)
         errors.update(result.errors)
-    done = {key: offset for key, offset in plan.offsets.items() if key not in errors}
-    return GroupChange(plan._replace(offsets=done), None, errors)
+    offsets = {key: offset for key, offset in plan.offsets.items() if key not in errors}
+    return GroupChange(plan._replace(offsets=offsets), None, errors)
 
 
 def save_previous(admin: AdminClient, plans: Sequence[GroupPlan], path: str | None, wall_ms: int) -> str:
     """Write the committed offsets that the plans change to `path` (None: a new file in the working directory); return
     the path. Raises CommandError when the file cannot be written, KafkaError when the offsets cannot be fetched."""
-    chosen = path or _default_path([plan.group_id for plan in plans], wall_ms)
+    undo_path = path or _default_path([plan.group_id for plan in plans], wall_ms)
     before = _offsets_before(admin, plans)
     try:
-        write_undo(chosen, before)
+        write_undo(undo_path, before)
     except OSError as error:
         raise CommandError(
-            f"The undo file {chosen} cannot be written, so nothing was changed: {error.strerror}",
+            f"The undo file {undo_path} cannot be written, so nothing was changed: {error.strerror}",
             hint="Name another one with --undo-file, or do without it with --no-undo-file.",
         ) from None
-    return chosen
+    return undo_path
 
 
 def _offsets_before(
@@ -102,11 +102,13 @@ def _offsets_before(
     committed = fetch_offsets(admin, [plan.group_id for plan in plans])
     before: dict[str, Mapping[TopicPartition, OffsetAndMetadata | None]] = {}
     for plan in plans:
-        found = committed[plan.group_id]
-        error = found.error or next((one for key, one in found.errors.items() if key in plan.offsets), None)
+        group_offsets = committed[plan.group_id]
+        error = group_offsets.error or next(
+            (problem for key, problem in group_offsets.errors.items() if key in plan.offsets), None
+        )
         if error is not None:
             raise error
-        before[plan.group_id] = {key: found.offsets.get(key) for key in plan.offsets}
+        before[plan.group_id] = {key: group_offsets.offsets.get(key) for key in plan.offsets}
     return before
 
 

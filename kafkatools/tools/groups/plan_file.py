@@ -71,15 +71,15 @@ def read_plan(path: str, group_ids: Collection[str] | None) -> PlanFile:
     only = next(iter(group_ids)) if group_ids is not None and len(group_ids) == 1 else None
     lines: list[PlanLine] = []
     problems: list[str] = []
-    seen: dict[tuple[str, str, int], int] = {}
-    for number, found in reader(text, only):
-        if isinstance(found, str):
-            problems.append(f"{path}, line {number}{found}")
+    line_numbers: dict[tuple[str, str, int], int] = {}
+    for number, line in reader(text, only):
+        if isinstance(line, str):
+            problems.append(f"{path}, line {number}{line}")
             continue
-        problem = _misplaced(found, group_ids, seen)
+        problem = _line_problem(line, group_ids, line_numbers)
         if problem:
             problems.append(f"{path}, line {number}: {problem}")
-        lines.append(found)
+        lines.append(line)
     refuse(problems)
     if not lines:
         raise CommandError(f"{path} holds no offsets")
@@ -91,17 +91,19 @@ def refuse(problems: list[str]) -> None:
     without problems."""
     if not problems:
         return
-    shown = problems[:_MAX_SHOWN]
-    if len(problems) > len(shown):
-        shown.append(f"and {len(problems) - len(shown)} more")
-    raise CommandError(shown[0], hint="\n".join(shown[1:]))
+    lines = problems[:_MAX_SHOWN]
+    if len(problems) > len(lines):
+        lines.append(f"and {len(problems) - len(lines)} more")
+    raise CommandError(lines[0], hint="\n".join(lines[1:]))
 
 
-def _misplaced(line: PlanLine, group_ids: Collection[str] | None, seen: dict[tuple[str, str, int], int]) -> str:
+def _line_problem(
+    line: PlanLine, group_ids: Collection[str] | None, line_numbers: dict[tuple[str, str, int], int]
+) -> str:
     """Return the problem of a line for an unrequested group or a repeated partition, else an empty string."""
     if group_ids is not None and line.group_id not in group_ids:
         return f"group {line.group_id} is not among the requested groups"
-    before = seen.setdefault((line.group_id, line.topic, line.partition), line.number)
+    before = line_numbers.setdefault((line.group_id, line.topic, line.partition), line.number)
     if before != line.number:
         return f"{line.topic}-{line.partition} of group {line.group_id} is already in line {before}"
     return ""
@@ -153,11 +155,11 @@ def _csv_line(number: int, cells: list[str], only: str | None) -> PlanLine:
     )
 
 
-def _number(text: str, column: int, what: str, most: int) -> int:
+def _number(text: str, column: int, label: str, maximum: int) -> int:
     cleaned = text.strip()
-    if not (cleaned.isascii() and cleaned.isdigit()) or int(cleaned) > most:
-        expected = f"a number or {NO_OFFSET}" if what == "offset" else "a number"
-        raise _BadLine(f", column {column}: {what} '{text}' is not {expected}")
+    if not (cleaned.isascii() and cleaned.isdigit()) or int(cleaned) > maximum:
+        expected = f"a number or {NO_OFFSET}" if label == "offset" else "a number"
+        raise _BadLine(f", column {column}: {label} '{text}' is not {expected}")
     return int(cleaned)
 
 
@@ -195,8 +197,8 @@ def _json_line(number: int, row: object, only: str | None) -> PlanLine:
     )
 
 
-def _is_number(value: object, most: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
+def _is_number(value: object, maximum: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= maximum
 
 
 def _ensure(is_good: bool, key: str, value: object, expected: str) -> None:

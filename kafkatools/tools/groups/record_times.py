@@ -51,9 +51,9 @@ class _Search:
     """The search for the records at several offsets of one partition, and the offset to fetch from next."""
 
     def __init__(self, offsets: Iterable[int]) -> None:
-        self.wanted = sorted(set(offsets))
-        self.position = self.wanted[0]
-        self.found: dict[int, RecordTime] = {}
+        self.pending = sorted(set(offsets))
+        self.position = self.pending[0]
+        self.times: dict[int, RecordTime] = {}
 
     def take(self, fetched: _Fetched) -> bool:
         """Search fetched batches for the remaining offsets. Returns False when the response had no complete batch.
@@ -66,18 +66,18 @@ class _Search:
             next_offset = batch.next_offset
             if not batch.is_control:
                 columns = batch.columns()
-                self._look(columns.offsets, columns.timestamps)
-            if not self.wanted:
+                self._match(columns.offsets, columns.timestamps)
+            if not self.pending:
                 return True
         if next_offset <= self.position:
             return False
-        self.position = max(next_offset, self.wanted[0])
+        self.position = max(next_offset, self.pending[0])
         return True
 
-    def _look(self, offsets: Sequence[int], timestamps: Sequence[int]) -> None:
+    def _match(self, offsets: Sequence[int], timestamps: Sequence[int]) -> None:
         for offset, timestamp in zip(offsets, timestamps, strict=True):
-            while self.wanted and self.wanted[0] <= offset:
-                self.found[self.wanted.pop(0)] = RecordTime(offset, timestamp)
+            while self.pending and self.pending[0] <= offset:
+                self.times[self.pending.pop(0)] = RecordTime(offset, timestamp)
 
     def move_into_range(self, log_start_offset: int) -> None:
         """After OffsetOutOfRange, move a position before the log start to it. Any other position is beyond the end, so
@@ -88,8 +88,8 @@ class _Search:
             self._end()
 
     def _end(self) -> None:
-        self.found.update(dict.fromkeys(self.wanted, NO_RECORD))
-        self.wanted = []
+        self.times.update(dict.fromkeys(self.pending, NO_RECORD))
+        self.pending = []
 
 
 def record_times(admin: AdminClient, places: Iterable[Place]) -> dict[Place, RecordTime | KafkaError]:
@@ -104,20 +104,20 @@ def record_times(admin: AdminClient, places: Iterable[Place]) -> dict[Place, Rec
     deadline_ms, attempts = admin.deadline_ms(), 0
     while pending:
         positions = [searches[key].position for key in pending]
-        left: list[TopicPartition] = []
+        remaining: list[TopicPartition] = []
         for start in range(0, len(pending), chunk):
-            left += _round(admin, pending[start : start + chunk], searches, offsets_of, results)
-        if left != pending or positions != [searches[key].position for key in left]:
+            remaining += _round(admin, pending[start : start + chunk], searches, offsets_of, results)
+        if remaining != pending or positions != [searches[key].position for key in remaining]:
             deadline_ms, attempts = admin.deadline_ms(), 0
         elif admin.wait_before_retry(attempts, deadline_ms):
             attempts += 1
         else:
-            results.update(_timeouts(left, searches))
+            results.update(_timeouts(remaining, searches))
             break
-        # Partitions left after a round of small limits are fetched alone: then each gets a whole batch.
-        pending, chunk = left, 1
+        # Partitions that remain after a round of small limits are fetched alone: then each gets a whole batch.
+        pending, chunk = remaining, 1
     for key, search in searches.items():
-        results.update({(*key, offset): time for offset, time in search.found.items()})
+        results.update({(*key, offset): time for offset, time in search.times.items()})
     return results
 
 
@@ -127,7 +127,7 @@ def _timeouts(
     errors = {
         key: Timeout(f"{key[0]}-{key[1]}: no records came from offset {searches[key].position} on") for key in keys
     }
-    return {(*key, offset): error for key, error in errors.items() for offset in searches[key].wanted}
+    return {(*key, offset): error for key, error in errors.items() for offset in searches[key].pending}
 
 
 def _round(
@@ -138,25 +138,25 @@ def _round(
     results: dict[Place, RecordTime | KafkaError],
 ) -> list[TopicPartition]:
     """Send one Fetch to each leader; return the partitions that need another one."""
-    left = []
-    answers = _fetch(admin, {key: searches[key].position for key in keys})
-    outside = [key for key, fetched in answers.items() if isinstance(fetched, OffsetOutOfRange)]
+    remaining = []
+    responses = _fetch(admin, {key: searches[key].position for key in keys})
+    outside = [key for key, fetched in responses.items() if isinstance(fetched, OffsetOutOfRange)]
     starts = list_offsets(admin, dict.fromkeys(outside, EARLIEST)) if outside else {}
-    for key, fetched in answers.items():
+    for key, fetched in responses.items():
         search = searches[key]
         if key in starts:
             error = starts[key].error
             search.move_into_range(starts[key].offset)
         else:
-            error = fetched if isinstance(fetched, KafkaError) else _taken(search, fetched)
+            error = fetched if isinstance(fetched, KafkaError) else _search_in(search, fetched)
         if error is not None:
-            results.update({(*key, offset): error for offset in offsets_of[key] if offset not in search.found})
-        elif search.wanted:
-            left.append(key)
-    return left
+            results.update({(*key, offset): error for offset in offsets_of[key] if offset not in search.times})
+        elif search.pending:
+            remaining.append(key)
+    return remaining
 
 
-def _taken(search: _Search, fetched: _Fetched) -> KafkaError | None:
+def _search_in(search: _Search, fetched: _Fetched) -> KafkaError | None:
     try:
         search.take(fetched)
     except KafkaError as damaged:

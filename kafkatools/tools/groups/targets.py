@@ -66,23 +66,23 @@ class Targets:
         self,
         admin: AdminClient,
         reset: Reset,
-        wanted: Mapping[str, Collection[TopicPartition]],
+        requested: Mapping[str, Collection[TopicPartition]],
         committed: Mapping[str, GroupOffsets],
         note: Callable[[str], None],
     ) -> None:
         self._admin = admin
         self._note = note
         self._reset = reset
-        self._wanted = wanted
+        self._requested = requested
         self._committed = committed
-        partitions = list(dict.fromkeys(key for keys in wanted.values() for key in keys))
+        partitions = list(dict.fromkeys(key for keys in requested.values() for key in keys))
         self._check_exist(partitions)
         self._starts: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._by_time: dict[TopicPartition, int] = {}
         if reset.plan is not None:
-            kept = {(line.topic, line.partition) for line in reset.plan.lines if line.offset is not None}
-            partitions = [key for key in partitions if key in kept]
+            plan_partitions = {(line.topic, line.partition) for line in reset.plan.lines if line.offset is not None}
+            partitions = [key for key in partitions if key in plan_partitions]
         self._load(partitions)
 
     def _load(self, partitions: list[TopicPartition]) -> None:
@@ -94,31 +94,31 @@ class Targets:
             self._ends = self._log_offsets(partitions, LATEST)
         if self._reset.timestamp is not None:
             self._by_time = self._log_offsets(partitions, max(0, self._reset.timestamp))
-            late = [key for key, offset in self._by_time.items() if offset < 0]
-            for topic, partition in late:
+            late_partitions = [key for key, offset in self._by_time.items() if offset < 0]
+            for topic, partition in late_partitions:
                 self._note(
                     f"Warn: Partition {partition} from topic {topic} has no record that late. "
                     "Falling back to latest known offset."
                 )
-            self._by_time.update(self._log_offsets(late, LATEST))
+            self._by_time.update(self._log_offsets(late_partitions, LATEST))
 
     def _log_offsets(self, partitions: Collection[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
         if not partitions:
             return {}
-        listed = list_offsets(self._admin, dict.fromkeys(partitions, timestamp))
-        for result in listed.values():
+        offsets = list_offsets(self._admin, dict.fromkeys(partitions, timestamp))
+        for result in offsets.values():
             if result.error is not None:
                 raise result.error
-        return {key: result.offset for key, result in listed.items()}
+        return {key: result.offset for key, result in offsets.items()}
 
     def _check_exist(self, partitions: Iterable[TopicPartition]) -> None:
         """Raise UnknownTopicOrPartition for nonexistent partitions, or with a plan CommandError that names the lines.
         Raise LeaderNotAvailable for leaderless ones (OffsetsUtils.checkAllTopicPartitionsValid). Lines that delete an
         offset may name nonexistent partitions."""
         topics = list(dict.fromkeys(topic for topic, _ in partitions))
-        described = describe_topics(self._admin, names=topics) if topics else {}
+        descriptions = describe_topics(self._admin, names=topics) if topics else {}
         leaders: dict[TopicPartition, int] = {}
-        for name, topic in described.items():
+        for name, topic in descriptions.items():
             if topic.error is not None and topic.error.name != "UNKNOWN_TOPIC_OR_PARTITION":
                 raise topic.error
             leaders.update({(name, part.partition): part.leader for part in topic.partitions})
@@ -137,7 +137,7 @@ class Targets:
         """Return the new offsets of one group, in the order of Kafka's hash map; None deletes an offset. Raises
         CommandError for a group without plan lines, or a shift of a partition without committed offset."""
         goal, amount = self._reset.goal, self._reset.amount
-        keys = hash_order(self._wanted[group_id], hash_of=partition_hash)
+        keys = hash_order(self._requested[group_id], hash_of=partition_hash)
         if self._reset.plan is not None:
             return self._from_plan(self._reset.plan.of_group(group_id), keys, group_id)
         if goal is Goal.CURRENT:
@@ -146,8 +146,8 @@ class Targets:
             offsets = self._committed[group_id].offsets
             for topic, partition in keys:
                 if (topic, partition) not in offsets:
-                    where = f"partition {topic}-{partition}"
-                    raise CommandError(f"Cannot shift offset for {where} since there is no current committed offset")
+                    label = f"partition {topic}-{partition}"
+                    raise CommandError(f"Cannot shift offset for {label} since there is no current committed offset")
             return self._within_range({key: offsets[key].offset + amount for key in keys})
         if goal is Goal.OFFSET:
             return self._within_range(dict.fromkeys(keys, amount))
@@ -174,20 +174,20 @@ class Targets:
             if line.offset is None:
                 new[key] = None
             else:
-                offset = self._clamped(key, line.offset)
+                offset = self._clamp(key, line.offset)
                 new[key] = OffsetAndMetadata(offset, line.leader_epoch, line.metadata)
         return new
 
     def _within_range(self, requested: Mapping[TopicPartition, int]) -> NewOffsets:
-        return _plain({key: self._clamped(key, offset) for key, offset in requested.items()})
+        return _plain({key: self._clamp(key, offset) for key, offset in requested.items()})
 
-    def _clamped(self, key: TopicPartition, offset: int) -> int:
+    def _clamp(self, key: TopicPartition, offset: int) -> int:
         start, end = self._starts[key], self._ends[key]
         if start <= offset <= end:
             return offset
         extreme, limit = ("higher than latest", end) if offset > end else ("lower than earliest", start)
-        where = f"topic partition {key[0]}-{key[1]}"
-        self._note(f"New offset ({offset}) is {extreme} offset for {where}. Value will be set to {limit}")
+        label = f"topic partition {key[0]}-{key[1]}"
+        self._note(f"New offset ({offset}) is {extreme} offset for {label}. Value will be set to {limit}")
         return limit
 
 
@@ -209,17 +209,17 @@ def _refuse_lines(plan: PlanFile, missing: set[TopicPartition]) -> None:
 def partitions_of(admin: AdminClient, scope: TopicScope) -> tuple[list[TopicPartition], dict[str, KafkaError]]:
     """Return the partitions of a scope, explicitly named ones first, and the errors by topic. Named partitions are not
     checked."""
-    found = list(scope.partitions)
+    partitions = list(scope.partitions)
     errors: dict[str, KafkaError] = {}
-    described = describe_topics(admin, names=scope.topics) if scope.topics else {}
-    for name, topic in described.items():
+    descriptions = describe_topics(admin, names=scope.topics) if scope.topics else {}
+    for name, topic in descriptions.items():
         if topic.error is not None:
             errors[name] = topic.error
-        found += [(name, part.partition) for part in topic.partitions]
-    return list(dict.fromkeys(found)), errors
+        partitions += [(name, part.partition) for part in topic.partitions]
+    return list(dict.fromkeys(partitions)), errors
 
 
-def known_partitions_of(admin: AdminClient, scope: TopicScope) -> list[TopicPartition]:
+def require_partitions(admin: AdminClient, scope: TopicScope) -> list[TopicPartition]:
     """Return the partitions of a scope. Raises KafkaError for the first topic that cannot be described."""
     partitions, errors = partitions_of(admin, scope)
     for topic, error in errors.items():

@@ -59,7 +59,7 @@ def collect(admin: AdminClient, group_ids: Iterable[str]) -> Views:
     """Fetch descriptions, committed offsets and end offsets of groups. Errors of single groups and partitions are part
     of the result."""
     descriptions = describe_groups(admin, group_ids)
-    alive = [group_id for group_id, one in descriptions.items() if one.error is None]
+    alive = [group_id for group_id, group in descriptions.items() if group.error is None]
     committed = fetch_offsets(admin, alive)
     partitions: set[TopicPartition] = set()
     for group_id in alive:
@@ -67,7 +67,7 @@ def collect(admin: AdminClient, group_ids: Iterable[str]) -> Views:
         for member in descriptions[group_id].members:
             partitions.update(member.assignment)
     ends = list_offsets(admin, dict.fromkeys(partitions, LATEST)) if partitions else {}
-    errors = {key: found.error for key, found in ends.items() if found.error is not None}
+    errors = {key: end.error for key, end in ends.items() if end.error is not None}
     unknown = {key: error for key, error in errors.items() if not is_gone(error)}
     views = []
     for group_id in sorted(descriptions):
@@ -105,8 +105,8 @@ def _row(
     member: MemberDescription | None,
 ) -> PartitionRow:
     topic, partition = key
-    listed = ends[key].offset
-    end = listed if listed >= 0 else None
+    end_offset = ends[key].offset
+    end = end_offset if end_offset >= 0 else None
     commit = committed.get(key)
     if commit is None:
         return PartitionRow(topic, partition, None, None, end, None, member)

@@ -64,7 +64,7 @@ class DefaultFormatter:
 
     def __init__(self, properties: Mapping[str, str], escape: Escape | None = None) -> None:
         check_properties(properties)
-        shown = [flag for flag in _FLAGS if _flag(properties, f"print.{flag}", flag == "value")]
+        flags = [flag for flag in _FLAGS if _flag(properties, f"print.{flag}", flag == "value")]
         self._separator = _bytes(properties.get("key.separator", "\t"))
         self._line_end = _bytes(properties.get("line.separator", "\n"))
         self._headers_separator = _bytes(properties.get("headers.separator", ","))
@@ -73,8 +73,8 @@ class DefaultFormatter:
         self._escape = escape
         texts = (self._key, self._value, escape)
         # The kernel writes plain values, or plain keys and values.
-        self._is_plain = shown in (["value"], ["key", "value"]) and texts == (None, None, None)
-        self._key_end = self._separator if shown == ["key", "value"] else None
+        self._is_plain = flags in (["value"], ["key", "value"]) and texts == (None, None, None)
+        self._key_end = self._separator if flags == ["key", "value"] else None
         parts: dict[str, Callable[[FetchedColumns, int], bytes]] = {
             "timestamp": lambda fetched, index: _timestamp_text(fetched.columns, index),
             "partition": lambda fetched, index: b"Partition:%d" % fetched.partition,
@@ -85,7 +85,7 @@ class DefaultFormatter:
             "key": lambda fetched, index: self._text(fetched.columns.key(index), self._key),
             "value": lambda fetched, index: self._text(fetched.columns.value(index), self._value),
         }
-        self._parts = [parts[flag] for flag in shown]
+        self._parts = [parts[flag] for flag in flags]
 
     def write(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
         """Append a line for each record, nothing if no part is selected. Returns how many records were processed,
@@ -130,11 +130,11 @@ class LoggingFormatter(DefaultFormatter):
     def write(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
         """Append a line for each record, and log the processed records if the log level is INFO or lower. Returns how
         many were processed."""
-        done = super().write(out, fetched, on_error)
+        count = super().write(out, fetched, on_error)
         if _log.isEnabledFor(logging.INFO):
-            for index in range(done):
+            for index in range(count):
                 _log.info("%s", log_text(fetched.columns, index))
-        return done
+        return count
 
 
 def log_text(columns: RecordColumns, index: int) -> str:
@@ -170,8 +170,8 @@ def formatter_class(name: str) -> str:
     for class_name in FORMATTERS:
         if name in (class_name, class_name.rpartition(".")[2], short_name(class_name)):
             return class_name
-    known = ", ".join(short_name(class_name) for class_name in FORMATTERS)
-    raise ConfigError(f"Unknown formatter {name}. Known ones, by class name or in short: {known}")
+    names = ", ".join(short_name(class_name) for class_name in FORMATTERS)
+    raise ConfigError(f"Unknown formatter {name}. Known ones, by class name or in short: {names}")
 
 
 def short_name(class_name: str) -> str:

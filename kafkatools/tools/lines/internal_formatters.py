@@ -78,8 +78,8 @@ class InternalTopicFormatter:
 
     def json_line(self, key: bytes | None, value: bytes | None, offset: int) -> str | None:
         """Return the JSON text of one record, None for a skipped one. Raises SerializationError."""
-        shown = self.json_object(key, value, offset)
-        return None if shown is None else json_text(shown)
+        record = self.json_object(key, value, offset)
+        return None if record is None else json_text(record)
 
     def json_object(self, key: bytes | None, value: bytes | None, offset: int) -> dict[str, object] | None:
         """Return one record as dicts and lists, None for a skipped one. Raises SerializationError."""
@@ -93,10 +93,13 @@ class InternalTopicFormatter:
             raise SerializationError(f"Could not read record at offset {offset} due to: {error}") from error
         if key_entity.__api_key__ not in self._types:
             return None
-        shown: dict[str, object] = {"key": {"type": key_entity.__api_key__, "data": to_json(key_entity)}, "value": None}
+        record: dict[str, object] = {
+            "key": {"type": key_entity.__api_key__, "data": to_json(key_entity)},
+            "value": None,
+        }
         if value_entity is not None:
-            shown["value"] = {"version": value_entity.__version__, "data": to_json(value_entity)}
-        return shown
+            record["value"] = {"version": value_entity.__version__, "data": to_json(value_entity)}
+        return record
 
 
 def _records(module: str) -> CoordinatorRecords:

@@ -24,28 +24,28 @@ class Interruption:
 
     def __init__(self, wakeup: Callable[[], None]) -> None:
         self._wakeup = wakeup
-        self._before: dict[int, _Handler] = {}
-        self._came: tuple[int, FrameType | None] | None = None
+        self._previous_handlers: dict[int, _Handler] = {}
+        self._deferred_signal: tuple[int, FrameType | None] | None = None
         self.is_writing = False
 
     def __enter__(self) -> Interruption:
         if threading.current_thread() is threading.main_thread():
-            heard = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-            self._before = {number: signal.signal(number, self._note) for number in heard}
-            self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._write_takes_long)
+            signals = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+            self._previous_handlers = {number: signal.signal(number, self._note) for number in signals}
+            self._previous_handlers[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._write_takes_long)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self._before:
+        if self._previous_handlers:
             signal.setitimer(signal.ITIMER_REAL, 0)
-        for number, handler in self._before.items():
+        for number, handler in self._previous_handlers.items():
             signal.signal(number, handler)
-        self._before = {}
+        self._previous_handlers = {}
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if self._came is not None:
+        if self._deferred_signal is not None:
             self._raise(number, frame)  # a second signal is raised at once
-        self._came = number, frame
+        self._deferred_signal = number, frame
         if self.is_writing:
             signal.setitimer(signal.ITIMER_REAL, _WRITE_SECONDS)
         else:
@@ -58,12 +58,12 @@ class Interruption:
     def check(self) -> None:
         """Deliver the deferred signal: run its original handler, then raise KeyboardInterrupt unless the handler
         raised. Does nothing without a deferred signal."""
-        if self._came is not None:
-            (number, frame), self._came = self._came, None
+        if self._deferred_signal is not None:
+            (number, frame), self._deferred_signal = self._deferred_signal, None
             self._raise(number, frame)
 
     def _raise(self, number: int, frame: FrameType | None) -> None:
-        handler = self._before.get(number)
+        handler = self._previous_handlers.get(number)
         if callable(handler):
             handler(number, frame)
         raise KeyboardInterrupt

@@ -47,19 +47,19 @@ class JsonFormatter:
         columns = fetched.columns
         key, value = columns.key(index), columns.value(index)
         if self._internal is None:
-            shown: dict[str, object] = {"key": _text(key, self._key), "value": _text(value, self._value)}
+            content: dict[str, object] = {"key": _text(key, self._key), "value": _text(value, self._value)}
         else:
-            decoded = self._internal.json_object(key, value, columns.offsets[index])
-            if decoded is None:
+            record = self._internal.json_object(key, value, columns.offsets[index])
+            if record is None:
                 return None
-            shown = decoded
+            content = record
         return {
             "topic": fetched.topic,
             "partition": fetched.partition,
             "offset": columns.offsets[index],
             "timestamp": columns.timestamps[index],
             "timestamp_type": columns.timestamp_type.label,
-            **shown,
+            **content,
             "headers": [[name, _text(value, self._header)] for name, value in columns.headers(index)],
         }
 

@@ -46,7 +46,7 @@ class JsonInput:
         exist. With ignore.error, bad lines go to `on_bad_line` and are skipped.
         """
         ignores_errors = self.reader.format.ignore_error
-        read: list[tuple[int, ProducerRecord]] = []
+        numbered_records: list[tuple[int, ProducerRecord]] = []
         malformed: MalformedLine | None = None
         for line in self.reader.lines():
             if not line.strip():
@@ -62,15 +62,15 @@ class JsonInput:
                     break
                 self.on_bad_line(error)
                 continue
-            read.append((number, record))
+            numbered_records.append((number, record))
         if not ignores_errors:
-            for number, record in read:
+            for number, record in numbered_records:
                 self._ensure_partition(record.partition, number)
-        yield from read
+        yield from numbered_records
         if malformed is not None:
             raise malformed
 
-    def look_through(self, file: BinaryIO) -> None:
+    def check_partitions(self, file: BinaryIO) -> None:
         """Check the partitions in the rest of a seekable file, up to its first malformed line, then seek back. Raises
         MalformedLine for a nonexistent partition."""
         start = file.tell()
@@ -90,8 +90,8 @@ class JsonInput:
             count = file.readinto(reader.room())  # type: ignore[attr-defined]
             reader.filled(count)
             for line in reader.lines():
-                found = [int(text) for text in _PARTITION.findall(line)]
-                if max(found, default=-1) <= highest and (found or _ESCAPE not in line):
+                partitions = [int(text) for text in _PARTITION.findall(line)]
+                if max(partitions, default=-1) <= highest and (partitions or _ESCAPE not in line):
                     continue
                 try:
                     partition = read_json_record(self.topic, line, reader.line_number).partition
@@ -114,5 +114,7 @@ class JsonInput:
             )
         if partition >= self._partition_count:
             last = self._partition_count - 1
-            held = f"partitions 0 to {last}" if last else "partition 0"
-            raise MalformedLine(f"Line {number} is for partition {partition}, but topic {self.topic} has only {held}")
+            range_text = f"partitions 0 to {last}" if last else "partition 0"
+            raise MalformedLine(
+                f"Line {number} is for partition {partition}, but topic {self.topic} has only {range_text}"
+            )

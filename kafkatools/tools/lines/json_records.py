@@ -58,10 +58,10 @@ def bytes_of_json(value: JsonValue) -> bytes | None:
         import base64
 
         return base64.b64decode(value["b64"], validate=True)
-    raise ValueError(f'a key, value or header must be a string, null or {{"b64": "..."}}{_quoting(value)}')
+    raise ValueError(f'a key, value or header must be a string, null or {{"b64": "..."}}{_quoting_advice(value)}')
 
 
-def _quoting(value: JsonValue) -> str:
+def _quoting_advice(value: JsonValue) -> str:
     """Return the advice to write a JSON object, list, number or Boolean as a string, with a short one as an example."""
     text = json.dumps(json.dumps(value))
     return "; write JSON as a string" + (f", such as {text}" if len(text) <= _LONGEST_SHOWN else "")

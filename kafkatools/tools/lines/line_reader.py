@@ -138,17 +138,17 @@ class LineReader:
     def room(self) -> memoryview:
         """Return the memory to read the next bytes into; earlier rows become invalid. Drops an incomplete line that is
         longer than `max_line_bytes`."""
-        left = self._filled - self._start
+        remaining = self._filled - self._start
         if self._start:
-            self._data[:left] = self._data[self._start : self._filled]
-            self._start, self._filled = 0, left
-        if left > self.max_line_bytes:
-            self._skipped_bytes += left
+            self._data[:remaining] = self._data[self._start : self._filled]
+            self._start, self._filled = 0, remaining
+        if remaining > self.max_line_bytes:
+            self._skipped_bytes += remaining
             self._is_skipping = True
-            self._filled = left = 0
-        if len(self._data) - left < len(self._data) // 4:
+            self._filled = remaining = 0
+        if len(self._data) - remaining < len(self._data) // 4:
             self._data = self._data + bytearray(len(self._data))
-        return memoryview(self._data)[left:]
+        return memoryview(self._data)[remaining:]
 
     def filled(self, count: int) -> None:
         """Record how many bytes were read into `room()`; 0 is the end of the stream."""
@@ -161,13 +161,13 @@ class LineReader:
         """Yield the keys and values of the lines that are complete and not yet returned, as columns; headers are not
         split. Raises MalformedLine after the rows before a line without key separator. With ignore.error such a line is
         a value with a null key."""
-        for data, count in self._found():
+        for data, count in self._line_runs():
             yield from self._columns(data, count)
 
     def lines(self) -> Iterator[bytes]:
         """Yield the lines that are complete and not yet returned as bytes, without splitting them. `line_number` is
         that of the last one."""
-        for data, count in self._found():
+        for data, count in self._line_runs():
             for row in range(count):
                 self.line_number += 1
                 start = self._positions[row]
@@ -179,8 +179,8 @@ class LineReader:
         for line in self.lines():
             yield parse_line(self.format, line, self.line_number)
 
-    def _found(self) -> Iterator[tuple[memoryview, int]]:
-        """Yield the reader's memory and the number of lines found in it, until only an incomplete line is left."""
+    def _line_runs(self) -> Iterator[tuple[memoryview, int]]:
+        """Yield the reader's memory and the number of lines in it, until only an incomplete line remains."""
         if self._is_skipping and not self._skip_rest():
             return
         while self._start < self._filled:

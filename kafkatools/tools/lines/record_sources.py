@@ -115,8 +115,11 @@ class OnePartition(Source):
 
     def _check_range(self, topic: str, partition: int, offset: int) -> None:
         """Raise CommandError for an offset outside of the log; Kafka's tool silently continues at the log end."""
-        where = [(topic, partition)]
-        [low], [high] = self._consumer.beginning_offsets(where).values(), self._consumer.end_offsets(where).values()
+        partitions = [(topic, partition)]
+        [low], [high] = (
+            self._consumer.beginning_offsets(partitions).values(),
+            self._consumer.end_offsets(partitions).values(),
+        )
         if not low <= offset <= high:
             raise CommandError(f"Offset {offset} is out of range: {topic}-{partition} holds offsets {low} to {high}")
 
@@ -181,9 +184,11 @@ class SlicedTopics(FollowedTopics):
         newest = NewestRecords(self._consumer, self._slice)
         if not self._requested.of_all:
             return newest.of_each(bounds, count)
-        chosen, ends = newest.of_all(bounds, count), bounds.ends or {}
-        self._selection = Selection(chosen=chosen)
-        return bounds._replace(starts={part: offsets[0] if offsets else ends[part] for part, offsets in chosen.items()})
+        offsets_of, ends = newest.of_all(bounds, count), bounds.ends or {}
+        self._selection = Selection(offsets=offsets_of)
+        return bounds._replace(
+            starts={part: offsets[0] if offsets else ends[part] for part, offsets in offsets_of.items()}
+        )
 
     def follow(self) -> None:
         """Assign partitions created since the last call, unless one partition was requested."""
@@ -225,7 +230,9 @@ class GroupTopics(Source, RebalanceListener):
 
     def partitions(self) -> Iterable[TopicPartition]:
         """Return all partitions of the subscribed topics, any of which may be assigned to this member."""
-        known = self._consumer.known_partitions()
+        partitions = self._consumer.known_partitions()
         return [
-            TopicPartition(topic, index) for topic in self._consumer.subscription() for index in known.get(topic, ())
+            TopicPartition(topic, index)
+            for topic in self._consumer.subscription()
+            for index in partitions.get(topic, ())
         ]

@@ -13,22 +13,22 @@ PATIENCE_MS = 3000
 
 
 class Silence:
-    """Watches a consumer after each poll. In each outage it calls `tell(line)` twice: when brokers have not responded
+    """Watches a consumer after each poll. In each outage it calls `note(line)` twice: when brokers have not responded
     for `patience_ms`, and when they respond again."""
 
-    def __init__(self, tell: Callable[[str], None], patience_ms: int = PATIENCE_MS) -> None:
-        self._tell = tell
+    def __init__(self, note: Callable[[str], None], patience_ms: int = PATIENCE_MS) -> None:
+        self._note = note
         self._patience_ms = patience_ms
         self._since_ms: int | None = None
         self._reported: str | None = None
 
-    def look(self, now_ms: int, problem: Exception | None, *, has_broker: bool = False) -> None:
-        """Process the error of an unreachable broker, None if all respond, and call `tell` if a message is due.
+    def update(self, now_ms: int, problem: Exception | None, *, has_broker: bool = False) -> None:
+        """Process the error of an unreachable broker, None if all respond, and call `note` if a message is due.
         `has_broker`: some other broker responds."""
         if problem is None:
             self._since_ms = None
             if self._reported is not None:
-                self._tell(f"A {self._reported} answers again")
+                self._note(f"A {self._reported} answers again")
                 self._reported = None
         elif self._since_ms is None:
             self._since_ms = now_ms
@@ -36,7 +36,7 @@ class Silence:
             self._reported = _kind(problem)
             is_one = has_broker and self._reported == "broker"
             silent = "A broker does not answer" if is_one else f"No {self._reported} answers"
-            self._tell(f"{silent}, still trying: {problem}")
+            self._note(f"{silent}, still trying: {problem}")
 
 
 def _kind(problem: Exception) -> str:

@@ -69,8 +69,8 @@ class SliceFinder:
 
     def _offsets(self, place: Place, log_starts: Offsets, log_ends: Offsets) -> Offsets:
         if place.anchor is Anchor.TIME:
-            found = self._consumer.offsets_for_times(dict.fromkeys(log_ends, place.value))
-            return {part: log_ends[part] if listed is None else listed.offset for part, listed in found.items()}
+            offsets = self._consumer.offsets_for_times(dict.fromkeys(log_ends, place.value))
+            return {part: log_ends[part] if listed is None else listed.offset for part, listed in offsets.items()}
         if place.anchor is Anchor.LOG_START:
             return {part: offset + place.value for part, offset in log_starts.items()}
         if place.anchor is Anchor.LOG_END:
@@ -115,7 +115,7 @@ class NewestRecords:
         offsets: dict[TopicPartition, list[int]] = {part: [] for part in bounds.starts}
         for _, offset, part in heapq.nlargest(count, rows):
             offsets[part].append(offset)
-        return {part: sorted(chosen) for part, chosen in offsets.items()}
+        return {part: sorted(newest) for part, newest in offsets.items()}
 
     def _read(self, bounds: SliceBounds, count: int) -> dict[TopicPartition, _Tail]:
         """Read the end of each partition, then ever longer stretches before it, until there are `count` records or the
@@ -157,26 +157,26 @@ class NewestRecords:
 
 
 class Selection:
-    """The records of a slice by timestamp: at or after `since_ms`, before `until_ms`. With `chosen`, only the ascending
-    offsets that it has for each partition."""
+    """The records of a slice by timestamp: at or after `since_ms`, before `until_ms`. With `offsets`, only these
+    ascending offsets of each partition."""
 
     def __init__(
         self,
         since_ms: int | None = None,
         until_ms: int | None = None,
-        chosen: Mapping[TopicPartition, Sequence[int]] | None = None,
+        offsets: Mapping[TopicPartition, Sequence[int]] | None = None,
     ) -> None:
         self._since_ms = since_ms
         self._until_ms = until_ms
-        self._chosen = chosen
+        self._offsets_of = offsets
 
     def runs(self, item: FetchedColumns) -> Iterator[FetchedColumns]:
         """Yield the selected records, as runs of consecutive rows."""
         columns = item.columns
         if not columns.count:
             return
-        if self._chosen is not None:
-            yield from _rows_at(item, self._chosen.get(item.topic_partition, _NO_OFFSETS))
+        if self._offsets_of is not None:
+            yield from _rows_at(item, self._offsets_of.get(item.topic_partition, _NO_OFFSETS))
         elif self._has_all(columns.timestamps):
             yield item
         else:
@@ -200,10 +200,10 @@ class Selection:
             yield item._replace(columns=item.columns.slice(start, item.columns.count))
 
 
-def _rows_at(item: FetchedColumns, chosen: Sequence[int]) -> Iterator[FetchedColumns]:
+def _rows_at(item: FetchedColumns, row_offsets: Sequence[int]) -> Iterator[FetchedColumns]:
     """Yield the rows with these ascending offsets."""
     offsets = item.columns.offsets
-    for offset in chosen[bisect_left(chosen, offsets[0]) : bisect_left(chosen, offsets[-1] + 1)]:
+    for offset in row_offsets[bisect_left(row_offsets, offsets[0]) : bisect_left(row_offsets, offsets[-1] + 1)]:
         row = bisect_left(offsets, offset)
         if row < len(offsets) and offsets[row] == offset:
             yield item._replace(columns=item.columns.slice(row, row + 1))

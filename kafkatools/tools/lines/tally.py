@@ -39,13 +39,13 @@ class LostLines:
         Kafka's sentence and a second message with the cause."""
         if self.count == 1:
             return [f"{self.description} with error: {self.cause}"]
-        described = [f"{self.description} with error: {self.error}"]
+        messages = [f"{self.description} with error: {self.error}"]
         if self.count == self.last - self.first + 1:
             lines = f"lines {self.first}-{self.last} ({self.count} records)"
         else:
             lines = f"{self.count} records of lines {self.first}-{self.last}"
         if self.is_unplaced:
-            return [*described, f"{self.cause.rstrip('.')}: {lines} were not sent"]
+            return [*messages, f"{self.cause.rstrip('.')}: {lines} were not sent"]
         return [f"Error when sending message to topic {self.topic}: {lines} were not acknowledged: {self.cause}"]
 
 
@@ -55,18 +55,18 @@ class Tally:
     def __init__(self, is_transactional: bool = False) -> None:
         self._lock = threading.Lock()
         self._is_transactional = is_transactional
-        self.sent = 0
-        self.failed = 0
-        self.aborted = 0
+        self.sent_count = 0
+        self.failed_count = 0
+        self.aborted_count = 0
         self.unplaced: Exception | None = None
         self.first_failure: Exception | None = None
         self._open = 0
-        self._shown = 0
-        self._lost = 0
+        self._reported_count = 0
+        self._unconfirmed_count = 0
         self._messages: list[tuple[str, str]] = []
         self._reported: set[int] = set()  # ids of the errors recorded for the report
         self._lost_lines: dict[str, LostLines] = {}
-        self._shown_ranges = 0
+        self._reported_range_count = 0
         self._in_lines = 0
 
     def succeeded(self, count: int) -> None:
@@ -78,25 +78,25 @@ class Tally:
             if self._is_transactional:
                 self._open += count
             else:
-                self.sent += count
+                self.sent_count += count
 
     def committed(self) -> None:
         """Count the open records as sent, because their transaction was committed."""
         with self._lock:
-            self.sent += self._open
+            self.sent_count += self._open
             self._open = 0
 
     def abort(self, count: int = 0) -> None:
         """Count the open records and `count` unsent ones as aborted, because their transaction was aborted."""
         with self._lock:
-            self.aborted += self._open + count
+            self.aborted_count += self._open + count
             self._open = 0
 
     def lose(self) -> None:
         """Count the open records as failed, because it is unknown whether their transaction was committed."""
         with self._lock:
-            self.failed += self._open
-            self._lost += self._open
+            self.failed_count += self._open
+            self._unconfirmed_count += self._open
             self._open = 0
 
     def fail(self, count: int, error: Exception, describe: Callable[[int], str]) -> None:
@@ -104,13 +104,13 @@ class Tally:
         are reported, with `describe(i)` as description of the i-th record."""
         with self._lock:
             if isinstance(error, TransactionAborted):
-                self.aborted += count
+                self.aborted_count += count
                 return
-            self.failed += count
+            self.failed_count += count
             if self.first_failure is None:
                 self.first_failure = error
-            for number in range(min(count, SHOWN_FAILURES - self._shown)):
-                self._shown += 1
+            for number in range(min(count, SHOWN_FAILURES - self._reported_count)):
+                self._reported_count += 1
                 self._reported.add(id(error))
                 self._messages.append((_kind(error), f"{describe(number)} with error: {error}"))
 
@@ -119,17 +119,17 @@ class Tally:
         TransactionAborted they count as aborted and are not reported."""
         with self._lock:
             if isinstance(lines.error, TransactionAborted):
-                self.aborted += lines.count
+                self.aborted_count += lines.count
                 return
-            self.failed += lines.count
+            self.failed_count += lines.count
             self._in_lines += lines.count
             self.first_failure = self.first_failure or lines.error
             self._reported.add(id(lines.error))
-            known = self._lost_lines.setdefault(lines.key, lines)
-            if known is not lines:
-                known.first, known.last = min(known.first, lines.first), max(known.last, lines.last)
-                known.count += lines.count
-                known.is_over = False
+            line_range = self._lost_lines.setdefault(lines.key, lines)
+            if line_range is not lines:
+                line_range.first, line_range.last = min(line_range.first, lines.first), max(line_range.last, lines.last)
+                line_range.count += lines.count
+                line_range.is_over = False
 
     def take_messages(self, *, is_end: bool = True) -> list[tuple[str, str]]:
         """Return and remove the unreported failures as (error name, message). Before the end (`is_end` False), a range
@@ -137,9 +137,9 @@ class Tally:
         with self._lock:
             messages, self._messages = self._messages, []
             for key, lines in list(self._lost_lines.items()):
-                if is_end or (lines.is_over and self._shown_ranges < SHOWN_FAILURES):
+                if is_end or (lines.is_over and self._reported_range_count < SHOWN_FAILURES):
                     del self._lost_lines[key]
-                    self._shown_ranges += 1
+                    self._reported_range_count += 1
                     messages += [(_kind(lines.error), message) for message in lines.messages()]
             return messages
 
@@ -150,7 +150,7 @@ class Tally:
     @property
     def hidden(self) -> int:
         """The number of failures that are counted but not reported one by one."""
-        return self.failed - self._lost - self._shown - self._in_lines
+        return self.failed_count - self._unconfirmed_count - self._reported_count - self._in_lines
 
 
 def _kind(error: Exception) -> str:

@@ -23,7 +23,7 @@ class TopicFollower:
         self._consumer = consumer
         self._topic = topic
         self._takes = takes
-        self._seen_metadata = -1
+        self._metadata_version = -1
         self.partitions: set[TopicPartition] = set()
 
     def start(self, timeout_ms: int | None = None) -> bool:
@@ -36,16 +36,18 @@ class TopicFollower:
 
     def maybe_assign_new(self) -> bool:
         """Assign new partitions after a metadata change; return whether there were any."""
-        if self._consumer.metadata_version == self._seen_metadata:
+        if self._consumer.metadata_version == self._metadata_version:
             return False
         return self._take_new(is_start=False)
 
     def _take_new(self, is_start: bool) -> bool:
-        self._seen_metadata = self._consumer.metadata_version
-        known = self._consumer.known_partitions()
-        matching = known if self._takes is None else {name: ids for name, ids in known.items() if self._takes(name)}
+        self._metadata_version = self._consumer.metadata_version
+        partitions = self._consumer.known_partitions()
+        matching = (
+            partitions if self._takes is None else {name: ids for name, ids in partitions.items() if self._takes(name)}
+        )
         if self._topic is not None:
-            matching = {self._topic: known.get(self._topic, [])}
+            matching = {self._topic: partitions.get(self._topic, [])}
         new = sorted({TopicPartition(name, index) for name, ids in matching.items() for index in ids} - self.partitions)
         if new:
             self.partitions.update(new)

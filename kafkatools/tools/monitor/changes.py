@@ -173,11 +173,11 @@ def _partition_changes(old: PartitionView, new: PartitionView) -> Iterator[tuple
             yield "leader-changed", f"leader {new.leader}, it was {old.leader if old.leader >= 0 else 'none'}"
     if new.replicas != old.replicas:
         yield "replicas-changed", f"replicas {_ids(new.replicas)}, they were {_ids(old.replicas)}"
-    left, joined = set(old.isr) - set(new.isr), set(new.isr) - set(old.isr)
-    if left:
-        yield "isr-shrank", f"{_ids(sorted(left))} left the ISR, it is {_ids(new.isr)}"
-    if joined:
-        yield "isr-grew", f"{_ids(sorted(joined))} joined the ISR, it is {_ids(new.isr)}"
+    removed_ids, added_ids = set(old.isr) - set(new.isr), set(new.isr) - set(old.isr)
+    if removed_ids:
+        yield "isr-shrank", f"{_ids(sorted(removed_ids))} left the ISR, it is {_ids(new.isr)}"
+    if added_ids:
+        yield "isr-grew", f"{_ids(sorted(added_ids))} joined the ISR, it is {_ids(new.isr)}"
 
 
 def _ids(brokers: tuple[int, ...] | list[int]) -> str:
@@ -191,10 +191,10 @@ def _group_events(before: ClusterView, after: ClusterView) -> Iterator[Event]:
         for name in sorted(old.keys() - new.keys()):
             yield Event(after.time_ms, "group-gone", f"group {name} is gone", group=name)
     for name in sorted(old.keys() & new.keys()):
-        was, now = old[name].state, new[name].state
-        if now == EMPTY and was not in (EMPTY, UNKNOWN):
+        old_state, new_state = old[name].state, new[name].state
+        if new_state == EMPTY and old_state not in (EMPTY, UNKNOWN):
             yield Event(after.time_ms, "group-empty", f"group {name} has no members any more", group=name)
-        if was == EMPTY and now == STABLE:
+        if old_state == EMPTY and new_state == STABLE:
             yield Event(after.time_ms, "group-active", f"group {name} has members again", group=name)
 
 

@@ -96,7 +96,7 @@ class ClusterCollector:
             return sorted(self._admin.client.metadata.cluster.nodes)
         return [broker.id for broker in self._last.brokers if broker.is_alive]
 
-    def _may_ask(self, node: int, now_ms: int) -> bool:
+    def _may_send(self, node: int, now_ms: int) -> bool:
         """Return whether to send requests to a node: a silent one only when connected and idle. Starts to reconnect to
         a silent node that is not connected."""
         if node not in self._silent:
@@ -106,7 +106,7 @@ class ClusterCollector:
 
     def _note_silent(self, requested: Iterable[int], responses: Mapping[str, BrokerResponse], nodes: Nodes) -> None:
         for node in requested:
-            errors = [responses[f"{what} {node}"].error for what in ("groups", "log directories")]
+            errors = [responses[f"{label} {node}"].error for label in ("groups", "log directories")]
             if all(isinstance(error, UNANSWERED) for error in errors):
                 self._silent[node] = str(errors[0])
             else:
@@ -124,20 +124,20 @@ class ClusterCollector:
         for request, response in exchanges:
             if request.node is not None:
                 errors.setdefault(request.node, []).append(response.error)
-        for node, found in errors.items():
-            if node not in self._silent and all(isinstance(error, UNANSWERED) for error in found):
-                self._silent[node] = str(found[0])
-                snapshot.problems.append(Problem(node, "no response", str(found[0])))
+        for node, node_errors in errors.items():
+            if node not in self._silent and all(isinstance(error, UNANSWERED) for error in node_errors):
+                self._silent[node] = str(node_errors[0])
+                snapshot.problems.append(Problem(node, "no response", str(node_errors[0])))
 
     def _note_partly_silent(
         self, snapshot: Snapshot, requested: Iterable[int], responses: Mapping[str, BrokerResponse]
     ) -> None:
         """Add a problem for each broker that responded to only one of its two requests in time."""
         for node in requested:
-            for what in ("groups", "log directories"):
-                error = responses[f"{what} {node}"].error
+            for label in ("groups", "log directories"):
+                error = responses[f"{label} {node}"].error
                 if node not in self._silent and isinstance(error, UNANSWERED):
-                    snapshot.problems.append(Problem(node, what, str(error)))
+                    snapshot.problems.append(Problem(node, label, str(error)))
 
     def _note_late(self, snapshot: Snapshot, exchanges: Iterable[tuple[BrokerRequest, BrokerResponse | None]]) -> None:
         """Add a problem for each responding coordinator that did not return group offsets in time."""
@@ -152,19 +152,19 @@ class ClusterCollector:
 
     def _first_turn(self, snapshot: Snapshot) -> _FirstTurn:
         now_ms = self._admin.clock.now_ms()
-        requested = [node for node in self._alive() if self._may_ask(node, now_ms)]
+        requested = [node for node in self._alive() if self._may_send(node, now_ms)]
         common, per_broker = first_requests(self._scope), broker_requests(requested)
         responses = dict(
-            zip([*common, *per_broker], snapshot.ask([*common.values(), *per_broker.values()]), strict=True)
+            zip([*common, *per_broker], snapshot.send([*common.values(), *per_broker.values()]), strict=True)
         )
         snapshot.retry(responses, common)
         nodes = snapshot.nodes(responses["nodes"], responses["cluster"], (self._admin, self._aside, self._apart))
         topics = snapshot.topics(responses["topics"], self._scope)
         self._note_silent(requested, responses, nodes)
-        responses |= snapshot.ask_controller(self._aside, nodes.ids - nodes.fenced - self._silent.keys())
+        responses |= snapshot.send_to_controller(self._aside, nodes.ids - nodes.fenced - self._silent.keys())
         for node, error in sorted(self._silent.items()):
             snapshot.problems.append(Problem(node, "no response", error))
-        listed = snapshot.listed(requested, responses, self._scope.takes_group)
+        listings = snapshot.listed(requested, responses, self._scope.takes_group)
         self._note_partly_silent(snapshot, requested, responses)
         snapshot.note_missing_groups()
         alive = nodes.ids - nodes.fenced
@@ -175,13 +175,13 @@ class ClusterCollector:
             else "it was not asked"
             for node in alive - responding
         }
-        names = {group.group_id for group in listed}
+        names = {group.group_id for group in listings}
         if self._scope.group_names and names.issuperset(self._scope.group_names):
             reasons = {}  # all requested groups are listed, so the other brokers do not matter
         self._coordinators.update(snapshot.offsets_topic, alive, reasons, self._admin.clock.now_ms())
         log_dirs = snapshot.log_dirs(requested, responses)
         quorum = snapshot.quorum(responses["quorum"])
-        return _FirstTurn(nodes, topics, listed, log_dirs, quorum, snapshot.moves(responses["moves"]))
+        return _FirstTurn(nodes, topics, listings, log_dirs, quorum, snapshot.moves(responses["moves"]))
 
     def _second_turn(self, snapshot: Snapshot, first: _FirstTurn) -> ClusterView:
         alive = first.nodes.ids - first.nodes.fenced - self._silent.keys()
@@ -191,11 +191,11 @@ class ClusterCollector:
         logs = [*ends, *starts] if self._scope.with_starts else ends
         groups = GroupRequests([group for group in first.listed if group.coordinator in alive], snapshot.complain)
         group_requests = groups.requests()
-        group_responses = self._ask_apart(snapshot, groups, group_requests)
+        group_responses = self._send_apart(snapshot, groups, group_requests)
         remaining = [place for place, response in enumerate(group_responses) if response is None]
         settings = self._settings.requests(first.topics, self._admin.clock.now_ms())
         requests = [*logs, *(group_requests[place] for place in remaining), *settings]
-        responses = snapshot.ask(requests)
+        responses = snapshot.send(requests)
         clock_ms = self._admin.clock.now_ms()
         self._note_silent_later(snapshot, zip(requests, responses, strict=True))
         self._note_late(snapshot, zip(group_requests, group_responses, strict=True))
@@ -224,19 +224,19 @@ class ClusterCollector:
             unlisted=self._coordinators.reasons,
         )
         unlisted = self._coordinators.unlisted_groups(self._last, first.listed, responding)
-        listed = groups.views(offsets, self._scope.takes_topic)
-        views = self._coordinators.complete([*map(self._with_lag_time, listed), *unlisted])
+        reported_views = groups.views(offsets, self._scope.takes_topic)
+        views = self._coordinators.complete([*map(self._with_lag_time, reported_views), *unlisted])
         views = [with_reason(group, view.by_partition, responding) for group in views]
         return view._replace(groups=tuple(sorted(views, key=lambda group: group.group_id)))
 
-    def _ask_apart(
+    def _send_apart(
         self, snapshot: Snapshot, groups: GroupRequests, requests: Sequence[BrokerRequest]
     ) -> list[BrokerResponse | None]:
         """Send the requests that may be late over `apart`; the responses to the other requests are None."""
-        chosen = [place for place, waits in enumerate(groups.waiting()) if waits]
+        places = [place for place, waits in enumerate(groups.waiting()) if waits]
         responses: list[BrokerResponse | None] = [None] * len(requests)
         for place, response in zip(
-            chosen, snapshot.ask_coordinators(self._apart, [requests[n] for n in chosen]), strict=True
+            places, snapshot.send_to_coordinators(self._apart, [requests[n] for n in places]), strict=True
         ):
             responses[place] = response
         return responses
@@ -275,8 +275,10 @@ class ClusterCollector:
             0 if part.lag == 0 else self._history.age_ms((part.topic, part.partition), part.committed, now_ms)
             for part in group.partitions or ()
         ]
-        known_ages = [age for age in ages if age is not None]
-        return group._replace(lag_ms=max(known_ages)) if known_ages and len(known_ages) == len(ages) else group
+        available_ages = [age for age in ages if age is not None]
+        return (
+            group._replace(lag_ms=max(available_ages)) if available_ages and len(available_ages) == len(ages) else group
+        )
 
     def _topic(self, topic: TopicDescription, facts: PartitionFacts) -> TopicView:
         parts = facts.views(topic, self._settings.min_isr.get(topic.name))

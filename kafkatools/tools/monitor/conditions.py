@@ -67,42 +67,42 @@ class Condition(NamedTuple):
             if wrong:
                 yield f"unwell holds: {', '.join(wrong)}"
             return
-        for where, found in self._measured(view):
-            if self._holds(found) is True:
-                yield f"{self.text} holds{where}: {self.measure} is {found.text}"
+        for place, measurement in self._measurements(view):
+            if self._holds(measurement) is True:
+                yield f"{self.text} holds{place}: {self.measure} is {measurement.text}"
 
     def unknowns(self, view: ClusterView, *, is_only_snapshot: bool) -> Iterator[str]:
         """Yield a sentence for each undecidable value; values that need two snapshots only if `is_only_snapshot`."""
         if self.measure == UNWELL:
             return
-        for where, found in self._measured(view):
-            if self._holds(found) is None and (is_only_snapshot or found.why != _NEEDS_SNAPSHOTS):
-                yield f"{self.text} is unknown{where}: {found.why}"
+        for place, measurement in self._measurements(view):
+            if self._holds(measurement) is None and (is_only_snapshot or measurement.why != _NEEDS_SNAPSHOTS):
+                yield f"{self.text} is unknown{place}: {measurement.why}"
         if self.measure in GROUP_MEASURES and view.unlisted:
             yield f"{self.text} is unknown for groups that are not listed: {view.unlisted[0]}"
 
-    def _measured(self, view: ClusterView) -> Iterator[tuple[str, Measured]]:
+    def _measurements(self, view: ClusterView) -> Iterator[tuple[str, Measured]]:
         if self.measure in GROUP_MEASURES:
             for group in view.groups:
-                found = _of_group(self.measure, group)
-                if found is not None:
-                    yield f" for group {group.group_id}", found
+                measurement = _of_group(self.measure, group)
+                if measurement is not None:
+                    yield f" for group {group.group_id}", measurement
         else:
             yield "", _of_cluster(self.measure, view)
 
-    def _holds(self, found: Measured) -> bool | None:
-        """Return whether the condition holds. If the value is unknown, its lower bound `found.least` may decide; None
-        if it does not, or if the value needs two snapshots."""
+    def _holds(self, measurement: Measured) -> bool | None:
+        """Return whether the condition holds. If the value is unknown, its lower bound `measurement.least` may decide;
+        None if it does not, or if the value needs two snapshots."""
         compare = COMPARISONS[self.comparison]
-        if found.value is not None:
-            return compare(found.value, self.amount)
-        if found.why == _NEEDS_SNAPSHOTS:
+        if measurement.value is not None:
+            return compare(measurement.value, self.amount)
+        if measurement.why == _NEEDS_SNAPSHOTS:
             return None
         if self.comparison in (">", ">="):
-            return True if compare(found.least, self.amount) else None
+            return True if compare(measurement.least, self.amount) else None
         if self.comparison in ("<", "<="):
-            return None if compare(found.least, self.amount) else False
-        return None if found.least <= self.amount else self.comparison == "!="
+            return None if compare(measurement.least, self.amount) else False
+        return None if measurement.least <= self.amount else self.comparison == "!="
 
 
 class Measured(NamedTuple):
@@ -125,11 +125,11 @@ def _text(number: float) -> str:
 def _of_group(measure: str, group: GroupView) -> Measured | None:
     """The value of `lag`, `lag-seconds` or `members` for a group, perhaps unknown. None for the lag of a group without
     committed offsets."""
-    why = group.unknown or f"its coordinator, broker {group.coordinator}, did not report"
+    reason = group.unknown or f"its coordinator, broker {group.coordinator}, did not report"
     if measure == "members":
-        return Measured(group.members, 0, why)
+        return Measured(group.members, 0, reason)
     if not group.is_lag_known:
-        return Measured(None, group.least_lag if measure == "lag" else 0, why)
+        return Measured(None, group.least_lag if measure == "lag" else 0, reason)
     if measure == "lag":
         return None if group.lag is None else Measured(group.lag)
     if group.lag_ms is None:
@@ -139,11 +139,11 @@ def _of_group(measure: str, group: GroupView) -> Measured | None:
 
 def _of_cluster(measure: str, view: ClusterView) -> Measured:
     value = MEASURES[measure](view)
-    why = _why_unknown(measure, view)
+    reason = _why_unknown(measure, view)
     if measure == "total-lag":
-        return Measured(value, view.totals.least_lag, why)
-    if why:
-        return Measured(None, value or 0, why)
+        return Measured(value, view.totals.least_lag, reason)
+    if reason:
+        return Measured(None, value or 0, reason)
     return Measured(value, 0, _NEEDS_SNAPSHOTS if measure == "messages" else "no broker reported it")
 
 
@@ -171,8 +171,8 @@ def _why_unknown(measure: str, view: ClusterView) -> str:
 def what_is_wrong(view: ClusterView) -> list[str]:
     """Return short descriptions of what an operator should check first; empty for a healthy cluster."""
     wrong = ["no active controller known"] if active_controllers(view) == 0 else []
-    for name, (one, several) in _WRONG.items():
+    for name, (singular, plural) in _WRONG.items():
         count = MEASURES[name](view)
         if count:
-            wrong.append(one if count == 1 else several.format(count))
+            wrong.append(singular if count == 1 else plural.format(count))
     return wrong

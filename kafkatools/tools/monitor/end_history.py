@@ -1,4 +1,4 @@
-"""A history of log end offsets, which tells how long ago a group's next record arrived.
+"""A history of log end offsets: how long ago a group's next record arrived.
 
 Between two snapshots, an end offset is assumed to grow evenly. Records that arrived before the first snapshot have an
 unknown age. Only changed end offsets are kept, the latest 128 of each partition.
@@ -38,8 +38,8 @@ class EndHistory:
 
     def forget_others(self, partitions: Iterable[TopicPartition]) -> None:
         """Drop the history of all partitions except these."""
-        kept = set(partitions)
-        for key in self._ends.keys() - kept:
+        retained = set(partitions)
+        for key in self._ends.keys() - retained:
             del self._ends[key], self._times[key]
 
     def age_ms(self, partition: TopicPartition, offset: int, now_ms: int) -> int | None:

@@ -46,10 +46,15 @@ def span(seconds: float | None) -> str:
     """Format a duration in seconds in its two largest units, such as `3 h 5 min`; `-` for None."""
     if seconds is None:
         return _NONE
-    left = round(seconds)
-    parts = [(left // 86_400, "d"), (left // 3600 % 24, "h"), (left // 60 % 60, "min"), (left % 60, "s")]
-    shown = [f"{number} {unit}" for number, unit in parts if number][:2]
-    return " ".join(shown) or "0 s"
+    whole_seconds = round(seconds)
+    parts = [
+        (whole_seconds // 86_400, "d"),
+        (whole_seconds // 3600 % 24, "h"),
+        (whole_seconds // 60 % 60, "min"),
+        (whole_seconds % 60, "s"),
+    ]
+    texts = [f"{number} {unit}" for number, unit in parts if number][:2]
+    return " ".join(texts) or "0 s"
 
 
 def local_time(time_ms: int) -> str:

@@ -38,8 +38,8 @@ class ListedGroup(NamedTuple):
 class GroupRequests:
     """Builds the requests about groups and collects their responses; `complain(node, what, error)` gets errors."""
 
-    def __init__(self, listed: Iterable[ListedGroup], complain: Callable[[int, str, KafkaError], None]) -> None:
-        self._listed = list(listed)
+    def __init__(self, groups: Iterable[ListedGroup], complain: Callable[[int, str, KafkaError], None]) -> None:
+        self._listed = list(groups)
         self._complain = complain
         self._kinds: list[tuple[_Kind, int, list[str]]] = []
         self._states: dict[str, str] = {}
@@ -69,20 +69,20 @@ class GroupRequests:
         request, within `timeout_ms`. Errors go to `complain`."""
         for (kind, node, names), response in zip(self._kinds, responses, strict=True):
             if kind is _OFFSETS and isinstance(response.error, UnsupportedVersion):
-                found: Mapping[str, _Result] = fetch_offsets(admin, names, timeout_ms=timeout_ms)
+                results: Mapping[str, _Result] = fetch_offsets(admin, names, timeout_ms=timeout_ms)
             elif response.error is not None:
                 self._complain(node, kind.what, response.error)
                 continue
             else:
-                found = kind.read(response)
-            self._store(kind.what, node, found)
+                results = kind.read(response)
+            self._store(kind.what, node, results)
 
-    def _store(self, what: str, node: int, results: Mapping[str, _Result]) -> None:
+    def _store(self, label: str, node: int, results: Mapping[str, _Result]) -> None:
         for group_id, result in results.items():
             if isinstance(result, GroupOffsets) and result.error is not None:
                 result = result.error
             if isinstance(result, KafkaError):
-                self._complain(node, f"{what} {group_id}", result)
+                self._complain(node, f"{label} {group_id}", result)
             elif isinstance(result, GroupOffsets):
                 self._offsets[group_id] = {key: (at.offset, None) for key, at in result.offsets.items()}
             elif isinstance(result, ShareOffsets):
@@ -96,7 +96,7 @@ class GroupRequests:
     def views(self, ends: Mapping[TopicPartition, int], takes_topic: Callable[[str], bool]) -> list[GroupView]:
         """Return the listed groups sorted by name, with the lag to these end offsets in the topics that `takes_topic`
         accepts. Members and partitions that were not reported are None."""
-        found = []
+        views = []
         for group in sorted(self._listed):
             offsets = self._offsets.get(group.group_id)
             partitions = None
@@ -108,8 +108,8 @@ class GroupRequests:
                 )
             state = self._states.get(group.group_id, group.state)
             members = self._members.get(group.group_id)
-            found.append(GroupView(group.group_id, group.type, state, group.coordinator, members, partitions))
-        return found
+            views.append(GroupView(group.group_id, group.type, state, group.coordinator, members, partitions))
+        return views
 
 
 def _lag(reported: int | None, end: int | None, committed: int) -> int | None:
@@ -131,13 +131,13 @@ def read_listing(response: BrokerResponse) -> list[ListedGroup] | KafkaError:
     ]
 
 
-def _described(response: BrokerResponse) -> dict[str, _StateAndMembers | KafkaError]:
+def _read_descriptions(response: BrokerResponse) -> dict[str, _StateAndMembers | KafkaError]:
     return {
         group.group_id: error_in(group) or (group.group_state, len(group.members)) for group in response.entity.groups
     }
 
 
-def _fetched(response: BrokerResponse) -> dict[str, GroupOffsets | KafkaError]:
+def _read_offsets(response: BrokerResponse) -> dict[str, GroupOffsets | KafkaError]:
     return read_offset_fetch(response.entity, response.api_version, "")
 
 
@@ -173,11 +173,11 @@ class _Kind(NamedTuple):
 
 
 # ListGroups already has the state of streams groups, so they are not described.
-_OFFSETS = _Kind((CONSUMER, CLASSIC, UNKNOWN, "Streams"), "offsets of groups", _offsets_request, _fetched, True)
+_OFFSETS = _Kind((CONSUMER, CLASSIC, UNKNOWN, "Streams"), "offsets of groups", _offsets_request, _read_offsets, True)
 _KINDS = (
-    _Kind((CONSUMER,), "groups", _describe_request(ApiKey.CONSUMER_GROUP_DESCRIBE, "group_ids"), _described),
-    _Kind((CLASSIC, UNKNOWN), "groups", _describe_request(ApiKey.DESCRIBE_GROUPS, "groups"), _described),
-    _Kind((SHARE,), "share groups", _describe_request(ApiKey.SHARE_GROUP_DESCRIBE, "group_ids"), _described),
+    _Kind((CONSUMER,), "groups", _describe_request(ApiKey.CONSUMER_GROUP_DESCRIBE, "group_ids"), _read_descriptions),
+    _Kind((CLASSIC, UNKNOWN), "groups", _describe_request(ApiKey.DESCRIBE_GROUPS, "groups"), _read_descriptions),
+    _Kind((SHARE,), "share groups", _describe_request(ApiKey.SHARE_GROUP_DESCRIBE, "group_ids"), _read_descriptions),
     _OFFSETS,
     _Kind((SHARE,), "offsets of share groups", _share_request, _share_offsets, True),
 )

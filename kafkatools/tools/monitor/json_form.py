@@ -40,7 +40,7 @@ def head_json(view: ClusterView) -> dict[str, object]:
         "cluster_id": view.cluster_id,
         "controller": view.controller if view.controller >= 0 else None,
         "wrong": what_is_wrong(view),
-        "totals": {_TOTALS.get(name, name): _rounded(value) for name, value in view.totals._asdict().items()},
+        "totals": {_TOTALS.get(name, name): _round(value) for name, value in view.totals._asdict().items()},
     }
 
 
@@ -92,8 +92,8 @@ def topic_json(topic: TopicView) -> dict[str, object]:
         "under_replicated": sum(part.is_under_replicated for part in parts),
         "under_min_isr": sum(part.is_under_min_isr for part in parts),
         "bytes": topic.size_bytes,
-        "messages_per_second": _rounded(topic.messages_in),
-        "bytes_per_second": _rounded(topic.bytes_in),
+        "messages_per_second": _round(topic.messages_in),
+        "bytes_per_second": _round(topic.bytes_in),
     }
 
 
@@ -156,9 +156,9 @@ def group_json(group: GroupView) -> dict[str, object]:
         "lag_at_least": group.least_lag,
         "unknown": group.unknown,
         "lag_ms": group.lag_ms,
-        "consumed_per_second": _rounded(group.consumed),
+        "consumed_per_second": _round(group.consumed),
         "topics": [
-            {"topic": topic, "lag": lag, "consumed_per_second": _rounded(consumed.get(topic))}
+            {"topic": topic, "lag": lag, "consumed_per_second": _round(consumed.get(topic))}
             for topic, lag in group.lag_by_topic().items()
         ],
     }
@@ -183,9 +183,10 @@ def events_json(events: Iterable[Event]) -> list[dict[str, object]]:
 def problems_json(problems: Iterable[Problem]) -> list[dict[str, object]]:
     """Return problems as JSON objects."""
     return [
-        {"broker": one.broker if one.broker >= 0 else None, "what": one.what, "error": one.error} for one in problems
+        {"broker": problem.broker if problem.broker >= 0 else None, "what": problem.what, "error": problem.error}
+        for problem in problems
     ]
 
 
-def _rounded(number: float | None) -> float | None:
+def _round(number: float | None) -> float | None:
     return None if number is None else round(number, 3)

@@ -34,7 +34,7 @@ def page_data(board: Board, topic: str) -> dict[str, object]:
         **json_form.head_json(view),
         "brokers": json_form.brokers_json(view),
         "quorum": json_form.quorum_json(view.quorum),
-        "topics": [json_form.topic_json(listed) for listed in ordered_topics(view)[:_TOPICS]],
+        "topics": [json_form.topic_json(topic_view) for topic_view in ordered_topics(view)[:_TOPICS]],
         "groups": [{**group_json(group), "catches_up_s": catches_up_s(view, group)} for group in groups[:_ROWS]],
         "troubled": [
             {**json_form.partition_json(part), "notes": partition_notes(part)} for part in troubled[:_TROUBLED]
@@ -53,8 +53,8 @@ def _point(point: Point) -> list[float | int | None]:
 
 def _topic(view: ClusterView, name: str, points: Sequence[Point]) -> dict[str, object] | None:
     """Return the selected topic with its groups' lags and the charts' history; None when it does not exist."""
-    chosen = next((topic for topic in view.topics if topic.name == name), None)
-    if chosen is None:
+    topic_view = next((topic for topic in view.topics if topic.name == name), None)
+    if topic_view is None:
         return None
     lags: dict[int, dict[str, int | None]] = {}
     for group in view.groups:
@@ -67,9 +67,9 @@ def _topic(view: ClusterView, name: str, points: Sequence[Point]) -> dict[str, o
         "topic": name,
         "partitions": [
             {**partition_json(part), "notes": partition_notes(part), "lags": lags.get(part.partition, {})}
-            for part in chosen.partitions[:_ROWS]
+            for part in topic_view.partitions[:_ROWS]
         ],
-        "partition_count": len(chosen.partitions),
+        "partition_count": len(topic_view.partitions),
         "groups": groups[:_COLUMNS],
         "group_count": len(groups),
         "history": [

@@ -48,14 +48,14 @@ def metrics(board: Board) -> str:
 
 
 def _family(name: str, kind: str, about: str, labels: tuple[str, ...], samples: Samples) -> Iterator[str]:
-    found = [
+    lines = [
         f"{name}{_labels(labels, values)} {number if isinstance(number, int) else repr(float(number))}"
         for values, number in samples
     ]
-    if found:
+    if lines:
         yield f"# HELP {name} {about}"
         yield f"# TYPE {name} {kind}"
-        yield from found
+        yield from lines
 
 
 def _labels(names: tuple[str, ...], values: tuple[object, ...]) -> str:
@@ -144,8 +144,8 @@ def _members(view: ClusterView) -> Samples:
 
 def _voters(view: ClusterView) -> Samples:
     quorum = view.quorum
-    end = 0 if quorum is None else max((one.log_end_offset for one in quorum.voters), default=0)
-    return [((one.id,), max(0, end - one.log_end_offset)) for one in (() if quorum is None else quorum.voters)]
+    end = 0 if quorum is None else max((voter.log_end_offset for voter in quorum.voters), default=0)
+    return [((voter.id,), max(0, end - voter.log_end_offset)) for voter in (() if quorum is None else quorum.voters)]
 
 
 _GROUP = ("consumergroup", "topic", "partition")
@@ -287,4 +287,4 @@ METRICS: tuple[Metric, ...] = (
     ),
     _of_cluster("kt_monitor_look_milliseconds", "How long the last snapshot took.", lambda view: view.took_ms, OURS),
 )  # fmt: skip
-"""Every family but `kt_monitor_up`, in the order in which they are told."""
+"""Every family but `kt_monitor_up`, in output order."""

@@ -50,7 +50,7 @@ Moves = Mapping[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]
 """By partition the replicas that it gets, and those that it loses."""
 
 
-def _all(name: str) -> bool:
+def _takes_all(name: str) -> bool:
     return True
 
 
@@ -59,8 +59,8 @@ class Scope(NamedTuple):
     not empty. `with_starts`: also request log start offsets."""
 
     topic_names: tuple[str, ...] = ()
-    takes_topic: Callable[[str], bool] = _all
-    takes_group: Callable[[str], bool] = _all
+    takes_topic: Callable[[str], bool] = _takes_all
+    takes_group: Callable[[str], bool] = _takes_all
     with_starts: bool = False
     group_names: tuple[str, ...] = ()
 
@@ -103,11 +103,11 @@ def controller_requests(broker: int) -> dict[str, BrokerRequest]:
 
 def broker_requests(brokers: Iterable[int]) -> dict[str, BrokerRequest]:
     """Return the requests for each broker's groups and log directories, by name."""
-    found = {}
+    requests = {}
     for broker in brokers:
-        found[f"groups {broker}"] = BrokerRequest(broker, ApiKey.LIST_GROUPS, {})
-        found[f"log directories {broker}"] = BrokerRequest(broker, ApiKey.DESCRIBE_LOG_DIRS, {"topics": None})
-    return found
+        requests[f"groups {broker}"] = BrokerRequest(broker, ApiKey.LIST_GROUPS, {})
+        requests[f"log directories {broker}"] = BrokerRequest(broker, ApiKey.DESCRIBE_LOG_DIRS, {"topics": None})
+    return requests
 
 
 def _cluster_fields(version: int) -> dict[str, object]:
@@ -144,50 +144,53 @@ class Snapshot:
         self.problems: list[Problem] = []
         self.offsets_topic: TopicDescription | None = None
 
-    def complain(self, broker: int, what: str, error: KafkaError) -> None:
+    def complain(self, broker: int, label: str, error: KafkaError) -> None:
         """Add a problem. A Timeout or lost connection of a single broker is ignored, because the collector reports it
         once per broker."""
         if broker == NOBODY or not isinstance(error, UNANSWERED):
-            self.problems.append(Problem(broker, what, str(error)))
+            self.problems.append(Problem(broker, label, str(error)))
 
-    def ask(self, requests: Sequence[BrokerRequest]) -> list[BrokerResponse]:
+    def send(self, requests: Sequence[BrokerRequest]) -> list[BrokerResponse]:
         """Send requests in parallel and return their responses in order. A request without a response in `patience_ms`
         gets a response with an error."""
         if not requests:
             return []
         return self._admin.ask_all(requests, self._admin.deadline_ms(self._patience_ms))
 
-    def ask_controller(self, aside: AdminClient, brokers: Iterable[int]) -> dict[str, BrokerResponse]:
+    def send_to_controller(self, aside: AdminClient, brokers: Iterable[int]) -> dict[str, BrokerResponse]:
         """Send the controller's requests to one of these brokers over separate connections, since they hang without a
         controller. While two brokers owe a response, or all do, nothing is sent and both responses are Timeout."""
         if aside.client.in_flight_count():
             aside.client.poll(0)
         candidates = sorted(brokers)
-        owing = [broker for broker in candidates if aside.client.in_flight_count(broker)]
-        free = [broker for broker in candidates if broker not in owing]
-        if len(owing) >= _OWING or not free:
+        busy_brokers = [broker for broker in candidates if aside.client.in_flight_count(broker)]
+        free = [broker for broker in candidates if broker not in busy_brokers]
+        if len(busy_brokers) >= _OWING or not free:
             error = Timeout("the controller has not responded yet")
             return dict.fromkeys(controller_requests(NOBODY), BrokerResponse(NOBODY, None, error))
         requests = controller_requests(free[0])
         responses = aside.ask_all([*requests.values()], aside.deadline_ms(self._patience_ms // 2))
         return dict(zip(requests, responses, strict=True))
 
-    def ask_coordinators(self, apart: AdminClient, requests: Sequence[BrokerRequest]) -> list[BrokerResponse]:
+    def send_to_coordinators(self, apart: AdminClient, requests: Sequence[BrokerRequest]) -> list[BrokerResponse]:
         """Send requests whose responses may be late, over separate connections: a broker responds in order, so a late
         response delays all later ones. A broker that still owes a response is skipped, its response is Timeout."""
         if apart.client.in_flight_count():
             apart.client.poll(0)
-        owing = {request.node for request in requests if apart.client.in_flight_count(request.node)}
-        ready = [request for request in requests if request.node not in owing]
+        busy_brokers = {request.node for request in requests if apart.client.in_flight_count(request.node)}
+        ready = [request for request in requests if request.node not in busy_brokers]
         responses = iter(apart.ask_all(ready, apart.deadline_ms(self._patience_ms // 2)) if ready else ())
-        late = Timeout("the coordinator has not responded yet")
-        return [BrokerResponse(NOBODY, None, late) if one.node in owing else next(responses) for one in requests]
+        timeout = Timeout("the coordinator has not responded yet")
+        return [
+            BrokerResponse(NOBODY, None, timeout) if coordinator_request.node in busy_brokers else next(responses)
+            for coordinator_request in requests
+        ]
 
     def retry(self, responses: dict[str, BrokerResponse], requests: Mapping[str, BrokerRequest]) -> None:
         """Repeat once the requests that got no response, since another broker may serve them, and put the new responses
         into `responses`."""
-        left = [name for name in requests if isinstance(responses[name].error, UNANSWERED)]
-        responses.update(zip(left, self.ask([requests[name] for name in left]), strict=True))
+        names = [name for name in requests if isinstance(responses[name].error, UNANSWERED)]
+        responses.update(zip(names, self.send([requests[name] for name in names]), strict=True))
 
     # -- the first turn --
 
@@ -195,41 +198,41 @@ class Snapshot:
         """Return the brokers, with fenced ones if reported, and update the clients' broker lists. Raises KafkaError."""
         if metadata.error is not None:
             raise metadata.error
-        found = metadata.entity
+        entity = metadata.entity
         for client in clients:
-            client.learn_brokers(found)
-        described = cluster.entity if cluster.error is None and not cluster.entity.error_code else None
-        if described is None:
+            client.learn_brokers(entity)
+        description = cluster.entity if cluster.error is None and not cluster.entity.error_code else None
+        if description is None:
             if cluster.error is not None and not isinstance(cluster.error, UnsupportedVersion):
                 self.complain(NOBODY, "fenced brokers", cluster.error)
-            nodes = [Node(one.node_id, one.host, one.port, one.rack) for one in found.brokers]
-            return Nodes(getattr(found, "cluster_id", None), found.controller_id, _sorted(nodes), frozenset())
-        nodes = [Node(one.broker_id, one.host, one.port, one.rack) for one in described.brokers]
-        fenced = frozenset(one.broker_id for one in described.brokers if getattr(one, "is_fenced", False))
-        return Nodes(described.cluster_id, described.controller_id, _sorted(nodes), fenced)
+            nodes = [Node(broker.node_id, broker.host, broker.port, broker.rack) for broker in entity.brokers]
+            return Nodes(getattr(entity, "cluster_id", None), entity.controller_id, _sort_nodes(nodes), frozenset())
+        nodes = [Node(broker.broker_id, broker.host, broker.port, broker.rack) for broker in description.brokers]
+        fenced = frozenset(broker.broker_id for broker in description.brokers if getattr(broker, "is_fenced", False))
+        return Nodes(description.cluster_id, description.controller_id, _sort_nodes(nodes), fenced)
 
     def topics(self, first: BrokerResponse, scope: Scope) -> list[TopicDescription]:
         """Return the topics in `scope` sorted by name, requesting further pages as needed; sets `offsets_topic`. A
         topic's own error becomes a problem. Raises KafkaError if a request fails."""
         if isinstance(first.error, UnsupportedVersion):
-            found = self._topics_by_metadata(scope)
+            descriptions = self._topics_by_metadata(scope)
         else:
-            found = {}
+            descriptions = {}
             response = first
             cursor: Cursor | None = None
             while True:
                 if response.error is not None:
                     raise response.error
                 for topic in response.entity.topics:
-                    add_page(found, topic)
+                    add_page(descriptions, topic)
                 cursor = next_cursor(response.entity, cursor)
                 if cursor is None:
                     break
-                left = [name for name in scope.requested_topics if name >= cursor.topic_name]
-                response = self.ask([topics_request(left, cursor)])[0]
-        self.offsets_topic = found.get(_OFFSETS_TOPIC)
+                remaining_topics = [name for name in scope.requested_topics if name >= cursor.topic_name]
+                response = self.send([topics_request(remaining_topics, cursor)])[0]
+        self.offsets_topic = descriptions.get(_OFFSETS_TOPIC)
         topics = []
-        for name, topic in sorted(found.items()):
+        for name, topic in sorted(descriptions.items()):
             if scope.takes_topic(name) and (name in scope.topic_names or not scope.topic_names):
                 if topic.error is None:
                     topics.append(topic)
@@ -240,12 +243,12 @@ class Snapshot:
     def _topics_by_metadata(self, scope: Scope) -> dict[str, TopicDescription]:
         """Describe topics with Metadata, for brokers before 3.7 or with ZooKeeper."""
         response = self._admin.metadata_of(scope.requested_topics or None, self._admin.deadline_ms(self._patience_ms))
-        found = {}
+        descriptions = {}
         for topic in response.topics:
             error = error_in(topic)
-            described = TopicDescription(topic.name, None, False, (), error) if error else from_metadata(topic)
-            found[topic.name] = described
-        return found
+            description = TopicDescription(topic.name, None, False, (), error) if error else from_metadata(topic)
+            descriptions[topic.name] = description
+        return descriptions
 
     def listed(
         self, brokers: Iterable[int], responses: Mapping[str, BrokerResponse], takes: Callable[[str], bool]
@@ -265,22 +268,22 @@ class Snapshot:
         self, brokers: Iterable[int], responses: Mapping[str, BrokerResponse]
     ) -> dict[int, tuple[LogDir, ...]]:
         """Return the log directories of the brokers that reported them."""
-        found = {}
+        directories = {}
         for broker in brokers:
             response = responses[f"log directories {broker}"]
             paths = response.error or read_log_dirs(response.entity)
             if isinstance(paths, KafkaError):
                 self.complain(broker, "log directories", paths)
             else:
-                found[broker] = paths
-        return found
+                directories[broker] = paths
+        return directories
 
     def quorum(self, response: BrokerResponse) -> MetadataQuorum | KafkaError:
         """Return the controller quorum, or the error: UnsupportedVersion for ZooKeeper clusters without one."""
-        found = response.error or read_quorum(response.entity) or UnknownServerError("the response is empty")
-        if isinstance(found, KafkaError) and not isinstance(found, UnsupportedVersion):
-            self.complain(NOBODY, "quorum", found)
-        return found
+        quorum = response.error or read_quorum(response.entity) or UnknownServerError("the response is empty")
+        if isinstance(quorum, KafkaError) and not isinstance(quorum, UnsupportedVersion):
+            self.complain(NOBODY, "quorum", quorum)
+        return quorum
 
     def moves(self, response: BrokerResponse) -> Moves:
         """Return the ongoing reassignments by partition; empty after an error. Brokers that are too old or deny access
@@ -309,7 +312,7 @@ class Snapshot:
         self, leaders: Mapping[int, Sequence[TopicPartition]], responses: Sequence[BrokerResponse]
     ) -> dict[TopicPartition, int]:
         """Return end or start offsets by partition; partition errors become one problem per leader and error code."""
-        found: dict[TopicPartition, int] = {}
+        offsets: dict[TopicPartition, int] = {}
         for leader, response in zip(leaders, responses, strict=True):
             if response.error is not None:
                 self.complain(leader, "offsets of logs", response.error)
@@ -320,27 +323,27 @@ class Snapshot:
                     if part.error_code:
                         failed.setdefault(int(part.error_code), []).append(f"{topic.name}-{part.partition_index}")
                     elif part.offset >= 0:
-                        found[topic.name, part.partition_index] = part.offset
+                        offsets[topic.name, part.partition_index] = part.offset
             for code, names in failed.items():
-                more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+                suffix = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
                 error = error_from_code(code)
                 if error is not None:
-                    self.complain(leader, f"offset of {', '.join(names[:_NAMED])}{more}", error)
-        return found
+                    self.complain(leader, f"offset of {', '.join(names[:_NAMED])}{suffix}", error)
+        return offsets
 
 
-def _sorted(nodes: Iterable[Node]) -> tuple[Node, ...]:
+def _sort_nodes(nodes: Iterable[Node]) -> tuple[Node, ...]:
     return tuple(sorted(nodes, key=lambda node: node.id))
 
 
 def by_leader(topics: Iterable[TopicDescription], alive: set[int]) -> dict[int, list[TopicPartition]]:
     """Return the partitions of each leader in `alive`; partitions with another leader or none are left out."""
-    found: dict[int, list[TopicPartition]] = {}
+    partitions: dict[int, list[TopicPartition]] = {}
     for topic in topics:
         for part in topic.partitions:
             if part.leader in alive:
-                found.setdefault(part.leader, []).append((topic.name, part.partition))
-    return found
+                partitions.setdefault(part.leader, []).append((topic.name, part.partition))
+    return partitions
 
 
 def replica_sizes(log_dirs: Mapping[int, Iterable[LogDir]]) -> dict[tuple[str, int, int], int]:
@@ -365,7 +368,7 @@ class PartitionFacts(NamedTuple):
     def view(self, topic: str, min_isr: int | None, part: PartitionDescription) -> PartitionView:
         """Return the PartitionView of a described partition."""
         key = (topic, part.partition)
-        adding, removing = self.moves.get(key, ((), ()))
+        adding_replicas, removing_replicas = self.moves.get(key, ((), ()))
         return PartitionView(
             topic,
             part.partition,
@@ -375,8 +378,8 @@ class PartitionFacts(NamedTuple):
             part.isr,
             part.elr,
             part.offline_replicas,
-            adding,
-            removing,
+            adding_replicas,
+            removing_replicas,
             min_isr,
             self.ends.get(key),
             self.sizes.get((topic, part.partition, part.leader)),

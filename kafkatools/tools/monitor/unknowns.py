@@ -41,8 +41,8 @@ class Coordinators:
         unknown. `unlisted_by`: the brokers that did not list their groups, with the error text."""
         leaders = _leaders(offsets_topic)
         reasons = [
-            f"broker {broker} did not list its groups: {why}"
-            for broker, why in sorted(unlisted_by.items())
+            f"broker {broker} did not list its groups: {reason}"
+            for broker, reason in sorted(unlisted_by.items())
             if leaders is None or broker in leaders.values()
         ]
         without = [partition for partition, leader in (leaders or {}).items() if leader < 0]
@@ -56,13 +56,13 @@ class Coordinators:
         self._is_settling = self._changed_ms is not None and now_ms - self._changed_ms < SETTLING_MS
 
     def unlisted_groups(
-        self, last: ClusterView | None, listed: Iterable[ListedGroup], alive: Collection[int]
+        self, last: ClusterView | None, groups: Iterable[ListedGroup], alive: Collection[int]
     ) -> list[GroupView]:
         """Return the groups of the `last` snapshot that no broker lists now but that may still exist, without members
         and offsets. Empty while all coordinators respond and none has changed lately."""
         if last is None or not (self.reasons or self._is_settling):
             return []
-        names = {group.group_id for group in listed}
+        names = {group.group_id for group in groups}
         return [
             GroupView(
                 group.group_id, group.type, UNKNOWN, group.coordinator, None, None, unknown=self._reason(group, alive)
@@ -76,16 +76,16 @@ class Coordinators:
         the last snapshot gets unknown offsets (`partitions` None) with a reason."""
         before, self._committed = self._committed, {}
         is_changing = self._is_settling or bool(self.reasons)
-        found = []
+        views = []
         for group in groups:
             earlier = before.get(group.group_id, frozenset())
             reported = frozenset((part.topic, part.partition) for part in group.partitions or ())
             if group.partitions is not None and is_changing and not earlier <= reported:
-                why = f"broker {group.coordinator} has not reported all of its offsets yet"
-                group = group._replace(partitions=None, unknown=why)
+                reason = f"broker {group.coordinator} has not reported all of its offsets yet"
+                group = group._replace(partitions=None, unknown=reason)
             self._committed[group.group_id] = earlier if group.partitions is None else reported
-            found.append(group)
-        return found
+            views.append(group)
+        return views
 
     def _reason(self, group: GroupView, alive: Collection[int]) -> str:
         if group.coordinator not in alive:
@@ -118,14 +118,14 @@ def _missing_end_reason(
     missing: Sequence[tuple[str, int]], parts: Mapping[tuple[str, int], PartitionView], responding: Collection[int]
 ) -> str:
     topic, partition = missing[0]
-    more = f" (and {len(missing) - 1} more partitions)" if len(missing) > 1 else ""
+    suffix = f" (and {len(missing) - 1} more partitions)" if len(missing) > 1 else ""
     part = parts.get(missing[0])
     if part is None:
-        why = "is not described"
+        reason = "is not described"
     elif part.is_offline:
-        why = "has no leader"
+        reason = "has no leader"
     elif part.leader in responding:
-        why = f"has no end offset from its leader, broker {part.leader}"
+        reason = f"has no end offset from its leader, broker {part.leader}"
     else:
-        why = f"is led by broker {part.leader}, which does not respond"
-    return f"{topic}-{partition} {why}{more}"
+        reason = f"is led by broker {part.leader}, which does not respond"
+    return f"{topic}-{partition} {reason}{suffix}"

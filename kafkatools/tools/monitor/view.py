@@ -195,8 +195,8 @@ class Problem(NamedTuple):
     @property
     def message(self) -> str:
         """The broker, the missing data and the error in one line."""
-        who = "" if self.broker == NOBODY else f"broker {self.broker}: "
-        return f"{who}{self.what}: {self.error}"
+        prefix = "" if self.broker == NOBODY else f"broker {self.broker}: "
+        return f"{prefix}{self.what}: {self.error}"
 
 
 class Event(NamedTuple):
@@ -291,5 +291,5 @@ class ClusterView(_Found):
 def total(numbers: Iterable[N | None]) -> N | None:
     """Return the sum of numbers; None when any is None or there are none."""
     values = list(numbers)
-    known = [number for number in values if number is not None]
-    return sum(known[1:], known[0]) if known and len(known) == len(values) else None
+    summands = [number for number in values if number is not None]
+    return sum(summands[1:], summands[0]) if summands and len(summands) == len(values) else None

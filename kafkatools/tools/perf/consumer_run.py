@@ -144,7 +144,7 @@ class ConsumerRun:
         return Reading(self._records, self._bytes, self._clock.wall_ms(), self._join_ms)
 
     def _read(self, consumer: Consumer) -> None:
-        consumer.subscribe(self._load.topics, _JoinTimer(self._clock, self._joined))
+        consumer.subscribe(self._load.topics, _JoinTimer(self._clock, self._add_join_time))
         clock, timeout_ms = self._clock, self._load.timeout_ms
         interval_ms = self._load.reporting_interval_ms
         now_ms = last_arrival_ms = last_report_ms = clock.now_ms()
@@ -186,15 +186,15 @@ class ConsumerRun:
         not counted."""
         self._fetches += 1
         for item in fetched:
-            columns, left = item.columns, self._load.records - self._records
-            if columns.count > left:
-                consumer.seek(item.topic_partition, columns.offsets[left])
-                columns = columns.slice(0, left)
+            columns, remaining = item.columns, self._load.records - self._records
+            if columns.count > remaining:
+                consumer.seek(item.topic_partition, columns.offsets[remaining])
+                columns = columns.slice(0, remaining)
             self._records += columns.count
             for lengths in (columns.key_lengths, columns.value_lengths):
                 self._bytes += sum(lengths) + lengths.count(-1)
 
-    def _joined(self, elapsed_ms: int) -> None:
+    def _add_join_time(self, elapsed_ms: int) -> None:
         self._join_ms += elapsed_ms
 
 
@@ -202,9 +202,9 @@ class _JoinTimer(RebalanceListener):
     """Measures the time in ms from start, or from the revocation of all partitions, to the next assignment
     (ConsumerPerfRebListener). `joined` is called with each."""
 
-    def __init__(self, clock: Clock, joined: Callable[[int], None]) -> None:
+    def __init__(self, clock: Clock, add_join_time: Callable[[int], None]) -> None:
         self._clock = clock
-        self._joined = joined
+        self._add_join_time = add_join_time
         self._start_ms = clock.now_ms()
         self._assigned: set[TopicPartition] = set()
 
@@ -215,5 +215,5 @@ class _JoinTimer(RebalanceListener):
 
     def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         if not self._assigned:
-            self._joined(self._clock.now_ms() - self._start_ms)
+            self._add_join_time(self._clock.now_ms() - self._start_ms)
         self._assigned.update(partitions)

@@ -125,10 +125,13 @@ class LatencyStats:
 
     def _percentiles(self) -> tuple[int, ...]:
         """The latencies in ms at the positions `fraction * count` of all latencies in order; zeros without records."""
-        found: list[int] = []
-        seen = 0
+        percentiles: list[int] = []
+        cumulative_count = 0
         for latency, count in sorted(self._histogram.items()):
-            seen += count
-            while len(found) < len(PERCENTILES) and int(PERCENTILES[len(found)] * self._records) < seen:
-                found.append(latency)
-        return (*found, *([0] * (len(PERCENTILES) - len(found))))
+            cumulative_count += count
+            while (
+                len(percentiles) < len(PERCENTILES)
+                and int(PERCENTILES[len(percentiles)] * self._records) < cumulative_count
+            ):
+                percentiles.append(latency)
+        return (*percentiles, *([0] * (len(PERCENTILES) - len(percentiles))))

@@ -28,8 +28,8 @@ _LETTERS = bytes(65 + number % 26 for number in range(234)) + bytes(range(65, 87
 class Payloads(Protocol):
     """A source of record values."""
 
-    def rows(self, sent: int, most: int) -> RowColumns:
-        """The next record values: at least one and at most `most`. `sent` is the number of records before them."""
+    def rows(self, first: int, max_rows: int) -> RowColumns:
+        """The next record values: at least one and at most `max_rows`. `first` is the number of records before them."""
 
 
 class RandomPayloads:
@@ -46,9 +46,9 @@ class RandomPayloads:
             RowColumns(pool, array("i", range(start, start + count * size, size)), lengths) for start in starts
         ]
 
-    def rows(self, sent: int, most: int) -> RowColumns:
-        """The next random values: at least one and at most `most`."""
-        return rows_slice(self._prepared[int(self._source.random() * _PREPARED)], 0, most)
+    def rows(self, first: int, max_rows: int) -> RowColumns:
+        """The next random values: at least one and at most `max_rows`."""
+        return rows_slice(self._prepared[int(self._source.random() * _PREPARED)], 0, max_rows)
 
 
 class ListedPayloads:
@@ -73,10 +73,10 @@ class ListedPayloads:
         self._count = max(1, CHUNK_BYTES * len(values) // max(1, end))
         self._next = 0
 
-    def rows(self, sent: int, most: int) -> RowColumns:
-        """The next drawn values: at least one and at most `most`."""
+    def rows(self, first: int, max_rows: int) -> RowColumns:
+        """The next drawn values: at least one and at most `max_rows`."""
         start = self._next
-        stop = min(len(self._positions), start + min(most, self._count))
+        stop = min(len(self._positions), start + min(max_rows, self._count))
         self._next = stop if stop < len(self._positions) else 0
         return RowColumns(self._buffer, self._positions[start:stop], self._lengths[start:stop])
 
@@ -84,12 +84,12 @@ class ListedPayloads:
 class MonotonicPayloads:
     """The numbers from 0 on as text."""
 
-    def rows(self, sent: int, most: int) -> RowColumns:
-        """The numbers from `sent` on: at most `most`, all with the same number of digits."""
-        digits = len(str(sent))
-        stop = min(sent + most, 10**digits, sent + CHUNK_BYTES // digits)
-        text = "".join(map(str, range(sent, stop))).encode()
-        count = stop - sent
+    def rows(self, first: int, max_rows: int) -> RowColumns:
+        """The numbers from `first` on: at most `max_rows`, all with the same number of digits."""
+        digits = len(str(first))
+        stop = min(first + max_rows, 10**digits, first + CHUNK_BYTES // digits)
+        text = "".join(map(str, range(first, stop))).encode()
+        count = stop - first
         return RowColumns(text, array("i", range(0, count * digits, digits)), array("i", [digits]) * count)
 
 

@@ -48,7 +48,7 @@ class ProducerEnd(NamedTuple):
     metrics: Mapping[str, float]
     stopped: Exception | None
     failures: Mapping[str, int]
-    sent: int
+    sent_count: int
     is_interrupted: bool
 
 
@@ -74,7 +74,7 @@ class ProducerRun:
     clock: Clock
     payloads: Payloads
     report: ProducerReport
-    _sent: int = field(default=0, init=False)
+    _sent_count: int = field(default=0, init=False)
     _stats: LatencyStats = field(init=False)
     _steady: LatencyStats | None = field(default=None, init=False)
     _failures: dict[str, int] = field(default_factory=dict, init=False)
@@ -113,7 +113,7 @@ class ProducerRun:
         self._show_progress()
         now_ms = self.clock.now_ms()
         totals = [stats.total(now_ms) for stats in (self._stats, self._steady) if stats is not None]
-        return ProducerEnd(totals, metrics, self._stopped, self._failures, self._sent, is_interrupted)
+        return ProducerEnd(totals, metrics, self._stopped, self._failures, self._sent_count, is_interrupted)
 
     # -- sending --
 
@@ -124,34 +124,34 @@ class ProducerRun:
         start_ms = clock.now_ms()
         self._stats = LatencyStats(start_ms, self.load.reporting_interval_ms)
         throttler = ThroughputThrottler(self.load.records_per_second, start_ms)
-        while self._sent < self.load.records and self._stopped is None:
+        while self._sent_count < self.load.records and self._stopped is None:
             now_ms = clock.now_ms()
-            allowed = throttler.allowance(self._sent, now_ms)
+            allowed = throttler.allowance(self._sent_count, now_ms)
             if not allowed:
-                self._pause(throttler.pause_ms(self._sent, now_ms))
+                self._pause(throttler.pause_ms(self._sent_count, now_ms))
                 continue
-            self._send(producer, min(allowed, self._left()), now_ms)
+            self._send(producer, min(allowed, self._remaining()), now_ms)
             self._show_progress()
         if self._transaction_start_ms is not None and self._stopped is None:
             producer.commit_transaction()
         self._flush(producer)
 
-    def _left(self) -> int:
-        """The records left until the end of the warm-up or of the run."""
-        return (self.load.warmup if self._sent < self.load.warmup else self.load.records) - self._sent
+    def _remaining(self) -> int:
+        """The number of records until the end of the warm-up or of the run."""
+        return (self.load.warmup if self._sent_count < self.load.warmup else self.load.records) - self._sent_count
 
-    def _send(self, producer: Producer, most: int, now_ms: int) -> None:
+    def _send(self, producer: Producer, max_rows: int, now_ms: int) -> None:
         if self._transaction_ms is not None and self._transaction_start_ms is None:
             producer.begin_transaction()
             self._transaction_start_ms = now_ms
-        if self.load.warmup and self._sent == self.load.warmup and self._steady is None:
+        if self.load.warmup and self._sent_count == self.load.warmup and self._steady is None:
             self._steady = LatencyStats(now_ms, self.load.reporting_interval_ms, is_steady_state=True)
             self._stats.is_silent = True
-        rows = self.payloads.rows(self._sent, most)
+        rows = self.payloads.rows(self._sent_count, max_rows)
         producer.send_columns(self.load.topic, rows, callback=self._callback(rows, now_ms))
-        self._sent += rows.count
-        begun_ms = self._transaction_start_ms
-        if self._transaction_ms is not None and begun_ms is not None and now_ms - begun_ms >= self._transaction_ms:
+        self._sent_count += rows.count
+        start_ms = self._transaction_start_ms
+        if self._transaction_ms is not None and start_ms is not None and now_ms - start_ms >= self._transaction_ms:
             producer.commit_transaction()
             self._transaction_start_ms = None
 

@@ -19,16 +19,16 @@ class ThroughputThrottler:
         self._target = target
         self._start_ms = start_ms
 
-    def allowance(self, sent: int, now_ms: int) -> int:
+    def allowance(self, count: int, now_ms: int) -> int:
         """Return the number of records that may still be sent at this time."""
         if self._target < 0:
             return UNLIMITED
-        due = int(self._target * (now_ms - self._start_ms) / 1000) + 1
-        return max(0, due - sent)
+        budget = int(self._target * (now_ms - self._start_ms) / 1000) + 1
+        return max(0, budget - count)
 
-    def pause_ms(self, sent: int, now_ms: int) -> int | None:
+    def pause_ms(self, count: int, now_ms: int) -> int | None:
         """The time in ms until the next record is due, at least MIN_PAUSE_MS; None (never) for a rate of 0."""
         if self._target == 0:
             return None
-        due_ms = int(1000 * sent / self._target) + 1
+        due_ms = int(1000 * count / self._target) + 1
         return max(MIN_PAUSE_MS, due_ms - (now_ms - self._start_ms))

@@ -11,7 +11,7 @@ from kafkatools.core.admin.reassignments import TopicPartition, list_reassignmen
 from kafkatools.core.admin.topics import PartitionDescription, describe_all_topics
 from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition
 from kafkatools.exit_status import CommandError
-from kafkatools.tools.reassignment.listings import WAIT_HINT, named
+from kafkatools.tools.reassignment.listings import WAIT_HINT, partition_names
 from kafkatools.tools.reassignment.plan import Broker, ClusterState, Partition
 
 
@@ -60,13 +60,13 @@ def _sizes(
     return sizes
 
 
-def ensure_nothing_moves(admin: AdminClient, chosen: Callable[[str], bool]) -> None:
-    """Raise CommandError if a partition of a topic that `chosen` accepts is being reassigned: its present replicas will
-    change. Raises KafkaError."""
-    moving = sorted(key for key in list_reassignments(admin) if chosen(key[0]))
-    if moving:
-        verb = "is" if len(moving) == 1 else "are"
+def ensure_nothing_moves(admin: AdminClient, takes_topic: Callable[[str], bool]) -> None:
+    """Raise CommandError if a partition of a topic that `takes_topic` accepts is being reassigned: its present replicas
+    will change. Raises KafkaError."""
+    partitions = sorted(key for key in list_reassignments(admin) if takes_topic(key[0]))
+    if partitions:
+        verb = "is" if len(partitions) == 1 else "are"
         raise CommandError(
-            f"{len(moving)} of the chosen partitions {verb} being moved: {named(moving)}",
+            f"{len(partitions)} of the chosen partitions {verb} being moved: {partition_names(partitions)}",
             hint=WAIT_HINT,
         )

@@ -31,6 +31,11 @@ class Setting(NamedTuple):
     before: str | None
     values: tuple[str, ...]
 
+    @property
+    def resource(self) -> tuple[int, str]:
+        """The config resource: (`kind`, `name`)."""
+        return self.kind, self.name
+
 
 class Record(NamedTuple):
     """The content of a journal: the throttles of a run, and the replicas of its partitions before and after."""
@@ -67,14 +72,14 @@ class Journal:
         if os.path.lexists(self._path):
             os.unlink(self._path)
 
-    def keep(self, record: Record, left: tuple[Setting, ...]) -> bool:
-        """Write the throttles `left`, for the next run to remove, or delete the file if there are none. Returns True if
-        there are none."""
-        if left:
-            self.write(record._replace(settings=left))
+    def save_remaining(self, record: Record, remaining: tuple[Setting, ...]) -> bool:
+        """Write the `remaining` throttles, for the next run to remove, or delete the file if there are none. Returns
+        True if there are none."""
+        if remaining:
+            self.write(record._replace(settings=remaining))
         else:
             self.remove()
-        return not left
+        return not remaining
 
     def close(self) -> None:
         """Release the lock."""

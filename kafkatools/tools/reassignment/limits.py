@@ -33,7 +33,7 @@ from kafkatools.core.admin.replication_throttles import (
 from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition
 from kafkatools.tools.reassignment.journal import Setting
 
-_HEARD_MS = 10_000  # how long a broker may take to apply a change
+_APPLIED_MS = 10_000  # how long a broker may take to apply a change
 
 
 class RemovedThrottles(NamedTuple):
@@ -45,9 +45,9 @@ class RemovedThrottles(NamedTuple):
     remaining: Mapping[Setting, str]
 
 
-def settings_of(moves: Mapping[TopicPartition, PartitionMove], rate: int, found: Throttles) -> tuple[Setting, ...]:
+def settings_of(moves: Mapping[TopicPartition, PartitionMove], rate: int, throttles: Throttles) -> tuple[Setting, ...]:
     """The configs that throttle these moves to `rate` bytes per second on each broker. Each has its present value from
-    `found`, None if it is unset."""
+    `throttles`, None if it is unset."""
     lists: dict[str, tuple[set[str], set[str]]] = {}
     for (topic, partition), move in moves.items():
         leaders, followers = lists.setdefault(topic, (set(), set()))
@@ -55,31 +55,31 @@ def settings_of(moves: Mapping[TopicPartition, PartitionMove], rate: int, found:
         followers.update(f"{partition}:{broker}" for broker in move.destinations)
     settings = []
     for topic, (leaders, followers) in sorted(lists.items()):
-        before = found.topics.get(topic, {})
+        before = throttles.topics.get(topic, {})
         for name, replicas in ((LEADER_REPLICAS, leaders), (FOLLOWER_REPLICAS, followers)):
             settings.append(Setting(TOPIC, topic, name, before.get(name), (",".join(sorted(replicas)),)))
     for broker in brokers_of(moves):
-        rates = found.brokers.get(broker, {})
+        rates = throttles.brokers.get(broker, {})
         for name in (LEADER_RATE, FOLLOWER_RATE):
             settings.append(Setting(BROKER, str(broker), name, rates.get(name), (str(rate),)))
     return tuple(settings)
 
 
 def adopt(
-    settings: Collection[Setting], leftover: Collection[Setting], found: Throttles
+    settings: Collection[Setting], leftover: Collection[Setting], throttles: Throttles
 ) -> tuple[tuple[Setting, ...], tuple[Setting, ...]]:
     """Merge the throttles of an interrupted run into `settings`, without changing the cluster. A throttle that still
     has a value of that run keeps the value from before that run. Returns the merged throttles, and those of the
     interrupted run that these moves do not need."""
-    old = {(one.kind, one.name, one.setting): one for one in leftover}
-    adopted = []
-    for one in settings:
-        before = old.pop((one.kind, one.name, one.setting), None)
-        if before is not None and _value(found, one) in before.values:
-            kept = tuple(value for value in before.values if value not in one.values)
-            one = one._replace(before=before.before, values=kept + one.values)
-        adopted.append(one)
-    return tuple(adopted), tuple(old.values())
+    old = {(setting.kind, setting.name, setting.setting): setting for setting in leftover}
+    merged_settings = []
+    for setting in settings:
+        before = old.pop((setting.kind, setting.name, setting.setting), None)
+        if before is not None and _value(throttles, setting) in before.values:
+            remaining_values = tuple(value for value in before.values if value not in setting.values)
+            setting = setting._replace(before=before.before, values=remaining_values + setting.values)
+        merged_settings.append(setting)
+    return tuple(merged_settings), tuple(old.values())
 
 
 def with_rate(settings: Collection[Setting], rate: int) -> tuple[Setting, ...]:
@@ -98,8 +98,8 @@ def set_limits(admin: AdminClient, settings: Collection[Setting]) -> dict[str, K
     """Set each throttle to its last value. Returns the errors by broker or topic (`broker 1`, `topic orders`), empty on
     success."""
     changes: dict[Resource, list[ConfigChange]] = {}
-    for one in settings:
-        changes.setdefault((one.kind, one.name), []).append(ConfigChange(one.setting, one.values[-1]))
+    for setting in settings:
+        changes.setdefault(setting.resource, []).append(ConfigChange(setting.setting, setting.values[-1]))
     return {_label(key): error for key, error in _alter(admin, changes).items() if error is not None}
 
 
@@ -115,61 +115,75 @@ def remove_throttles(
     dropped.
     """
     live = {str(broker) for broker in admin.brokers()}
-    reachable = [one for one in settings if one.kind != BROKER or one.name in live]
-    left = {one: "the broker is down" for one in settings if one not in reachable}
-    topics = {one.name for one in reachable if one.kind != BROKER}
-    found = find_throttles(admin, sorted(topics), sorted({int(one.name) for one in reachable if one.kind == BROKER}))
-    gone = {name for name, error in found.errors.items() if isinstance(error, UnknownTopicOrPartition)}
+    reachable = [setting for setting in settings if setting.kind != BROKER or setting.name in live]
+    remaining = {setting: "the broker is down" for setting in settings if setting not in reachable}
+    topics = {setting.name for setting in reachable if setting.kind != BROKER}
+    brokers = {int(setting.name) for setting in reachable if setting.kind == BROKER}
+    throttles = find_throttles(admin, sorted(topics), sorted(brokers))
+    deleted_topics = {name for name, error in throttles.errors.items() if isinstance(error, UnknownTopicOrPartition)}
     changes: dict[Resource, list[ConfigChange]] = {}
     foreign = []
-    seen: set[Resource] = set()
-    for one in reachable:
-        key = int(one.name) if one.kind == BROKER else one.name
-        if key in found.errors:
-            if key not in gone:
-                left[one] = str(found.errors[key])
+    throttled_resources: set[Resource] = set()
+    for setting in reachable:
+        key = int(setting.name) if setting.kind == BROKER else setting.name
+        if key in throttles.errors:
+            if key not in deleted_topics:
+                remaining[setting] = str(throttles.errors[key])
             continue
-        value = _value(found, one)
-        before = one.before if keep_before else None
-        if value in one.values:
-            seen.add((one.kind, one.name))
-        elif value is not None and value != one.before:
-            foreign.append(f"{_label((one.kind, one.name))} ({one.setting})")
+        value = _value(throttles, setting)
+        before = setting.before if keep_before else None
+        if value in setting.values:
+            throttled_resources.add(setting.resource)
+        elif value is not None and value != setting.before:
+            foreign.append(f"{_label(setting.resource)} ({setting.setting})")
             continue
-        elif value is None and one.before is not None:
+        elif value is None and setting.before is not None:
             continue  # another user has removed it
-        change = ConfigChange(one.setting, None, DELETE) if before is None else ConfigChange(one.setting, before)
-        changes.setdefault((one.kind, one.name), []).append(change)
+        name = setting.setting
+        change = ConfigChange(name, None, DELETE) if before is None else ConfigChange(name, before)
+        changes.setdefault(setting.resource, []).append(change)
     outcome = _alter(admin, changes)
-    done = {key for key, error in outcome.items() if error is None}
-    left.update(
-        {one: str(outcome[one.kind, one.name]) for one in reachable if (one.kind, one.name) in outcome.keys() - done}
+    altered_resources = {key for key, error in outcome.items() if error is None}
+    remaining.update(
+        {setting: str(outcome[setting.resource]) for setting in reachable if outcome.get(setting.resource) is not None}
     )
-    _wait_until_heard(admin, [one for one in reachable if (one.kind, one.name) in done])
-    return RemovedThrottles(tuple(_label(key) for key in outcome if key in done & seen), tuple(foreign), left)
+    _wait_until_applied(admin, [setting for setting in reachable if setting.resource in altered_resources])
+    cleared = tuple(_label(key) for key in outcome if key in altered_resources & throttled_resources)
+    return RemovedThrottles(cleared, tuple(foreign), remaining)
 
 
-def _wait_until_heard(admin: AdminClient, settings: Collection[Setting]) -> None:
+def _wait_until_applied(admin: AdminClient, settings: Collection[Setting]) -> None:
     """Wait up to 10 s in all until the brokers have applied the removal. A later run would take a stale throttle for
     another user's."""
-    deadline_ms = admin.deadline_ms(_HEARD_MS)
+    deadline_ms = admin.deadline_ms(_APPLIED_MS)
     for broker in admin.brokers():
-        own = [one for one in settings if one.kind != BROKER or one.name == str(broker)]
+        broker_settings = [setting for setting in settings if setting.kind != BROKER or setting.name == str(broker)]
         attempts = 0
-        while own and not _has_heard(admin, broker, own) and admin.wait_before_retry(attempts, deadline_ms):
+        while (
+            broker_settings
+            and not _has_applied(admin, broker, broker_settings)
+            and admin.wait_before_retry(attempts, deadline_ms)
+        ):
             attempts += 1
 
 
-def _has_heard(admin: AdminClient, broker: int, settings: Collection[Setting]) -> bool:
-    resources = list(dict.fromkeys((one.kind, one.name) for one in settings))
-    described = describe_configs(admin, resources, names=sorted({one.setting for one in settings}), node=broker)
-    shown = {(key, entry.name): entry.value for key, found in described.items() for entry in found.entries}
-    return all(shown.get(((one.kind, one.name), one.setting)) not in set(one.values) - {one.before} for one in settings)
+def _has_applied(admin: AdminClient, broker: int, settings: Collection[Setting]) -> bool:
+    resources = list(dict.fromkeys(setting.resource for setting in settings))
+    configs = describe_configs(admin, resources, names=sorted({setting.setting for setting in settings}), node=broker)
+    values = {(key, entry.name): entry.value for key, config in configs.items() for entry in config.entries}
+    return all(
+        values.get((setting.resource, setting.setting)) not in set(setting.values) - {setting.before}
+        for setting in settings
+    )
 
 
-def _value(found: Throttles, one: Setting) -> str | None:
-    values = found.brokers.get(int(one.name), {}) if one.kind == BROKER else found.topics.get(one.name, {})
-    return values.get(one.setting)
+def _value(throttles: Throttles, setting: Setting) -> str | None:
+    values = (
+        throttles.brokers.get(int(setting.name), {})
+        if setting.kind == BROKER
+        else throttles.topics.get(setting.name, {})
+    )
+    return values.get(setting.setting)
 
 
 def _alter(admin: AdminClient, changes: Mapping[Resource, list[ConfigChange]]) -> dict[Resource, KafkaError | None]:

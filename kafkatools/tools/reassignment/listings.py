@@ -24,12 +24,12 @@ def names(partitions: Iterable[TopicPartition]) -> str:
     return ",".join(f"{topic}-{partition}" for topic, partition in partitions)
 
 
-def named(partitions: Collection[TopicPartition]) -> str:
+def partition_names(partitions: Collection[TopicPartition]) -> str:
     """Partitions by name, at most the first five: `orders-0, orders-1 and 7 more`."""
     first = ", ".join(f"{topic}-{partition}" for topic, partition in list(partitions)[:_NAMED])
     return first + (f" and {len(partitions) - _NAMED} more" if len(partitions) > _NAMED else "")
 
 
-def counted(partitions: int) -> str:
+def count_text(partitions: int) -> str:
     """A number of partitions in words: `1 partition`, `2 partitions`."""
     return f"{partitions} partition{plural(partitions)}"

@@ -118,10 +118,10 @@ class BeginningMoves:
         empty list if every broker lacks its replica. Removes the answered replicas from `waiting`."""
         while self.waiting:
             outcome = alter_replica_log_dirs(self._admin, self.waiting)
-            answered = [replica for replica in outcome if not isinstance(outcome[replica], ReplicaNotAvailable)]
+            results = [replica for replica in outcome if not isinstance(outcome[replica], ReplicaNotAvailable)]
             yield [
                 BegunMove(replica, self.waiting.pop(replica), outcome[replica])
-                for replica in sorted(answered, key=by_broker)
+                for replica in sorted(results, key=by_broker)
             ]
             if self.waiting:
                 if self._admin.clock.now_ms() >= self._deadline_ms:

@@ -58,15 +58,15 @@ class Progress(NamedTuple):
 
 
 class Moves:
-    """All partitions of a supervised reassignment. `tell(partition, error)` is called when a partition ends, with None
-    when it has moved."""
+    """All partitions of a supervised reassignment. `report(partition, error)` is called when a partition ends, with
+    None when it has moved."""
 
     def __init__(
         self,
         jobs: Mapping[TopicPartition, Job],
         under_way: frozenset[TopicPartition],
         at_once: int,
-        tell: Callable[[TopicPartition, str | None], None],
+        report: Callable[[TopicPartition, str | None], None],
     ) -> None:
         self.jobs = dict(jobs)
         self.waiting = deque(key for key in jobs if key not in under_way)
@@ -75,7 +75,7 @@ class Moves:
         self.failed: dict[TopicPartition, str] = {}
         self._unconfirmed: list[TopicPartition] = []  # moving, but the controller has not accepted a request
         self._at_once = at_once
-        self._tell = tell
+        self._report = report
         self._unsettled: dict[
             TopicPartition, int
         ] = {}  # when a partition first had no reassignment and other replicas than its target
@@ -96,9 +96,9 @@ class Moves:
         controller refuses becomes failed. Raises KafkaError when the request failed as a whole; the next call repeats
         it."""
         room = self._at_once - len(self.moving)
-        chosen = [self.waiting.popleft() for _ in range(min(room, len(self.waiting)))]
-        self.moving.update({key: self.jobs[key] for key in chosen})
-        self._unconfirmed += chosen
+        batch = [self.waiting.popleft() for _ in range(min(room, len(self.waiting)))]
+        self.moving.update({key: self.jobs[key] for key in batch})
+        self._unconfirmed += batch
         if not self._unconfirmed:
             return
         outcomes = alter_reassignments(admin, {key: self.jobs[key].after for key in self._unconfirmed})
@@ -110,16 +110,16 @@ class Moves:
         if failures:
             raise next(iter(failures.values()))
 
-    def look(self, admin: AdminClient, now_ms: int) -> Sample:
+    def read_progress(self, admin: AdminClient, now_ms: int) -> Sample:
         """Read the progress of the moves from the cluster and return a sample. Partitions without a reassignment become
         done, or failed after 15 s with other replicas than their target. Raises KafkaError."""
-        admin.metadata_of((), admin.deadline_ms())  # refresh the live brokers: only they are asked for sizes
+        admin.metadata_of((), admin.deadline_ms())  # refresh the live brokers: only they get requests for sizes
         active = active_reassignments(admin, list(self.moving)) if self.moving else {}
         topics = describe_topics(admin, names=sorted({topic for topic, _ in self.moving}))
         parts = {(name, part.partition): part for name, topic in topics.items() for part in topic.partitions}
-        self._look_at_sizes(admin, parts)
+        self._update_sizes(admin, parts)
         brokers = frozenset(admin.brokers())
-        self.absent = frozenset(each for job in self.moving.values() for each in job.added) - brokers
+        self.absent = frozenset(broker for job in self.moving.values() for broker in job.added) - brokers
         self._count_out_of_sync(parts, brokers)
         for key in list(self.moving):
             if key not in active:
@@ -148,7 +148,7 @@ class Moves:
             del self.moving[key]
             self.done.append(key)
             self._copied.update({(key, broker): self._sizes[key] for broker in job.added})
-            self._tell(key, None)
+            self._report(key, None)
         elif now_ms - self._unsettled.setdefault(key, now_ms) >= _SETTLING_MS:
             state = "it no longer exists" if part is None else f"its replicas are {ids(part.replicas)}"
             self._fail(key, f"Another user cancelled or changed the reassignment: {state}")
@@ -156,9 +156,9 @@ class Moves:
     def _fail(self, key: TopicPartition, reason: str) -> None:
         del self.moving[key]
         self.failed[key] = reason
-        self._tell(key, reason)
+        self._report(key, reason)
 
-    def _look_at_sizes(self, admin: AdminClient, parts: Mapping[TopicPartition, PartitionDescription]) -> None:
+    def _update_sizes(self, admin: AdminClient, parts: Mapping[TopicPartition, PartitionDescription]) -> None:
         """Update log sizes of leaders and new replicas. Brokers that do not respond within 3 s leave the previous
         sizes."""
         requested: list[Replica] = []
@@ -197,12 +197,12 @@ class Moves:
             flows["to", broker] = flows.get(("to", broker), 0) + count
             leader = self._leaders.get(key, -1)
             flows["from", leader] = flows.get(("from", leader), 0) + count
-        left = sum(
+        remaining_bytes = sum(
             self._sizes[key] - self._copied.get((key, broker), 0)
             for key, job in self.moving.items()
             for broker in job.added
         )
-        return Sample(now_ms, flows, left, frozenset(self.moving), self._out_of_sync)
+        return Sample(now_ms, flows, remaining_bytes, frozenset(self.moving), self._out_of_sync)
 
 
 def _is_of_request(error: KafkaError) -> bool:

@@ -80,15 +80,15 @@ def _present(
     admin: AdminClient, targets: Mapping[TopicPartition, tuple[int, ...]]
 ) -> dict[TopicPartition, PartitionState]:
     topics = list(dict.fromkeys(topic for topic, _ in targets))
-    found = {}
+    partitions = {}
     for name, topic in (describe_topics(admin, names=topics) if topics else {}).items():
         if topic.error is not None and not isinstance(topic.error, UnknownTopicOrPartition):
             raise topic.error
-        found.update({(name, part.partition): part for part in topic.partitions})
+        partitions.update({(name, part.partition): part for part in topic.partitions})
     states = {}
     for part, target in targets.items():
-        present = found.get(part)
+        present = partitions.get(part)
         replicas = () if present is None else tuple(present.replicas)
-        lagging = () if present is None else tuple(broker for broker in replicas if broker not in present.isr)
-        states[part] = PartitionState(replicas, target, is_moving=False, out_of_sync=lagging)
+        out_of_sync = () if present is None else tuple(broker for broker in replicas if broker not in present.isr)
+        states[part] = PartitionState(replicas, target, is_moving=False, out_of_sync=out_of_sync)
     return states

@@ -29,7 +29,7 @@ TopicPartition = tuple[str, int]
 
 
 class PlanRefused(ValueError):
-    """No plan meets the request; the message says why."""
+    """No plan meets the request; the message has the reason."""
 
 
 class Broker(NamedTuple):
@@ -133,16 +133,16 @@ def plan_drain(cluster: ClusterState, brokers: Collection[int], scope: Scope = E
     PlanRefused for an unknown broker, no brokers, or too few other live brokers, and if only some brokers have a
     rack."""
     layout = _Layout(cluster, scope)
-    _ensure_known(layout.live.union(*(part.replicas for part in cluster.partitions)), brokers, "drain")
-    others = layout.live - set(brokers)
+    _ensure_among(layout.live.union(*(part.replicas for part in cluster.partitions)), brokers, "drain")
+    other_brokers = layout.live - set(brokers)
     for key in layout.keys:
-        leaving = [broker for broker in layout.replicas[key] if broker in brokers]
-        if not leaving or layout.cannot_be_copied(key):
+        drained_brokers = [broker for broker in layout.replicas[key] if broker in brokers]
+        if not drained_brokers or layout.cannot_be_copied(key):
             continue
-        for broker in leaving:
-            layout.replace(key, broker, layout.choose(key, others, without=broker))
-    _level(layout, _Edges(others, others, fresh_only=True))
-    return _finish(cluster, layout, others)
+        for broker in drained_brokers:
+            layout.replace(key, broker, layout.choose(key, other_brokers, without=broker))
+    _level(layout, _Edges(other_brokers, other_brokers, fresh_only=True))
+    return _finish(cluster, layout, other_brokers)
 
 
 def plan_add(cluster: ClusterState, brokers: Collection[int], scope: Scope = EVERYTHING) -> ReassignmentPlan:
@@ -198,10 +198,10 @@ def plan_balance(
 
 
 def _ensure_live(cluster: ClusterState, brokers: Collection[int], verb: str) -> None:
-    _ensure_known({broker.id for broker in cluster.brokers}, brokers, verb)
+    _ensure_among({broker.id for broker in cluster.brokers}, brokers, verb)
 
 
-def _ensure_known(allowed: Collection[int], brokers: Collection[int], verb: str) -> None:
+def _ensure_among(allowed: Collection[int], brokers: Collection[int], verb: str) -> None:
     if not brokers:
         raise PlanRefused(f"Name at least one broker to {verb}")
     missing = sorted(set(brokers) - set(allowed))
@@ -218,8 +218,8 @@ class _Layout:
     def __init__(self, cluster: ClusterState, scope: Scope) -> None:
         self.live = frozenset(broker.id for broker in cluster.brokers)
         self._racks = _racks(cluster, scope)
-        chosen = [part for part in cluster.partitions if scope.topics is None or part.topic in scope.topics]
-        self.partitions = {part.key: part for part in sorted(chosen, key=lambda part: part.key)}
+        partitions = [part for part in cluster.partitions if scope.topics is None or part.topic in scope.topics]
+        self.partitions = {part.key: part for part in sorted(partitions, key=lambda part: part.key)}
         self.keys = tuple(self.partitions)
         self.replicas = {key: list(part.replicas) for key, part in self.partitions.items()}
         self.left_out: dict[TopicPartition, str] = {}

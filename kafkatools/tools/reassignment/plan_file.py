@@ -55,10 +55,10 @@ class Plan(NamedTuple):
 def read_topics(path: str) -> list[str]:
     """Read a topics file for --generate: {"version": 1, "topics": [{"topic": "orders"}]}. Raises CommandError."""
     topics = _entries(path, "topics", _topic)
-    twice = _repeated(topics)
+    twice = _duplicates(topics)
     if twice:
-        listed = ", ".join(hash_order(twice))
-        raise CommandError(f"List of topics to reassign contains duplicate entries: [{listed}]", hint=path)
+        names = ", ".join(hash_order(twice))
+        raise CommandError(f"List of topics to reassign contains duplicate entries: [{names}]", hint=path)
     return topics
 
 
@@ -92,25 +92,25 @@ def _entries(path: str, field: str, convert: Callable[[JsonValue], T]) -> list[T
 
 def _partition(item: JsonValue) -> tuple[TopicPartition, tuple[int, ...], list[str]]:
     part = (json_field(item, "topic", json_string), json_field(item, "partition", json_int))
-    replicas = json_field(item, "replicas", lambda value: [json_int(each) for each in json_array(value)])
+    replicas = json_field(item, "replicas", lambda value: [json_int(entry) for entry in json_array(value)])
     dirs = [ANY_LOG_DIR] * len(replicas)
     if "log_dirs" in json_object(item):
-        dirs = json_field(item, "log_dirs", lambda value: [json_string(each) for each in json_array(value)])
+        dirs = json_field(item, "log_dirs", lambda value: [json_string(entry) for entry in json_array(value)])
     if len(dirs) != len(replicas):
         raise CommandError(
-            f"Size of replicas list {_listed(replicas)} is different from size of log dirs list {_listed(dirs)} "
+            f"Size of replicas list {_list_text(replicas)} is different from size of log dirs list {_list_text(dirs)} "
             f"for partition {part[0]}-{part[1]}"
         )
     return part, tuple(replicas), dirs
 
 
-def _listed(items: Iterable[object]) -> str:
+def _list_text(items: Iterable[object]) -> str:
     return f"[{', '.join(map(str, items))}]"
 
 
-def _repeated(items: Sequence[T]) -> list[T]:
-    seen: set[T] = set()
-    return list(dict.fromkeys(item for item in items if item in seen or seen.add(item)))  # type: ignore[func-returns-value]
+def _duplicates(items: Sequence[T]) -> list[T]:
+    unique: set[T] = set()
+    return list(dict.fromkeys(item for item in items if item in unique or unique.add(item)))  # type: ignore[func-returns-value]
 
 
 def check_executable(plan: Plan) -> None:
@@ -119,16 +119,16 @@ def check_executable(plan: Plan) -> None:
         raise CommandError("Partition reassignment list cannot be empty")
     if any(not replicas for _, replicas in plan.partitions):
         raise CommandError("Partition replica list cannot be empty")
-    twice = hash_order(_repeated([part for part, _ in plan.partitions]), partition_hash)
+    twice = hash_order(_duplicates([part for part, _ in plan.partitions]), partition_hash)
     if twice:
         raise CommandError(f"Partition reassignment contains duplicate topic partitions: {names(twice)}")
-    doubled = [(part, _repeated(replicas)) for part, replicas in plan.partitions if _repeated(replicas)]
-    if doubled:
-        listed = ". ".join(
+    duplicates = [(part, _duplicates(replicas)) for part, replicas in plan.partitions if _duplicates(replicas)]
+    if duplicates:
+        text = ". ".join(
             f"{topic}-{partition} contains multiple entries for {','.join(map(str, sorted(brokers)))}"
-            for (topic, partition), brokers in doubled
+            for (topic, partition), brokers in duplicates
         )
-        raise CommandError(f"Partition replica lists may not contain duplicate entries: {listed}")
+        raise CommandError(f"Partition replica lists may not contain duplicate entries: {text}")
 
 
 def plan_fields(

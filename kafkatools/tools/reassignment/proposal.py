@@ -48,6 +48,6 @@ def propose(
     for topic, present in topics.items():
         if len({len(replicas) for replicas in present}) > 1:
             note(f"The partitions of {topic} have different numbers of replicas; all are to get {len(present[0])}.")
-        placed = place(brokers, len(present), len(present[0]), random)
-        proposed.update({(topic, partition): replicas for partition, replicas in enumerate(placed)})
+        assignment = place(brokers, len(present), len(present[0]), random)
+        proposed.update({(topic, partition): replicas for partition, replicas in enumerate(assignment)})
     return proposed

@@ -18,7 +18,7 @@ from kafkatools.exit_status import CommandError
 from kafkatools.tools.reassignment.adaptive_throttle import AdaptiveThrottle
 from kafkatools.tools.reassignment.journal import Journal, Record, Setting
 from kafkatools.tools.reassignment.limits import RemovedThrottles, adopt, remove_throttles, settings_of
-from kafkatools.tools.reassignment.listings import counted
+from kafkatools.tools.reassignment.listings import count_text
 from kafkatools.tools.reassignment.moves import Moves
 from kafkatools.tools.reassignment.plan_file import Plan
 from kafkatools.tools.reassignment.supervision import WINDOW_LOOKS, Report, Rules, Supervision
@@ -84,7 +84,7 @@ class Run:
             return True
         removal = remove_throttles(admin, leftover.settings)
         self._note_removal(removal, _LEFTOVER)
-        return self.journal.keep(leftover, tuple(removal.remaining))
+        return self.journal.save_remaining(leftover, tuple(removal.remaining))
 
     def carry_out(self, admin: AdminClient, work: Work) -> End:
         """Move the partitions and wait until they have moved, failed or timed out. The throttles are removed at the
@@ -97,7 +97,7 @@ class Run:
             path = write_undo(work, self.options.undo_file, self.clock.wall_ms())
             self.report.note(f"The previous replicas are saved in {path}.")
         if work.others:
-            self.report.note(f"Also being reassigned by other users: {counted(work.others)}.")
+            self.report.note(f"Also being reassigned by other users: {count_text(work.others)}.")
         supervision = self._prepare(admin, work)
         is_interrupted = False
         try:
@@ -121,16 +121,16 @@ class Run:
         supervision = Supervision(self.connect, self.clock, moves, self.journal, self.report, rules)
         settings, unneeded = self._settings(admin, work)
         replicas = {key: (before, work.jobs[key].after) for key, before in work.before.items() if key in work.jobs}
-        left: tuple[Setting, ...] = ()
+        remaining: tuple[Setting, ...] = ()
         if unneeded:
             self.journal.write(Record((*settings, *unneeded), replicas))
             removal = remove_throttles(admin, unneeded)
             self._note_removal(removal, _LEFTOVER)
-            left = tuple(removal.remaining)
+            remaining = tuple(removal.remaining)
         throttle = None
         if settings and limits is not None:
             throttle = AdaptiveThrottle(*limits, rules.interval_ms * WINDOW_LOOKS)
-        supervision.limit(settings, throttle, Record((*settings, *left), replicas))
+        supervision.limit(settings, throttle, Record((*settings, *remaining), replicas))
         return supervision
 
     def _settings(self, admin: AdminClient, work: Work) -> tuple[tuple[Setting, ...], tuple[Setting, ...]]:
@@ -144,22 +144,24 @@ class Run:
             if job.added and limits is not None
         }
         live = set(admin.brokers())
-        found = find_throttles(admin, sorted({topic for topic, _ in moves}), sorted(live & {*brokers_of(moves)}))
-        for error in found.errors.values():
+        throttles = find_throttles(admin, sorted({topic for topic, _ in moves}), sorted(live & {*brokers_of(moves)}))
+        for error in throttles.errors.values():
             raise error
         rate = 0 if limits is None else limits.rate
         # A broker that is down copies nothing and cannot be configured.
         settings = [
             setting
-            for setting in settings_of(moves, rate, found)
+            for setting in settings_of(moves, rate, throttles)
             if setting.kind != BROKER or int(setting.name) in live
         ]
-        adopted, unneeded = adopt(settings, leftover, found)
-        others = sorted({f"{setting.setting} of {setting.name}" for setting in adopted if setting.before is not None})
-        if others:
+        merged_settings, unneeded = adopt(settings, leftover, throttles)
+        foreign_names = sorted(
+            {f"{setting.setting} of {setting.name}" for setting in merged_settings if setting.before is not None}
+        )
+        if foreign_names:
             fate = "are restored at the end" if self.options.rules.keep_others else "are removed too"
-            self.report.note(f"Throttles that this run did not set {fate}: {', '.join(others)}")
-        return adopted, unneeded
+            self.report.note(f"Throttles that this run did not set {fate}: {', '.join(foreign_names)}")
+        return merged_settings, unneeded
 
     def _note_removal(self, removal: RemovedThrottles, lead: str) -> None:
         if lead and removal.cleared:
@@ -170,11 +172,14 @@ class Run:
             self.report.note(f"{setting.setting} of {setting.name} is left for the next run to remove: {reason}")
 
     def _note_interrupted(self, moves: Moves) -> None:
-        moving, waiting = len(moves.moving), len(moves.waiting)
+        moving_count, waiting_count = len(moves.moving), len(moves.waiting)
         if self.options.rules.cancel_on_interrupt:
-            self.report.note(f"Interrupted. Cancellation requested: {counted(moving)}; not begun: {waiting}.")
-        elif moving or waiting:
             self.report.note(
-                f"Interrupted. Still moving in the cluster, without a throttle: {counted(moving)}; not begun: "
-                f"{waiting}. Run the same command to continue, or kt reassign-partitions --cancel to stop the moves."
+                f"Interrupted. Cancellation requested: {count_text(moving_count)}; not begun: {waiting_count}."
+            )
+        elif moving_count or waiting_count:
+            self.report.note(
+                f"Interrupted. Still moving in the cluster, without a throttle: {count_text(moving_count)}; "
+                f"not begun: {waiting_count}. "
+                "Run the same command to continue, or kt reassign-partitions --cancel to stop the moves."
             )

@@ -109,7 +109,7 @@ class Supervision:
         once if it is not retriable, else at the fifth in a row."""
         try:
             self.moves.begin_more(admin)
-            sample = self.moves.look(admin, self.clock.now_ms())
+            sample = self.moves.read_progress(admin, self.clock.now_ms())
             self._adapt(admin, sample)
             self._watch_brokers()
         except KafkaError as error:
@@ -128,9 +128,9 @@ class Supervision:
         self._watch_stall(sample)
         if change is None:
             return
-        others = tuple(one for one in self._record.settings if one not in self.settings)
+        other_throttles = tuple(throttle for throttle in self._record.settings if throttle not in self.settings)
         self.settings = with_rate(self.settings, change.rate)
-        self._record = self._record._replace(settings=self.settings + others)
+        self._record = self._record._replace(settings=self.settings + other_throttles)
         self.journal.write(self._record)
         for name, error in set_limits(admin, [setting for setting in self.settings if setting.kind == BROKER]).items():
             self.report.note(f"The throttle of {name} could not be changed: {error}")
@@ -139,11 +139,11 @@ class Supervision:
     def _watch_brokers(self) -> None:
         """Report brokers that should get replicas when they go down, and when they are back or no move waits for
         them."""
-        gone, back = self.moves.absent - self._absent, self._absent - self.moves.absent
+        stopped_brokers, returned_brokers = self.moves.absent - self._absent, self._absent - self.moves.absent
         self._absent = self.moves.absent
-        for broker in sorted(gone):
+        for broker in sorted(stopped_brokers):
             self.report.note(f"Broker {broker} is down; the moves of replicas to it wait.")
-        for broker in sorted(back):
+        for broker in sorted(returned_brokers):
             self.report.note(f"No move waits for broker {broker} any more.")
 
     def _watch_stall(self, sample: Sample) -> None:
@@ -175,7 +175,7 @@ class Supervision:
                     removal = remove_throttles(admin, self._record.settings, keep_before=self.rules.keep_others)
         except KafkaError as error:
             removal = RemovedThrottles((), (), dict.fromkeys(self._record.settings, str(error)))
-        self.journal.keep(self._record, tuple(removal.remaining))
+        self.journal.save_remaining(self._record, tuple(removal.remaining))
         return removal
 
     def _cancel(self, admin: AdminClient) -> None:

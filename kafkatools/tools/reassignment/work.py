@@ -13,7 +13,7 @@ from kafkatools.core.admin.reassignments import PartitionReassignment, TopicPart
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.reassignment.cluster_state import read_cluster
 from kafkatools.tools.reassignment.journal import Record
-from kafkatools.tools.reassignment.listings import WAIT_HINT, named
+from kafkatools.tools.reassignment.listings import WAIT_HINT, partition_names
 from kafkatools.tools.reassignment.moves import Job
 from kafkatools.tools.reassignment.plan import ClusterState, Move, Partition, ReassignmentPlan, broker_loads
 from kafkatools.tools.reassignment.plan_file import Plan, check_executable, plan_text, read_plan
@@ -69,12 +69,12 @@ def find_work(admin: AdminClient, plan: Plan, leftover: Record | None, complain:
     return Work(jobs, under_way, before, cluster, len(plan.partitions), len(active) - len(under_way))
 
 
-def _job(part: Partition, after: tuple[int, ...], moving: PartitionReassignment | None) -> Job | None:
+def _job(part: Partition, after: tuple[int, ...], reassignment: PartitionReassignment | None) -> Job | None:
     """The move of a partition; None if it has its target replicas and is not being reassigned. During a reassignment,
     the previous replicas are those that are not being added."""
     before = part.replicas
-    if moving is not None:
-        before = tuple(broker for broker in moving.replicas if broker not in moving.adding_replicas)
+    if reassignment is not None:
+        before = tuple(broker for broker in reassignment.replicas if broker not in reassignment.adding_replicas)
     elif before == after:
         return None
     return Job(before, after, part.size_bytes, frozenset(before) - frozenset(part.isr))
@@ -83,7 +83,7 @@ def _job(part: Partition, after: tuple[int, ...], moving: PartitionReassignment 
 def _ensure_possible(cluster: ClusterState, parts: Mapping[TopicPartition, Partition], plan: Plan) -> None:
     missing = [key for key, _ in plan.partitions if key not in parts]
     if missing:
-        raise CommandError(f"The plan names partitions that do not exist: {named(missing)}")
+        raise CommandError(f"The plan names partitions that do not exist: {partition_names(missing)}")
     live = {broker.id for broker in cluster.brokers}
     absent = {broker for key, after in plan.partitions for broker in {*after} - live - {*parts[key].replicas}}
     if absent:
@@ -98,7 +98,7 @@ def _ensure_not_elsewhere(plan: Plan, active: Active) -> None:
 
     elsewhere = [key for key, after in plan.partitions if is_elsewhere(key, after)]
     if elsewhere:
-        raise CommandError(f"Already being reassigned to other replicas: {named(elsewhere)}", hint=WAIT_HINT)
+        raise CommandError(f"Already being reassigned to other replicas: {partition_names(elsewhere)}", hint=WAIT_HINT)
 
 
 def as_plan(work: Work) -> ReassignmentPlan:
@@ -113,6 +113,6 @@ def as_plan(work: Work) -> ReassignmentPlan:
 def write_undo(work: Work, path: str | None, wall_ms: int) -> str:
     """Write the previous replicas as a plan to `path` (None: an unused name in the working directory), and return the
     path. Raises CommandError."""
-    chosen = free_undo_path("reassignment", wall_ms, ".json") if path is None else path
-    write_undo_file(chosen, [f"{plan_text(work.before, {})}\n"])
-    return chosen
+    undo_path = free_undo_path("reassignment", wall_ms, ".json") if path is None else path
+    write_undo_file(undo_path, [f"{plan_text(work.before, {})}\n"])
+    return undo_path

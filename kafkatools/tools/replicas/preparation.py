@@ -36,12 +36,14 @@ def prepare(
         raise CommandError(
             "No topics found. [topics-include] if specified, is either filtering out all topics or there is no topic."
         )
-    described = describe_topics(admin, names)
-    for topic in described.values():
+    descriptions = describe_topics(admin, names)
+    for topic in descriptions.values():
         if topic.error is not None:
             raise topic.error
-    found = {(name, part.partition): part.replicas for name, topic in described.items() for part in topic.partitions}
-    replicas = {key: found[key] for key in hash_order(found, hash_of=partition_hash)}
+    assignments = {
+        (name, part.partition): part.replicas for name, topic in descriptions.items() for part in topic.partitions
+    }
+    replicas = {key: assignments[key] for key in hash_order(assignments, hash_of=partition_hash)}
     unknown: dict[TopicPartition, KafkaError] = {}
     ends = _offsets(admin, replicas, LATEST, unknown) if stops_at_end or time >= 0 else None
     starts = _offsets(admin, replicas if ends is None else ends, time, unknown)
@@ -53,7 +55,7 @@ def prepare(
     verifier = ReplicaVerifier(
         admin,
         {key: nodes for key, nodes in replicas.items() if key in starts},
-        _subjects(admin, {name: topic.topic_id for name, topic in described.items()}),
+        _subjects(admin, {name: topic.topic_id for name, topic in descriptions.items()}),
         starts,
         ends if stops_at_end else None,
         fetch_size=fetch_size,
@@ -67,18 +69,18 @@ def _offsets(
     admin: AdminClient, partitions: Iterable[TopicPartition], time: int, unknown: dict[TopicPartition, KafkaError]
 ) -> dict[TopicPartition, int]:
     """Return the offsets of partitions at `time`. Errors are added to `unknown`."""
-    found = list_offsets(admin, dict.fromkeys(partitions, time))
-    unknown.update({key: one.error for key, one in found.items() if one.error is not None})
-    return {key: one.offset for key, one in found.items() if one.error is None}
+    offsets = list_offsets(admin, dict.fromkeys(partitions, time))
+    unknown.update({key: offset.error for key, offset in offsets.items() if offset.error is not None})
+    return {key: offset.offset for key, offset in offsets.items() if offset.error is None}
 
 
 def _subjects(admin: AdminClient, topic_ids: Mapping[str, str | None]) -> dict[str, Subject]:
     """Return the id of each topic and whether it is compacted. A topic whose settings cannot be read counts as not
     compacted."""
-    found = describe_configs(admin, [(TOPIC, name) for name in topic_ids], names=["cleanup.policy"])
+    configs = describe_configs(admin, [(TOPIC, name) for name in topic_ids], names=["cleanup.policy"])
     compacted = {
         name
-        for (_, name), config in found.items()
+        for (_, name), config in configs.items()
         if config.error is None and any("compact" in (entry.value or "") for entry in config.entries)
     }
     return {name: Subject(topic_id, name in compacted) for name, topic_id in topic_ids.items()}

@@ -101,25 +101,25 @@ def compare(
 ) -> Comparison:
     """Compare the fetched records of a partition's replicas from a position up to the lowest high watermark. With
     `is_compacted`, replicas with different bytes are compared record by record, else batch by batch."""
-    limit = min(one.high_watermark for one in fetched)
-    shortest = min(fetched, key=lambda one: len(one.records))
+    limit = min(replica.high_watermark for replica in fetched)
+    shortest = min(fetched, key=lambda replica: len(replica.records))
     try:
         size, next_offset = _usable(shortest, limit, position)
     except CorruptRecord:
         return _compare_batches(key, position, fetched, limit)
     if not is_compacted or size:
         start = shortest.records[:size]
-        if all(one is shortest or one.records[:size] == start for one in fetched):
+        if all(replica is shortest or replica.records[:size] == start for replica in fetched):
             return Comparison(next_offset, [])
     if is_compacted:
         return _compare_records(key, position, fetched, limit)
     return _compare_batches(key, position, fetched, limit)
 
 
-def _usable(one: Fetched, limit: int, position: int) -> tuple[int, int]:
+def _usable(replica: Fetched, limit: int, position: int) -> tuple[int, int]:
     """The size in bytes of the complete batches below the limit, and the offset after them. Raises CorruptRecord."""
     size = 0
-    for batch in read_batches(one.records):
+    for batch in read_batches(replica.records):
         if batch.last_offset >= limit:
             break
         size += batch.size_bytes
@@ -130,29 +130,31 @@ def _usable(one: Fetched, limit: int, position: int) -> tuple[int, int]:
 def _compare_batches(key: TopicPartition, position: int, fetched: Sequence[Fetched], limit: int) -> Comparison:
     """Compare batch by batch, as Kafka's ReplicaBuffer.verifyCheckSum does. Ends before batches with different last
     offsets or a damaged batch, which are part of the result."""
-    found: list[Difference] = []
-    iterators = [read_batches(one.records) for one in fetched]
+    differences: list[Difference] = []
+    iterators = [read_batches(replica.records) for replica in fetched]
     while True:
         batches = []
-        for one, iterator in zip(fetched, iterators, strict=True):
+        for replica, iterator in zip(fetched, iterators, strict=True):
             try:
                 batch = next(iterator, None)
             except CorruptRecord as damage:
-                return Comparison(position, [*found, _damaged(key, position, one, damage)])
+                return Comparison(position, [*differences, _damage_difference(key, position, replica, damage)])
             if batch is None or batch.last_offset >= limit:
-                return Comparison(position, found)
+                return Comparison(position, differences)
             batches.append(batch)
         first = batches[0]
-        for one, batch in zip(fetched[1:], batches[1:], strict=True):
-            difference = _between(key, fetched[0].replica, first, one.replica, batch)
+        for replica, batch in zip(fetched[1:], batches[1:], strict=True):
+            difference = _batch_difference(key, fetched[0].replica, first, replica.replica, batch)
             if difference is not None:
-                found.append(difference)
+                differences.append(difference)
                 if difference.kind == OFFSET:
-                    return Comparison(position, found)
+                    return Comparison(position, differences)
         position = first.next_offset
 
 
-def _between(key: TopicPartition, replica: int, first: AnyBatch, other: int, batch: AnyBatch) -> Difference | None:
+def _batch_difference(
+    key: TopicPartition, replica: int, first: AnyBatch, other: int, batch: AnyBatch
+) -> Difference | None:
     if first.last_offset != batch.last_offset:
         return Difference(OFFSET, *key, first.base_offset, replica, other, first.last_offset, batch.last_offset)
     if _checksum(first) != _checksum(batch):
@@ -167,8 +169,8 @@ def _checksum(batch: AnyBatch) -> int:
     return int(batch.crc) & 0xFFFFFFFF
 
 
-def _damaged(key: TopicPartition, offset: int, one: Fetched, damage: KafkaError) -> Difference:
-    return Difference(DAMAGED, *key, offset, one.replica, reason=str(damage))
+def _damage_difference(key: TopicPartition, offset: int, replica: Fetched, damage: KafkaError) -> Difference:
+    return Difference(DAMAGED, *key, offset, replica.replica, reason=str(damage))
 
 
 def _compare_records(key: TopicPartition, position: int, fetched: Sequence[Fetched], limit: int) -> Comparison:
@@ -176,27 +178,27 @@ def _compare_records(key: TopicPartition, position: int, fetched: Sequence[Fetch
     damaged batch is the only difference then returned."""
     tables: list[dict[int, Record]] = []
     ends: list[int] = []
-    for one in fetched:
+    for replica in fetched:
         table: dict[int, Record] = {}
         end = position
         try:
-            for batch in read_batches(one.records):
+            for batch in read_batches(replica.records):
                 if batch.last_offset >= limit:
                     break
                 table.update({record.offset: record for record in batch.records() if record.offset >= position})
                 end = batch.next_offset
         except CorruptRecord as damage:
-            return Comparison(position, [_damaged(key, end, one, damage)])
+            return Comparison(position, [_damage_difference(key, end, replica, damage)])
         tables.append(table)
         ends.append(end)
     end = min(ends)
-    found = [
-        Difference(CONTENT, *key, offset, fetched[0].replica, one.replica)
-        for one, table in zip(fetched[1:], tables[1:], strict=True)
+    differences = [
+        Difference(CONTENT, *key, offset, fetched[0].replica, replica.replica)
+        for replica, table in zip(fetched[1:], tables[1:], strict=True)
         for offset, record in tables[0].items()
         if offset < end and offset in table and table[offset] != record
     ]
-    return Comparison(end, found)
+    return Comparison(end, differences)
 
 
 class Subject(NamedTuple):
@@ -231,7 +233,7 @@ class ReplicaVerifier:
         self._max_wait_ms = max_wait_ms
         self._patience_ms = patience_ms
         self._silent_since_ms: dict[int, int] = {}
-        self._given_up: set[TopicPartition] = set()
+        self._stopped_partitions: set[TopicPartition] = set()
         self.left_out: dict[TopicPartition, list[int]] = {}  # replicas that have not responded for `patience_ms`
         self._high_watermarks: dict[TopicPartition, int] = {}
         self.offsets = dict(offsets)
@@ -243,7 +245,7 @@ class ReplicaVerifier:
         return [
             key
             for key in self._replicas
-            if key not in self._given_up and (ends is None or self.offsets[key] < ends[key])
+            if key not in self._stopped_partitions and (ends is None or self.offsets[key] < ends[key])
         ]
 
     def is_done(self, key: TopicPartition) -> bool:
@@ -254,7 +256,7 @@ class ReplicaVerifier:
     def max_lag(self) -> Lag | None:
         """The partition that is furthest behind its high watermark; None before the first round."""
         lags = [Lag(*key, self.offsets[key], end - self.offsets[key]) for key, end in self._high_watermarks.items()]
-        return max(lags, key=lambda one: one.lag, default=None)
+        return max(lags, key=lambda lag: lag.lag, default=None)
 
     def run_once(self) -> Round:
         """Fetch and compare the remaining partitions once. Raises KafkaError if no broker can be reached."""
@@ -264,19 +266,19 @@ class ReplicaVerifier:
         has_progress = False
         stuck = []
         for key in remaining:
-            found = sorted(fetched.get(key, ()))
-            if found:
-                self._high_watermarks[key] = max(one.high_watermark for one in found)
-            if not found or len(found) < len(self._replicas[key]):
+            replicas = sorted(fetched.get(key, ()))
+            if replicas:
+                self._high_watermarks[key] = max(replica.high_watermark for replica in replicas)
+            if not replicas or len(replicas) < len(self._replicas[key]):
                 continue
-            compared = compare(key, self.offsets[key], found, is_compacted=self._topics[key[0]].is_compacted)
-            has_progress = has_progress or compared.next_offset > self.offsets[key]
-            if compared.next_offset == self.offsets[key]:
+            comparison = compare(key, self.offsets[key], replicas, is_compacted=self._topics[key[0]].is_compacted)
+            has_progress = has_progress or comparison.next_offset > self.offsets[key]
+            if comparison.next_offset == self.offsets[key]:
                 stuck.append(key)
-            self.offsets[key] = compared.next_offset
-            differences += compared.differences
-            if any(one.kind in (OFFSET, DAMAGED) for one in compared.differences):
-                self._given_up.add(key)
+            self.offsets[key] = comparison.next_offset
+            differences += comparison.differences
+            if any(difference.kind in (OFFSET, DAMAGED) for difference in comparison.differences):
+                self._stopped_partitions.add(key)
         moved = self._skip_deleted_offsets(errors)
         # A broker fills a response from its first partition on, so partitions that got nothing come first next time.
         self._replicas = {key: self._replicas[key] for key in [*stuck, *self._replicas]}
@@ -290,7 +292,7 @@ class ReplicaVerifier:
             for node in self._replicas[key]:
                 by_node.setdefault(node, []).append(key)
         requests = [self._request(node, keys) for node, keys in by_node.items()]
-        asked_ms = self._admin.clock.now_ms()
+        request_ms = self._admin.clock.now_ms()
         deadline_ms = self._admin.deadline_ms(self._max_wait_ms + _MORE_THAN_THE_WAIT_MS)
         fetched: dict[TopicPartition, list[Fetched]] = {}
         errors: dict[tuple[str, int, int], KafkaError] = {}
@@ -298,7 +300,7 @@ class ReplicaVerifier:
             error = response.error or error_of(getattr(response.entity, "error_code", 0))
             if error is not None:
                 errors.update({(*key, node): error for key in by_node[node]})
-                self._note_silence(node, asked_ms)
+                self._note_silence(node, request_ms)
                 continue
             self._silent_since_ms.pop(node, None)
             for key, part in self._requested_parts(by_node[node], response.entity).items():
@@ -306,26 +308,26 @@ class ReplicaVerifier:
                 if problem is not None:
                     errors[*key, node] = problem
                 else:
-                    one = Fetched(node, bytes(part.records or b""), part.high_watermark)
-                    fetched.setdefault(key, []).append(one)
+                    replica = Fetched(node, bytes(part.records or b""), part.high_watermark)
+                    fetched.setdefault(key, []).append(replica)
         return fetched, errors
 
-    def _note_silence(self, node: int, asked_ms: int) -> None:
+    def _note_silence(self, node: int, request_ms: int) -> None:
         """Leave out a broker that has not responded for `patience_ms`."""
-        since_ms = self._silent_since_ms.setdefault(node, asked_ms)
+        since_ms = self._silent_since_ms.setdefault(node, request_ms)
         if self._patience_ms is None or self._admin.clock.now_ms() - since_ms < self._patience_ms:
             return
         for key, replicas in self._replicas.items():
             if node in replicas:
-                self._replicas[key] = [one for one in replicas if one != node]
+                self._replicas[key] = [replica for replica in replicas if replica != node]
                 self.left_out.setdefault(key, []).append(node)
                 if not self._replicas[key]:
-                    self._given_up.add(key)
+                    self._stopped_partitions.add(key)
 
     def _requested_parts(self, keys: Collection[TopicPartition], entity: Entity) -> dict[TopicPartition, Entity]:
         """The partitions of a Fetch response by key. One that the request did not name would be taken for a replica,
         and one that is named twice for two."""
-        names = {uuid_from_text(one.topic_id): name for name, one in self._topics.items() if one.topic_id}
+        names = {uuid_from_text(subject.topic_id): name for name, subject in self._topics.items() if subject.topic_id}
         parts = {
             (topic.topic if hasattr(topic, "topic") else names.get(topic.topic_id, ""), part.partition_index): part
             for topic in entity.responses

@@ -56,25 +56,25 @@ class VerifiableConsumer:
         if a commit failed, else OK. Raises KafkaError."""
         consumer = Consumer(self.config, self.clock)
         with StopSignals(consumer.wakeup) as signals:
-            self.tell("startup_complete")
+            self.write_event("startup_complete")
             try:
                 self._read(consumer, signals)
             finally:
-                if signals.came:
-                    self.tell("shutdown_requested")
+                if signals.has_signal:
+                    self.write_event("shutdown_requested")
                 consumer.close()
-                self.tell("shutdown_complete")
-                if not signals.came:
-                    self.tell("shutdown_requested")
-        if signals.came:
+                self.write_event("shutdown_complete")
+                if not signals.has_signal:
+                    self.write_event("shutdown_requested")
+        if signals.has_signal:
             return ExitStatus.INTERRUPTED
         return ExitStatus.FAILED if self._failed_commits else ExitStatus.OK
 
-    def tell(self, name: str, **fields: object) -> None:
+    def write_event(self, name: str, **fields: object) -> None:
         """Write an event and flush."""
-        self._tell_all([(name, fields)])
+        self._write_events([(name, fields)])
 
-    def _tell_all(self, events: Iterable[tuple[str, Mapping[str, object]]]) -> None:
+    def _write_events(self, events: Iterable[tuple[str, Mapping[str, object]]]) -> None:
         wall_ms = self.clock.wall_ms()
         for name, fields in events:
             self.events.print(event(name, wall_ms, **fields))
@@ -85,7 +85,7 @@ class VerifiableConsumer:
     def _read(self, consumer: Consumer, signals: StopSignals) -> None:
         consumer.subscribe([self.options.topic], _Listener(self))
         try:
-            while not signals.came and not 0 <= self.options.limit <= self._consumed:
+            while not signals.has_signal and not 0 <= self.options.limit <= self._consumed:
                 records = consumer.poll(_FOREVER_MS) if consumer.assignment() else self._first_poll(consumer)
                 offsets = self._take(records)
                 if self.options.commits:
@@ -103,7 +103,7 @@ class VerifiableConsumer:
                 return records
             if consumer.assignment():
                 return consumer.poll(_FOREVER_MS)
-            self._tell_missing_topic(consumer)
+            self._report_missing_topic(consumer)
             problem = consumer.connection_problem()
             if problem is None:
                 failing_since = None
@@ -112,8 +112,8 @@ class VerifiableConsumer:
             elif clock.now_ms() - failing_since >= _UNREACHABLE_MS:
                 raise problem
 
-    def _tell_missing_topic(self, consumer: Consumer) -> None:
-        """Note once on stderr that the topic does not exist. The consumer goes on waiting for it."""
+    def _report_missing_topic(self, consumer: Consumer) -> None:
+        """Note once on stderr that the topic does not exist. The consumer keeps waiting."""
         is_answered = consumer.metadata_version > 0
         if is_answered and not self._has_reported_missing and self.options.topic not in consumer.known_partitions():
             self._has_reported_missing = True
@@ -124,8 +124,8 @@ class VerifiableConsumer:
         offsets: dict[TopicPartition, int] = {}
         summaries: list[dict[str, object]] = []
         for part, items in _by_partition(records.columns()).items():
-            left = self.options.limit - self._consumed if self.options.limit >= 0 else records.count
-            count = min(left, sum(item.columns.count for item in items))
+            remaining = self.options.limit - self._consumed if self.options.limit >= 0 else records.count
+            count = min(remaining, sum(item.columns.count for item in items))
             if count <= 0:
                 continue
             self._consumed += count
@@ -134,8 +134,8 @@ class VerifiableConsumer:
             summary = {"count": count, "minOffset": items[0].columns.offsets[0], "maxOffset": last}
             summaries.append({**_place(part), **summary})
             if self.options.is_verbose:
-                self._tell_all(("record_data", fields) for fields in _record_fields(part, items, count))
-        self.tell("records_consumed", count=records.count, partitions=summaries)
+                self._write_events(("record_data", fields) for fields in _record_fields(part, items, count))
+        self.write_event("records_consumed", count=records.count, partitions=summaries)
         return offsets
 
     def _commit(self, consumer: Consumer, offsets: Mapping[TopicPartition, int]) -> None:
@@ -151,9 +151,9 @@ class VerifiableConsumer:
             raise
         except KafkaError as error:
             self._failed_commits += 1
-            self.tell("offsets_committed", offsets=rows, error=str(error), success=False)
+            self.write_event("offsets_committed", offsets=rows, error=str(error), success=False)
         else:
-            self.tell("offsets_committed", offsets=rows, success=True)
+            self.write_event("offsets_committed", offsets=rows, success=True)
 
 
 def _place(part: TopicPartition) -> dict[str, object]:
@@ -161,11 +161,11 @@ def _place(part: TopicPartition) -> dict[str, object]:
 
 
 def _by_partition(fetched: Sequence[FetchedColumns]) -> dict[TopicPartition, list[FetchedColumns]]:
-    found: dict[TopicPartition, list[FetchedColumns]] = {}
+    fetched_by_partition: dict[TopicPartition, list[FetchedColumns]] = {}
     for item in fetched:
         if item.columns.count:
-            found.setdefault(item.topic_partition, []).append(item)
-    return found
+            fetched_by_partition.setdefault(item.topic_partition, []).append(item)
+    return fetched_by_partition
 
 
 def _offset_at(items: Sequence[FetchedColumns], index: int) -> int:
@@ -192,7 +192,7 @@ class _Listener(RebalanceListener):
     run: VerifiableConsumer
 
     def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        self.run.tell("partitions_revoked", partitions=[_place(part) for part in partitions])
+        self.run.write_event("partitions_revoked", partitions=[_place(part) for part in partitions])
 
     def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        self.run.tell("partitions_assigned", partitions=[_place(part) for part in partitions])
+        self.run.write_event("partitions_assigned", partitions=[_place(part) for part in partitions])

@@ -63,7 +63,7 @@ class VerifiableProducer:
         self._keys = options.keys
         self._create_ms = options.create_ms
         self._outcomes: queue.SimpleQueue[_Outcome] = queue.SimpleQueue()
-        self._sent = self._acked = 0
+        self._sent_count = self._acked = 0
         self._problem: Exception | None = None
 
     def run(self) -> ExitStatus:
@@ -73,18 +73,18 @@ class VerifiableProducer:
         producer = Producer(self._config, self._clock)
         try:
             with StopSignals() as signals:
-                self._tell("startup_complete")
+                self._write_event("startup_complete")
                 self._send_all(producer, signals)
-                self._write_until_done(lambda: producer.close(_CLOSE_MS if signals.came else None))
-                self._tell("shutdown_complete")
+                self._write_until_done(lambda: producer.close(_CLOSE_MS if signals.has_signal else None))
+                self._write_event("shutdown_complete")
                 self._sum_up(start_ms)
         finally:
             producer.close(0)
         if self._problem is not None:
             raise self._problem
-        if signals.came:
+        if signals.has_signal:
             return ExitStatus.INTERRUPTED
-        return ExitStatus.OK if self._acked == self._sent else ExitStatus.FAILED
+        return ExitStatus.OK if self._acked == self._sent_count else ExitStatus.FAILED
 
     # -- sending --
 
@@ -94,17 +94,17 @@ class VerifiableProducer:
         clock = self._clock
         start_ms = clock.now_ms()
         throttler = ThroughputThrottler(self._throughput, start_ms)
-        while not (signals.came or self._problem) and (self._limit < 0 or self._sent < self._limit):
+        while not (signals.has_signal or self._problem) and (self._limit < 0 or self._sent_count < self._limit):
             now_ms = clock.now_ms()
-            allowed = throttler.allowance(self._sent, now_ms)
+            allowed = throttler.allowance(self._sent_count, now_ms)
             if not allowed:
-                pause_ms = throttler.pause_ms(self._sent, now_ms)
+                pause_ms = throttler.pause_ms(self._sent_count, now_ms)
                 self._write_for(_TURN_MS if pause_ms is None else min(pause_ms, _TURN_MS))
                 continue
-            count = min(allowed, _CHUNK, _CHUNK if self._limit < 0 else self._limit - self._sent)
-            rows = self._rows(self._sent, count, now_ms - start_ms)
-            first = self._sent
-            self._sent += count
+            count = min(allowed, _CHUNK, _CHUNK if self._limit < 0 else self._limit - self._sent_count)
+            rows = self._rows(self._sent_count, count, now_ms - start_ms)
+            first = self._sent_count
+            self._sent_count += count
             producer.send_columns(self._topic, rows, callback=self._callback(first))
             self._write_queued()
 
@@ -126,7 +126,7 @@ class VerifiableProducer:
 
     # -- events --
 
-    def _tell(self, name: str, **fields: object) -> None:
+    def _write_event(self, name: str, **fields: object) -> None:
         self._events.print(event(name, self._clock.wall_ms(), **fields))
         self._events.flush()
 
@@ -190,9 +190,9 @@ class VerifiableProducer:
     def _sum_up(self, start_ms: int) -> None:
         elapsed_ms = self._clock.now_ms() - start_ms
         average = 1000 * (self._acked / elapsed_ms) if elapsed_ms else 0.0
-        self._tell(
+        self._write_event(
             "tool_data",
-            sent=self._sent,
+            sent=self._sent_count,
             acked=self._acked,
             target_throughput=self._throughput,
             avg_throughput=average,

@@ -15,7 +15,7 @@ from kafkatools.commands.monitor import OPTIONS
 from kafkatools.commands.monitor.http_requests import is_this_machine
 from kafkatools.commands.monitor.lines import line
 from kafkatools.commands.monitor.monitor_options import MonitorOptions, parse_condition, read_options
-from kafkatools.commands.monitor.screen import column_widths, fitting
+from kafkatools.commands.monitor.screen import column_widths, visible_row_counts
 from kafkatools.commands.monitor.tables import Row, Table, tables
 from kafkatools.core.admin.log_dirs import LogDir, ReplicaInfo
 from kafkatools.core.admin.quorum import MetadataQuorum, QuorumReplica
@@ -350,7 +350,7 @@ def test_every_section_has_a_table() -> None:
     ],
 )
 def test_tables_are_cut_to_fit(rows: list[int], height: int, shown: list[int]) -> None:
-    assert fitting(rows, height) == shown
+    assert visible_row_counts(rows, height) == shown
 
 
 def test_columns_are_cut_to_fit() -> None:

@@ -43,7 +43,7 @@ def test_values_stand_behind_a_space_or_an_equals_sign_and_a_single_dash_does() 
 def test_options_not_given_have_their_defaults() -> None:
     args = _parse("--list")
     assert (args.topic, args.timeout, args.config, args.describe, args.json) == (None, 1000, [], False, False)
-    assert args.given("list") and args.given("--list") and not args.given("timeout")
+    assert args.has_option("list") and args.has_option("--list") and not args.has_option("timeout")
     with pytest.raises(AttributeError):
         _ = args.nothing_such
 
@@ -61,7 +61,7 @@ def test_repeatable_options_collect_in_order() -> None:
 def test_an_optional_number_may_be_negative() -> None:  # delegation-tokens/002
     assert _parse("--period", "-1", "--list").period == -1
     args = _parse("--period", "--list")
-    assert (args.period, args.list, args.given("period")) == (None, True, True)
+    assert (args.period, args.list, args.has_option("period")) == (None, True, True)
 
 
 def test_an_optional_value_is_not_taken_from_the_next_option() -> None:
@@ -73,7 +73,7 @@ def test_an_optional_value_is_not_taken_from_the_next_option() -> None:
 
 def test_names_with_dots_become_attributes() -> None:
     args = _parse("--producer.config", "f")
-    assert args.producer_config == "f" and args.given("producer.config")
+    assert args.producer_config == "f" and args.has_option("producer.config")
 
 
 def test_abbreviations_are_refused_and_the_full_name_is_suggested() -> None:

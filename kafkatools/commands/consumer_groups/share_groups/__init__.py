@@ -141,7 +141,7 @@ def _list(session: Session, states: tuple[str, ...]) -> ExitStatus:
     if session.args.json:
         for listing in sorted(listings):
             session.print_json({"group": listing.group_id, "state": listing.state})
-    elif session.args.given("state"):
+    elif session.args.has_option("state"):
         line = f"%-{max([15, *(len(listing.group_id) for listing in listings)])}s %s"
         for row in [("GROUP", "STATE"), *((listing.group_id, listing.state) for listing in listings)]:
             session.console.print(line % row)

@@ -18,9 +18,9 @@ def describe(session: Session) -> ExitStatus:
     if session.args.all_groups:
         listings, is_complete = share_groups(session)
         names = [listing.group_id for listing in listings]
-    found = describe_share_groups(session.admin, sorted(names))
+    descriptions = describe_share_groups(session.admin, sorted(names))
     good = []
-    for name, description in found.items():
+    for name, description in descriptions.items():
         if description.error is None:
             good.append(description)
         else:
@@ -28,14 +28,14 @@ def describe(session: Session) -> ExitStatus:
             session.complain_of_group(name, description.error)
     if session.args.members:
         _show_members(session, good)
-    elif session.args.given("state"):
+    elif session.args.has_option("state"):
         _show_states(session, good)
     else:
         is_complete = _show_offsets(session, good) and is_complete
     return ExitStatus.OK if is_complete else ExitStatus.FAILED
 
 
-def _say_when_empty(session: Session, description: GroupDescription) -> None:
+def _note_empty(session: Session, description: GroupDescription) -> None:
     if description.state == "Dead":
         session.complain(f"Error: Share group '{description.group_id}' does not exist.", group=description.group_id)
     elif description.state == "Empty" and not session.args.json:
@@ -49,39 +49,40 @@ def _say_when_empty(session: Session, description: GroupDescription) -> None:
 def _show_offsets(session: Session, descriptions: Iterable[GroupDescription]) -> bool:
     states = {description.group_id: description.state for description in descriptions}
     is_complete = True
-    for name, found in list_share_group_offsets(session.admin, states).items():
-        if found.error is not None:
-            session.complain_of_group(name, found.error)
+    for name, group_offsets in list_share_group_offsets(session.admin, states).items():
+        if group_offsets.error is not None:
+            session.complain_of_group(name, group_offsets.error)
             is_complete = False
             continue
-        for (topic, partition), error in found.errors.items():
+        for (topic, partition), error in group_offsets.errors.items():
             message = f"Error: group {name}, {topic}-{partition}: {error}"
             session.complain(message, error.name, group=name, topic=topic, partition=partition)
             is_complete = False
         if session.args.json:
             partitions = [
                 {"topic": topic, "partition": partition, **offset._asdict()}
-                for (topic, partition), offset in sorted(found.offsets.items())
+                for (topic, partition), offset in sorted(group_offsets.offsets.items())
             ]
             session.print_json({"group": name, "state": states[name], "partitions": partitions})
-        elif found.offsets:
-            _print_offsets(session, name, found)
+        elif group_offsets.offsets:
+            _print_offsets(session, name, group_offsets)
         else:
             session.console.print()
             session.console.print(f"Share group '{name}' has no offset information.")
     return is_complete
 
 
-def _print_offsets(session: Session, name: str, found: ShareOffsets) -> None:
+def _print_offsets(session: Session, name: str, group_offsets: ShareOffsets) -> None:
     is_verbose = session.args.verbose
     epoch = ("LEADER-EPOCH",) if is_verbose else ()
-    line = f"%-{width([name])}s %-{width(topic for topic, _ in found.offsets)}s %-10s {'%-13s ' * len(epoch)}%-13s %s"
+    topic_width = width(topic for topic, _ in group_offsets.offsets)
+    line = f"%-{width([name])}s %-{topic_width}s %-10s {'%-13s ' * len(epoch)}%-13s %s"
     session.console.print()
     session.console.print(line % ("GROUP", "TOPIC", "PARTITION", *epoch, "START-OFFSET", "LAG"))
-    for (topic, partition), offset in sorted(found.offsets.items()):
+    for (topic, partition), offset in sorted(group_offsets.offsets.items()):
         cells = (offset.leader_epoch,) if is_verbose else ()
-        shown = ["-" if cell is None else cell for cell in (*cells, offset.start_offset, offset.lag)]
-        session.console.print(line % (name, topic, partition, *shown))
+        values = ["-" if cell is None else cell for cell in (*cells, offset.start_offset, offset.lag)]
+        session.console.print(line % (name, topic, partition, *values))
 
 
 # -- members --
@@ -93,7 +94,7 @@ def _show_members(session: Session, descriptions: Iterable[GroupDescription]) ->
             members = [_member_json(member) for member in description.members]
             session.print_json({"group": description.group_id, "state": description.state, "members": members})
             continue
-        _say_when_empty(session, description)
+        _note_empty(session, description)
         if description.members and description.state != "Dead":
             _print_members(session, description)
 
@@ -114,17 +115,17 @@ def _print_members(session: Session, description: GroupDescription) -> None:
     is_verbose = session.args.verbose
     epoch = ("MEMBER-EPOCH",) if is_verbose else ()
     line = (
-        f"%-{width([description.group_id])}s %-{width(one.member_id for one in members)}s "
-        f"%-{width(one.host for one in members)}s %-{width(one.client_id for one in members)}s %-12s "
+        f"%-{width([description.group_id])}s %-{width(member.member_id for member in members)}s "
+        f"%-{width(member.host for member in members)}s %-{width(member.client_id for member in members)}s %-12s "
         f"{'%-13s ' * len(epoch)}%s"
     )
     session.console.print()
     session.console.print(line % ("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS", *epoch, "ASSIGNMENT"))
     for member in members:
         text = assignment_text(member.assignment)
-        who = (description.group_id, member.member_id, member.host, member.client_id, len(member.assignment))
+        cells = (description.group_id, member.member_id, member.host, member.client_id, len(member.assignment))
         epochs = (member.member_epoch,) if is_verbose else ()
-        session.console.print(line % (*who, *epochs, "" if text == MISSING else text))
+        session.console.print(line % (*cells, *epochs, "" if text == MISSING else text))
 
 
 # -- state --
@@ -132,13 +133,13 @@ def _print_members(session: Session, description: GroupDescription) -> None:
 
 def _show_states(session: Session, descriptions: Iterable[GroupDescription]) -> None:
     for description in descriptions:
-        where = description.coordinator
+        coordinator = description.coordinator
         if session.args.json:
             session.print_json(
                 {
                     "group": description.group_id,
                     "state": description.state,
-                    "coordinator": {"id": where.node, "host": where.host, "port": where.port},
+                    "coordinator": {"id": coordinator.node, "host": coordinator.host, "port": coordinator.port},
                     "assignor": description.assignor or None,
                     "group_epoch": description.group_epoch,
                     "assignment_epoch": description.target_assignment_epoch,
@@ -146,6 +147,6 @@ def _show_states(session: Session, descriptions: Iterable[GroupDescription]) -> 
                 }
             )
             continue
-        _say_when_empty(session, description)
+        _note_empty(session, description)
         for line in share_state_table(description, verbose=session.args.verbose):
             session.console.print(line)

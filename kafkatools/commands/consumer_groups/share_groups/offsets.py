@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from kafkatools.commands.consumer_groups.reset import GROUP_ERRORS, goal_of, offset_rows, print_offsets, topic_scope
-from kafkatools.commands.consumer_groups.session import Session, say_deleted, say_would_delete, share_groups
+from kafkatools.commands.consumer_groups.session import Session, report_deletions, share_groups, show_deletions
 from kafkatools.core.admin.group_offsets import GroupOffsets
 from kafkatools.core.admin.groups import GroupListing, delete_groups, describe_share_groups
 from kafkatools.core.admin.share_groups import (
@@ -26,7 +26,7 @@ from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args
 from kafkatools.tools.groups.offset_changes import GroupPlan
 from kafkatools.tools.groups.plan_file import csv_line, save_undo
-from kafkatools.tools.groups.targets import Goal, Reset, Targets, known_partitions_of
+from kafkatools.tools.groups.targets import Goal, Reset, Targets, require_partitions
 from kafkatools.tools.groups.times import DATETIME_FORM, parse_datetime
 
 _INACTIVE = ("Empty", "Dead")
@@ -65,12 +65,12 @@ def _reset(session: Session, reset: Reset) -> ExitStatus:
         else:
             inactive.append(name)
     plans = _plan(session, reset, inactive)
-    done = plans
+    applied_plans = plans
     if session.args.execute:
         _note_offsets(session, {plan.group_id: plan.offsets for plan in plans})
-        done = [_carry_out(session, plan) for plan in plans]
-    _show(session, [plan for plan in done if plan.offsets])
-    is_good = len(inactive) == len(descriptions) and done == plans
+        applied_plans = [_carry_out(session, plan) for plan in plans]
+    _show(session, [plan for plan in applied_plans if plan.offsets])
+    is_good = len(inactive) == len(descriptions) and applied_plans == plans
     return ExitStatus.OK if is_good else ExitStatus.FAILED
 
 
@@ -83,25 +83,29 @@ def _plan(session: Session, reset: Reset, names: Sequence[str]) -> list[GroupPla
     if reset.plan is not None:
         requested = {name: reset.plan.of_group(name) for name in names}
     elif reset.scope is not None:
-        requested = dict.fromkeys(names, known_partitions_of(session.admin, reset.scope))
-    committed = {name: _as_committed(one) for name, one in begins.items()}
+        requested = dict.fromkeys(names, require_partitions(session.admin, reset.scope))
+    committed = {name: _as_committed(share_offsets) for name, share_offsets in begins.items()}
     targets = Targets(session.admin, reset, requested, committed, session.console.note)
     return [GroupPlan(name, targets.of_group(name)) for name in names]
 
 
 def _share_offsets(session: Session, names: Sequence[str]) -> dict[str, ShareOffsets]:
     """Fetch the start offsets of groups. Raises the first KafkaError, except for a group that does not exist."""
-    found = list_share_group_offsets(session.admin, names)
-    for one in found.values():
-        error = one.error or next(iter(one.errors.values()), None)
+    offsets_by_group = list_share_group_offsets(session.admin, names)
+    for group_offsets in offsets_by_group.values():
+        error = group_offsets.error or next(iter(group_offsets.errors.values()), None)
         if error is not None and error.name != "GROUP_ID_NOT_FOUND":
             raise error
-    return found
+    return offsets_by_group
 
 
-def _as_committed(found: ShareOffsets) -> GroupOffsets:
-    known = {key: one.start_offset for key, one in found.offsets.items() if one.start_offset is not None}
-    return GroupOffsets({key: OffsetAndMetadata(offset) for key, offset in known.items()}, {})
+def _as_committed(share_offsets: ShareOffsets) -> GroupOffsets:
+    start_offsets = {
+        key: share_offset.start_offset
+        for key, share_offset in share_offsets.offsets.items()
+        if share_offset.start_offset is not None
+    }
+    return GroupOffsets({key: OffsetAndMetadata(offset) for key, offset in start_offsets.items()}, {})
 
 
 def _note_offsets(session: Session, requested: Mapping[str, Collection[TopicPartition] | None]) -> None:
@@ -111,10 +115,10 @@ def _note_offsets(session: Session, requested: Mapping[str, Collection[TopicPart
     if path is None or not requested:
         return
     before: dict[str, Mapping[TopicPartition, OffsetAndMetadata | None]] = {}
-    for name, found in _share_offsets(session, list(requested)).items():
-        known = _as_committed(found).offsets
+    for name, share_offsets in _share_offsets(session, list(requested)).items():
+        start_offsets = _as_committed(share_offsets).offsets
         keys = requested[name]
-        before[name] = {key: known.get(key) for key in (found.offsets if keys is None else keys)}
+        before[name] = {key: start_offsets.get(key) for key in (share_offsets.offsets if keys is None else keys)}
     save_undo(path, before)
 
 
@@ -130,7 +134,7 @@ def _carry_out(session: Session, plan: GroupPlan) -> GroupPlan:
     for (topic, partition), error in result.errors.items():
         message = f"{session.args.command.error_prefix}group {plan.group_id}, {topic}-{partition}: {error}"
         session.complain(message, error.name, group=plan.group_id, topic=topic, partition=partition)
-    return plan._replace(offsets={key: one for key, one in plan.offsets.items() if key not in result.errors})
+    return plan._replace(offsets={key: value for key, value in plan.offsets.items() if key not in result.errors})
 
 
 def _show(session: Session, plans: Sequence[GroupPlan]) -> None:
@@ -155,8 +159,8 @@ def delete_offsets(session: Session) -> ExitStatus:
     if session.args.dry_run:
         return _show_deletable_topics(session, group_id, topics)
     if session.args.undo_file is not None:
-        known = _share_offsets(session, [group_id])[group_id].offsets
-        _note_offsets(session, {group_id: [key for key in known if key[0] in topics]})
+        offsets = _share_offsets(session, [group_id])[group_id].offsets
+        _note_offsets(session, {group_id: [key for key in offsets if key[0] in topics]})
     result = delete_share_group_offsets(session.admin, group_id, topics)
     outcome = {topic: result.error or result.errors.get(topic) for topic in sorted(topics)}
     if session.args.json:
@@ -165,8 +169,8 @@ def delete_offsets(session: Session) -> ExitStatus:
             session.print_json({**row, "error": None if error is None else str(error)})
         return ExitStatus.FAILED if any(outcome.values()) else ExitStatus.OK
     if result.error is not None:
-        is_known = result.error.name in GROUP_ERRORS
-        session.console.error(f"Error: {'' if is_known else 'Encounter some unknown error: '}{result.error}")
+        is_group_error = result.error.name in GROUP_ERRORS
+        session.console.error(f"Error: {'' if is_group_error else 'Encounter some unknown error: '}{result.error}")
     line = f"%-{max([15, *map(len, topics)])}s %s"
     session.console.print()
     session.console.print(line % ("TOPIC", "STATUS"))
@@ -185,11 +189,11 @@ def _show_deletable_topics(session: Session, group_id: str, topics: Sequence[str
     if error is not None:
         session.complain_of_group(group_id, error)
         return ExitStatus.FAILED
-    known = {topic for topic, _ in _share_offsets(session, [group_id])[group_id].offsets}
-    for topic in (one for one in topics if one in known):
+    present_topics = {topic for topic, _ in _share_offsets(session, [group_id])[group_id].offsets}
+    for topic in (name for name in topics if name in present_topics):
         row = {"group": group_id, "topic": topic, "deleted": False, "error": None}
         session.console.print(f"The offsets of group '{group_id}' for topic {topic} would be deleted.", row)
-    if not known.intersection(topics) and not session.args.json:
+    if not present_topics.intersection(topics) and not session.args.json:
         session.console.note("Nothing would change.")
     return ExitStatus.OK
 
@@ -209,11 +213,11 @@ def delete(session: Session) -> ExitStatus:
     refused = {name: reason for name in names if (reason := _why_not(name, by_name.get(name)))}
     requested = [name for name in names if name not in refused]
     if session.args.dry_run:
-        return max(say_would_delete(session, names, refused), ExitStatus.OK if is_complete else ExitStatus.FAILED)
+        return max(show_deletions(session, names, refused), ExitStatus.OK if is_complete else ExitStatus.FAILED)
     _note_offsets(session, dict.fromkeys(requested))
     outcome = delete_groups(session.admin, requested) if requested else {}
     failed = refused | {name: str(error) for name, error in outcome.items() if error is not None}
-    say_deleted(session, "share", hash_order(names), failed)
+    report_deletions(session, "share", hash_order(names), failed)
     return ExitStatus.FAILED if failed or not is_complete else ExitStatus.OK
 
 

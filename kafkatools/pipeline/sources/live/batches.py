@@ -132,9 +132,9 @@ class BatchWalk:
         for headers in self._tables(fetched, end):
             sound = self._sound(fetched.records, headers, end)
             is_new = headers[:, _MAGIC] >= 2
-            kept = sound & ~(is_new & (headers[:, _ATTRIBUTES] & CONTROL_BIT != 0))
-            states = None if judge is None else self._judged(fetched.records, headers, (sound, kept), judge)
-            for first, stop in _stretches(kept):
+            data_mask = sound & ~(is_new & (headers[:, _ATTRIBUTES] & CONTROL_BIT != 0))
+            states = None if judge is None else self._judge_batches(fetched.records, headers, (sound, data_mask), judge)
+            for first, stop in _stretches(data_mask):
                 yield Run(self, fetched.records, self._table, first, stop, states)
 
     def collect(self, fetched: FetchedBatches, markers: Markers) -> None:
@@ -184,26 +184,26 @@ class BatchWalk:
             if damage is not None:
                 sound[row] = False
                 self.note_damage(header, *damage)
-        counted = sound & (headers[:, _BASE_OFFSET] >= self._start)
-        self._report.add_batches(headers[counted, _BASE_OFFSET], headers[counted, _CRC])
+        report_mask = sound & (headers[:, _BASE_OFFSET] >= self._start)
+        self._report.add_batches(headers[report_mask, _BASE_OFFSET], headers[report_mask, _CRC])
         return sound
 
-    def _judged(
+    def _judge_batches(
         self,
         records: memoryview,
         headers: npt.NDArray[np.int64],
         masks: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]],
         judge: Judge,
     ) -> list[str | None]:
-        """Return the transaction state of each batch; clears the mask `kept` (the second of `masks`) for batches to
-        drop."""
-        sound, kept = masks
+        """Return the transaction state of each batch; clears the second of `masks`, that of data batches, for batches
+        to drop."""
+        sound, data_mask = masks
         states: list[str | None] = [None] * len(headers)
         is_transactional = (headers[:, _MAGIC] >= 2) & (headers[:, _ATTRIBUTES] & TRANSACTIONAL_BIT != 0)
         rows = np.flatnonzero(sound & is_transactional)
         for row, header in zip(rows.tolist(), headers[rows].tolist(), strict=True):
             states[row] = judge.state(records, header)
-            kept[row] &= not (judge.drops_aborted and states[row] == ABORTED)
+            data_mask[row] &= not (judge.drops_aborted and states[row] == ABORTED)
         return states
 
 
@@ -228,6 +228,6 @@ def _is_abort(records: memoryview, header: Header) -> bool:
     return key is not None and parse_control_type(key) == ControlRecordType.ABORT
 
 
-def _stretches(kept: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], kept, [False])).astype(np.int8)))
+def _stretches(mask: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8)))
     return [(int(first), int(stop)) for first, stop in edges.reshape(-1, 2).tolist()]

@@ -66,8 +66,8 @@ class LiveCluster:
             raise PipelineError(f"{message} (failOnDataLoss=false continues without the lost records)")
         _log.warning("%s", message)
 
-    def _ask(self, question: Callable[[AdminClient], _Answer]) -> _Answer:
-        """Call `question` with the admin client and return its result. Retriable errors are retried up to
+    def _request(self, call: Callable[[AdminClient], _Answer]) -> _Answer:
+        """Run `call` with the admin client and return its result. Retriable errors are retried up to
         fetchOffset.numRetries times. If the cluster has answered before, failed connections are retried for
         kafkaConsumer.pollTimeoutMs, so that a stream outlives a restart of brokers. Raises PipelineError after the last
         attempt."""
@@ -78,9 +78,9 @@ class LiveCluster:
             try:
                 if self._admin is None:
                     self._admin = AdminClient(servers, dict(self._options.settings), self._clock)
-                answer = question(self._admin)
+                result = call(self._admin)
                 self._was_reached = True
-                return answer
+                return result
             except KafkaError as error:
                 self.close()
                 if isinstance(error, (ConnectionFailed, Timeout)):
@@ -100,9 +100,9 @@ class LiveCluster:
         `must_exist` it is left out."""
         subscription = self._options.subscription
         if subscription.option == "subscribePattern":
-            return self._matching(subscription.pattern)
+            return self._matching_partitions(subscription.pattern)
         names = subscription.topics or tuple(dict.fromkeys(part.topic for part in subscription.partitions))
-        topics = self._ask(lambda admin: _topics(admin, names))
+        topics = self._request(lambda admin: _topics(admin, names))
         for name in names:
             if name not in topics and must_exist:
                 raise PipelineError(f"{subscription.option}: topic {name} does not exist")
@@ -114,9 +114,9 @@ class LiveCluster:
                 raise PipelineError(f"assign: {part} does not exist; topic {part.topic} has other partitions")
         return {part: present[part] for part in subscription.partitions if part in present}
 
-    def _matching(self, text: str) -> dict[TopicPartition, uuid.UUID | None]:
+    def _matching_partitions(self, text: str) -> dict[TopicPartition, uuid.UUID | None]:
         pattern = java_pattern(text)
-        topics = self._ask(lambda admin: _topics(admin, None))
+        topics = self._request(lambda admin: _topics(admin, None))
         return {
             part: topic_id
             for name, parts in topics.items()
@@ -149,14 +149,14 @@ class LiveCluster:
             return {}
         isolation = self._isolation if isolation_level is None else isolation_level
 
-        def ask(admin: AdminClient) -> dict[TopicPartition, int]:
-            listed = list_offsets(admin, {(*part,): time for part, time in times.items()}, isolation_level=isolation)
-            for part, offset in listed.items():
+        def fetch(admin: AdminClient) -> dict[TopicPartition, int]:
+            offsets = list_offsets(admin, {(*part,): time for part, time in times.items()}, isolation_level=isolation)
+            for part, offset in offsets.items():
                 if offset.error is not None and not isinstance(offset.error, UnknownTopicOrPartition):
                     raise type(offset.error)(f"{TopicPartition(*part)}: {offset.error}")
-            return {TopicPartition(*part): offset.offset for part, offset in listed.items() if offset.error is None}
+            return {TopicPartition(*part): offset.offset for part, offset in offsets.items() if offset.error is None}
 
-        return self._ask(ask)
+        return self._request(fetch)
 
     def resolve(self, limit: Limit, parts: Iterable[TopicPartition], *, is_start: bool) -> dict[TopicPartition, int]:
         """Resolve a start or end option to an offset for each partition, as of now. A timestamp without a later record
@@ -215,15 +215,15 @@ class LiveCluster:
         firsts = self.earliest(parts) if options.starting.offsets else starts
         named_ends = options.ending.offsets or options.starting.offsets
         lasts = self.latest(parts) if named_ends else ends
-        kept_starts, kept_ends = {}, {}
+        valid_starts, valid_ends = {}, {}
         for part in parts:
             first, last = firsts.get(part, starts[part]), lasts.get(part, ends[part])
             for option, offset in ((options.starting.option, starts[part]), (options.ending.option, ends[part])):
                 if not first <= offset <= last:
                     self.lose(f"{option}: offset {offset} of {part} is not in the log, which has {first} to {last}")
-            kept_starts[part] = min(max(starts[part], first), last)
-            kept_ends[part] = min(max(ends[part], first), last)
-        return kept_starts, kept_ends
+            valid_starts[part] = min(max(starts[part], first), last)
+            valid_ends[part] = min(max(ends[part], first), last)
+        return valid_starts, valid_ends
 
     def _not_before(self, timestamp_ms: int, starts: Offsets, ends: Offsets) -> dict[TopicPartition, int]:
         """Move starts to the first record at or after a timestamp, or to the end if there is none: earlier records are
@@ -238,12 +238,12 @@ class LiveCluster:
 
 
 def _ensure_same(option: str, offsets: Offsets, parts: Iterable[TopicPartition]) -> None:
-    read = set(parts)
-    for part in sorted(read - offsets.keys()):
+    partitions = set(parts)
+    for part in sorted(partitions - offsets.keys()):
         raise PipelineError(
             f"{option} must name every partition that is read: {part} is missing (-1 is latest, -2 earliest)"
         )
-    for part in sorted(offsets.keys() - read):
+    for part in sorted(offsets.keys() - partitions):
         raise PipelineError(f"{option} names {part}, which does not exist or is not read")
 
 

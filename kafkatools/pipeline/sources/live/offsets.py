@@ -48,20 +48,22 @@ def split_ranges(
     """Split ranges into ranges for tasks; empty ones are dropped. `min_partitions` requests about that many tasks, in
     proportion to offsets. With None, large ranges are split to about `parallelism` tasks in all, in parts of at least
     50,000 offsets. No task has more than `max_records` offsets (None: no limit)."""
-    whole = [one for one in ranges if one.size > 0]
+    whole = [offset_range for offset_range in ranges if offset_range.size > 0]
     if max_records is not None:
-        whole = [part for one in whole for part in _parts(one, math.ceil(one.size / max_records))]
+        whole = [
+            part for offset_range in whole for part in _parts(offset_range, math.ceil(offset_range.size / max_records))
+        ]
     tasks = min_partitions if min_partitions is not None else parallelism
     if len(whole) >= tasks:
         return whole
     smallest = 1 if min_partitions is not None else SMALLEST_PART
-    total = sum(one.size for one in whole)
-    small = [one for one in whole if _share(one.size, total, tasks) == 1]
-    remaining, parts = total - sum(one.size for one in small), max(tasks - len(small), 1)
+    total = sum(offset_range.size for offset_range in whole)
+    small = [offset_range for offset_range in whole if _share(offset_range.size, total, tasks) == 1]
+    remaining, parts = total - sum(offset_range.size for offset_range in small), max(tasks - len(small), 1)
     split: list[OffsetRange] = []
-    for one in whole:
-        count = 1 if _share(one.size, total, tasks) == 1 else _share(one.size, remaining, parts)
-        split += _parts(one, min(count, max(one.size // smallest, 1)))
+    for offset_range in whole:
+        count = 1 if _share(offset_range.size, total, tasks) == 1 else _share(offset_range.size, remaining, parts)
+        split += _parts(offset_range, min(count, max(offset_range.size // smallest, 1)))
     return split
 
 
@@ -69,15 +71,17 @@ def _share(size: int, total: int, parts: int) -> int:
     return max(round(size / total * parts), 1)
 
 
-def _parts(one: OffsetRange, count: int) -> list[OffsetRange]:
-    edges = [one.start + one.size * n // count for n in range(count + 1)]
-    return [one._replace(start=start, end=end) for start, end in zip(edges, edges[1:], strict=False) if end > start]
+def _parts(offset_range: OffsetRange, count: int) -> list[OffsetRange]:
+    edges = [offset_range.start + offset_range.size * n // count for n in range(count + 1)]
+    return [
+        offset_range._replace(start=start, end=end) for start, end in zip(edges, edges[1:], strict=False) if end > start
+    ]
 
 
 # --- limits of a trigger
 
 
-def rate_limited(limit: int, start: Offsets, latest: Offsets) -> dict[TopicPartition, int]:
+def limit_rate(limit: int, start: Offsets, latest: Offsets) -> dict[TopicPartition, int]:
     """Return the ends of a trigger of about `limit` offsets: each partition in proportion to its backlog, at least one
     offset if it has a backlog. `latest` if the backlog is within the limit. `start` must contain all partitions of
     `latest`."""

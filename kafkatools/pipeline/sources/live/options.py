@@ -155,7 +155,7 @@ def read_options(options: Mapping[str, str], *, is_streaming: bool) -> SourceOpt
         latest_without_match=values.choice("startingOffsetsByTimestampStrategy", ("error", "latest")) == "latest",
         include_headers=values.boolean("includeHeaders", False),
         include_metadata=values.boolean("includeMetadata", False),
-        min_partitions=values.number("minPartitions", most=_MAX_INT),
+        min_partitions=values.number("minPartitions", maximum=_MAX_INT),
         max_records_per_partition=values.number("maxRecordsPerPartition"),
         max_offsets_per_trigger=largest,
         min_offsets_per_trigger=smallest,
@@ -200,8 +200,8 @@ def _check_order(start_option: str, starts: Offsets | None, end_option: str, end
 
 def nearest(name: str, by_lower: Mapping[str, str]) -> str:
     """Return the hint "; did you mean NAME?" for a misspelt option name; empty if no name is similar."""
-    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.75)
-    return f"; did you mean {by_lower[near[0]]}?" if near else ""
+    matches = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.75)
+    return f"; did you mean {by_lower[matches[0]]}?" if matches else ""
 
 
 class OptionReader:
@@ -243,14 +243,14 @@ class OptionReader:
             raise PipelineError(f"{name} must be true or false, not {text!r}")
         return text.lower() == "true"
 
-    def number(self, name: str, least: int = 1, most: int = _MAX_LONG) -> int | None:
+    def number(self, name: str, minimum: int = 1, maximum: int = _MAX_LONG) -> int | None:
         """Return an integer option; None if not set. Raises PipelineError unless least <= value <= most."""
         text = self.text(name)
         if text is None:
             return None
         number = int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else None
-        if number is None or not least <= number <= most:
-            limit = f"of at least {least}" if most == _MAX_LONG else f"from {least} to {most}"
+        if number is None or not minimum <= number <= maximum:
+            limit = f"of at least {minimum}" if maximum == _MAX_LONG else f"from {minimum} to {maximum}"
             raise PipelineError(f"{name} must be an integer {limit}, not {text!r}")
         return number
 
@@ -300,7 +300,7 @@ class OptionReader:
         Raises PipelineError for an invalid value."""
         option = f"{which}Timestamp"
         if self.has(option):
-            return Limit(option, timestamp_ms=self.number(option, least=0))
+            return Limit(option, timestamp_ms=self.number(option, minimum=0))
         option = f"{which}OffsetsByTimestamp"
         text = self.text(option)
         if text is not None:
@@ -319,9 +319,9 @@ class OptionReader:
         Unknown settings are dropped with a warning, group.id without one. Raises PipelineError for a missing or invalid
         setting."""
         settings = {name[len(_PREFIX) :]: value for name, value in self._options.items() if name.startswith(_PREFIX)}
-        for name, why in _NOT_FOR_SOURCES.items():
+        for name, reason in _NOT_FOR_SOURCES.items():
             if name in settings:
-                raise PipelineError(f"kafka.{name} cannot be set for a source: {why}")
+                raise PipelineError(f"kafka.{name} cannot be set for a source: {reason}")
         if not settings.get("bootstrap.servers", "").strip():
             raise PipelineError("kafka.bootstrap.servers is required: host:port of one or more brokers")
         if self.has("isolationLevel"):

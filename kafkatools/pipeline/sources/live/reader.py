@@ -60,7 +60,7 @@ def splits_of(
     """Split ranges into tasks, by default enough for the cores of this machine. If the schema has the column
     `transaction` and the query is read_uncommitted, asks the cluster for the last stable offsets. Raises
     PipelineError."""
-    ends = {one.partition: one.end for one in ranges}
+    ends = {offset_range.partition: offset_range.end for offset_range in ranges}
     needs_states = _has(schema, "transaction") and not options.is_committed_only
     stable = cluster.stable_ends(ends) if needs_states else {}
     parts = split_ranges(ranges, os.cpu_count() or 1, options.min_partitions, options.max_records_per_partition)
@@ -97,11 +97,11 @@ def read_split(split: LiveSplit, task: Task) -> Iterator[pa.RecordBatch]:
             try:
                 yield from _read_range(replace(split, start=start), task, report)
                 start = None
-            except RangeLost as lost:
+            except RangeLost as loss:
                 if task.options.fail_on_data_loss:
-                    raise PipelineError(f"{lost} (failOnDataLoss=false continues without the lost records)") from lost
-                _log.warning("%s", lost)
-                start = lost.resume_at
+                    raise PipelineError(f"{loss} (failOnDataLoss=false continues without the lost records)") from loss
+                _log.warning("%s", loss)
+                start = loss.resume_at
     except KafkaError as error:
         raise PipelineError(f"{split.topic}-{split.partition}: {error}") from error
     if task.options.report_path is not None:
@@ -134,7 +134,7 @@ def _runs(split: LiveSplit, task: Task, report: SplitReport) -> Iterator[Run]:
     has_states = _has(task.schema, "transaction")
     if options.is_committed_only or not has_states:
         with _reader_for(options) as reader:
-            for fetched in _fetched(reader, split, split.start, split.end):
+            for fetched in _fetch(reader, split, split.start, split.end):
                 needs_judge = options.is_committed_only and (has_states or fetched.aborted)
                 judge = AbortedTransactions(fetched.aborted, drops_aborted=True) if needs_judge else None
                 yield from walk.runs(fetched, judge)
@@ -142,19 +142,19 @@ def _runs(split: LiveSplit, task: Task, report: SplitReport) -> Iterator[Run]:
     middle = min(max(split.start, split.stable_end), split.end)
     committed = replace(options, settings={**options.settings, "isolation.level": "read_committed"})
     with _reader_for(committed) as reader:
-        for fetched in _fetched(reader, split, split.start, middle):
+        for fetched in _fetch(reader, split, split.start, middle):
             yield from walk.runs(fetched, AbortedTransactions(fetched.aborted, drops_aborted=False), middle)
     if middle == split.end:
         return
     with _reader_for(options) as reader:
         markers = Markers()
-        for fetched in _fetched(reader, split, middle, max(split.whole_end, split.end)):
+        for fetched in _fetch(reader, split, middle, max(split.whole_end, split.end)):
             walk.collect(fetched, markers)
-        for fetched in _fetched(reader, split, middle, split.end):
+        for fetched in _fetch(reader, split, middle, split.end):
             yield from walk.runs(fetched, markers)
 
 
-def _fetched(reader: RangeReader, split: LiveSplit, start: int, end: int) -> Iterator[FetchedBatches]:
+def _fetch(reader: RangeReader, split: LiveSplit, start: int, end: int) -> Iterator[FetchedBatches]:
     return reader.read_range((split.topic, split.partition), start, end, split.topic_id)
 
 
@@ -165,8 +165,8 @@ def _add(rows: ArrowRows, run: Run, has_positions: bool) -> None:
     for first, stop in parts:
         origin = run.base_offset(first) - run.position(first) if has_positions else 0
         unread = rows.add_batches(run.buffer, run.table, first, stop, origin=origin, transactions=run.transactions)
-        for one in unread:
-            run.walk.note_damage(run.header(one.row), RECORDS, one.reason)
+        for damage in unread:
+            run.walk.note_damage(run.header(damage.row), RECORDS, damage.reason)
 
 
 # The consumers that no task uses, by their settings: a Python worker runs one task after another.

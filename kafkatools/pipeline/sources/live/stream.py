@@ -49,11 +49,11 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._clock = clock or SystemClock()
         self._cluster: LiveCluster = LiveCluster(options)
         self._ids: dict[TopicPartition, uuid.UUID | None] = {}
-        # The stream's beginning, if Spark asked this process for it: then no batch is complete yet.
+        # The stream's beginning, if Spark requested it from this process: then no batch is complete yet.
         self._began: JsonOffsets | None = None
         self._position: JsonOffsets | None = None  # the stream's position according to Spark's calls
         self._target: dict[TopicPartition, int] | None = None  # the ends of Trigger.AvailableNow
-        self._seen: dict[TopicPartition, int] = {}
+        self._latest_offsets: dict[TopicPartition, int] = {}
         self._last_trigger_ms: int | None = None
 
     # --- called by PySpark
@@ -85,21 +85,21 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         PipelineError."""
         begin = self._position if start is None else start
         begin = self._beginning() if begin is None else begin
-        known = live_offsets.from_json(begin)
-        latest = self._target if self._target is not None else self._latest(known)
-        self._seen = latest
-        added = [part for part in latest if part not in known]
-        behind = {**known, **(self._cluster.earliest(added) if added else {})}
+        start_offsets = live_offsets.from_json(begin)
+        latest = self._target if self._target is not None else self._latest(start_offsets)
+        self._latest_offsets = latest
+        added = [part for part in latest if part not in start_offsets]
+        behind = {**start_offsets, **(self._cluster.earliest(added) if added else {})}
         latest = {part: end for part, end in latest.items() if part in behind}
-        ends = self._limited(behind, latest, limit)
-        if ends is None or ends == known:
+        ends = self._limit(behind, latest, limit)
+        if ends is None or ends == start_offsets:
             return dict(begin)
         result = live_offsets.to_json(ends)
         return live_offsets.with_beginning(result, begin) if begin == self._began else dict(result)
 
     def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:  # noqa: N802
         """Return the partition ends of the last cluster query, for Spark's progress; None before the first."""
-        return live_offsets.to_json(self._seen) if self._seen else None
+        return live_offsets.to_json(self._latest_offsets) if self._latest_offsets else None
 
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:
         """Return the tasks that read from `start` to `end`; none if both are equal. `end` becomes the stream's
@@ -136,14 +136,14 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._began = live_offsets.to_json(starts)
         return self._began
 
-    def _latest(self, known: Offsets) -> dict[TopicPartition, int]:
-        """Return the current ends of all partitions. If an end is below the offset in `known`, which a stale reply may
-        cause, ask again, up to fetchOffset.numRetries times in all."""
+    def _latest(self, start_offsets: Offsets) -> dict[TopicPartition, int]:
+        """Return the current ends of all partitions. If an end is below the start offset, which a stale reply may
+        cause, request them again, up to fetchOffset.numRetries times in all."""
         options = self._options
         for remaining in reversed(range(options.fetch_retries)):
             self._note_ids(self._cluster.partitions(must_exist=False))
             ends = self._cluster.latest(self._ids)
-            if not remaining or all(end >= known.get(part, 0) for part, end in ends.items()):
+            if not remaining or all(end >= start_offsets.get(part, 0) for part, end in ends.items()):
                 break
             self._clock.sleep_ms(options.retry_interval_ms)
         return ends
@@ -157,25 +157,25 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # --- read limits
 
-    def _limited(self, start: Offsets, latest: Offsets, limit: ReadLimit | None) -> Mapping[TopicPartition, int] | None:
+    def _limit(self, start: Offsets, latest: Offsets, limit: ReadLimit | None) -> Mapping[TopicPartition, int] | None:
         """Return the end offsets of a trigger within the options' limits; None to wait for more records. A `limit`
         ReadAllAvailable means no limits. After Trigger.AvailableNow has fixed the ends, the minimum does not apply."""
         if isinstance(limit, ReadAllAvailable):
             return latest
-        least, most = self._options.min_offsets_per_trigger, self._options.max_offsets_per_trigger
-        if least is not None and self._target is None and self._waits_for_more(least, start, latest):
+        minimum, maximum = self._options.min_offsets_per_trigger, self._options.max_offsets_per_trigger
+        if minimum is not None and self._target is None and self._waits_for_more(minimum, start, latest):
             return None
-        return latest if most is None else live_offsets.rate_limited(most, start, latest)
+        return latest if maximum is None else live_offsets.limit_rate(maximum, start, latest)
 
     def _waits_for_more(self, least: int, start: Offsets, latest: Offsets) -> bool:
         """Return whether fewer than `least` offsets are available and maxTriggerDelay has not passed since the last
         trigger. If not, the current time becomes that of the last trigger."""
-        now = self._clock.now_ms()
+        now_ms = self._clock.now_ms()
         last = self._last_trigger_ms
-        is_due = last is None or now - last >= self._options.max_trigger_delay_ms
+        is_due = last is None or now_ms - last >= self._options.max_trigger_delay_ms
         if not is_due and live_offsets.new_records(start, latest) < least:
             return True
-        self._last_trigger_ms = now
+        self._last_trigger_ms = now_ms
         return False
 
     # --- ranges

@@ -89,7 +89,7 @@ class PartitionTransactions:
         """Return the transactions that touch one segment."""
         following: tuple[LogFile, ...] = ()
         if file.url in self.unsure:
-            following = self.files[next(i for i, each in enumerate(self.files) if each.url == file.url) :]
+            following = self.files[next(i for i, segment in enumerate(self.files) if segment.url == file.url) :]
         return FileTransactions(
             self.last_stable_offset, _ranges_in(file, self.aborted), _ranges_in(file, self.undecided), following
         )
@@ -102,7 +102,7 @@ def _ranges_in(file: LogFile, transactions: Iterable[tuple[int, int, int]]) -> d
     for producer_id, first, last in transactions:
         if first < end and last >= file.base_offset:
             ranges.setdefault(producer_id, []).append((first, last))
-    return {producer_id: tuple(sorted(own)) for producer_id, own in ranges.items()}
+    return {producer_id: tuple(sorted(producer_ranges)) for producer_id, producer_ranges in ranges.items()}
 
 
 def _covers(ranges: Sequence[Range] | None, offset: int) -> bool:
@@ -115,30 +115,32 @@ def _covers(ranges: Sequence[Range] | None, offset: int) -> bool:
 def find_transactions(files: Sequence[LogFile]) -> PartitionTransactions:
     """Return the transactions of a partition from its sorted segments. Raises PipelineError for a segment that cannot
     be opened."""
-    start, opened = _last_snapshot(files)
-    scanned = _scan(files[start:], opened)
-    aborted = set(scanned.aborted).union(*(_aborted_in(file) or () for file in files[start:]))
+    start, open_transactions = _last_snapshot(files)
+    scan = _scan(files[start:], open_transactions)
+    aborted = set(scan.aborted).union(*(_aborted_in(file) or () for file in files[start:]))
     unsure: list[LogFile] = []
     is_next_sure = True
     for index in range(start - 1, -1, -1):
         entries = _aborted_in(files[index])
         # A transaction open at the end of a segment may be aborted in the next one, according to its .txnindex.
-        spanning = {} if is_next_sure else _open_before(files[index + 1])
-        is_next_sure = entries is not None and spanning is not None
-        if entries is None or spanning is None:
+        open_before = {} if is_next_sure else _open_before(files[index + 1])
+        is_next_sure = entries is not None and open_before is not None
+        if entries is None or open_before is None:
             unsure.append(files[index])
         else:
             aborted.update(entries)
-            aborted.update(_ends(files[index + 1 :], spanning))
+            aborted.update(_ends(files[index + 1 :], open_before))
     # A transaction whose marker is lost may still be listed in an index as aborted.
-    listed = {(producer_id, first) for producer_id, first, _ in aborted}
-    waiting = {pid: opened for pid, opened in scanned.open.items() if (pid, opened.first_offset) not in listed}
-    lost = [transaction for transaction in scanned.lost if transaction[:2] not in listed]
+    index_keys = {(producer_id, first) for producer_id, first, _ in aborted}
+    waiting = {
+        pid: transaction for pid, transaction in scan.open.items() if (pid, transaction.first_offset) not in index_keys
+    }
+    undecided = [transaction for transaction in scan.undecided if transaction[:2] not in index_keys]
     return PartitionTransactions(
         tuple(files) if unsure else (),
-        min((each.first_offset for each in waiting.values() if each.damaged >= scanned.damaged), default=MAX_LONG),
+        min((entry.first_offset for entry in waiting.values() if entry.damaged >= scan.damaged), default=MAX_LONG),
         tuple(sorted(aborted)),
-        tuple(sorted([*lost, *((pid, opened.first_offset, MAX_LONG) for pid, opened in waiting.items())])),
+        tuple(sorted([*undecided, *((pid, entry.first_offset, MAX_LONG) for pid, entry in waiting.items())])),
         frozenset(file.url for file in unsure),
     )
 
@@ -146,7 +148,7 @@ def find_transactions(files: Sequence[LogFile]) -> PartitionTransactions:
 def find_all_transactions(files: Iterable[LogFile]) -> dict[TopicPartition, PartitionTransactions]:
     """Return the transactions of each partition among the segments, four partitions at a time. Raises PipelineError."""
     partitions: dict[TopicPartition, list[LogFile]] = {}
-    for file in sorted(files, key=lambda each: each.base_offset):
+    for file in sorted(files, key=lambda segment: segment.base_offset):
         partitions.setdefault(file.topic_partition, []).append(file)
     with ThreadPoolExecutor(min(_THREADS, len(partitions) or 1), "transactions") as pool:
         return dict(zip(partitions, pool.map(find_transactions, partitions.values()), strict=True))
@@ -156,9 +158,9 @@ def _last_snapshot(files: Sequence[LogFile]) -> tuple[int, Mapping[int, OpenTran
     """Return the index of the last segment with a readable producer snapshot, and the transactions open at its base
     offset. Without any such segment the index is 0 and no transaction is open."""
     for index in range(len(files) - 1, 0, -1):
-        opened = _open_before(files[index])
-        if opened is not None:
-            return index, opened
+        open_transactions = _open_before(files[index])
+        if open_transactions is not None:
+            return index, open_transactions
     return 0, (_open_before(files[0]) or {}) if files else {}
 
 
@@ -209,17 +211,17 @@ class _Scanned:
     number of damaged places."""
 
     aborted: list[tuple[int, int, int]]
-    lost: list[tuple[int, int, int]]
+    undecided: list[tuple[int, int, int]]
     open: Mapping[int, OpenTransaction]
     damaged: int
 
 
-def _scan(files: Sequence[LogFile], opened: Mapping[int, OpenTransaction]) -> _Scanned:
+def _scan(files: Sequence[LogFile], open_transactions: Mapping[int, OpenTransaction]) -> _Scanned:
     """Follow transactions to the end of the files, starting with those in `opened`. Raises PipelineError if a file
     cannot be opened."""
-    follower = TransactionFollower(opened)
+    follower = TransactionFollower(open_transactions)
     aborted: list[tuple[int, int, int]] = []
-    lost: list[tuple[int, int, int]] = []
+    undecided: list[tuple[int, int, int]] = []
     damaged = lost_tail = 0
     for file in files:
         damaged += lost_tail  # in the last segment, bytes after the last batch are the end of the log, not damage
@@ -228,16 +230,16 @@ def _scan(files: Sequence[LogFile], opened: Mapping[int, OpenTransaction]) -> _S
             for window in scan.windows():
                 for end in (end for batch in window for end in follower.feed(batch, segment, damaged)):
                     if end.first_offset is not None and end.is_abort is not False:
-                        ranges = aborted if end.is_abort else lost
+                        ranges = aborted if end.is_abort else undecided
                         ranges.append((end.producer_id, end.first_offset, end.last_offset))
             damaged, lost_tail = damaged + scan.damaged, int(scan.has_lost_tail)
-    return _Scanned(aborted, lost, follower.open, damaged)
+    return _Scanned(aborted, undecided, follower.open, damaged)
 
 
-def _ends(files: Sequence[LogFile], opened: Mapping[int, OpenTransaction]) -> Iterator[tuple[int, int, int]]:
+def _ends(files: Sequence[LogFile], open_transactions: Mapping[int, OpenTransaction]) -> Iterator[tuple[int, int, int]]:
     """Yield those of the open transactions that are aborted in the given segments."""
-    follower = TransactionFollower(opened)
-    waiting = set(opened)
+    follower = TransactionFollower(open_transactions)
+    waiting = set(open_transactions)
     for file in files if waiting else ():
         with storage.open_segment(file.url) as segment:
             for window in TransactionScan(segment).windows():

@@ -100,10 +100,14 @@ class Selection:
     def from_options(cls, options: Mapping[str, str]) -> Selection:
         """Build the selection from the option subscribe, subscribePattern or assign. Raises PipelineError if several
         are set or one is invalid."""
-        given = OptionReader(options).subscription()
-        if given is None:
+        subscription = OptionReader(options).subscription()
+        if subscription is None:
             return cls()
-        return cls(frozenset(given.topics) or None, given.pattern or None, frozenset(given.partitions) or None)
+        return cls(
+            frozenset(subscription.topics) or None,
+            subscription.pattern or None,
+            frozenset(subscription.partitions) or None,
+        )
 
     def takes(self, topic: str, partition: int, *, is_named: bool = False) -> bool:
         """Return whether a partition is selected. A pattern, or no selection, includes an internal topic only with
@@ -116,18 +120,20 @@ class Selection:
             return False
         return self.pattern is None or java_pattern(self.pattern).search(topic) is not None
 
-    def ensure_found(self, found: Iterable[TopicPartition], present: Iterable[TopicPartition], where: str) -> None:
+    def ensure_complete(
+        self, partitions: Iterable[TopicPartition], present: Iterable[TopicPartition], place: str
+    ) -> None:
         """Raise PipelineError if a named topic or partition is missing or nothing is selected. `present` are the
-        partitions in `where`, for the message."""
-        selected = set(found)
+        partitions in `place`, for the message."""
+        selection = set(partitions)
         if self.topics is not None:
-            missing = sorted(self.topics - {partition.topic for partition in selected})
+            missing = sorted(self.topics - {partition.topic for partition in selection})
         else:
-            missing = [str(partition) for partition in sorted((self.partitions or frozenset()) - selected)]
+            missing = [str(partition) for partition in sorted((self.partitions or frozenset()) - selection)]
         if missing:
-            raise PipelineError(f"{_list(missing)} not found in {where}; {_topics(present)}")
-        if not selected:
-            problem = f"No topic in {where} matches {self.pattern}" if self.pattern else f"No topic to read in {where}"
+            raise PipelineError(f"{_list(missing)} not found in {place}; {_topics(present)}")
+        if not selection:
+            problem = f"No topic in {place} matches {self.pattern}" if self.pattern else f"No topic to read in {place}"
             raise PipelineError(f"{problem}; {_topics(present)}")
 
 
@@ -149,13 +155,15 @@ def find_log_files(paths: str | Sequence[str], selection: Selection | None = Non
     two directories."""
     selection = selection or Selection()
     names = [paths] if isinstance(paths, str) else list(paths)
-    places = [place for name in names for url in _expanded(name) for place in _places(url)]
-    selected = [place for place in places if selection.takes(*place.topic_partition, is_named=place.is_named)]
-    selection.ensure_found(
-        [place.topic_partition for place in selected], [place.topic_partition for place in places], ", ".join(names)
+    places = [place for name in names for url in _expand(name) for place in _places(url)]
+    selected_places = [place for place in places if selection.takes(*place.topic_partition, is_named=place.is_named)]
+    selection.ensure_complete(
+        [place.topic_partition for place in selected_places],
+        [place.topic_partition for place in places],
+        ", ".join(names),
     )
-    _ensure_one_directory_each(selected)
-    files = {file.url: file for place in selected for file in _segments_of(place)}
+    _ensure_one_directory_each(selected_places)
+    files = {file.url: file for place in selected_places for file in _segments_of(place)}
     for url in files:
         storage.ensure_readable(url)
     return _in_order(files.values())
@@ -173,11 +181,11 @@ class _Place:
     entries: tuple[storage.Entry, ...] | None = None
 
 
-def _expanded(path: str) -> list[str]:
+def _expand(path: str) -> list[str]:
     if not path.strip():
         raise PipelineError("The option path is empty")
     if "," in path and storage.kind_of(storage.normal(path)) is None:
-        return [url for part in path.split(",") if part.strip() for url in _expanded(part.strip())]
+        return [url for part in path.split(",") if part.strip() for url in _expand(part.strip())]
     urls = storage.expand(path)
     if urls == [storage.normal(path)]:
         return urls
@@ -264,20 +272,20 @@ def _with_swaps(
 ) -> Sequence[storage.Entry]:
     """Return the segments that a broker would load after a crash during log cleaning: complete `.swap` files replace
     the segments they cover (LogLoader.completeSwapOperations)."""
-    cleaned = [offset_from_name(each.name) or 0 for each in entries if each.name.endswith(CLEANED_SUFFIX)]
+    cleaned = [offset_from_name(entry.name) or 0 for entry in entries if entry.name.endswith(CLEANED_SUFFIX)]
     before = min(cleaned, default=1 << 63)
     swaps = {
-        offset: each
-        for each in entries
-        if each.name.endswith(LOG_SUFFIX + SWAP_SUFFIX)
-        and (offset := offset_from_name(each.name)) is not None
+        offset: entry
+        for entry in entries
+        if entry.name.endswith(LOG_SUFFIX + SWAP_SUFFIX)
+        and (offset := offset_from_name(entry.name)) is not None
         and offset < before
     }
     if not swaps:
         return segments
-    end = max(_next_offset(storage.join(directory, each.name), offset) for offset, each in swaps.items())
-    kept = [each for each in segments if not min(swaps) <= (offset_from_name(each.name) or 0) < end]
-    return [*kept, *swaps.values()]
+    end = max(_next_offset(storage.join(directory, entry.name), offset) for offset, entry in swaps.items())
+    remaining = [entry for entry in segments if not min(swaps) <= (offset_from_name(entry.name) or 0) < end]
+    return [*remaining, *swaps.values()]
 
 
 def _next_offset(url: str, base_offset: int) -> int:
@@ -315,8 +323,8 @@ def _in_order(files: Iterable[LogFile]) -> list[LogFile]:
     result = []
     for _, group in groupby(ordered, key=lambda file: file.topic_partition):
         segments = list(group)
-        following = [file.base_offset for file in segments[1:]] + [None]
-        result += [replace(file, next_base_offset=offset) for file, offset in zip(segments, following, strict=True)]
+        next_offsets = [file.base_offset for file in segments[1:]] + [None]
+        result += [replace(file, next_base_offset=offset) for file, offset in zip(segments, next_offsets, strict=True)]
     return result
 
 

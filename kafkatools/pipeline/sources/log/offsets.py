@@ -36,9 +36,9 @@ def partition_bounds(
     """
     pushed = pushed or RecordBounds()
     result = {}
-    partitions = {each: list(group) for each, group in groupby(files, key=lambda file: file.topic_partition)}
+    partitions = {key: list(group) for key, group in groupby(files, key=lambda file: file.topic_partition)}
     for limit in (options.starting, options.ending):
-        _ensure_known(limit, partitions)
+        _ensure_partitions_match(limit, partitions)
     for partition, segments in partitions.items():
         if not pushed.takes(*partition):
             continue
@@ -50,12 +50,12 @@ def partition_bounds(
     return result
 
 
-def _ensure_known(limit: Limit, partitions: Mapping[TopicPartition, object]) -> None:
+def _ensure_partitions_match(limit: Limit, partitions: Mapping[TopicPartition, object]) -> None:
     """Raise PipelineError unless offsets by partition name exactly the partitions that are read, as Spark requires."""
-    named = limit.offsets if limit.offsets is not None else limit.timestamps_ms
-    if named is None:
+    offsets = limit.offsets if limit.offsets is not None else limit.timestamps_ms
+    if offsets is None:
         return
-    missing, unknown = partitions.keys() - named.keys(), named.keys() - partitions.keys()
+    missing, unknown = partitions.keys() - offsets.keys(), offsets.keys() - partitions.keys()
     for names, problem in (
         (missing, "must name every partition that is read; missing:"),
         (unknown, "names partitions that are not read:"),

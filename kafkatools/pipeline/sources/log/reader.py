@@ -108,9 +108,9 @@ class _SplitReader:
 
         rows = BatchRows(self._schema, self._split.file)
         for section in self._sections(checks=False):
-            kept = self._overlapping(section.headers)
-            if kept.any():
-                rows.add(section, kept, self._states(section) if self._needs_states else None)
+            mask = self._overlap_mask(section.headers)
+            if mask.any():
+                rows.add(section, mask, self._states(section) if self._needs_states else None)
             if rows.is_full:
                 yield rows.take()
         if len(rows):
@@ -123,8 +123,8 @@ class _SplitReader:
         try:
             with storage.open_segment(split.file.url) as file:
                 walk = SectionWalk(
-                    file, split.start_position, split.end_position, self._damaged,
-                    is_relevant=self._overlapping if self._has_bounds else None, checks=checks,
+                    file, split.start_position, split.end_position, self._note_damage,
+                    is_relevant=self._overlap_mask if self._has_bounds else None, checks=checks,
                 )  # fmt: skip
                 for section in walk.sections():
                     self._count(section)
@@ -137,22 +137,22 @@ class _SplitReader:
         bounds = self._split.bounds
         return bounds.start_offset > 0 or bounds.end_offset < MAX_LONG or bounds.has_timestamps
 
-    def _overlapping(self, headers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def _overlap_mask(self, headers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return a mask of the batches that may hold records within the bounds. Headers of magic 0 and 1 have only the
         last offset, so those batches are left out only if they end before the first offset."""
         bounds = self._split.bounds
         bases = headers[:, table.BASE_OFFSET]
         is_new = headers[:, table.MAGIC] >= 2
-        kept = ~is_new | (bases < bounds.end_offset)
-        kept &= bases + headers[:, table.LAST_DELTA] >= bounds.start_offset
+        mask = ~is_new | (bases < bounds.end_offset)
+        mask &= bases + headers[:, table.LAST_DELTA] >= bounds.start_offset
         if bounds.has_timestamps:
-            kept &= ~is_new | (headers[:, table.MAX_TIMESTAMP] >= bounds.start_timestamp_ms)
-        return kept
+            mask &= ~is_new | (headers[:, table.MAX_TIMESTAMP] >= bounds.start_timestamp_ms)
+        return mask
 
     def _count(self, section: Section) -> None:
         headers = section.headers
         if self._has_bounds:
-            headers = headers[self._overlapping(headers)]
+            headers = headers[self._overlap_mask(headers)]
         checksums = headers[:, table.CRC]
         if len(headers) and headers[:, table.MAGIC].min() < 2:
             checksums = np.array(
@@ -170,16 +170,16 @@ class _SplitReader:
         """Yield the rows first..stop of batches to decode, without control batches, batches outside the bounds and,
         under read_committed, uncommitted ones. Compressed batches are separate runs, since their size grows."""
         headers = section.headers
-        kept = headers[:, table.ATTRIBUTES] & CONTROL_BIT == 0
+        mask = headers[:, table.ATTRIBUTES] & CONTROL_BIT == 0
         if self._has_bounds:
-            kept &= self._overlapping(headers)
+            mask &= self._overlap_mask(headers)
         if self._options.is_committed_only and self._split.transactions is not None:
-            kept &= np.array([state in (None, COMMITTED) for state in self._states(section, kept)])
+            mask &= np.array([state in (None, COMMITTED) for state in self._states(section, mask)])
         is_packed = (headers[:, table.ATTRIBUTES] & _CODEC != 0) | (headers[:, table.MAGIC] < 2)
-        breaks = np.diff(kept) | is_packed[1:] | is_packed[:-1] if is_packed.any() else np.diff(kept)
+        breaks = np.diff(mask) | is_packed[1:] | is_packed[:-1] if is_packed.any() else np.diff(mask)
         edges = [0, *(np.flatnonzero(breaks) + 1).tolist(), section.rows]
         for first, stop in zip(edges[:-1], edges[1:], strict=True):
-            if kept[first]:
+            if mask[first]:
                 yield first, stop
 
     def _states(self, section: Section, rows: npt.NDArray[np.bool_] | None = None) -> list[str | None]:
@@ -204,9 +204,9 @@ class _SplitReader:
         end = start + section.table[unread.row * table.WIDTH + table.SIZE]
         kind = reports.CODEC if unread.reason.startswith(_UNKNOWN_CODEC) else reports.RECORDS
         position = section.origin + unread.position
-        self._damaged(Damage(self._split.file.url, position, section.origin + end - position, kind, unread.reason))
+        self._note_damage(Damage(self._split.file.url, position, section.origin + end - position, kind, unread.reason))
 
-    def _damaged(self, damage: Damage) -> None:
+    def _note_damage(self, damage: Damage) -> None:
         if self._options.is_strict:
             raise PipelineError(damage.text())
         self.report.damages.append(damage)

@@ -88,18 +88,18 @@ class SectionWalk:
             window = self._window()
             rows = kernel.scan_batches(window, 0, len(window), self._table, self._status)
             if rows == 0:
-                self._go_on(*self._misled() or self._stuck())
+                self._go_on(*self._misleading_batch() or self._stuck())
                 continue
             section = Section(window, self._position, self._table, rows)
             odd = self._odd(section.headers) if self._is_relevant is not None else np.zeros(rows, np.bool_)
             if odd[0]:
-                if (misled := self._misled()) is not None:
-                    self._go_on(*misled)
+                if (problem := self._misleading_batch()) is not None:
+                    self._go_on(*problem)
                     continue
                 # verifying the batch before this window may have overwritten the window
                 section = section._replace(window=self._file.view(self._position, len(window)))
             sound = self._sound_rows(section, odd)
-            following = self._position + self._status[kernel.STATUS_POSITION]
+            next_position = self._position + self._status[kernel.STATUS_POSITION]
             wrong = self._wrong(section, sound) if sound < rows else None
             if sound:
                 self._is_legacy = self._table[(sound - 1) * WIDTH + MAGIC] < 2
@@ -108,20 +108,20 @@ class SectionWalk:
             if wrong is not None:
                 self._go_on(*wrong)
             else:
-                self._position = following
+                self._position = next_position
         if self._missing > 0:
             reason = f"the file is {self._missing} bytes shorter than when the query began"
             self._report(Damage(self._file.path, self._end, self._missing, reports.TRUNCATED, reason))
 
     def _window(self) -> memoryview:
         """Return the bytes to scan next: at least one whole batch, unless its size is implausible."""
-        left = self._end - self._position
-        window = self._file.window(self._position, min(HEADER_SIZE, left))
+        remaining = self._end - self._position
+        window = self._file.window(self._position, min(HEADER_SIZE, remaining))
         if len(window) >= LOG_OVERHEAD:
             size = int.from_bytes(window[8:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
-            if len(window) < size <= left and (size <= LARGEST_IN_MEMORY or self._is_true(size)):
+            if len(window) < size <= remaining and (size <= LARGEST_IN_MEMORY or self._is_true(size)):
                 window = self._file.window(self._position, size)
-        return window[:left]
+        return window[:remaining]
 
     def _is_true(self, size: int) -> bool:
         """Return whether a very large batch has a valid checksum; such a length is mostly damage."""
@@ -144,7 +144,7 @@ class SectionWalk:
         row = section.headers[rows - 1]
         self._last = section.origin + int(row[POSITION]), int(row[BASE_OFFSET] + row[LAST_DELTA]), int(row[MAGIC])
 
-    def _misled(self) -> tuple[str, str, int, int] | None:
+    def _misleading_batch(self) -> tuple[str, str, int, int] | None:
         """Verify the batch before this position. If its checksum is wrong, so that its length led here, return its
         damage; else None. The batch is verified at most once."""
         start = self._last[0]
@@ -162,18 +162,18 @@ class SectionWalk:
         checksums as `checks` and `is_relevant` say and around headers in the mask `odd`."""
         headers = section.headers
         magics = headers[:, MAGIC]
-        known = (magics == 2) & (headers[:, SIZE] >= HEADER_SIZE) | (magics == 0) | (magics == 1)
-        stop = section.rows if known.all() else int(np.argmin(known))
+        is_plausible = (magics == 2) & (headers[:, SIZE] >= HEADER_SIZE) | (magics == 0) | (magics == 1)
+        stop = section.rows if is_plausible.all() else int(np.argmin(is_plausible))
         if not self._checks:
             return stop
         if stop and magics[:stop].min() < 2:
             return next((row for row in range(stop) if not _is_sound(section.batch(row))), stop)
-        checked = headers[:stop]
+        rows = headers[:stop]
         if self._is_relevant is not None:
             odd[:-1] |= odd[1:]
-            checked = checked[self._is_relevant(checked) | odd[:stop]]
+            rows = rows[self._is_relevant(rows) | odd[:stop]]
         window = section.window
-        for position, size, crc in checked[:, (POSITION, SIZE, CRC)].tolist():
+        for position, size, crc in rows[:, (POSITION, SIZE, CRC)].tolist():
             if crc32c(window[position + 21 : position + size]) != crc:
                 return int(np.searchsorted(headers[:, POSITION], position))
         return stop
@@ -194,29 +194,29 @@ class SectionWalk:
         self._report(Damage(self._file.path, position, resume_at - position, kind, reason))
 
     def _next_valid(self, start: int, before: int) -> int:
-        found = next_valid_batch(self._file, start, self._end, legacy=self._is_legacy is True, before=before)
+        position = next_valid_batch(self._file, start, self._end, legacy=self._is_legacy is True, before=before)
         if self._is_legacy:  # after an upgrade of the message format, the log continues with magic 2
-            newer = next_valid_batch(self._file, start, self._end, before=found if found >= 0 else before)
-            found = newer if newer >= 0 else found
-        elif self._is_legacy is None and found < 0:
+            newer = next_valid_batch(self._file, start, self._end, before=position if position >= 0 else before)
+            position = newer if newer >= 0 else position
+        elif self._is_legacy is None and position < 0:
             start = max(start, self._behind_zeros(start, before) - LOG_OVERHEAD)
-            found = next_valid_batch(self._file, start, self._end, legacy=True, before=before)
-        return found
+            position = next_valid_batch(self._file, start, self._end, legacy=True, before=before)
+        return position
 
     def _behind_zeros(self, start: int, before: int) -> int:
         """Return the position of the first non-zero byte from `start` on; `before` if all bytes up to there are zero. A
         message of magic 0 could begin at any of the zeros."""
         while start < before:
             chunk = bytes(self._file.view(start, min(_STEP, before - start)))
-            rest = chunk.lstrip(b"\0")
-            if rest or not chunk:
-                return start + len(chunk) - len(rest)
+            remaining = chunk.lstrip(b"\0")
+            if remaining or not chunk:
+                return start + len(chunk) - len(remaining)
             start += len(chunk)
         return before
 
     def _stuck(self) -> tuple[str, str, int, int]:
         """Describe why no batch begins here, and return the byte range in which to search for the next."""
-        left = self._end - self._position
+        remaining = self._end - self._position
         start = self._position + 1
         if self._status[kernel.STATUS_REASON] == kernel.SCAN_TOO_SMALL:
             size = int.from_bytes(self._file.view(self._position, LOG_OVERHEAD)[8:], "big", signed=True)
@@ -224,10 +224,10 @@ class SectionWalk:
             return reports.SIZE, reason, start, self._end
         if self._end < self._file.size:
             return reports.SIZE, "the batch does not fit before the next valid one", start, self._end
-        if left <= HEADER_SIZE_UP_TO_MAGIC:
-            return reports.TRUNCATED, f"the log ends with {left} bytes of an incomplete batch", start, self._end
+        if remaining <= HEADER_SIZE_UP_TO_MAGIC:
+            return reports.TRUNCATED, f"the log ends with {remaining} bytes of an incomplete batch", start, self._end
         size = int.from_bytes(self._file.view(self._position, LOG_OVERHEAD)[8:], "big", signed=True) + LOG_OVERHEAD
-        reason = f"the log ends within a batch: {left} of {size} bytes are present"
+        reason = f"the log ends within a batch: {remaining} of {size} bytes are present"
         return reports.TRUNCATED, reason, start, self._end
 
     def _wrong(self, section: Section, row: int) -> tuple[str, str, int, int]:

@@ -110,10 +110,11 @@ class FilteredLogReader(LogReader):
         return remaining
 
 
-def _with_transactions(task: LogTask, found: Mapping[TopicPartition, PartitionTransactions]) -> LogTask:
-    if not found:
+def _with_transactions(task: LogTask, transactions: Mapping[TopicPartition, PartitionTransactions]) -> LogTask:
+    if not transactions:
         return task
     splits = tuple(
-        replace(split, transactions=found[split.file.topic_partition].within(split.file)) for split in task.splits
+        replace(split, transactions=transactions[split.file.topic_partition].within(split.file))
+        for split in task.splits
     )
     return replace(task, splits=splits)

@@ -60,8 +60,8 @@ class LogTask(InputPartition):
 
     def __repr__(self) -> str:
         first = self.splits[0]
-        more = f" and {len(self.splits) - 1} more" if len(self.splits) > 1 else ""
-        return f"LogTask({first.file.url}, {first.start_position} to {first.end_position}{more})"
+        suffix = f" and {len(self.splits) - 1} more" if len(self.splits) > 1 else ""
+        return f"LogTask({first.file.url}, {first.start_position} to {first.end_position}{suffix})"
 
 
 def make_tasks(
@@ -80,12 +80,12 @@ def make_tasks(
         if file.topic_partition in bounds and file.size_bytes and _overlaps(file, bounds[file.topic_partition])
     ]
     indexes = {split.file.url: read_index(split.file) for split in whole}
-    narrowed = [narrow(split.file, split.bounds, indexes[split.file.url]) for split in whole]
-    splits = [split for split in narrowed if split is not None]
+    narrow_splits = [narrow(split.file, split.bounds, indexes[split.file.url]) for split in whole]
+    splits = [split for split in narrow_splits if split is not None]
     total = sum(split.size_bytes for split in splits)
     size = max(min(split_bytes, -(-total // max(min_partitions, 1))), 1)
     pieces = [piece for split in splits for piece in _cut(split, indexes[split.file.url], size)]
-    return list(_packed(pieces, size))
+    return list(_pack(pieces, size))
 
 
 def _overlaps(file: LogFile, bounds: RecordBounds) -> bool:
@@ -106,7 +106,7 @@ def read_index(file: LogFile) -> npt.NDArray[np.int64]:
     index[:, 1] = entries["position"]
     good = (index[:, 1] > 0) & (index[:, 1] < file.size_bytes)
     good[1:] &= (np.diff(index[:, 0]) > 0) & (np.diff(index[:, 1]) > 0)
-    return index[: _leading(good)]
+    return index[: _leading_count(good)]
 
 
 def _entries(file: LogFile, suffix: str, dtype: np.dtype[np.void]) -> npt.NDArray[np.void]:
@@ -114,7 +114,7 @@ def _entries(file: LogFile, suffix: str, dtype: np.dtype[np.void]) -> npt.NDArra
     return np.frombuffer(data, dtype, len(data) // dtype.itemsize)
 
 
-def _leading(good: npt.NDArray[np.bool_]) -> int:
+def _leading_count(good: npt.NDArray[np.bool_]) -> int:
     """Return the number of true values before the first false one."""
     if len(good) and not good[0]:
         return 0
@@ -151,7 +151,7 @@ def _offset_before(file: LogFile, timestamp: int) -> int | None:
     offsets = entries["offset"].astype(np.int64)
     good = (times > 0) & (offsets >= 0)
     good[1:] &= np.diff(times) > 0
-    count = _leading(good)
+    count = _leading_count(good)
     if count == 0:
         return file.base_offset
     is_closed = file.next_base_offset is not None and count == len(entries)
@@ -200,11 +200,11 @@ def _edges(split: LogSplit, index: npt.NDArray[np.int64], goals: list[int]) -> l
     if not goals:
         return []
     with storage.open_segment(split.file.url) as segment:
-        indexed = {goal: _indexed_edge(segment, index, goal) for goal in goals}
-        edges = set(indexed.values())
-        missed = [goal for goal, edge in indexed.items() if not edge]
-        if missed and storage.local_path(split.file.url) is not None:
-            edges.update(_walked_edges(segment, split, missed))
+        edge_by_goal = {goal: _indexed_edge(segment, index, goal) for goal in goals}
+        edges = set(edge_by_goal.values())
+        unindexed_goals = [goal for goal, edge in edge_by_goal.items() if not edge]
+        if unindexed_goals and storage.local_path(split.file.url) is not None:
+            edges.update(_walked_edges(segment, split, unindexed_goals))
     return sorted(edge for edge in edges if split.start_position < edge < split.end_position)
 
 
@@ -235,7 +235,7 @@ def _walked_edges(segment: SegmentFile, split: LogSplit, goals: list[int]) -> It
             yield position
 
 
-def _packed(pieces: list[LogSplit], size: int) -> Iterator[LogTask]:
+def _pack(pieces: list[LogSplit], size: int) -> Iterator[LogTask]:
     """Combine consecutive pieces of together at most `size` bytes into one task, since each task has a fixed cost. A
     larger piece has its own task."""
     waiting: list[LogSplit] = []

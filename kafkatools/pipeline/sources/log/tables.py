@@ -57,15 +57,15 @@ class BatchRows:
         """Return whether enough rows are collected for an Arrow batch."""
         return self._count >= _ROWS_AT_ONCE
 
-    def add(self, section: Section, kept: npt.NDArray[np.bool_], states: Sequence[str | None] | None) -> None:
-        """Add the batches of a section where `kept` is true. `states` has the transaction state of each batch of the
+    def add(self, section: Section, mask: npt.NDArray[np.bool_], states: Sequence[str | None] | None) -> None:
+        """Add the batches of a section where `mask` is true. `states` has the transaction state of each batch of the
         section, None if not requested."""
-        headers = _with_legacy(section)[kept]
+        headers = _with_legacy(section)[mask]
         headers[:, table.POSITION] += section.origin
         self._headers.append(headers)
         self._count += len(headers)
         if states is not None:
-            self._states += [states[row] for row in np.flatnonzero(kept).tolist()]
+            self._states += [states[row] for row in np.flatnonzero(mask).tolist()]
 
     def take(self) -> pa.RecordBatch:
         """Return the collected rows, at least one, as a pyarrow.RecordBatch and start an empty one."""

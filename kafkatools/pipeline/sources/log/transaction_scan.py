@@ -71,30 +71,30 @@ class TransactionFollower:
     transaction version 2 (KIP-890) each transaction of a producer has its own epoch, and its marker has the next one. A
     higher epoch therefore reveals a lost marker."""
 
-    def __init__(self, opened: Mapping[int, OpenTransaction] | None = None) -> None:
-        self.open = dict(opened or {})
+    def __init__(self, open_transactions: Mapping[int, OpenTransaction] | None = None) -> None:
+        self.open = dict(open_transactions or {})
 
     def feed(self, batch: TransactionBatch, file: SegmentFile, damaged: int = 0) -> list[TransactionEnd]:
         """Process the next batch and return the transactions that end with it or before it. A batch that would begin a
         transaction is ignored if its checksum is wrong. `damaged` is the number of damaged places before its
         segment."""
         producer_id, is_data = batch.producer_id, batch.is_abort is None
-        opened = self.open.get(producer_id)
-        is_next = opened is not None and 0 <= opened.producer_epoch < batch.producer_epoch - (not is_data)
-        if is_data and (opened is None or is_next) and not is_sound(file, batch.position):
+        transaction = self.open.get(producer_id)
+        is_next = transaction is not None and 0 <= transaction.producer_epoch < batch.producer_epoch - (not is_data)
+        if is_data and (transaction is None or is_next) and not is_sound(file, batch.position):
             return []
         ends = []
-        if opened is not None and is_next:
-            ends.append(TransactionEnd(producer_id, opened.first_offset, batch.base_offset - 1, None))
-            opened = None
+        if transaction is not None and is_next:
+            ends.append(TransactionEnd(producer_id, transaction.first_offset, batch.base_offset - 1, None))
+            transaction = None
         if is_data:
-            if opened is None:
+            if transaction is None:
                 self.open[producer_id] = OpenTransaction(
                     batch.base_offset, batch.producer_epoch, damaged + batch.damaged
                 )
             return ends
         self.open.pop(producer_id, None)
-        first = None if opened is None else opened.first_offset
+        first = None if transaction is None else transaction.first_offset
         return [*ends, TransactionEnd(producer_id, first, batch.base_offset, batch.is_abort)]
 
 
@@ -152,9 +152,9 @@ class TransactionScan:
             before = int(headers[row - 1, table.POSITION]) if row else self._last_position
             if before >= 0 and not is_sound(self._file, before):
                 return max(row - 1, 0), before + 1
-            here = int(headers[row, table.POSITION])
-            if not is_sound(self._file, here):
-                return row, here + 1
+            position = int(headers[row, table.POSITION])
+            if not is_sound(self._file, position):
+                return row, position + 1
         if len(headers):
             self._last_position = int(headers[-1, table.POSITION])
             self._last_offset = int(headers[-1, table.BASE_OFFSET] + headers[-1, table.LAST_DELTA])

@@ -64,7 +64,7 @@ def rows_of(count: int) -> RowColumns:
 
 
 def counts(tally: Tally) -> tuple[int, int, int]:
-    return tally.sent, tally.failed, tally.aborted
+    return tally.sent_count, tally.failed_count, tally.aborted_count
 
 
 def test_rows_are_cut_where_a_transaction_is_full() -> None:
@@ -230,7 +230,7 @@ def test_lines_lost_by_one_cause_are_one_range() -> None:
         tally.fail_lines(lines)
     assert tally.take_messages(is_end=False) == []
     [(kind, message)] = tally.take_messages()
-    assert (kind, tally.failed, tally.hidden, tally.take_messages()) == ("CONNECTION_FAILED", 25, 0, [])
+    assert (kind, tally.failed_count, tally.hidden, tally.take_messages()) == ("CONNECTION_FAILED", 25, 0, [])
     assert "lines 1-25 (25 records) were not acknowledged: Connection to 127.0.0.1:1 failed" in message
 
 
@@ -250,10 +250,10 @@ def test_a_range_is_told_when_records_are_acknowledged_again() -> None:
     assert shown == SHOWN_FAILURES
     [(_, message)] = tally.take_messages()
     assert "records of lines 31-98 were not acknowledged" in message
-    assert tally.failed == 66
+    assert tally.failed_count == 66
 
 
 def test_lines_of_an_aborted_transaction_did_not_fail() -> None:
     tally = Tally(is_transactional=True)
     tally.fail_lines(dataclasses.replace(lost(1, 3), error=TransactionAborted()))
-    assert (tally.failed, tally.aborted, tally.take_messages()) == (0, 3, [])
+    assert (tally.failed_count, tally.aborted_count, tally.take_messages()) == (0, 3, [])

@@ -38,7 +38,7 @@ def started(admin: AdminClient, jobs: dict[tuple[str, int], Job]) -> tuple[Moves
 
 def test_bytes_grow_until_the_partition_is_done(admin: AdminClient) -> None:
     moves, told = started(admin, {T0: Job((1, 2), (1, 3), 1000)})
-    samples = [moves.look(admin, now) for now in range(4)]
+    samples = [moves.read_progress(admin, now) for now in range(4)]
     assert [each.flows[("to", 3)] for each in samples] == [250, 500, 750, 1000]
     assert [each.flows[("from", 1)] for each in samples] == [250, 500, 750, 1000]
     assert [each.left_bytes for each in samples] == [750, 500, 250, 0]
@@ -50,7 +50,7 @@ def test_bytes_grow_until_the_partition_is_done(admin: AdminClient) -> None:
 def test_order_alone_copies_nothing(admin: AdminClient) -> None:
     moves, told = started(admin, {T0: Job((1, 2), (2, 1), 1000)})
     for now in range(4):
-        moves.look(admin, now)
+        moves.read_progress(admin, now)
     assert told == [(T0, None)]
     assert moves.progress() == Progress(0, 0, 0, 0, 1, 0)
 
@@ -60,10 +60,10 @@ def test_partition_that_somebody_else_cancelled_has_failed_after_a_while(
 ) -> None:
     moves, told = started(admin, {T0: Job((1, 2), (1, 3), 1000), T1: Job((2, 1), (2, 3), 1000)})
     cluster.moving.pop(T0)
-    moves.look(admin, 0)
+    moves.read_progress(admin, 0)
     assert told == []  # a broker may be behind the controller
     for now in (5_000, 10_000, 15_000):
-        moves.look(admin, now)
+        moves.read_progress(admin, now)
     assert sorted(told) == [
         (T0, "Another user cancelled or changed the reassignment: its replicas are 1,2"),
         (T1, None),
@@ -78,9 +78,9 @@ def test_replicas_that_stay_are_watched_and_those_behind_before_are_not(
     jobs = {T0: Job((1, 2), (1, 2, 3), 1000, frozenset({2})), T1: Job((2, 1), (2, 1, 3), 1000)}
     moves, _ = started(admin, jobs)
     cluster.out_of_sync = {T0: {2}, T1: {1}}
-    assert moves.look(admin, 0).out_of_sync == 1
+    assert moves.read_progress(admin, 0).out_of_sync == 1
     cluster.out_of_sync = {T0: {2}}
-    assert moves.look(admin, 1).out_of_sync == 0
+    assert moves.read_progress(admin, 1).out_of_sync == 0
 
 
 def test_request_that_failed_as_a_whole_is_repeated_with_the_next(admin: AdminClient, cluster: ScriptedCluster) -> None:
@@ -93,7 +93,7 @@ def test_request_that_failed_as_a_whole_is_repeated_with_the_next(admin: AdminCl
     assert told == []
     for now in range(0, 20_000, 1_000):
         moves.begin_more(admin)
-        moves.look(admin, now)
+        moves.read_progress(admin, now)
     assert told == [(T0, None), (T1, None)]
     assert [sorted(each) for each in cluster.alterations] == [[], [T0], [T1]]
 
@@ -112,7 +112,7 @@ def test_request_is_repeated_when_the_controller_was_not_found(admin: AdminClien
     admin.timeout_ms = 60_000
     for now in range(0, 20_000, 1_000):
         moves.begin_more(admin)
-        moves.look(admin, now)
+        moves.read_progress(admin, now)
     assert told == [(T0, None)]
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.sources.live import offsets as live_offsets
-from kafkatools.pipeline.sources.live.offsets import SMALLEST_PART, OffsetRange, rate_limited, split_ranges
+from kafkatools.pipeline.sources.live.offsets import SMALLEST_PART, OffsetRange, limit_rate, split_ranges
 
 A, B, C = TopicPartition("a", 0), TopicPartition("b", 0), TopicPartition("c", 1)
 
@@ -69,10 +69,10 @@ def test_parts_cover_each_range_once(
 
 def test_a_trigger_takes_of_each_partition_its_share_and_starves_none() -> None:
     # KafkaMicroBatchStream.rateLimit: 10 of 90, 9 and 1 offsets
-    taken = rate_limited(10, {A: 0, B: 100, C: 5}, {A: 90, B: 109, C: 6})
+    taken = limit_rate(10, {A: 0, B: 100, C: 5}, {A: 90, B: 109, C: 6})
     assert taken == {A: 9, B: 101, C: 6}
-    assert rate_limited(100, {A: 0, B: 0}, {A: 60, B: 40}) == {A: 60, B: 40}
-    assert rate_limited(1, {A: 3, B: 8}, {A: 3, B: 8}) == {A: 3, B: 8}
+    assert limit_rate(100, {A: 0, B: 0}, {A: 60, B: 40}) == {A: 60, B: 40}
+    assert limit_rate(1, {A: 3, B: 8}, {A: 3, B: 8}) == {A: 3, B: 8}
 
 
 @given(st.integers(1, 50), st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), min_size=1, max_size=5))
@@ -82,7 +82,7 @@ def test_triggers_come_to_the_end(limit: int, partitions: list[tuple[int, int]])
     for _ in range(1000):
         if start == latest:
             return
-        end = rate_limited(limit, start, latest)
+        end = limit_rate(limit, start, latest)
         assert all(start[part] <= end[part] <= latest[part] for part in start)
         assert end != start
         assert sum(end.values()) - sum(start.values()) <= limit + len(start)
