@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_in
+from kafkatools.core.admin.results import by_partition
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity
@@ -61,8 +62,8 @@ def describe_metadata_quorum(admin: AdminClient) -> MetadataQuorum:
 
 
 def read_quorum(response: Entity) -> MetadataQuorum | KafkaError | None:
-    """Return the quorum of a DescribeQuorum response, or its error; None for a response without partitions."""
-    partition = response.topics[0].partitions[0] if response.topics else None
+    """Return the quorum of a DescribeQuorum response, or its error; None for a response without the metadata log."""
+    partition = by_partition(response.topics, lambda part: part, "topic_name").get((_METADATA_TOPIC, 0))
     error = error_in(response) or (None if partition is None else error_in(partition))
     return error or (None if partition is None else _quorum(partition, response))
 

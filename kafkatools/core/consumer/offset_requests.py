@@ -22,6 +22,7 @@ from kafkatools.core.errors import (
     StaleMemberEpoch,
     TopicAuthorizationFailed,
     UnknownMemberId,
+    UnknownServerError,
     UnknownTopicOrPartition,
     UnstableOffsetCommit,
     error_for_code,
@@ -121,7 +122,9 @@ def fetch_fields(
 def read_fetch(entity: Entity, group_id: str) -> Fetched:
     """Read an OffsetFetch response. An error of the group or of any partition replaces all offsets."""
     groups = getattr(entity, "groups", None)
-    answer = entity if groups is None else groups[0]
+    answer = entity if groups is None else next((group for group in groups if group.group_id == group_id), None)
+    if answer is None:
+        return Fetched({}, UnknownServerError(f"The response has no result for group {group_id}"))
     code = int(getattr(answer, "error_code", NONE))
     if code != NONE:
         return Fetched({}, with_group(error_for_code(code)(), group_id))

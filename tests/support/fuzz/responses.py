@@ -21,11 +21,13 @@ from support.fuzz.answers import Finding
 from support.fuzz.frames import mutated
 from support.fuzz.in_process import fresh_directory
 from support.fuzz.messages import Maker, Memory
+from support.fuzz.rearranged import rearranged
 from support.ports import free_port
 
 import kafkatools
 from kafkatools.core.errors import KafkaError, PartialFailure
-from kafkatools.core.protocol.frames import encode_response_header
+from kafkatools.core.protocol.frames import decode_response_header, encode_response_header
+from kafkatools.core.protocol.messages import decode, encode, response_type
 
 TIMEOUT_MS = 800
 SLOW_MS = 4_000
@@ -82,8 +84,13 @@ class ChangingProxy:
             return _SIZE.pack(len(answer)) + answer
         self.changed += 1
         kind = rng.random()
-        if kind < 0.35:
-            api_key, version, correlation_id = _HEAD.unpack_from(request)
+        api_key, version, correlation_id = _HEAD.unpack_from(request)
+        if kind < 0.3:
+            _, start = decode_response_header(api_key, version, memoryview(answer))
+            entity, _ = decode(response_type(api_key, version), answer, start)
+            body = encode(rearranged(rng, entity, rng.choice((0.2, 0.6))))
+            return _SIZE.pack(start + len(body)) + answer[:start] + body
+        if kind < 0.5:
             self._maker.oddity = rng.choice((0.0, 0.05, 0.3))
             with contextlib.suppress(KafkaError):
                 body = self._maker.response_body(api_key, version)

@@ -8,7 +8,7 @@ from support.scripted_broker import CLOSE, SILENCE, ScriptedBroker, partition
 from support.skipping_clock import SkippingClock
 
 from kafkatools.core import errors
-from kafkatools.core.admin import cluster, configs, offsets, reassignments, topics
+from kafkatools.core.admin import cluster, configs, offsets, quorum, reassignments, topics
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.protocol.api_versions import ApiKey
@@ -99,6 +99,18 @@ def test_item_without_an_answer_has_an_error() -> None:
     with broker.in_background(), admin(broker) as client:
         found = topics.create_topics(client, [topics.NewTopic("a")])["a"]
     assert str(found.error) == "The response has no result for a"
+
+
+@pytest.mark.parametrize("name", ["other", "__cluster_metadata"])
+def test_quorum_response_without_the_metadata_log_is_an_error(name: str) -> None:
+    answer = {"topics": [{"topic_name": name, "partitions": [{"partition_index": 1}] if name == "other" else []}]}
+    broker = ScriptedBroker({ApiKey.DESCRIBE_QUORUM: lambda header, request: answer})
+    with (
+        broker.in_background(),
+        admin(broker) as client,
+        pytest.raises(errors.UnknownServerError, match="The response has no result for __cluster_metadata"),
+    ):
+        quorum.describe_metadata_quorum(client)
 
 
 def test_old_broker_is_described_through_metadata() -> None:
