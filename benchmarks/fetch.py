@@ -18,7 +18,8 @@ from typing import Any
 
 from benchmarks import measure, peers
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
-from kafkatools.core.broker.node import Node, single_node_config
+from kafkatools.core.broker.node import Node, single_node_config, start_node
+from kafkatools.core.broker.node_setup import NodeSetup
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.protocol import messages
 from kafkatools.core.records.builder import BatchBuilder
@@ -33,8 +34,8 @@ class Turns:
     """A broker and one client, whose requests are handled in turns that are timed."""
 
     def __init__(self, directory: pathlib.Path) -> None:
-        self.node = Node(single_node_config(str(directory), "127.0.0.1", 0), SystemClock())
-        self.node.start(format_if_needed=True)
+        setup = NodeSetup(single_node_config(str(directory), "127.0.0.1", 0), SystemClock())
+        self.node = start_node(setup, format_if_needed=True)
         self.longest_s = self.total_s = 0.0
         self._ids = itertools.count(1)
 

@@ -63,12 +63,13 @@ def run_step(name: str, directory: str) -> None:
     if name == "compact":
         print(json.dumps(compact(directory)))
         return
-    from kafkatools.core.broker.node import Node, single_node_config
+    from kafkatools.core.broker.node import single_node_config, start_node
+    from kafkatools.core.broker.node_setup import NodeSetup
     from kafkatools.core.clock import SystemClock
 
-    node = Node(single_node_config(f"{directory}/data", "127.0.0.1", 0), SystemClock())
+    setup = NodeSetup(single_node_config(f"{directory}/data", "127.0.0.1", 0), SystemClock())
     began = time.perf_counter()
-    node.start(format_if_needed=True)
+    node = start_node(setup, format_if_needed=True)
     figures: dict[str, float] = {"start_s": time.perf_counter() - began}
     if name == "make":
         fill(node)

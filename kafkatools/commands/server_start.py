@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from kafkatools.console import Console
     from kafkatools.core.broker.node import Node
+    from kafkatools.core.broker.node_setup import NodeSetup
 
 
 def run(console: Console, args: Args) -> ExitStatus:
@@ -34,13 +35,13 @@ def run(console: Console, args: Args) -> ExitStatus:
         values[key] = value
     if args.durability is not None:
         values["log.durability"] = args.durability
-    _serve(console, _node(console, args, values))
+    _serve(console, _setup(console, args, values))
     return ExitStatus.OK
 
 
-def _node(console: Console, args: Args, values: dict[str, str]) -> Node:
+def _setup(console: Console, args: Args, values: dict[str, str]) -> NodeSetup:
     from kafkatools.core import config as tables
-    from kafkatools.core.broker.node import Node
+    from kafkatools.core.broker.node_setup import NodeSetup
     from kafkatools.core.broker.server.connection_limits import raise_descriptor_limit
     from kafkatools.core.broker.server.node_settings import meaningless
     from kafkatools.core.config import Config
@@ -50,13 +51,13 @@ def _node(console: Console, args: Args, values: dict[str, str]) -> Node:
     config = Config(tables.BROKER, values, allow_unknown=True)
     for name in meaningless(config):
         console.note(f"WARN {name} has no effect in kt and is ignored")
-    node = Node(config, console.clock, report=lambda line: _report(console, line))
-    if not node.settings.is_loopback and not args.insecure:
-        host = node.settings.host or "all addresses"
+    setup = NodeSetup(config, console.clock, report=lambda line: _report(console, line))
+    if not setup.settings.is_loopback and not args.insecure:
+        host = setup.settings.host or "all addresses"
         raise CommandError(
             f"Refusing to listen on {host} without authentication or encryption: use 127.0.0.1, or --insecure"
         )
-    return node
+    return setup
 
 
 def _report(console: Console, line: str) -> None:
@@ -69,9 +70,8 @@ def _report(console: Console, line: str) -> None:
 class _StopSignals:
     """Handlers of SIGTERM, SIGHUP and Ctrl-C that stop the node. A signal before its start stops it after the start."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self._is_started = False
+    def __init__(self) -> None:
+        self._nodes: list[Node] = []
         self._is_requested = False
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             if signal.getsignal(number) is not signal.SIG_IGN:
@@ -79,23 +79,24 @@ class _StopSignals:
 
     def _request_stop(self, number: int, frame: FrameType | None) -> None:
         self._is_requested = True
-        if self._is_started:
-            self._node.request_stop()
+        for node in self._nodes:
+            node.request_stop()
 
-    def node_is_started(self) -> None:
-        """Stop the node at once if a signal has arrived; from now on signals stop it directly."""
-        self._is_started = True
+    def stop(self, node: Node) -> None:
+        """Stop a started node at once if a signal has arrived; from now on signals stop it directly."""
+        self._nodes.append(node)
         if self._is_requested:
-            self._node.request_stop()
+            node.request_stop()
 
 
-def _serve(console: Console, node: Node) -> None:
+def _serve(console: Console, setup: NodeSetup) -> None:
+    from kafkatools.core.broker.node import start_node
     from kafkatools.core.errors import ConfigError, KafkaStorageError
     from kafkatools.sandbox.run_files import RunFile
 
-    stop = _StopSignals(node)
+    signals = _StopSignals()
     try:
-        node.start()
+        node = start_node(setup)
     except ConfigError as error:  # the settings are valid but do not match the data directory
         raise CommandError(str(error), hint=error.hint) from None
     run_file = RunFile(os.path.join(console.home, "servers", f"{os.getpid()}.json"))
@@ -103,7 +104,7 @@ def _serve(console: Console, node: Node) -> None:
         run_file.write(
             {"pid": os.getpid(), "node_id": node.node_id, "bootstrap": node.bootstrap, "directory": node.log_directory}
         )
-        stop.node_is_started()
+        signals.stop(node)
         if not node.is_ready:
             console.note(
                 f"INFO node {node.node_id} of cluster {node.cluster_id} has started and is joining the cluster"

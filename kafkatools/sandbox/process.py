@@ -206,7 +206,8 @@ _DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
 
 def _start_node(request: NodeRequest, clock: Clock) -> Node:
     from kafkatools.core import config as tables
-    from kafkatools.core.broker.node import Node
+    from kafkatools.core.broker.node import start_node
+    from kafkatools.core.broker.node_setup import NodeSetup
     from kafkatools.core.config import Config
     from kafkatools.sandbox import layout as layouts
 
@@ -215,39 +216,33 @@ def _start_node(request: NodeRequest, clock: Clock) -> Node:
     config = Config(tables.BROKER, layouts.node_settings(layout, place))
     if not layouts.is_formatted(place):
         layouts.format_node(layout, place, clock.wall_ms())
-    node = Node(config, clock, report=partial(log_line, clock))
     try:
-        node.start()
+        return start_node(NodeSetup(config, clock, report=partial(log_line, clock)))
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise OSError(f"port {place.port} or {place.controller_port} is in use") from error
         raise
-    for acceptor in node.listener.acceptors:
-        acceptor.is_internal = node.is_controller_listener(acceptor.name)
-    return node
 
 
 def _start_one(request: NodeRequest, clock: Clock) -> Node:
-    from kafkatools.core.broker.node import Node, single_node_config
+    from kafkatools.core.broker.node import single_node_config, start_node
+    from kafkatools.core.broker.node_setup import NodeSetup
 
     os.makedirs(request["directory"], mode=0o700, exist_ok=True)
     ports = (DEFAULT_PORT, 0) if request["port"] is None else (request["port"],)
     for port in ports:
         settings = {**_DEFAULTS, **request["settings"]}
-        node = Node(
-            single_node_config(request["directory"], HOST, port, settings), clock, report=partial(log_line, clock)
-        )
-        if not node.settings.is_loopback:
+        config = single_node_config(request["directory"], HOST, port, settings)
+        setup = NodeSetup(config, clock, report=partial(log_line, clock))
+        if not setup.settings.is_loopback:
             raise ValueError("a sandbox listens on loopback only")
         try:
-            node.start(format_if_needed=True)
+            return start_node(setup, format_if_needed=True)
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
             if port == ports[-1]:
                 raise OSError(f"port {port} is in use") from error
-            continue
-        return node
     raise OSError("no port to listen on")
 
 

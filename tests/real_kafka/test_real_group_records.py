@@ -24,11 +24,12 @@ SETTINGS = {"group.consumer.assignment.interval.ms": "0", "offsets.topic.num.par
 OLD_CLIENT = group_scenarios.subscription(["words"])
 RUN = """
 import sys
-from kafkatools.core.broker.node import Node, single_node_config
+from kafkatools.core.broker.node import single_node_config, start_node
+from kafkatools.core.broker.node_setup import NodeSetup
 from kafkatools.core.clock import SystemClock
 settings = dict(word.split("=", 1) for word in sys.argv[3:])
-node = Node(single_node_config(sys.argv[1], "127.0.0.1", int(sys.argv[2]), settings), SystemClock())
-node.start(format_if_needed=True)
+setup = NodeSetup(single_node_config(sys.argv[1], "127.0.0.1", int(sys.argv[2]), settings), SystemClock())
+node = start_node(setup, format_if_needed=True)
 print("up", flush=True)
 node.run()
 """

@@ -15,7 +15,8 @@ from support.broker_client import BrokerClient, batch
 from support.embedded import WITHOUT_RETENTION
 from support.waiting import eventually
 
-from kafkatools.core.broker.node import Node, single_node_config
+from kafkatools.core.broker.node import Node, single_node_config, start_node
+from kafkatools.core.broker.node_setup import NodeSetup
 from kafkatools.core.clock import SystemClock
 
 pytestmark = [pytest.mark.real_kafka, pytest.mark.slow]
@@ -28,8 +29,9 @@ SET, DELETE = 0, 1
 @contextlib.contextmanager
 def own_broker(paths: str) -> Iterator[tuple[Node, BrokerClient]]:
     reports: list[str] = []
-    node = Node(single_node_config(paths, "127.0.0.1", 0, WITHOUT_RETENTION), SystemClock(), report=reports.append)
-    node.start(format_if_needed=True)
+    config = single_node_config(paths, "127.0.0.1", 0, WITHOUT_RETENTION)
+    setup = NodeSetup(config, SystemClock(), report=reports.append)
+    node = start_node(setup, format_if_needed=True)
     thread = threading.Thread(target=node.run)
     thread.start()
     client = BrokerClient("127.0.0.1", node.listener.port)

@@ -14,7 +14,8 @@ from typing import Any
 from support.broker_client import BrokerClient
 from support.readiness import readable
 
-from kafkatools.core.broker.node import Node, single_node_config
+from kafkatools.core.broker.node import single_node_config, start_node
+from kafkatools.core.broker.node_setup import NodeSetup
 from kafkatools.core.clock import SystemClock
 
 LONGEST_TURN_SECONDS = 0.25
@@ -26,8 +27,7 @@ class Turns:
     def __init__(self, directory: Path) -> None:
         self.reports: list[str] = []
         config = single_node_config(str(directory), "127.0.0.1", 0, {"log.initial.task.delay.ms": "86400000"})
-        self.node = Node(config, SystemClock(), report=self.reports.append)
-        self.node.start(format_if_needed=True)
+        self.node = start_node(NodeSetup(config, SystemClock(), report=self.reports.append), format_if_needed=True)
         self.longest = self.total = 0.0
         self.clients: list[BrokerClient] = []
 

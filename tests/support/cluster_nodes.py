@@ -24,7 +24,8 @@ from kafkatools.core.broker.metadata.feature_levels import (
     default_levels,
 )
 from kafkatools.core.broker.metadata.formatter import FormatRequest, PlannedDirectory, random_uuid, write_directory
-from kafkatools.core.broker.node import Node
+from kafkatools.core.broker.node import Node, start_node
+from kafkatools.core.broker.node_setup import NodeSetup
 from kafkatools.core.config import Config
 from kafkatools.core.errors import KafkaStorageError
 from kafkatools.core.log.files import FileSystem, RealFileSystem
@@ -79,14 +80,14 @@ class ClusterNodes:
         directory = self.root / f"node-{node_id}"
         if not (directory / "meta.properties").exists():
             self.format(node_id, self.cluster_id)
-        node = Node(
+        setup = NodeSetup(
             self.config(node_id, overrides),
             self.clock,
             self.disks.get(node_id),
             report=self.lines.append,
             random=Random(self._seed + node_id),
         )
-        node.start()
+        node = start_node(setup)
         self.nodes[node_id] = node
         return node
 

@@ -8,7 +8,8 @@ import socket
 import threading
 from collections.abc import Iterator
 
-from kafkatools.core.broker.node import Node, single_node_config
+from kafkatools.core.broker.node import single_node_config, start_node
+from kafkatools.core.broker.node_setup import NodeSetup
 from kafkatools.core.clock import SystemClock
 
 WITHOUT_RETENTION = {"log.initial.task.delay.ms": "86400000"}
@@ -22,8 +23,8 @@ def embedded_broker(directory: pathlib.Path, at_port: int = 0, **settings: str) 
     with socket.create_server(("127.0.0.1", at_port)) as probe:
         port: int = probe.getsockname()[1]
     overrides = {**WITHOUT_RETENTION, **{name.replace("_", "."): value for name, value in settings.items()}}
-    node = Node(single_node_config(str(directory), "127.0.0.1", port, overrides), SystemClock())
-    node.start(format_if_needed=True)
+    setup = NodeSetup(single_node_config(str(directory), "127.0.0.1", port, overrides), SystemClock())
+    node = start_node(setup, format_if_needed=True)
     thread = threading.Thread(target=node.run, name="embedded-broker")
     thread.start()
     try:

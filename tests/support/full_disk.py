@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 import pytest
 from support.broker_client import BrokerClient
 
-from kafkatools.core.broker.node import Node, single_node_config
+from kafkatools.core.broker.node import single_node_config, start_node
+from kafkatools.core.broker.node_setup import NodeSetup
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.log.files import Buffer, RealFileSystem, RealLogFile
 
@@ -66,8 +67,7 @@ class FullBroker:
         self.disk = FullDisk()
         self.reports: list[str] = []
         config = single_node_config(",".join(map(str, (directory, *more))), "127.0.0.1", 0, SETTINGS)
-        self.node = Node(config, SystemClock(), self.disk, self.reports.append)
-        self.node.start(format_if_needed=True)
+        self.node = start_node(NodeSetup(config, SystemClock(), self.disk, self.reports.append), format_if_needed=True)
         watch_writes(self.disk, monkeypatch)
         self.thread = threading.Thread(target=self.node.run)
         self.thread.start()

@@ -9,6 +9,8 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
+from support.listeners import open_listener
+
 from kafkatools.core.broker.metadata.metadata_log import MetadataLog
 from kafkatools.core.broker.metadata.quorum.election_store import ElectionStore
 from kafkatools.core.broker.metadata.quorum.raft import Raft
@@ -17,7 +19,6 @@ from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
 from kafkatools.core.broker.metadata.snapshot import Snapshot
 from kafkatools.core.broker.server.apis import CONTROLLER_APIS
 from kafkatools.core.broker.server.dispatch import Dispatcher
-from kafkatools.core.broker.server.listener import Listener
 from kafkatools.core.broker.server.peers import Peers
 from kafkatools.core.broker.server.requests import Request
 from kafkatools.core.clock import SystemClock
@@ -45,7 +46,8 @@ class RaftNode:
         self.failures: list[Exception] = []
         self._requests: list[Callable[[], None]] = []
         self._is_stopping = False
-        self.listener = Listener(voters.get(node_id, ("127.0.0.1", 0)), Dispatcher(self, QUORUM_APIS))  # type: ignore[arg-type]
+        address = voters.get(node_id, ("127.0.0.1", 0))
+        self.listener = open_listener(Dispatcher(self, QUORUM_APIS), address)  # type: ignore[arg-type]
         self.peers = Peers(self.listener, self.clock, voters.get, client_id="raft", request_timeout_ms=2000)
         files = RealFileSystem()
         self.metadata_log = MetadataLog(files, str(directory))

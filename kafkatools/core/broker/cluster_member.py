@@ -12,7 +12,7 @@ and `run` raises it.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
 from typing import Any
@@ -65,7 +65,6 @@ class ClusterMember:
         self.note_failure = home.note_failure
         self.failure: KafkaError | None = None
         self.pending = WaitingResponses()
-        self.lifecycle: BrokerLifecycle | None = None
         self.cluster = home.cluster
         self._channels: list[Peers] = []
         self._replication: list[Worker] = []
@@ -97,6 +96,9 @@ class ClusterMember:
         self.topic_creation = TopicCreation(self.node_id, self.image, self.link, config.request_timeout_ms)
         self.producer_ids = ProducerIds(self._request_producer_ids, PREFETCH_BELOW)
         self.coordinators = self._open_channel("coordinator")
+        self.lifecycle = self._make_lifecycle() if self.cluster.is_broker else None
+        is_controller = self.cluster.is_controller
+        self._controller_registration = self._make_controller_registration() if is_controller else None
 
     # -- start -----------------------------------------------------------------------------------------------------
     def _open_channel(
@@ -126,20 +128,24 @@ class ClusterMember:
         broker = self.image.brokers.get(broker_id)
         return None if broker is None else endpoint(broker, self.cluster.inter_broker_listener)
 
-    def start(self) -> Iterable[Worker]:
-        """Load the state of the quorum from disk, and prepare the registrations of the broker and the controller.
-        Returns the workers that the node has to run."""
-        home, cluster = self._home, self.cluster
+    def start(self) -> None:
+        """Load the state of the quorum from disk."""
+        self.raft.start(self.clock.now_ms())
+
+    @property
+    def workers(self) -> tuple[Worker, ...]:
+        """The workers that the node has to run, once its replication has joined."""
         workers: list[Worker] = [*self._channels, self.link, *self._replication, self.controller, self.raft]
         workers.append(self.follower)
-        if cluster.is_broker:
-            self.lifecycle = self._open_lifecycle()
+        if self.lifecycle is not None:
             workers.append(self.lifecycle)
-        if cluster.is_controller:
-            listeners = self._listener_fields({point.name for point in cluster.controller_listeners})
-            workers.append(ControllerRegistration(self.node_id, home.image, self.link, listeners, supported_features))
-        self.raft.start(self.clock.now_ms())
-        return workers
+        if self._controller_registration is not None:
+            workers.append(self._controller_registration)
+        return tuple(workers)
+
+    def _make_controller_registration(self) -> ControllerRegistration:
+        listeners = self._listener_fields({point.name for point in self.cluster.controller_listeners})
+        return ControllerRegistration(self.node_id, self.image, self.link, listeners, supported_features)
 
     def _request_producer_ids(self, on_block: Callable[[range], None]) -> None:
         fields = {"broker_id": self.node_id, "broker_epoch": self.broker_epoch}
@@ -180,7 +186,7 @@ class ClusterMember:
         self._replication.append(replication)
         return replication
 
-    def _open_lifecycle(self) -> BrokerLifecycle:
+    def _make_lifecycle(self) -> BrokerLifecycle:
         identity = Identity(
             self.node_id,
             self._home.directories.cluster_id,

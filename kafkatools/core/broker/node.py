@@ -17,7 +17,6 @@ from kafkatools.core.broker.coordinators.groups.coordinator import GroupCoordina
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.membership import Home, Worker
 from kafkatools.core.broker.metadata.broker_settings import BrokerSettings
-from kafkatools.core.broker.metadata.cluster_settings import cluster_settings, is_clustered, settings_alone
 from kafkatools.core.broker.metadata.controller.controller import Controller
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.metadata.formatter import read_bootstrap_records
@@ -28,34 +27,25 @@ from kafkatools.core.broker.metadata.image import (
     PartitionState,
     TopicState,
 )
-from kafkatools.core.broker.metadata.metadata_log import MetadataLog, SnapshotRules
 from kafkatools.core.broker.metadata.producer_ids import ProducerIds
 from kafkatools.core.broker.metadata.sliced_changes import SlicedChanges
+from kafkatools.core.broker.node_setup import NodeResources, NodeSetup, open_resources
 from kafkatools.core.broker.replicas.directory_keeper import DirectoryKeeper
 from kafkatools.core.broker.replicas.fetch_session import FetchSessionCache, session_id_of
 from kafkatools.core.broker.replicas.group_commit import GroupCommit
 from kafkatools.core.broker.replicas.log_cleaner import LogCleaner
-from kafkatools.core.broker.replicas.log_directories import NodeDirectories
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.broker.replicas.replica_manager import ReplicaManager, Surroundings
 from kafkatools.core.broker.server.authorizer import Authorizing, open_authorizer
 from kafkatools.core.broker.server.channels import Quorum
-from kafkatools.core.broker.server.connection_limits import ConnectionLimits, descriptor_limit, max_log_files
 from kafkatools.core.broker.server.dispatch import Dispatcher
-from kafkatools.core.broker.server.failure_reports import FailureReports
-from kafkatools.core.broker.server.listener import Listener
-from kafkatools.core.broker.server.node_listener import bound_end_points, open_listener
-from kafkatools.core.broker.server.node_settings import node_settings
+from kafkatools.core.broker.server.node_listener import add_acceptors, bound_end_points
 from kafkatools.core.broker.server.purgatory import Purgatory
 from kafkatools.core.broker.server.quotas import Quotas
 from kafkatools.core.broker.server.requests import Request, Response
-from kafkatools.core.broker.server.timer import Timer, TimerTask
 from kafkatools.core.broker.sole_member import SoleMember
-from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import KafkaError, KafkaStorageError
-from kafkatools.core.log.files import FileSystem, RealFileSystem
-from kafkatools.core.log.partition.log_manager import LogManager
 from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
@@ -80,95 +70,53 @@ class Node(Authorizing):
     The broker acts on `image` and `broker_settings`; `controller` changes the metadata; `member` is its membership.
     """
 
-    metadata_log: MetadataLog
-    image: MetadataImage
-    broker_settings: BrokerSettings
-    controller: Controller
-    member: SoleMember | ClusterMember
-    listener: Listener
-    quotas: Quotas
-    replicas: ReplicaManager
-    coordination: Coordination
-
-    def __init__(
-        self,
-        config: Config,
-        clock: Clock,
-        files: FileSystem | None = None,
-        report: Callable[[str], None] = lambda line: None,
-        random: Random | None = None,
-    ) -> None:
-        """Create a node that is not started. `random` spreads the times of elections. Raises ConfigError."""
-        self.config = config
-        self.clock = clock
-        descriptors = descriptor_limit()
-        self.files = files or RealFileSystem(max_log_files(descriptors))
-        self.settings = node_settings(config)
-        self.node_id = self.settings.node_id
-        several = is_clustered(config)
-        self.cluster = cluster_settings(config, self.node_id) if several else settings_alone(self.settings)
-        self.log_directory = self.settings.log_directory
-        self.cluster_id = ""
-        self.is_stopping = False
-        self.advertised_host = self.settings.advertised_host
-        self.advertised_port = self.settings.advertised_port
+    def __init__(self, setup: NodeSetup, resources: NodeResources) -> None:
+        """Create the parts of a node whose files and sockets are open. Raises ConfigError."""
+        config, clock = setup.config, setup.clock
+        self.config, self.clock, self.files, self.cluster = config, clock, setup.files, setup.cluster
+        self.node_id, self.log_directory = setup.settings.node_id, setup.settings.log_directory
         self.fetch_max_bytes: int = config.fetch_max_bytes
-        self.timer = Timer(clock.now_ms(), self.note_failure)
+        self.report, self.report_refusal = setup.report, setup.reports.report
+        self.note_failure = setup.reports.note_failure
+        self.timer, self._scheduler, self.limits = setup.timer, setup.scheduler, setup.limits
+        self.directories, self.logs, self.metadata_log = resources.directories, resources.logs, resources.metadata_log
+        self.cluster_id = resources.directories.cluster_id
+        self.listener = resources.listener
+        self.end_points = bound_end_points(self.cluster, resources.sockets)
+        self.advertised_host = setup.settings.advertised_host
+        self.advertised_port = setup.settings.advertised_port or self.end_points[0].port
+        self.is_stopping = self._is_closed = self._has_logs = False
+        self._counted_offset = -1
+        self._partitions = 0
         self.fetch_purgatory = Purgatory("Fetch", self.timer)
         self.produce_purgatory = Purgatory("Produce", self.timer)
         self.fetch_sessions = FetchSessionCache(config.max_incremental_fetch_session_cache_slots)
-        self.report = report
-        self._reports = FailureReports(clock, report)
-        self.report_refusal = self._reports.report
-        self.limits = ConnectionLimits(descriptors, getattr(self.files, "max_open_files", 0), report)
-        self._lock: NodeDirectories | None = None
-        self.logs = LogManager(self.files, *self.settings.log_directories, report=self._reports.report)
-        self.cleaner: LogCleaner | None = None
-        self.keeper: DirectoryKeeper | None = None
-        self._changes = SlicedChanges(self.apply_delta, lambda: self.image)
-        self.workers: list[Worker] = [self._changes]
-        self._random = random
-        self._has_logs = False
-        self._counted_offset = -1
-        self._partitions = 0
-
-    # -- start -----------------------------------------------------------------------------------------------------
-    def start(self, *, format_if_needed: bool = False) -> None:
-        """Lock the directories, read the metadata, recover the logs, listen. A node alone then serves clients. With
-        `format_if_needed` unformatted directories are formatted first.
-
-        A node of several serves clients when `is_ready`. Raises KafkaStorageError, ConfigError, OSError; the
-        directories are then unlocked.
-        """
-        self._lock = NodeDirectories(self.files, self.settings)
-        try:
-            self._lock.open(self.clock.wall_ms(), format_if_needed=format_if_needed)
-            self._start(self._lock)
-        except BaseException:
-            self._lock.release()
-            self._lock = None
-            raise
-
-    def _start(self, directories: NodeDirectories) -> None:
-        self.cluster_id = directories.cluster_id
-        directories.report_to(self.logs)
         self.image = MetadataImage()
-        self.broker_settings = BrokerSettings(self.config, self.image, self.node_id)
-        self._limit_connections()
-        self.listener = open_listener(self.config, self.cluster, self._dispatcher_of, self.limits, self.schedule)
-        try:
-            self.advertised_port = self.advertised_port or self.listener.port
-            self.logs.start()
-            self.member = self._open_membership(directories)
-            self._open_replicas()
-            self.workers += self.member.start()
-            self.coordination.start()
-            self.replicas.end_start()
-        except BaseException:
-            self.listener.close()
-            raise
-        self.every(HOUSEKEEPING_MS, self.member.maybe_snapshot)
-        self.every(HOUSEKEEPING_MS, self._limit_connections)
+        self.broker_settings = BrokerSettings(config, self.image, self.node_id)
+        self.authorizer = open_authorizer(config, self.image.acls)
+        self.quotas = Quotas(self.image.client_quotas, config, clock)
+        self._changes = SlicedChanges(self.apply_delta, self.image)
+        self.controller = self._make_controller()
+        self.member = self._make_member(setup.random, is_new=resources.is_new)
+        self.replicas = self._make_replicas()
+        self.coordination = Coordination(self._host(), lambda: self.producer_ids.next_id())
+        self.cleaner = self._make_cleaner()
+        self.keeper = self._make_keeper()
+        keepers = () if self.keeper is None else (self.keeper,)
+        self.workers: tuple[Worker, ...] = (self._changes, *keepers, *self.member.workers)
+        add_acceptors(self.listener, self.cluster, resources.sockets, self._dispatcher_of)
+
+    # -- its parts -------------------------------------------------------------------------------------------------
+    def _make_controller(self) -> Controller:
+        return Controller(
+            self.config,
+            self.node_id,
+            self.clock,
+            self.cluster_id,
+            lambda: read_bootstrap_records(self.files, self.log_directory),
+            lambda line: self.report(f"INFO {line}"),
+            self._changes.take,
+        )
 
     def _dispatcher_of(self, listener_name: str) -> Dispatcher:
         if self.cluster.is_alone:
@@ -177,48 +125,22 @@ class Node(Authorizing):
 
         return ControllerDispatcher(self) if self.is_controller_listener(listener_name) else BrokerDispatcher(self)
 
-    def schedule(self, delay_ms: int, run: Callable[[int], None]) -> TimerTask:
-        """Call `run` once, with the time in ms, after a delay; returns the task, which can be cancelled."""
-        return self.timer.schedule(delay_ms, run, self.clock.now_ms())
-
-    def _open_metadata_log(self) -> bool:
-        """Open the metadata log, and return whether it was just created."""
-        directory = self.logs.find_directory(self.log_directory)
-        on_storage_error = None if directory is None else directory.on_storage_error
-        rules = SnapshotRules.of(self.config)
-        self.metadata_log = MetadataLog(self.files, self.log_directory, rules, on_storage_error=on_storage_error)
-        now_ms, wall_ms = self.clock.now_ms(), self.clock.wall_ms()
-        is_new = self.metadata_log.open(now_ms, wall_ms, is_clean=self.logs.is_clean_start)
-        if self.cluster.is_alone and self.config.log_durability == "fsync":
-            self.metadata_log.sync_every_append()
-        return is_new
-
-    def _open_membership(self, directories: NodeDirectories) -> SoleMember | ClusterMember:
-        config, clock = self.config, self.clock
-        is_new = self._open_metadata_log()
-        self.controller = Controller(
-            config,
-            self.node_id,
-            clock,
-            self.cluster_id,
-            lambda: read_bootstrap_records(self.files, self.log_directory),
-            lambda line: self.report(f"INFO {line}"),
-            self._changes.take,
-        )
+    def _make_member(self, random: Random, *, is_new: bool) -> SoleMember | ClusterMember:
+        """Create this node's membership; `is_new`: the metadata log was just created."""
         home = Home(
-            config,
+            self.config,
             self.cluster,
-            clock,
+            self.clock,
             self.files,
-            directories,
+            self.directories,
             self.logs,
             self.metadata_log,
             self.image,
             self.broker_settings,
             self.controller,
             self.listener,
-            bound_end_points(self.cluster, self.listener),
-            self.schedule,
+            self.end_points,
+            self._scheduler.schedule,
             self.apply_delta,
             self.keep_logs,
             self.request_stop,
@@ -230,13 +152,11 @@ class Node(Authorizing):
             return SoleMember(home, (self.advertised_host, self.advertised_port), is_new=is_new)
         from kafkatools.core.broker.cluster_member import ClusterMember
 
-        return ClusterMember(home, self._random or Random())  # noqa: S311 - when elections begin is no secret
+        return ClusterMember(home, random)
 
-    def _open_replicas(self) -> None:
-        self.authorizer = open_authorizer(self.config, self.image.acls)
-        self.quotas = Quotas(self.image.client_quotas, self.config, self.clock)
-        self.replicas = self._make_replicas()
-        host = Host(
+    def _host(self) -> Host:
+        """The parts of this node that its coordinators use."""
+        return Host(
             self.node_id,
             self.config,
             self.clock,
@@ -246,15 +166,19 @@ class Node(Authorizing):
             self.produce_purgatory,
             self.member.coordinators,
             self.member.create_topic,
-            self.every,
+            self._scheduler.every,
             self.note_failure,
         )
-        self.coordination = Coordination(host, lambda: self.producer_ids.next_id())
-        if self.config.log_cleaner_enable and self.config.log_cleaner_threads > 0:
-            self.cleaner = LogCleaner(self.logs, self.config, self.clock, self.listener.wakeup, self.note_failure)
-        if self.logs.has_several or (self.cluster.is_broker and not self.cluster.is_alone):
-            self.keeper = DirectoryKeeper(self.replicas, self.broker_settings, self, self.member)
-            self.workers.append(self.keeper)
+
+    def _make_cleaner(self) -> LogCleaner | None:
+        if not self.config.log_cleaner_enable or self.config.log_cleaner_threads <= 0:
+            return None
+        return LogCleaner(self.logs, self.config, self.clock, self.listener.wakeup, self.note_failure)
+
+    def _make_keeper(self) -> DirectoryKeeper | None:
+        if not self.logs.has_several and (self.cluster.is_alone or not self.cluster.is_broker):
+            return None
+        return DirectoryKeeper(self.replicas, self.broker_settings, self, self.member)
 
     def _make_replicas(self) -> ReplicaManager:
         commits = None
@@ -281,6 +205,20 @@ class Node(Authorizing):
     def _note_directory(self, partition: Partition, state: PartitionState) -> None:
         if self.keeper is not None:
             self.keeper.note_directory(partition, state)
+
+    # -- start -----------------------------------------------------------------------------------------------------
+    def start(self) -> None:
+        """Read the metadata and begin the periodic work. A node alone recovers its logs and then serves clients; a node
+        of several joins its cluster in the turns that follow, and serves clients when `is_ready`.
+
+        Raises KafkaStorageError, ConfigError, OSError.
+        """
+        self._limit_connections()
+        self.member.start()
+        self.coordination.start()
+        self.replicas.end_start()
+        self._scheduler.every(HOUSEKEEPING_MS, self.member.maybe_snapshot)
+        self._scheduler.every(HOUSEKEEPING_MS, self._limit_connections)
 
     def apply_delta(self, delta: MetadataDelta) -> None:
         """Apply a metadata change to replicas and coordinators."""
@@ -389,10 +327,9 @@ class Node(Authorizing):
 
     def release_directory(self, path: str) -> None:
         """Unlock a log directory that failed, so that another process can use it."""
-        if self._lock is not None:
-            self._lock.release(path)
+        self.directories.release(path)
 
-    # -- its parts -------------------------------------------------------------------------------------------------
+    # -- its coordinators ------------------------------------------------------------------------------------------
     @property
     def groups(self) -> GroupCoordinator:
         """The group coordinator."""
@@ -415,41 +352,28 @@ class Node(Authorizing):
         The logs must be open: earlier checkpoints would replace those of all logs with empty ones.
         """
         self._has_logs = True
-        config = self.config
+        config, every, logs = self.config, self._scheduler.every, self.logs
         retention_ms, first_retention_ms = config.log_retention_check_interval_ms, config.log_initial_task_delay_ms
-        self.every(HOUSEKEEPING_MS, lambda: self.logs.tasks.run_due(self.clock.wall_ms()))
-        self.every(HOUSEKEEPING_MS, self.replicas.open_missing)
-        self.every(retention_ms, lambda: self.logs.cleanup(self.clock.wall_ms()), first_retention_ms)
-        self.every(config.offsets_retention_check_interval_ms, self.coordination.expire_offsets)
-        self.every(config.log_flush_offset_checkpoint_interval_ms, self.logs.checkpoint_recovery_points)
-        self.every(config.log_flush_start_offset_checkpoint_interval_ms, self.logs.checkpoint_start_offsets)
-        self.every(config.replica_high_watermark_checkpoint_interval_ms, self.logs.checkpoint_high_watermarks)
+        every(HOUSEKEEPING_MS, lambda: logs.tasks.run_due(self.clock.wall_ms()))
+        every(HOUSEKEEPING_MS, self.replicas.open_missing)
+        every(retention_ms, lambda: logs.cleanup(self.clock.wall_ms()), first_retention_ms)
+        every(config.offsets_retention_check_interval_ms, self.coordination.expire_offsets)
+        every(config.log_flush_offset_checkpoint_interval_ms, logs.checkpoint_recovery_points)
+        every(config.log_flush_start_offset_checkpoint_interval_ms, logs.checkpoint_start_offsets)
+        every(config.replica_high_watermark_checkpoint_interval_ms, logs.checkpoint_high_watermarks)
         if self.keeper is not None:
-            self.every(HOUSEKEEPING_MS, self.keeper.check, 0)
+            every(HOUSEKEEPING_MS, self.keeper.check, 0)
         if self.cleaner is not None:
-            self.every(max(1, config.log_cleaner_backoff_ms), self.cleaner.check)
+            every(max(1, config.log_cleaner_backoff_ms), self.cleaner.check)
         interval = config.producer_id_expiration_check_interval_ms
-        self.every(interval, lambda: self.logs.remove_expired_producers(self.clock.wall_ms()))
+        every(interval, lambda: logs.remove_expired_producers(self.clock.wall_ms()))
         if config.log_flush_scheduler_interval_ms < LONG_MAX:
-            self.every(config.log_flush_scheduler_interval_ms, lambda: self.logs.flush_due(self.clock.wall_ms()))
+            every(config.log_flush_scheduler_interval_ms, lambda: logs.flush_due(self.clock.wall_ms()))
 
     def _limit_connections(self) -> None:
         """Apply changed settings and a changed number of nodes to the connection limits."""
         others = {*self.cluster.voters, *self.image.brokers} - {self.node_id}
         self.limits.configure(self.broker_settings.effective(), len(others))
-
-    def every(self, interval_ms: int, work: Callable[[], object], first_ms: int | None = None) -> None:
-        """Call `work` every `interval_ms`, the first time after `first_ms` (None: `interval_ms`); errors are
-        reported."""
-
-        def run(now_ms: int) -> None:
-            try:
-                work()
-            except Exception as error:  # noqa: BLE001 - boundary: a turn that fails is not the last one
-                self.note_failure(error)
-            self.timer.schedule(interval_ms, run, now_ms)
-
-        self.timer.schedule(interval_ms if first_ms is None else first_ms, run, self.clock.now_ms())
 
     # -- the crank -------------------------------------------------------------------------------------------------
     def run_once(self, max_wait_ms: int = MAX_POLL_MS) -> int:
@@ -492,15 +416,6 @@ class Node(Authorizing):
         self.is_stopping = True
         self.listener.wakeup()
 
-    # -- reports ---------------------------------------------------------------------------------------------------
-    def note_failure(self, error: Exception) -> None:
-        """Report an error that no client caused: a bug (any exception but KafkaError) or a disk failure
-        (KafkaStorageError). Other KafkaErrors are ignored."""
-        if not isinstance(error, KafkaError):
-            self._reports.report(f"{type(error).__name__}: {error}")
-        elif isinstance(error, KafkaStorageError):
-            self._reports.report(str(error))
-
     def has_many_entries(self, count: int) -> bool:
         """Return whether partitions and groups together are more than `count`, so that listing them takes long."""
         if self._counted_offset != self.metadata_offset:
@@ -530,9 +445,9 @@ class Node(Authorizing):
 
     def close(self) -> None:
         """Close connections and logs and write the marker of a clean stop, without handing over leaderships. Does
-        nothing if the node is not started. After a disk failure raises KafkaStorageError; then the next start recovers
+        nothing when called again. After a disk failure raises KafkaStorageError; then the next start recovers
         the logs."""
-        if self._lock is None:
+        if self._is_closed:
             return
         self.member.close()
         self.listener.close()
@@ -549,8 +464,8 @@ class Node(Authorizing):
                 except (OSError, KafkaStorageError) as error:
                     failures.append(error)
         finally:
-            self._lock.release()
-            self._lock = None
+            self.directories.release()
+            self._is_closed = True
         if failures:
             raise KafkaStorageError(
                 f"Node {self.node_id} did not stop cleanly, its next start recovers the logs: {failures[0]}"
@@ -561,6 +476,19 @@ class Node(Authorizing):
             self.logs.close(self.member.broker_epoch, is_clean=is_clean)
         else:
             self.logs.abandon(is_clean=is_clean)
+
+
+def start_node(setup: NodeSetup, *, format_if_needed: bool = False) -> Node:
+    """Start a node: lock its directories, bind its listeners, create its parts, read the metadata, recover the logs.
+    With `format_if_needed` unformatted directories are formatted first.
+
+    A node of several serves clients when `is_ready`. After an error the sockets are closed and the directories
+    unlocked. Raises KafkaStorageError, ConfigError, OSError.
+    """
+    with open_resources(setup, format_if_needed=format_if_needed) as resources:
+        node = Node(setup, resources)
+        node.start()
+    return node
 
 
 def single_node_config(directory: str, host: str, port: int, overrides: dict[str, str] | None = None) -> Config:

@@ -6,7 +6,7 @@ Rules: metadata records are committed and applied at once; at its end the node h
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from kafkatools.core.broker.membership import Home, Worker
@@ -34,6 +34,7 @@ class SoleMember:
     failure = None
     is_ready = has_left = True
     longest_wait_ms = NO_LIMIT_MS
+    workers: tuple[Worker, ...] = ()
 
     def __init__(self, home: Home, address: tuple[str, int], *, is_new: bool) -> None:
         self._home, self._node_id = home, home.cluster.node_id
@@ -51,9 +52,9 @@ class SoleMember:
     def join(self, replicas: ReplicaManager) -> None:
         """Do nothing: there are no other brokers to replicate with."""
 
-    def start(self) -> Iterable[Worker]:
+    def start(self) -> None:
         """Replay the metadata log, become leader, register this node as controller and broker, and begin the periodic
-        work on the logs. Returns no workers.
+        work on the logs.
 
         With a new metadata log the partitions on disk become topics again.
         """
@@ -67,7 +68,6 @@ class SoleMember:
         if self._is_new:
             controller.adopt_topics(self._topics_on_disk())
         home.keep_logs()
-        return ()
 
     def _topics_on_disk(self) -> dict[tuple[str, str], dict[int, int]]:
         """The next leader epoch by partition for each (topic name, topic id) in the log directories. They become topics

@@ -12,7 +12,8 @@ from support.fuzz.in_process import MemoryConnection, MemorySocket
 from support.manual_clock import ManualClock
 from support.whole_messages import decode_all
 
-from kafkatools.core.broker.node import Node, single_node_config
+from kafkatools.core.broker.node import single_node_config, start_node
+from kafkatools.core.broker.node_setup import NodeSetup
 from kafkatools.core.broker.server.requests import FileRegion
 from kafkatools.core.log.cleaner.cleaner import Cleaner
 from kafkatools.core.log.cleaner.manager import LogCleanerManager
@@ -53,15 +54,6 @@ class DiskConnection(MemoryConnection):
         return True
 
 
-class TurnedNode(Node):
-    """Syncs run when the test says so."""
-
-    def _open_replicas(self) -> None:
-        super()._open_replicas()
-        if self.replicas.commits is not None:
-            self.replicas.commits.max_threads = 0
-
-
 class Broker:
     """One run of a broker."""
 
@@ -71,8 +63,10 @@ class Broker:
         self.reports: list[str] = []
         self._rng = rng
         config = single_node_config(directory, "127.0.0.1", 0, {**SETTINGS, "log.durability": durability})
-        self.node = TurnedNode(config, clock, disk, self.reports.append)  # type: ignore[arg-type]
-        self.node.start(format_if_needed=True)
+        setup = NodeSetup(config, clock, disk, self.reports.append)  # type: ignore[arg-type]
+        self.node = start_node(setup, format_if_needed=True)
+        if self.node.replicas.commits is not None:
+            self.node.replicas.commits.max_threads = 0  # syncs run when the test says so
         self._correlation = 0
         self._open()
 
@@ -148,8 +142,7 @@ class Broker:
         self.disk.on_operation = _refuse
         self._connection.close()
         self.node.listener.close()
-        if self.node._lock is not None:
-            self.node._lock.release()
+        self.node.directories.release()
 
 
 def _refuse(kind: str, path: str) -> None:

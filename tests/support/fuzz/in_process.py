@@ -25,7 +25,8 @@ from support.fuzz.batches import NOW_MS
 from support.fuzz.messages import Memory
 from support.manual_clock import ManualClock
 
-from kafkatools.core.broker.node import Node, single_node_config
+from kafkatools.core.broker.node import single_node_config, start_node
+from kafkatools.core.broker.node_setup import NodeSetup
 from kafkatools.core.broker.server.listener import Acceptor, Connection
 from kafkatools.core.broker.server.requests import FileRegion
 
@@ -269,8 +270,7 @@ def running_node(directory: pathlib.Path, settings: dict[str, str] | None = None
     reports: list[str] = []
     clock = ManualClock(wall_ms=NOW_MS)
     config = single_node_config(str(directory), "127.0.0.1", 0, {**SETTINGS, **(settings or {})})
-    node = Node(config, clock, report=reports.append)
-    node.start(format_if_needed=True)
+    node = start_node(NodeSetup(config, clock, report=reports.append), format_if_needed=True)
     try:
         yield Place(node, node.listener.acceptors[0]), reports
     finally:

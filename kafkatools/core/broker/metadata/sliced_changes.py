@@ -24,7 +24,7 @@ PARTITIONS_AT_ONCE = 4
 class SlicedChanges:
     """The queue of metadata changes that a node has yet to apply."""
 
-    def __init__(self, apply: Callable[[MetadataDelta], None], image: Callable[[], MetadataImage]) -> None:
+    def __init__(self, apply: Callable[[MetadataDelta], None], image: MetadataImage) -> None:
         self._apply = apply
         self._image = image
         self._parts: deque[Iterator[MetadataDelta]] = deque()
@@ -73,7 +73,7 @@ class SlicedChanges:
         if part is None:
             self._parts.popleft()
         else:
-            self._apply(still_there(part, self._image()))
+            self._apply(still_there(part, self._image))
 
 
 def slices(delta: MetadataDelta, partitions_at_once: int) -> Iterator[MetadataDelta]:

@@ -195,9 +195,8 @@ class NodeDirectories:
             paths[directory_id] = path
 
     def report_to(self, logs: LogManager) -> None:
-        """Set the ids of the log manager's directories, and report those that are offline to it with the reason."""
+        """Report the directories that are offline to the log manager, with the reason."""
         for directory in logs.directories:
-            directory.directory_id = self.ids.get(directory.path)
             if directory.path in self.failed:
                 logs.note_failure(directory, self.failed[directory.path])
 

@@ -29,23 +29,38 @@ class Acceptor:
     limit other than max.connections.per.ip is accepted, and a client's connection closed for it.
     """
 
-    def __init__(self, name: str, address: tuple[str, int], dispatch: Dispatch) -> None:
-        """Bind the address; connections are refused until `open`. Port 0 chooses a free port. Raises OSError."""
+    def __init__(
+        self,
+        name: str,
+        bound: socket.socket,
+        dispatch: Dispatch,
+        *,
+        is_open: bool = True,
+        is_internal: bool = False,
+        is_protected: bool = False,
+    ) -> None:
+        """`bound` is a socket of `bind_acceptor`; with `is_open` it listens."""
         self.name = name
         self.dispatch = dispatch
-        self.socket = bind_acceptor(address)
-        self.host, self.port = self.socket.getsockname()[:2]
-        self.is_open = False
-        self.is_internal = False
-        self.is_protected = False
+        self.socket = bound
+        self.host, self.port = bound.getsockname()[:2]
+        self.is_open = is_open
+        self.is_internal = is_internal
+        self.is_protected = is_protected
 
     def open(self) -> None:
         """Accept connections from now on. Raises OSError with the address."""
-        try:
-            self.socket.listen(BACKLOG)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, f"{self.host}:{self.port}") from error
+        listen(self.socket)
         self.is_open = True
+
+
+def listen(bound: socket.socket) -> None:
+    """Let a bound socket accept connections. Raises OSError with the address."""
+    try:
+        bound.listen(BACKLOG)
+    except OSError as error:
+        host, port = bound.getsockname()[:2]
+        raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
 
 
 def bind_acceptor(address: tuple[str, int]) -> socket.socket:

@@ -151,7 +151,7 @@ def open_authorizer(config: Config, acls: Acls) -> StandardAuthorizer | None:
 class Authorizing:
     """The part of a node that checks its clients' rights; without an `authorizer` clients may do everything."""
 
-    authorizer: StandardAuthorizer | None = None
+    authorizer: StandardAuthorizer | None
 
     def authorize(self, request: Request, operation: int, resource_type: int, name: str) -> bool:
         """Return whether the client of a request may do an operation on a resource; the numbers are those of `acls`."""

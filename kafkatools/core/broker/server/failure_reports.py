@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafkatools.core.clock import Clock
+from kafkatools.core.errors import KafkaError, KafkaStorageError
 
 QUIET_MS = 60_000
 MOST_LINES = 1000
@@ -31,3 +32,11 @@ class FailureReports:
         if len(self._reported) < MOST_LINES:
             self._reported[line] = now_ms, 0
         self._report(f"{line} ({repeats} more times since the last report)" if repeats else line)
+
+    def note_failure(self, error: Exception) -> None:
+        """Report an error that no client caused: a bug (any exception but KafkaError) or a disk failure
+        (KafkaStorageError). Other KafkaErrors are ignored."""
+        if not isinstance(error, KafkaError):
+            self.report(f"{type(error).__name__}: {error}")
+        elif isinstance(error, KafkaStorageError):
+            self.report(str(error))

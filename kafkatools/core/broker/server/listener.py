@@ -27,7 +27,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final
 
-from kafkatools.core.broker.server.acceptor import Acceptor, Dispatch
+from kafkatools.core.broker.server.acceptor import Acceptor
 from kafkatools.core.broker.server.connection_limits import ConnectionLimits, OwnedDescriptor
 from kafkatools.core.broker.server.receive_memory import Memory, allocated, can_grow
 from kafkatools.core.broker.server.requests import (
@@ -396,13 +396,9 @@ def release_region(region: FileRegion) -> None:
 class Listener:
     """Accepts connections of all acceptors and runs their input and output; `poll` is one turn."""
 
-    def __init__(  # noqa: PLR0913 - wired in one place
+    def __init__(
         self,
-        address: tuple[str, int],
-        dispatch: Dispatch,
         *,
-        name: str = "PLAINTEXT",
-        is_open: bool = True,
         max_request_bytes: int = MAX_REQUEST_BYTES,
         max_buffered_bytes: int = MAX_BUFFERED_BYTES,
         max_idle_ms: int = 600_000,
@@ -423,40 +419,29 @@ class Listener:
         self.lane = SlowLane()
         self._unfinished: deque[Connection] = deque()
         self.acceptors: list[Acceptor] = []
-        first = Acceptor(name, address, dispatch)
-        self.host, self.port = first.host, first.port
         self._selector = selectors.DefaultSelector()
         self._wake_receiver, self._wake_sender = socket.socketpair()
         self._wake_receiver.setblocking(False)
         self._wake_sender.setblocking(False)
         self._selector.register(self._wake_receiver, READ, None)
-        self._add(first, is_open)
 
-    def add_acceptor(self, name: str, address: tuple[str, int], dispatch: Dispatch, *, is_open: bool = True) -> int:
-        """Bind one more address and return its port. Raises OSError; if the address was bound but cannot be opened, the
-        whole listener is closed."""
-        acceptor = Acceptor(name, address, dispatch)
-        self._add(acceptor, is_open)
-        return int(acceptor.port)
+    @property
+    def port(self) -> int:
+        """The port of the first acceptor."""
+        return int(self.acceptors[0].port)
 
-    def _add(self, acceptor: Acceptor, is_open: bool) -> None:
+    def add_acceptor(self, acceptor: Acceptor) -> None:
+        """Serve one more address, whose socket the listener closes from now on."""
         self.acceptors.append(acceptor)
-        if is_open:
-            try:
-                self._open(acceptor)
-            except OSError:
-                self.close()
-                raise
-
-    def _open(self, acceptor: Acceptor) -> None:
-        acceptor.open()
-        self._selector.register(acceptor.socket, READ, acceptor)
+        if acceptor.is_open:
+            self._selector.register(acceptor.socket, READ, acceptor)
 
     def open_acceptors(self) -> None:
         """Accept connections on all addresses from now on. Raises OSError."""
         for acceptor in self.acceptors:
             if not acceptor.is_open:
-                self._open(acceptor)
+                acceptor.open()
+                self._selector.register(acceptor.socket, READ, acceptor)
 
     def watch(self, descriptor: HasDescriptor, run: Callable[[], None]) -> None:
         """Wait in `poll` for another descriptor too, and call `run` when it is readable."""

@@ -1,60 +1,65 @@
-"""The listeners of a node, opened as one `Listener` with an acceptor for each."""
+"""The listeners of a node: their sockets, which are bound before the node's parts exist, and their acceptors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kafkatools.core.broker.metadata.cluster_settings import ClusterSettings, EndPoint
-from kafkatools.core.broker.server.acceptor import Dispatch
-from kafkatools.core.broker.server.connection_limits import ConnectionLimits
+from kafkatools.core.broker.server.acceptor import Acceptor, Dispatch, bind_acceptor, listen
 from kafkatools.core.broker.server.listener import Listener
-from kafkatools.core.config import Config
 
 
-def open_listener(
-    config: Config,
-    settings: ClusterSettings,
-    dispatcher_of: Callable[[str], Dispatch],
-    limits: ConnectionLimits,
-    schedule: Callable[[int, Callable[[int], None]], object],
-) -> Listener:
-    """Bind every listener of a node; `dispatcher_of` makes the request handler for a listener's name. Raises OSError.
+def bind_listeners(settings: ClusterSettings) -> list[socket.socket]:
+    """Bind a socket for every listener of a node, in the order of `settings.listeners`. Raises OSError; then all are
+    closed.
 
-    Controller listeners, and those of a node alone, accept connections at once; the others when the broker serves
-    clients.
+    Sockets of controller listeners and of a node alone listen at once; the others when the broker serves clients.
     """
-    listener: Listener | None = None
-    clients = [point.name for point in settings.broker_listeners if point.name != settings.inter_broker_listener]
-    for point in settings.listeners:
-        is_controller = settings.is_controller_listener(point.name)
-        is_open = is_controller or settings.is_alone
-        address, dispatch = (point.host, point.port), dispatcher_of(point.name)
-        if listener is None:
-            listener = Listener(
-                address,
-                dispatch,
-                name=point.name,
-                is_open=is_open,
-                max_request_bytes=config.socket_request_max_bytes,
-                max_idle_ms=config.connections_max_idle_ms,
-                limits=limits,
-                schedule=schedule,
-            )
-        else:
-            try:
-                listener.add_acceptor(point.name, address, dispatch, is_open=is_open)
-            except OSError:
-                listener.close()
-                raise
-        listener.acceptors[-1].is_protected = is_controller or (bool(clients) and point.name not in clients)
-    assert listener is not None, "a node has a listener"
-    return listener
+    sockets: list[socket.socket] = []
+    try:
+        for point in settings.listeners:
+            sockets.append(bind_acceptor((point.host, point.port)))
+            if _is_open(settings, point):
+                listen(sockets[-1])
+    except OSError:
+        for bound in sockets:
+            bound.close()
+        raise
+    return sockets
 
 
-def bound_end_points(settings: ClusterSettings, listener: Listener) -> tuple[EndPoint, ...]:
-    """The listeners of a node with the ports that they are bound to; an advertised port of 0 becomes the bound one."""
+def bound_end_points(settings: ClusterSettings, sockets: Sequence[socket.socket]) -> tuple[EndPoint, ...]:
+    """The listeners of a node with the ports of their sockets; an advertised port of 0 becomes the bound one."""
+    ports = [bound.getsockname()[1] for bound in sockets]
     return tuple(
-        replace(point, port=acceptor.port, advertised_port=point.advertised_port or acceptor.port)
-        for point, acceptor in zip(settings.listeners, listener.acceptors, strict=True)
+        replace(point, port=port, advertised_port=point.advertised_port or port)
+        for point, port in zip(settings.listeners, ports, strict=True)
     )
+
+
+def add_acceptors(
+    listener: Listener,
+    settings: ClusterSettings,
+    sockets: Sequence[socket.socket],
+    dispatcher_of: Callable[[str], Dispatch],
+) -> None:
+    """Add an acceptor for every bound socket; `dispatcher_of` makes the request handler for a listener's name."""
+    clients = [point.name for point in settings.broker_listeners if point.name != settings.inter_broker_listener]
+    for point, bound in zip(settings.listeners, sockets, strict=True):
+        is_controller = settings.is_controller_listener(point.name)
+        listener.add_acceptor(
+            Acceptor(
+                point.name,
+                bound,
+                dispatcher_of(point.name),
+                is_open=_is_open(settings, point),
+                is_internal=is_controller,
+                is_protected=is_controller or (bool(clients) and point.name not in clients),
+            )
+        )
+
+
+def _is_open(settings: ClusterSettings, point: EndPoint) -> bool:
+    return settings.is_alone or settings.is_controller_listener(point.name)

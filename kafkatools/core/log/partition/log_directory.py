@@ -38,11 +38,12 @@ class LogDirectory:
         path: str,
         tasks: DelayedTasks,
         note_failure: "Callable[[LogDirectory, Exception], None] | None" = None,
+        directory_id: uuid.UUID | None = None,
     ) -> None:
         """`note_failure` is called with this directory and each disk error, if the broker has several directories."""
         self.files = files
         self.path = path
-        self.directory_id: uuid.UUID | None = None
+        self.directory_id = directory_id
         self.is_clean_start = False
         self.last_broker_epoch = -1
         self.is_cordoned = False

@@ -9,8 +9,9 @@ waits.
 
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from types import MappingProxyType
 
 from kafkatools.core.errors import KafkaStorageError
 from kafkatools.core.log.delayed_tasks import DelayedTasks
@@ -26,14 +27,22 @@ UNASSIGNED = uuid.UUID(int=1)
 
 
 class LogManager:
-    """All partition logs of a broker, in its log directories `paths`."""
+    """All partition logs of a broker, in its log directories `paths`; `directory_ids` has their ids by path."""
 
-    def __init__(self, files: FileSystem, *paths: str, report: Callable[[str], None] = lambda line: None) -> None:
+    def __init__(
+        self,
+        files: FileSystem,
+        *paths: str,
+        report: Callable[[str], None] = lambda line: None,
+        directory_ids: Mapping[str, uuid.UUID] = MappingProxyType({}),
+    ) -> None:
         self.files = files
         self.tasks = DelayedTasks()
         self.has_several = len(paths) > 1
         note_failure = self.note_failure if self.has_several else None
-        self.directories = [LogDirectory(files, path, self.tasks, note_failure) for path in paths]
+        self.directories = [
+            LogDirectory(files, path, self.tasks, note_failure, directory_ids.get(path)) for path in paths
+        ]
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.future_logs: dict[TopicPartition, PartitionLog] = {}
         self.failing: dict[LogDirectory, Exception] = {}

@@ -10,7 +10,8 @@ import pytest
 from support.broker_client import BrokerClient
 from support.broker_turns import Turns, started
 
-from kafkatools.core.broker.node import Node, single_node_config
+from kafkatools.core.broker.node import single_node_config, start_node
+from kafkatools.core.broker.node_setup import NodeSetup
 from kafkatools.core.clock import SystemClock
 
 
@@ -20,8 +21,7 @@ class RunningNode:
     def __init__(self, directory: pathlib.Path, settings: dict[str, str]) -> None:
         self.failures: list[str] = []
         config = single_node_config(str(directory), "127.0.0.1", 0, settings)
-        self.node = Node(config, SystemClock(), report=self.failures.append)
-        self.node.start(format_if_needed=True)
+        self.node = start_node(NodeSetup(config, SystemClock(), report=self.failures.append), format_if_needed=True)
         self.thread = threading.Thread(target=self.node.run)
         self.thread.start()
         self.clients: list[BrokerClient] = []

@@ -6,11 +6,12 @@ import sys
 
 PROGRAM = """
 import sys
-from kafkatools.core.broker.node import Node, single_node_config
+from kafkatools.core.broker.node import single_node_config, start_node
+from kafkatools.core.broker.node_setup import NodeSetup
 from kafkatools.core.clock import SystemClock
 for start in range(2):
-    node = Node(single_node_config(sys.argv[1], "127.0.0.1", 0, {}), SystemClock())
-    node.start(format_if_needed=True)
+    setup = NodeSetup(single_node_config(sys.argv[1], "127.0.0.1", 0, {}), SystemClock())
+    node = start_node(setup, format_if_needed=True)
     node.run_once(0)
     print(node.bootstrap)
     node.close()

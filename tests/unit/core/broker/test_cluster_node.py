@@ -12,7 +12,8 @@ from support.cluster_nodes import ClusterNodes
 from support.ports import free_port
 
 from kafkatools.core.broker.metadata.lifecycle import State
-from kafkatools.core.broker.node import Node
+from kafkatools.core.broker.node import start_node
+from kafkatools.core.broker.node_setup import NodeSetup
 from kafkatools.core.errors import ConfigError
 
 METADATA, CREATE_TOPICS, DESCRIBE_CLUSTER, INIT_PRODUCER_ID, API_VERSIONS = 3, 19, 60, 22, 18
@@ -285,7 +286,7 @@ def test_two_brokers_with_one_id(cluster: ClusterNodes) -> None:
     cluster.run_until(lambda: first.is_ready)
     directory = cluster.root / "second"
     cluster.format(1, cluster.cluster_id, str(directory))
-    twin = Node(
+    setup = NodeSetup(
         cluster.config(
             1,
             {
@@ -298,7 +299,7 @@ def test_two_brokers_with_one_id(cluster: ClusterNodes) -> None:
         cluster.clock,
         report=cluster.lines.append,
     )
-    twin.start()
+    twin = start_node(setup)
     cluster.nodes[4] = twin
     cluster.run_until(lambda: twin.failure is not None)
     assert str(twin.failure) == (

@@ -14,7 +14,8 @@ from support.manual_clock import ManualClock
 from support.waiting import eventually
 
 from kafkatools.core.broker.coordinators.internal_topic import partition_for
-from kafkatools.core.broker.node import Node, single_node_config
+from kafkatools.core.broker.node import single_node_config, start_node
+from kafkatools.core.broker.node_setup import NodeSetup
 from kafkatools.core.broker.server.failure_reports import FailureReports
 from kafkatools.core.log.files import RealFileSystem
 from kafkatools.core.records.batch import read_batches
@@ -94,8 +95,8 @@ def test_a_partition_that_has_no_room_is_reported_once_until_the_reason_changes(
     """The clock is turned by hand, so that the tries of minutes take no time."""
     disk, clock = FullDisk(), ManualClock()
     reports: list[str] = []
-    node = Node(single_node_config(str(tmp_path), "127.0.0.1", 0, {}), clock, disk, reports.append)
-    node.start(format_if_needed=True)
+    setup = NodeSetup(single_node_config(str(tmp_path), "127.0.0.1", 0, {}), clock, disk, reports.append)
+    node = start_node(setup, format_if_needed=True)
     watch_writes(disk, monkeypatch)
     client = BrokerClient("127.0.0.1", node.listener.port)
 

@@ -13,7 +13,8 @@ import pytest
 from support.broker_client import BrokerClient, batch
 from support.waiting import eventually
 
-from kafkatools.core.broker.node import Node, single_node_config
+from kafkatools.core.broker.node import Node, single_node_config, start_node
+from kafkatools.core.broker.node_setup import NodeSetup
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.errors import ConfigError, KafkaError, KafkaStorageError
 from kafkatools.core.log.files import Buffer, DirectoryEntry, RealFileSystem, RealLogFile
@@ -75,8 +76,8 @@ class Broker:
 
     def start(self, *, format_if_needed: bool = True) -> Broker:
         config = single_node_config(",".join(self.paths), "127.0.0.1", 0, self.settings)
-        self.node = Node(config, SystemClock(), self.disk, self.reports.append)
-        self.node.start(format_if_needed=format_if_needed)
+        setup = NodeSetup(config, SystemClock(), self.disk, self.reports.append)
+        self.node = start_node(setup, format_if_needed=format_if_needed)
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
         self.client = BrokerClient("127.0.0.1", self.node.listener.port)

@@ -13,7 +13,8 @@ from support.broker_client import BrokerClient, batch
 from support.manual_clock import ManualClock
 
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
-from kafkatools.core.broker.node import Node, single_node_config
+from kafkatools.core.broker.node import single_node_config, start_node
+from kafkatools.core.broker.node_setup import NodeSetup
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.broker.replicas.replica import Replica
 
@@ -26,8 +27,8 @@ class Broker:
 
     def __init__(self, directory: pathlib.Path) -> None:
         self.clock = ManualClock()
-        self.node = Node(single_node_config(str(directory / "data"), "127.0.0.1", 0), self.clock)
-        self.node.start(format_if_needed=True)
+        setup = NodeSetup(single_node_config(str(directory / "data"), "127.0.0.1", 0), self.clock)
+        self.node = start_node(setup, format_if_needed=True)
         self.node.member.create_topic(NewTopic("t", 1, 1))
         self.client = BrokerClient("127.0.0.1", self.node.listener.port)
         self.client.socket.settimeout(0.05)

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 from support.broker_client import BrokerClient
+from support.listeners import open_acceptor, open_listener
 from support.waiting import eventually
 
 from kafkatools.core import config as tables
-from kafkatools.core.broker.node import Node, single_node_config
+from kafkatools.core.broker.node import single_node_config, start_node
+from kafkatools.core.broker.node_setup import NodeSetup
 from kafkatools.core.broker.server.connection_limits import UNLIMITED, ConnectionLimits, max_log_files
 from kafkatools.core.broker.server.listener import Listener
 from kafkatools.core.broker.server.requests import FileRegion, Request, Response
@@ -32,8 +34,7 @@ class Broker:
     def __init__(self, directory: pathlib.Path, settings: dict[str, str]) -> None:
         self.reports: list[str] = []
         config = single_node_config(str(directory), "127.0.0.1", 0, settings)
-        self.node = Node(config, SystemClock(), report=self.reports.append)
-        self.node.start(format_if_needed=True)
+        self.node = start_node(NodeSetup(config, SystemClock(), report=self.reports.append), format_if_needed=True)
         self._thread = threading.Thread(target=self.node.run)
         self._thread.start()
         self._clients: list[BrokerClient] = []
@@ -176,7 +177,7 @@ def turn(listener: Listener, times: int = 20) -> None:
 @pytest.mark.parametrize("has_room", [True, False])
 def test_who_reads_slowly_is_disconnected_when_no_descriptor_is_left(sender: Sender, has_room: bool) -> None:
     limits = ConnectionLimits(UNLIMITED if has_room else 1)  # room for one connection, and nothing beside it
-    listener = Listener(("127.0.0.1", 0), sender, limits=limits)
+    listener = open_listener(sender, limits=limits)
     try:
         with socket.create_connection(("127.0.0.1", listener.port), 10) as client:
             client.sendall(struct.pack(">ihhi", 8, API_VERSIONS, 0, 1))
@@ -192,9 +193,9 @@ def test_who_reads_slowly_is_disconnected_when_no_descriptor_is_left(sender: Sen
 
 
 def test_another_node_of_the_cluster_is_let_in_and_the_least_used_stranger_goes(sender: Sender) -> None:
-    listener = Listener(("127.0.0.1", 0), sender, limits=ConnectionLimits(1))
-    port = listener.add_acceptor("CONTROLLER", ("127.0.0.1", 0), sender)
-    listener.acceptors[1].is_protected = True
+    listener = open_listener(sender, limits=ConnectionLimits(1))
+    listener.add_acceptor(open_acceptor(sender, name="CONTROLLER", is_protected=True))
+    port = listener.acceptors[1].port
     try:
         with (
             socket.create_connection(("127.0.0.1", listener.port), 10) as stranger,

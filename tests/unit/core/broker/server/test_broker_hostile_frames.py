@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafkatools.core.broker.node import Node, single_node_config
+from kafkatools.core.broker.node import Node, single_node_config, start_node
+from kafkatools.core.broker.node_setup import NodeSetup
 from kafkatools.core.broker.server.apis import BROKER_APIS
 from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, FileRegion, Request
 from kafkatools.core.clock import SystemClock
@@ -32,8 +33,8 @@ class Sink:
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Node, list[str]]]:
     directory: pathlib.Path = tmp_path_factory.mktemp("hostile") / "data"
     failures: list[str] = []
-    made = Node(single_node_config(str(directory), "127.0.0.1", 0), SystemClock(), report=failures.append)
-    made.start(format_if_needed=True)
+    setup = NodeSetup(single_node_config(str(directory), "127.0.0.1", 0), SystemClock(), report=failures.append)
+    made = start_node(setup, format_if_needed=True)
     yield made, failures
     made.close()
 

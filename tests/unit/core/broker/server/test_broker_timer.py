@@ -1,13 +1,10 @@
 """The timing wheel: tasks run once, at their time, in the order of their time."""
 
-from types import SimpleNamespace
-from typing import Any
-
 from hypothesis import given
 from hypothesis import strategies as st
 from support.manual_clock import ManualClock
 
-from kafkatools.core.broker.node import Node
+from kafkatools.core.broker.server.scheduler import Scheduler
 from kafkatools.core.broker.server.timer import Timer, TimerTask
 
 
@@ -88,7 +85,7 @@ def test_a_task_that_fails_is_told_and_the_others_run() -> None:
 def test_periodic_work_goes_on_after_a_turn_that_failed() -> None:
     clock = ManualClock()
     failures: list[Exception] = []
-    node: Any = SimpleNamespace(timer=Timer(clock.now_ms()), clock=clock, note_failure=failures.append)
+    timer = Timer(clock.now_ms())
     turns: list[int] = []
 
     def work() -> None:
@@ -96,9 +93,9 @@ def test_periodic_work_goes_on_after_a_turn_that_failed() -> None:
         if len(turns) == 1:
             raise LookupError("the first")
 
-    Node.every(node, 100, work)
+    Scheduler(timer, clock, failures.append).every(100, work)
     for _ in range(2):
         clock.advance_ms(100)
-        node.timer.advance_to(clock.now_ms())
+        timer.advance_to(clock.now_ms())
     assert len(turns) == 2
     assert [str(failure) for failure in failures] == ["the first"]

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
+from support.listeners import open_listener
 from support.manual_clock import ManualClock
 
-from kafkatools.core.broker.server.listener import Listener
 from kafkatools.core.broker.server.peers import Peers
 from kafkatools.core.broker.server.requests import DELAYED, Request, Response
 from kafkatools.core.protocol import messages
@@ -24,7 +24,7 @@ class Side:
 
     def __init__(self, clock: ManualClock, addresses: dict[int, tuple[str, int]]) -> None:
         self.clock = clock
-        self.listener = Listener(("127.0.0.1", 0), self, name="CONTROLLER")
+        self.listener = open_listener(self, name="CONTROLLER")
         self.peers = Peers(self.listener, clock, addresses.get, client_id="test", request_timeout_ms=2000)
         self.delayed: list[Request] = []
         self.seen: list[tuple[int, Any]] = []
@@ -61,7 +61,7 @@ class Pair:
         self.addresses: dict[int, tuple[str, int]] = {}
         self.sides = [Side(self.clock, self.addresses) for _ in range(2)]
         for index, side in enumerate(self.sides):
-            self.addresses[index + 1] = (side.listener.host, side.listener.port)
+            self.addresses[index + 1] = (side.listener.acceptors[0].host, side.listener.port)
 
     def run_until(self, done: Callable[[], object], max_ms: int = 30_000) -> int:
         begun = self.clock.now_ms()
