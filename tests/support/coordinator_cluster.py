@@ -219,7 +219,9 @@ class _Connection:
     client_host = "127.0.0.1"
     acceptor = _Acceptor()
     is_closed = False
-    on_close = None
+
+    def call_when_closed(self, owner: object, run: Callable[[], None]) -> None:
+        """It never closes."""
 
 
 class Asked(Request):

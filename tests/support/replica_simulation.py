@@ -82,13 +82,16 @@ class _Connection:
         self._answer = answer
         self.client_host = "simulation"
         self.acceptor = SimpleNamespace(name="PLAINTEXT")
-        self.last_written = self.shortcut = None
+        self.last_written = None
 
     def complete(self, response: Any) -> None:
         self._answer(b"".join(_bytes_of(part) for part in response))
 
     def throttle(self, delay_ms: int) -> None:
         """Nobody is throttled."""
+
+    def use_shortcut(self, shortcut: object) -> None:
+        """Every request is dispatched."""
 
 
 def _bytes_of(part: Any) -> bytes:

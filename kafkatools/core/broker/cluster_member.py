@@ -429,9 +429,7 @@ class _Farewell:
         listener = self._node.listener
         for acceptor in listener.acceptors:
             if acceptor.is_open and not self._node.cluster.is_controller_listener(acceptor.name):
-                listener.unwatch(acceptor.socket)
-                acceptor.socket.close()
-                acceptor.is_open = False
+                listener.close_acceptor(acceptor)
         for connection in list(listener.connections):
             if not connection.acceptor.is_open:
                 connection.close()

@@ -190,9 +190,8 @@ def _remember(
     connection = request.connection
     if connection.last_written is partition and not partition.waits_for_disk and partition.topic not in INTERNAL_TOPICS:
         timeout_ms = data.timeout_ms if data.acks == ALL else None
-        connection.shortcut = repeat_of(
-            node, request, partition, topic.wire_name(request.version), len(records), timeout_ms
-        )
+        name = topic.wire_name(request.version)
+        connection.use_shortcut(repeat_of(node, request, partition, name, len(records), timeout_ms))
     connection.last_written = partition
 
 

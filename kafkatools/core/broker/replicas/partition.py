@@ -115,18 +115,20 @@ class Followers(Protocol):
 @dataclass(slots=True, eq=False, repr=False)
 class Partition:
     """One replica on this broker and its role. A new object leads a partition without other replicas, until
-    `make_leader` or `make_follower` applies the metadata."""
+    `make_leader` or `make_follower` applies the metadata. `replication` is None on a node alone. With `waits_for_disk`
+    readers see the records below `durable_end`, which are on the disk."""
 
     topic: str
     topic_id: uuid.UUID
     index: int
     leader_epoch: int
     log: PartitionLog
+    replication: Followers | None = None
+    waits_for_disk: bool = False
+    durable_end: int = 0
     key: tuple[uuid.UUID, int] = field(init=False)
     partition_epoch: int = field(default=-1, init=False)
     is_deleted: bool = field(default=False, init=False)
-    waits_for_disk: bool = field(default=False, init=False)
-    durable_end: int = field(default=0, init=False)
     node_id: int = field(default=UNDEFINED, init=False)
     leader_id: int = field(default=UNDEFINED, init=False)
     is_leader: bool = field(default=True, init=False)
@@ -137,7 +139,6 @@ class Partition:
     recovery_state: int = field(default=0, init=False)
     followers: dict[int, Replica] = field(default_factory=dict, init=False)
     epoch_start: int | None = field(default=None, init=False)
-    replication: Followers | None = field(default=None, init=False)
     sessions: dict[SessionPlace, None] = field(default_factory=dict, init=False)
     waiting: WaitingResponses = field(default_factory=WaitingResponses, init=False)
     min_isr: int = field(default=1, init=False)

@@ -215,13 +215,11 @@ class ReplicaManager:
             is_replicated=self.replication is not None and len(state.replicas) > 1,
             directory_id=state.directory(self.node_id),
         )
-        partition = Partition(topic.name, topic.topic_id, index, -1, log)
-        partition.replication = self.replication
-        if self.commits is not None:
-            partition.waits_for_disk = True
+        waits_for_disk = self.commits is not None
+        if waits_for_disk:
             log.flush(self.clock.wall_ms())  # recovered records may still be in the page cache only
-            partition.durable_end = log.log_end_offset
-        return partition
+        durable_end = log.log_end_offset if waits_for_disk else 0
+        return Partition(topic.name, topic.topic_id, index, -1, log, self.replication, waits_for_disk, durable_end)
 
     def _take_role(self, partition: Partition, state: PartitionState, *, is_new: bool) -> None:
         """Make the replica leader or follower (applyLocalLeadersDelta, applyLocalFollowersDelta). With several log

@@ -53,6 +53,11 @@ class Acceptor:
         listen(self.socket)
         self.is_open = True
 
+    def close(self) -> None:
+        """Close the socket: further connections are refused."""
+        self.socket.close()
+        self.is_open = False
+
 
 def listen(bound: socket.socket) -> None:
     """Let a bound socket accept connections. Raises OSError with the address."""

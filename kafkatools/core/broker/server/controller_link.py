@@ -42,13 +42,13 @@ class _Call:
     fields: Mapping[str, Any]
     on_response: OnResponse
     deadline_ms: int
+    is_once: bool = False
+    is_needed: Callable[[], bool] = lambda: True
     attempt: int = field(default=0, init=False)
     retry_ms: int | None = field(default=None, init=False)  # None while a response is pending
-    is_once: bool = field(default=False, init=False)
     is_sent: bool = field(default=False, init=False)
     # deadline for the response of a controller that no longer leads
     last_word_ms: int | None = field(default=None, init=False)
-    is_needed: Callable[[], bool] = field(default=lambda: True, init=False)
 
     @property
     def ends_ms(self) -> int:
@@ -71,7 +71,7 @@ class ControllerLink:
         self, api_key: int, fields: Mapping[str, Any], on_response: OnResponse, *, timeout_ms: int | None = None
     ) -> None:
         """Send a request, again if need be; `on_response` gets the response later, or None after the time-out."""
-        self._begin(self._call(api_key, fields, on_response, timeout_ms))
+        self._begin(_Call(api_key, fields, on_response, self._deadline_ms(timeout_ms)))
 
     def send_once(
         self,
@@ -84,13 +84,10 @@ class ControllerLink:
     ) -> None:
         """Send a request that must not be executed twice; `on_end` is called once, later, with the response or a
         `Fate`. `is_needed` returns False when the client has disconnected."""
-        call = self._call(api_key, fields, on_end, timeout_ms)
-        call.is_once, call.is_needed = True, is_needed
-        self._begin(call)
+        self._begin(_Call(api_key, fields, on_end, self._deadline_ms(timeout_ms), True, is_needed))
 
-    def _call(self, api_key: int, fields: Mapping[str, Any], on_response: OnResponse, timeout_ms: int | None) -> _Call:
-        timeout = self.request_timeout_ms if timeout_ms is None else timeout_ms
-        return _Call(api_key, fields, on_response, self.clock.now_ms() + timeout)
+    def _deadline_ms(self, timeout_ms: int | None) -> int:
+        return self.clock.now_ms() + (self.request_timeout_ms if timeout_ms is None else timeout_ms)
 
     def _begin(self, call: _Call) -> None:
         self._calls[call] = None

@@ -62,7 +62,7 @@ class Dispatcher:
             handler = self._handlers[api.key] = self.handler_of(api)
         lane = request.lane
         if lane is not None and may_take_long(self._node, api, request):
-            request.resume = partial(self._resume, lane, api, request)
+            request.enter_lane(partial(self._resume, lane, api, request))
             lane.submit(request, lambda: self._handle_in_slices(api, handler, request))
             return SLICED
         return self._handle(api, handler, request)

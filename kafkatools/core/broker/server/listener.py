@@ -89,7 +89,7 @@ class Connection:
         self._is_in_lane = False
         self.is_unfinished = False
         self.last_written: object = None
-        self.on_close: Callable[[], None] | None = None
+        self._when_closed: dict[object, Callable[[], None]] = {}
         listener.buffered_bytes += self._capacity
 
     @property
@@ -179,8 +179,7 @@ class Connection:
                 self._output.append(reply)
                 self._queued_bytes += len(reply)
                 return
-        request = Request(self, frame, _HEADER.unpack_from(frame))
-        request.lane = self.listener.lane
+        request = Request(self, frame, _HEADER.unpack_from(frame), self.listener.lane)
         response = self.acceptor.dispatch(request)
         if response is SLICED:
             self.begin_slices()
@@ -368,8 +367,8 @@ class Connection:
             self._events = events
 
     def close(self) -> None:
-        """Close the connection, drop its output queue and its request in the slow lane, and call `on_close`. Does
-        nothing when called again."""
+        """Close the connection, drop its output queue and its request in the slow lane, and call the callbacks of
+        `call_when_closed`. Does nothing when called again."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -383,8 +382,16 @@ class Connection:
         self.listener.buffered_bytes -= self._capacity
         with contextlib.suppress(OSError):
             self.socket.close()
-        if self.on_close is not None:
-            self.on_close()
+        for run in self._when_closed.values():
+            run()
+
+    def use_shortcut(self, shortcut: Shortcut) -> None:
+        """Pass the frames that follow to this shortcut first."""
+        self.shortcut = shortcut
+
+    def call_when_closed(self, owner: object, run: Callable[[], None]) -> None:
+        """Call `run` when the connection closes; only the first one of an owner counts."""
+        self._when_closed.setdefault(owner, run)
 
 
 def release_region(region: FileRegion) -> None:
@@ -442,6 +449,11 @@ class Listener:
             if not acceptor.is_open:
                 acceptor.open()
                 self._selector.register(acceptor.socket, READ, acceptor)
+
+    def close_acceptor(self, acceptor: Acceptor) -> None:
+        """Accept no more connections on this address; the open ones stay."""
+        self.unwatch(acceptor.socket)
+        acceptor.close()
 
     def watch(self, descriptor: HasDescriptor, run: Callable[[], None]) -> None:
         """Wait in `poll` for another descriptor too, and call `run` when it is readable."""

@@ -164,8 +164,7 @@ class Quotas:
 
     def begin(self, request: Request) -> None:
         """Start to measure the processing time of a request."""
-        request.quotas = self
-        request.started_ns = self._clock.now_ns()
+        request.measure(self, self._clock.now_ns())
 
     def note_request(self, request: Request) -> None:
         """Count the processing time of a request and raise its throttle time, for this at most to one quota window.

@@ -8,7 +8,8 @@ prefix counts all of them. A handler returns the parts; or DELAYED when it respo
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from struct import Struct
 from typing import Any, Final, Protocol
 
@@ -86,9 +87,7 @@ class Client(Protocol):
     """The methods and attributes of a connection that request handlers use. `Connection` implements and documents
     them."""
 
-    shortcut: Shortcut | None
     last_written: object
-    on_close: Callable[[], None] | None
     is_peer: bool
 
     @property
@@ -105,6 +104,8 @@ class Client(Protocol):
     def queue_pending(self, response: bytes) -> None: ...
     def settle(self) -> None: ...
     def throttle(self, delay_ms: int) -> None: ...
+    def use_shortcut(self, shortcut: Shortcut) -> None: ...
+    def call_when_closed(self, owner: object, run: Callable[[], None]) -> None: ...
     def close(self) -> None: ...
 
 
@@ -142,7 +143,10 @@ class Request:
         "version",
     )
 
-    def __init__(self, connection: Client, frame: memoryview, header: tuple[int, int, int]) -> None:
+    def __init__(
+        self, connection: Client, frame: memoryview, header: tuple[int, int, int], lane: Lane | None = None
+    ) -> None:
+        """`header` has API key, version and correlation id. In `lane` a large request may be handled in slices."""
         self.connection = connection
         self.frame = frame
         self.api_key, self.version, self.correlation_id = header
@@ -152,10 +156,27 @@ class Request:
         self.quotas: Usage | None = None
         self.started_ns = 0
         self.throttle_ms = 0
-        self.lane: Lane | None = None
+        self.lane = lane
         self.pause: Callable[[], None] | None = None
         self.resume: Callable[[Callable[[], Response]], None] | None = None
-        """Set for a request in the slow lane: work on its response there, after the request was delayed."""
+
+    def measure(self, quotas: Usage, now_ns: int) -> None:
+        """Count the processing time from now on, and what the client uses, for its quotas."""
+        self.quotas, self.started_ns = quotas, now_ns
+
+    def enter_lane(self, resume: Callable[[Callable[[], Response]], None]) -> None:
+        """Note that the request is handled in the slow lane; `resume` does work on its response there, after the
+        request was delayed."""
+        self.resume = resume
+
+    @contextmanager
+    def paced_by(self, pause: Callable[[], None]) -> Iterator[None]:
+        """Let the handler pause between two steps, by `pause`, inside of the `with` block."""
+        self.pause = pause
+        try:
+            yield
+        finally:
+            self.pause = None
 
     @property
     def listener_name(self) -> str:

@@ -74,8 +74,8 @@ class _Job:
     def _run(self) -> None:
         try:
             self._begin_slice()
-            self.request.pause = self.pause
-            self.outcome = self._work()
+            with self.request.paced_by(self.pause):
+                self.outcome = self._work()
         except CloseConnection as error:
             self.outcome = error
         except _Abandoned:
@@ -83,7 +83,6 @@ class _Job:
         except BaseException as error:  # noqa: BLE001 - the boundary of a thread: the listener must get the control back
             self.outcome = CloseConnection(f"{type(error).__name__}: {error}")
         finally:
-            self.request.pause = None
             self.is_done = True
             self._has_paused.release()
 

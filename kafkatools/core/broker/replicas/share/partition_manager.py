@@ -240,10 +240,8 @@ class SharePartitionManager:
         return self.release(*key)
 
     def watch_connection(self, connection: Client) -> None:
-        """Close the share sessions of a connection when it closes. Does nothing if the connection already has an
-        `on_close`."""
-        if connection.on_close is None:
-            connection.on_close = lambda: self._close_sessions_of(connection)
+        """Close the share sessions of a connection when it closes. Does nothing when called again for it."""
+        connection.call_when_closed(self, lambda: self._close_sessions_of(connection))
 
     def _close_sessions_of(self, connection: Client) -> None:
         for key in self.sessions.of_connection(connection):

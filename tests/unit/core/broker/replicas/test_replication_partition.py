@@ -59,9 +59,8 @@ class Leader:
         files.make_directory("/t-0")
         config = LogConfig(min_insync_replicas=min_isr)
         log = PartitionLog.open("/t-0", config, files)  # type: ignore[arg-type]
-        self.partition = Partition("t", uuid.UUID(int=1), 0, -1, log)
         self.replication = FakeReplication()
-        self.partition.replication = self.replication  # type: ignore[assignment]
+        self.partition = Partition("t", uuid.UUID(int=1), 0, -1, log, self.replication)  # type: ignore[arg-type]
         self.state = PartitionState(0, ISR_OF_ALL, isr, 1, EPOCH, 0)
         self.partition.make_leader(self.state, 1, NOW)
 

@@ -84,7 +84,7 @@ def test_large_response_that_comes_later_is_made_where_the_request_is(is_in_slow
     later, client = deferred()
     resumed: list[Any] = []
     if is_in_slow_lane:
-        later._request.resume = resumed.append
+        later._request.enter_lane(resumed.append)
     assert later.result() is DELAYED
     later.complete_with(lambda: [b"a"])
     if is_in_slow_lane:

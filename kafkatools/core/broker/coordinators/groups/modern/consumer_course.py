@@ -68,7 +68,7 @@ class Draft:
 class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
     """Changes consumer groups: subscriptions, epochs, assignments, timers and the removal of members."""
 
-    downgrade: Downgrade = field(default=lambda group, leaving: False, init=False)
+    downgrade: Downgrade
 
     def write(self, draft: Draft) -> None:
         """Append all records of a draft as one batch. Then apply its changes, add the group to the registry, and call

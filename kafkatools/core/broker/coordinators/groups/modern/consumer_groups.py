@@ -34,9 +34,14 @@ class ConsumerGroups:
         self.topics = topics
         self.settings = settings
         self.course = ConsumerCourse(
-            rebalancing.groups, settings, topics, rebalancing.store, rebalancing.timer, rebalancing.clock
+            rebalancing.groups,
+            settings,
+            topics,
+            rebalancing.store,
+            rebalancing.timer,
+            rebalancing.clock,
+            self._downgrade_without,
         )
-        self.course.downgrade = self._downgrade_without
         regexes = TopicRegexes(self.course)
         self.heartbeats = ConsumerHeartbeats(self.course, regexes, self._upgrade)
         may, downgrade = self._may_downgrade_replaced, self._downgrade_replaced
