@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from kafkatools.core import atomic_file
 from kafkatools.core.errors import KafkaError
-from kafkatools.core.secrets import remember, secrets_of
 
 if TYPE_CHECKING:
     import subprocess
@@ -80,6 +79,8 @@ class Child:
 
     def __init__(self, request: NodeRequest, log_path: str, name: str = "the sandbox") -> None:
         import subprocess
+
+        from kafkatools.core.secrets import remember, secrets_of
 
         remember(*secrets_of(request["settings"]))  # the error of a failed start may contain one
         self.name = name

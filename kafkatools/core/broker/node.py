@@ -30,7 +30,6 @@ from kafkatools.core.broker.metadata.image import (
 from kafkatools.core.broker.metadata.producer_ids import ProducerIds
 from kafkatools.core.broker.metadata.sliced_changes import SlicedChanges
 from kafkatools.core.broker.node_setup import NodeResources, NodeSetup, open_resources
-from kafkatools.core.broker.replicas.directory_keeper import DirectoryKeeper
 from kafkatools.core.broker.replicas.fetch_session import FetchSessionCache, session_id_of
 from kafkatools.core.broker.replicas.group_commit import GroupCommit
 from kafkatools.core.broker.replicas.log_cleaner import LogCleaner
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.cluster_member import ClusterMember
     from kafkatools.core.broker.coordinators.transactions.coordinator import TransactionCoordinator
     from kafkatools.core.broker.metadata.quorum.raft import Raft
+    from kafkatools.core.broker.replicas.directory_keeper import DirectoryKeeper
     from kafkatools.core.broker.replicas.share.partition_manager import SharePartitionManager
     from kafkatools.core.broker.server.controller_link import ControllerLink
     from kafkatools.core.broker.server.deferred import WaitingResponses
@@ -178,6 +178,8 @@ class Node(Authorizing):
     def _make_keeper(self) -> DirectoryKeeper | None:
         if not self.logs.has_several and (self.cluster.is_alone or not self.cluster.is_broker):
             return None
+        from kafkatools.core.broker.replicas.directory_keeper import DirectoryKeeper
+
         return DirectoryKeeper(self.replicas, self.broker_settings, self, self.member)
 
     def _make_replicas(self) -> ReplicaManager:

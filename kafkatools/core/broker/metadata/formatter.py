@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.broker.metadata.feature_levels import METADATA_VERSION
-from kafkatools.core.broker.metadata.scram_credentials import ScramCredential
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.files import FileSystem, write_atomically
 from kafkatools.core.log.format.checkpoints import read_meta_properties, write_meta_properties
@@ -20,6 +19,7 @@ from kafkatools.core.protocol import uuids
 from kafkatools.core.protocol.uuids import uuid_from_text, uuid_text
 
 if TYPE_CHECKING:
+    from kafkatools.core.broker.metadata.scram_credentials import ScramCredential
     from kafkatools.core.protocol.entities import Entity
 
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"

@@ -17,12 +17,11 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import KafkaError, KafkaStorageError
-from kafkatools.core.log.cleaner.cleaner import CleanedSegment, Cleaner, CleanerStats
 from kafkatools.core.log.cleaner.log_to_clean import CleaningAborted, LogToClean
 from kafkatools.core.log.cleaner.manager import LogCleanerManager
 from kafkatools.core.log.files import FileSystem, RealFileSystem
@@ -31,6 +30,9 @@ from kafkatools.core.log.format.filenames import TopicPartition
 from kafkatools.core.log.partition.log_manager import LogManager
 from kafkatools.core.log.partition.partition_log import PartitionLog
 from kafkatools.core.log.partition.segment_swap import swap_in
+
+if TYPE_CHECKING:
+    from kafkatools.core.log.cleaner.cleaner import CleanedSegment, CleanerStats
 
 REST_MS = 1
 THROTTLE_CHECK_MS = 300
@@ -172,6 +174,8 @@ class LogCleaner:
             job()
 
     def _clean(self, log: PartitionLog, plan: LogToClean) -> None:
+        from kafkatools.core.log.cleaner.cleaner import Cleaner  # with its kernels it would delay the broker's start
+
         size_bytes, load_factor = self._dedupe_buffer_bytes, self._load_factor
         cleaner = Cleaner(self._files, dedupe_buffer_bytes=size_bytes, load_factor=load_factor, turn=self._rest)
 

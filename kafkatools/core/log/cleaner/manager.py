@@ -6,15 +6,20 @@ uncleanable, with the reason, until the next start. After a disk error a log is 
 Everything here runs on the thread that owns the logs. Each log keeps its own `first_dirty_offset`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from kafkatools.core.errors import CorruptRecord, KafkaStorageError
-from kafkatools.core.log.cleaner.cleaner import CleanerStats
 from kafkatools.core.log.cleaner.log_to_clean import CleaningAborted, LogToClean, SegmentOverflowed
 from kafkatools.core.log.cleaner.planning import measure, plan
 from kafkatools.core.log.format.filenames import TopicPartition
 from kafkatools.core.log.partition.partition_log import PartitionLog
 from kafkatools.core.log.partition.segment_swap import split_segment
+
+if TYPE_CHECKING:
+    from kafkatools.core.log.cleaner.cleaner import CleanerStats
 
 RETRY_MS = 300_000
 
@@ -80,7 +85,7 @@ class LogCleanerManager:
         error. After an OSError the log waits for RETRY_MS; any other error makes it uncleanable."""
         if log.cleaning is log_to_clean:
             log.cleaning = None
-        if isinstance(outcome, CleanerStats):
+        if not isinstance(outcome, Exception):
             if not log_to_clean.is_aborted:
                 log.first_dirty_offset = outcome.end_offset
             return not log_to_clean.is_aborted

@@ -10,7 +10,6 @@ removed or forgotten.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kafkatools.core.log.cleaner.cleaner import CleanedSegment, remove_cleaned
 from kafkatools.core.log.cleaner.log_to_clean import CleaningAborted, LogToClean
 from kafkatools.core.log.format.filenames import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
 from kafkatools.core.log.partition.segment import LogSegment
@@ -20,13 +19,16 @@ from kafkatools.core.log.producers.state import ProducerStateManager
 END_OF_TIME = 2**63 - 1
 
 if TYPE_CHECKING:
+    from kafkatools.core.log.cleaner.cleaner import CleanedSegment
     from kafkatools.core.log.partition.partition_log import PartitionLog
 
 
-def swap_in(log: "PartitionLog", plan: LogToClean, cleaned: CleanedSegment, now_ms: int) -> None:
+def swap_in(log: "PartitionLog", plan: LogToClean, cleaned: "CleanedSegment", now_ms: int) -> None:
     """Replace segments of a log with the one that the cleaner wrote. Raises CleaningAborted, with the `.cleaned` files
     removed, if the plan is void. Raises KafkaStorageError after a disk error, with the log offline."""
     if plan.is_aborted or log.cleaning is not plan or log.is_closed:
+        from kafkatools.core.log.cleaner.cleaner import remove_cleaned
+
         remove_cleaned(log.files, plan.directory, cleaned.base_offset)
         raise CleaningAborted
     segment = LogSegment(log.files, plan.directory, cleaned.base_offset, log.config, now_ms, suffix=CLEANED_SUFFIX)

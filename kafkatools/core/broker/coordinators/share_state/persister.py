@@ -88,6 +88,20 @@ class StatePersister:
             INITIALIZE, key, fields, lambda states: (None, states.initialize(key, state_epoch, start_offset)), on_result
         )
 
+    def initialize_all(
+        self,
+        start_offsets: Mapping[ShareKey, int],
+        state_epoch: int,
+        on_end: Callable[[errors.KafkaError | None], None],
+    ) -> None:
+        """Reset the states of share partitions to their start offsets, in any order. After the last result call
+        `on_end` with the first error to arrive, or with None; at once with None without share partitions."""
+        _send_all(
+            list(start_offsets),
+            lambda key, on_result: self.initialize(key, state_epoch, start_offsets[key], on_result),
+            on_end,
+        )
+
     def read(self, key: ShareKey, leader_epoch: int, on_result: OnResult) -> None:
         """Read the state of a share partition for its leader (ReadShareGroupState). The share coordinator stores a
         newer leader epoch."""
@@ -108,6 +122,10 @@ class StatePersister:
     def delete(self, key: ShareKey, on_result: OnResult) -> None:
         """Delete the state of a share partition (DeleteShareGroupState)."""
         self._enqueue(DELETE, key, {}, lambda states: (None, states.delete(key)), on_result)
+
+    def delete_all(self, keys: Sequence[ShareKey], on_end: Callable[[errors.KafkaError | None], None]) -> None:
+        """Delete the states of share partitions, in any order; `on_end` as for `initialize_all`."""
+        _send_all(keys, self.delete, on_end)
 
     def _enqueue(
         self,
@@ -241,7 +259,7 @@ def error_for_members(error: errors.KafkaError) -> errors.KafkaError:
     return error if isinstance(error, PASSED_ON) else errors.UnknownServerError(str(error))
 
 
-def send_all(
+def _send_all(
     keys: Sequence[ShareKey],
     send: Callable[[ShareKey, OnResult], None],
     on_end: Callable[[errors.KafkaError | None], None],

@@ -6,8 +6,6 @@ records. A request names a user once; an error for one user does not affect othe
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -115,6 +113,9 @@ def _user_problem(name: str, mechanism: int) -> KafkaError | None:
 
 def _record(upsertion: Upsertion) -> Any:
     """Return the credential's record, with stored key and server key from the salted password (RFC 5802)."""
+    import hashlib
+    import hmac
+
     digest = MECHANISMS[upsertion.mechanism]
     client_key = hmac.digest(upsertion.salted_password, b"Client Key", digest)
     return UserScramCredentialRecord(

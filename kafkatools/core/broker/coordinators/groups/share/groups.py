@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import InitVar, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core import errors
 from kafkatools.core.broker.coordinators.groups.any_group import GroupParts
@@ -37,9 +37,11 @@ from kafkatools.core.broker.coordinators.groups.share.changes import (
 from kafkatools.core.broker.coordinators.groups.share.group import SHARE, ShareGroup
 from kafkatools.core.broker.coordinators.groups.share.member import ShareMember
 from kafkatools.core.broker.coordinators.groups.share.settings import ShareGroupSettings
-from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
-from kafkatools.core.broker.coordinators.share_state.persister import StatePersister, send_all
 from kafkatools.core.broker.coordinators.share_state.share_state import UNINITIALIZED_START_OFFSET, ShareKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
+    from kafkatools.core.broker.coordinators.share_state.persister import StatePersister
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +193,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
             elif self.groups.get(group.group_id) is group:
                 self._note_states(group, requested)
 
-        send_all(
-            requested,
-            lambda key, on_result: persister.initialize(key, epoch, UNINITIALIZED_START_OFFSET, on_result),
-            finish,
-        )
+        persister.initialize_all(dict.fromkeys(requested, UNINITIALIZED_START_OFFSET), epoch, finish)
 
     def _note_states(self, group: ShareGroup, keys: Collection[ShareKey]) -> None:
         states = group.states
@@ -321,7 +319,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         None."""
         persister = self.persister()
         assert persister is not None
-        send_all(self._states_of(group), persister.delete, on_deleted)
+        persister.delete_all(self._states_of(group), on_deleted)
 
     def _states_of(self, group: ShareGroup) -> list[ShareKey]:
         """The share partitions of the group that have a state, except those of deleted topics. States are deleted with

@@ -17,7 +17,6 @@ from kafkatools.core.broker.coordinators.groups.share.changes import (
 )
 from kafkatools.core.broker.coordinators.groups.share.group import ShareGroup
 from kafkatools.core.broker.coordinators.groups.share.groups import ShareGroups
-from kafkatools.core.broker.coordinators.share_state.persister import send_all
 from kafkatools.core.broker.coordinators.share_state.share_state import ShareKey
 from kafkatools.core.errors import KafkaError, NonEmptyGroup
 
@@ -54,11 +53,7 @@ class ShareOffsets:
             on_altered(None)
             return
         on_initialized = _after(lambda: self._note_begun(self._empty(group_id), offsets, epoch), on_altered)
-        send_all(
-            list(starts),
-            lambda key, on_result: persister.initialize(key, epoch, starts[key], on_result),
-            on_initialized,
-        )
+        persister.initialize_all(starts, epoch, on_initialized)
 
     def _empty(self, group_id: str) -> ShareGroup:
         """The share group, or a new one. Raises NonEmptyGroup or GroupIdNotFound."""
@@ -111,7 +106,7 @@ class ShareOffsets:
         on_states_deleted = _after(
             lambda: self._note_forgotten(self._empty(group_id), states), lambda error: on_deleted(error, missing)
         )
-        send_all(keys, persister.delete, on_states_deleted)
+        persister.delete_all(keys, on_states_deleted)
 
     def _note_forgotten(self, group: ShareGroup, topic_ids: Iterable[uuid.UUID]) -> None:
         states = group.states
