@@ -385,8 +385,8 @@ class Connection:
         for run in self._when_closed.values():
             run()
 
-    def use_shortcut(self, shortcut: Shortcut) -> None:
-        """Pass the frames that follow to this shortcut first."""
+    def use_shortcut(self, shortcut: Shortcut | None) -> None:
+        """Pass the frames that follow to this shortcut first; None for no shortcut."""
         self.shortcut = shortcut
 
     def call_when_closed(self, owner: object, run: Callable[[], None]) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import gc
 import struct
 import time
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from support.broker_turns import LONGEST_TURN_SECONDS, Turns
 from support.readiness import readable
 
 from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset
-from kafkatools.core.broker.server.requests import CloseConnection
+from kafkatools.core.broker.server.requests import CloseConnection, Request
 from kafkatools.core.broker.server.slow_lane import SlowLane
 from kafkatools.core.errors import DecodeError
 from kafkatools.core.protocol.frames import decode_request_header
@@ -327,8 +326,9 @@ class Client:
         self.outcomes.append(outcome)
 
 
-def lane_request(client: Client) -> Any:
-    return SimpleNamespace(connection=client, pause=None, throttle_ms=0)
+def lane_request(client: Client) -> Request:
+    connection: Any = client
+    return Request(connection, memoryview(b""), (18, 0, 1))
 
 
 def test_requests_in_the_lane_take_turns() -> None:
