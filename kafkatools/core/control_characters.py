@@ -105,8 +105,8 @@ def _all_but_layout() -> re.Pattern[str]:
 
 @cache
 def _all_but_drawing() -> re.Pattern[str]:
-    drawn = r"(?P<drawn>\x1b\[[0-9;]*m|\x1b\[[0-9;]*[ABCDGHJK]|\x1b\[\?(?:25|1049)[hl]|\r)"
-    return re.compile(drawn + "|" + _class((0, 8), (11, 31), _SURROGATES))
+    sequences = r"(?P<drawn>\x1b\[[0-9;]*m|\x1b\[[0-9;]*[ABCDGHJK]|\x1b\[\?(?:25|1049)[hl]|\r)"
+    return re.compile(sequences + "|" + _class((0, 8), (11, 31), _SURROGATES))
 
 
 @cache

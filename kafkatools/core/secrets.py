@@ -23,8 +23,8 @@ _COMMON_WORD, _LONG_WORD = 8, 12
 """A value shorter than the first length, or of lower-case letters and shorter than the second, may be an ordinary word
 of our own messages: `admin`, `password`."""
 
-_lock = threading.Lock()  # guards _known
-_known: dict[str, None] = {}  # the remembered values, oldest first
+_lock = threading.Lock()  # guards _remembered
+_remembered: dict[str, None] = {}  # the remembered values, oldest first
 
 _USERINFO = re.compile(r"(?P<scheme>\b[A-Za-z][A-Za-z0-9+.-]*://)(?:[^\s/?#'\"]*|[^\s/?#'\":]*:(?!\d+[/?#])[^\s'\"]*)@")
 """Also matches a password with an unescaped slash, unless a port number follows the colon."""
@@ -61,10 +61,10 @@ def remember(*values: str | None) -> None:
     with _lock:
         for value in values:
             if value:
-                _known.pop(value, None)
-                _known[value] = None
-        while len(_known) > _MOST:
-            del _known[next(iter(_known))]
+                _remembered.pop(value, None)
+                _remembered[value] = None
+        while len(_remembered) > _MOST:
+            del _remembered[next(iter(_remembered))]
 
 
 def remember_url(url: str) -> str:
@@ -109,10 +109,11 @@ def _may_be_word(value: str) -> bool:
 
 def _by_value(text: str, *, spares_words: bool = False) -> str:
     with _lock:
-        values = [value for value in _known if not (spares_words and _may_be_word(value))]
-    for shown in sorted({form for value in values for form in _forms(value)}, key=len, reverse=True):
-        if shown in text:
-            text = _whole(shown).sub(HIDDEN, text) if len(shown) < _COMMON_WORD else text.replace(shown, HIDDEN)
+        values = [value for value in _remembered if not (spares_words and _may_be_word(value))]
+    forms = {form for value in values for form in _forms(value)}
+    for form in sorted(forms, key=len, reverse=True):
+        if form in text:
+            text = _whole(form).sub(HIDDEN, text) if len(form) < _COMMON_WORD else text.replace(form, HIDDEN)
     return text
 
 

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Mapping
 from subprocess import TimeoutExpired
 
-from kafkatools.core.config.given import settings_text
+from kafkatools.core.config.client_settings import settings_text
 from kafkatools.core.errors import IllegalState
 from kafkatools.sandbox.single import SandboxOptions, spawn
 from kafkatools.sandbox.spawn import SandboxError

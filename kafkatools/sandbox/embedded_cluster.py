@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 
-from kafkatools.core.config.given import settings_text
+from kafkatools.core.config.client_settings import settings_text
 from kafkatools.core.errors import IllegalState
 from kafkatools.sandbox.cluster import ClusterOptions, SandboxCluster, start_cluster
 

@@ -63,7 +63,7 @@ def _heartbeat(admin: AdminClient, group_id: str, epoch: int) -> Any:
         "rack_id": None,
         "subscribed_topic_names": ("orders",) if epoch == 0 else None,
     }
-    entity = admin.ask(ApiKey.SHARE_GROUP_HEARTBEAT, fields)
+    entity = admin.send(ApiKey.SHARE_GROUP_HEARTBEAT, fields)
     assert entity.error_code == 0, entity.error_message
     return entity
 

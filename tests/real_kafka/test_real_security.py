@@ -171,7 +171,7 @@ def test_sessions_end_and_begin_anew_under_load_and_after_idleness(secure: Secur
 def test_delegation_token(secure: SecureKafka) -> None:
     with AdminClient(secure.bootstrap("SASL_SSL"), sasl(secure, "SCRAM-SHA-256"), SystemClock()) as client:
         fields = {"renewers": (), "max_lifetime": 60_000}
-        made = client.ask(ApiKey.CREATE_DELEGATION_TOKEN, fields, max_version=2)
+        made = client.send(ApiKey.CREATE_DELEGATION_TOKEN, fields, max_version=2)
     secret = base64.b64encode(made.hmac).decode()
     login = (
         f'{MODULES}.scram.ScramLoginModule required username="{made.token_id}" password="{secret}" tokenauth="true";'

@@ -16,7 +16,7 @@ import pytest
 import kafkatools
 from kafkatools import errors
 from kafkatools.core.config import ADMIN, CONSUMER, PRODUCER, Config
-from kafkatools.core.config.given import config_of
+from kafkatools.core.config.client_settings import config_of
 
 ROOT = pathlib.Path(__file__).parents[2]
 GENERATED = runpy.run_path(str(ROOT / "docs" / "generate_python.py"))

@@ -311,7 +311,7 @@ class ConsoleProducer:
         from kafkatools.core.admin.client import AdminClient
         from kafkatools.core.admin.topics import describe_topics
 
-        settings = {name: value for name, value in self._config.given().items() if name in ADMIN}
+        settings = {name: value for name, value in self._config.explicit().items() if name in ADMIN}
         with AdminClient(self._config["bootstrap.servers"], settings, self._console.clock) as admin:
             description = describe_topics(admin, names=[self._topic])[self._topic]
         if description.error is not None and description.error.name != "UNKNOWN_TOPIC_OR_PARTITION":

@@ -91,7 +91,7 @@ def filter_of(acl: Acl) -> AclFilter:
 def describe_acls(admin: AdminClient, acl_filter: AclFilter = AclFilter()) -> list[Acl]:  # noqa: B008 (it cannot change)
     """Return the ACLs that match a filter, in the broker's order. Raises KafkaError, such as SecurityDisabled, and
     ValueError for a name in the filter that Kafka does not have."""
-    response = admin.ask(ApiKey.DESCRIBE_ACLS, _filter_fields(acl_filter), check=error_in)
+    response = admin.send(ApiKey.DESCRIBE_ACLS, _filter_fields(acl_filter), check=error_in)
     return [_acl(resource, acl) for resource in response.resources for acl in resource.acls]
 
 
@@ -136,7 +136,7 @@ def create_acls(admin: AdminClient, acls: Iterable[Acl]) -> dict[Acl, KafkaError
             }
             for acl in items
         ]
-        response = admin.ask_controller(ApiKey.CREATE_ACLS, {"creations": creations}, deadline_ms)
+        response = admin.send_to_controller(ApiKey.CREATE_ACLS, {"creations": creations}, deadline_ms)
         return {acl: error_in(result) or True for acl, result in zip(items, response.results, strict=False)}
 
     return refusals(admin.retry_items(acls, once))
@@ -149,7 +149,7 @@ def delete_acls(admin: AdminClient, filters: Iterable[AclFilter]) -> dict[AclFil
 
     def once(items: list[AclFilter], deadline_ms: int) -> Mapping[AclFilter, KafkaError | DeletedAcls]:
         fields = {"filters": [_filter_fields(acl_filter) for acl_filter in items]}
-        response = admin.ask_controller(ApiKey.DELETE_ACLS, fields, deadline_ms)
+        response = admin.send_to_controller(ApiKey.DELETE_ACLS, fields, deadline_ms)
         matches = zip(items, response.filter_results, strict=False)
         return {acl_filter: error_in(result) or _deleted(result) for acl_filter, result in matches}
 
@@ -157,16 +157,16 @@ def delete_acls(admin: AdminClient, filters: Iterable[AclFilter]) -> dict[AclFil
 
 
 def _deleted(result: Entity) -> DeletedAcls:
-    removed: list[Acl] = []
+    deletions: list[Acl] = []
     errors: dict[Acl, KafkaError] = {}
     for match in result.matching_acls:
         acl = _acl(match, match)
         error = error_in(match)
         if error is None:
-            removed.append(acl)
+            deletions.append(acl)
         else:
             errors[acl] = error
-    return DeletedAcls(removed, errors)
+    return DeletedAcls(deletions, errors)
 
 
 def _number(names: tuple[str, ...], name: str) -> int:

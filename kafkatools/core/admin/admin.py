@@ -67,12 +67,12 @@ class Admin(ClusterOperations):
     def list_topics(self, *, include_internal: bool = False) -> list[TopicListing]:
         """Return the topics (name, topic_id, is_internal), internal ones such as __consumer_offsets only with
         `include_internal`."""
-        return [topic for topic in self._ask(topics.list_topics) if include_internal or not topic.is_internal]
+        return [topic for topic in self._call(topics.list_topics) if include_internal or not topic.is_internal]
 
     def describe_topics(self, names: str | Iterable[str]) -> dict[str, TopicDescription]:
         """Return topics by name, with ids and partitions (leader, replicas, isr, ...). Raises
         UnknownTopicOrPartition."""
-        return results.settled(self._ask(topics.describe_topics, _names(names)))
+        return results.settled(self._call(topics.describe_topics, _names(names)))
 
     def create_topics(
         self, new_topics: NewTopic | str | Iterable[NewTopic | str], *, validate_only: bool = False
@@ -80,13 +80,13 @@ class Admin(ClusterOperations):
         """Create topics from names or NewTopic(name, num_partitions, replication_factor, configs=...); return their ids
         and numbers. Omitted values are the broker's defaults. With `validate_only`, only check. Raises
         TopicAlreadyExists, InvalidTopic, InvalidReplicationFactor, PolicyViolation."""
-        listed = [new_topics] if isinstance(new_topics, (str, topics.NewTopic)) else list(new_topics)
-        requested = [topics.NewTopic(topic) if isinstance(topic, str) else topic for topic in listed]
-        return results.settled(self._ask(topics.create_topics, requested, validate_only=validate_only))
+        items = [new_topics] if isinstance(new_topics, (str, topics.NewTopic)) else list(new_topics)
+        requested = [topics.NewTopic(topic) if isinstance(topic, str) else topic for topic in items]
+        return results.settled(self._call(topics.create_topics, requested, validate_only=validate_only))
 
     def delete_topics(self, names: str | Iterable[str]) -> None:
         """Delete topics. Raises UnknownTopicOrPartition, TopicDeletionDisabled."""
-        results.settled(self._ask(topics.delete_topics, _names(names)))
+        results.settled(self._call(topics.delete_topics, _names(names)))
 
     def create_partitions(
         self, totals: Mapping[str, int] | Iterable[NewPartitions], *, validate_only: bool = False
@@ -98,15 +98,15 @@ class Admin(ClusterOperations):
             if isinstance(totals, Mapping)
             else list(totals)
         )
-        results.settled(self._ask(topics.create_partitions, changes, validate_only=validate_only))
+        results.settled(self._call(topics.create_partitions, changes, validate_only=validate_only))
 
     def delete_records(self, before: Mapping[P, int]) -> dict[TopicPartition, int]:
         """Delete each partition's records before an offset (-1: the high watermark); return the new log start offsets.
         Raises OffsetOutOfRange, UnknownTopicOrPartition, and PolicyViolation for a compacted topic."""
         outcome = results.settled(
-            self._ask(topics.delete_records, {(topic, index): at for (topic, index), at in before.items()})
+            self._call(topics.delete_records, {(topic, index): at for (topic, index), at in before.items()})
         )
-        return {TopicPartition(*part): found.low_watermark for part, found in outcome.items()}
+        return {TopicPartition(*part): result.low_watermark for part, result in outcome.items()}
 
     # -- configurations --
 
@@ -122,15 +122,15 @@ class Admin(ClusterOperations):
         resource is ("topic", name), ("broker", id, or "" for the cluster-wide default), ("broker_logger", id),
         ("group", name) or ("client_metrics", name). Raises ValueError for another kind or a broker id that is not a
         number, and UnknownTopicOrPartition."""
-        found = self._ask(
+        resource_configs = self._call(
             configs.describe_configs,
             [_resource(resource) for resource in _several(resources)],
             names=names,
             include_synonyms=include_synonyms,
             include_documentation=include_documentation,
         )
-        settled = results.settled({_as_given(key): one for key, one in found.items()})
-        return {key: {entry.name: entry for entry in one.entries} for key, one in settled.items()}
+        settled = results.settled({_public_resource(key): config for key, config in resource_configs.items()})
+        return {key: {entry.name: entry for entry in config.entries} for key, config in settled.items()}
 
     def alter_configs(
         self, changes: Mapping[Resource, Mapping[str, object] | Sequence[ConfigChange]], *, validate_only: bool = False
@@ -140,8 +140,8 @@ class Admin(ClusterOperations):
         changes of a resource are made, or none; with `validate_only`, none. Raises InvalidConfig,
         UnknownTopicOrPartition, and ValueError for an unknown kind of resource."""
         requested = {_resource(key): _changes(settings) for key, settings in changes.items()}
-        found = self._ask(configs.incremental_alter_configs, requested, validate_only=validate_only)
-        results.settled({_as_given(key): error for key, error in found.items()})
+        errors = self._call(configs.incremental_alter_configs, requested, validate_only=validate_only)
+        results.settled({_public_resource(key): error for key, error in errors.items()})
 
     # -- offsets --
 
@@ -154,41 +154,41 @@ class Admin(ClusterOperations):
         offset. Raises UnknownTopicOrPartition, ValueError for another name, and UnsupportedVersion for a name that the
         broker does not know."""
         requested = partitions.items() if isinstance(partitions, Mapping) else ((part, "latest") for part in partitions)
-        found = self._ask(
+        outcomes = self._call(
             offsets.list_offsets,
-            {tuple(part): _timestamp(when) for part, when in requested},
+            {tuple(part): _timestamp(spec) for part, spec in requested},
             isolation_level=offsets.READ_COMMITTED if read_committed else offsets.READ_UNCOMMITTED,
         )
-        return {TopicPartition(*part): one for part, one in results.settled(found).items()}
+        return {TopicPartition(*part): offset for part, offset in results.settled(outcomes).items()}
 
     # -- groups --
 
     def list_groups(self, *, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
         """Return the groups of all brokers; empty filters match all. States and types are Kafka's names: "Stable",
         "Empty", ...; "Classic", "Consumer", "Share", "Streams". A PartialFailure has `errors` by broker id."""
-        found = self._ask(groups.list_groups, states=states, types=types)
-        return results.complete(found.groups, found.errors)
+        listing = self._call(groups.list_groups, states=states, types=types)
+        return results.complete(listing.groups, listing.errors)
 
     def describe_groups(self, group_ids: str | Iterable[str]) -> dict[str, GroupDescription]:
         """Return classic and consumer groups by id, with state, assignor and members. Raises GroupIdNotFound, and
         NotConsumers for a classic group of another protocol type, such as Kafka Connect's."""
-        return results.settled(self._ask(groups.describe_groups, _names(group_ids)))
+        return results.settled(self._call(groups.describe_groups, _names(group_ids)))
 
     def describe_share_groups(self, group_ids: str | Iterable[str]) -> dict[str, GroupDescription]:
         """Return share groups by id. Raises GroupIdNotFound, also for a group of another type."""
-        return results.settled(self._ask(groups.describe_share_groups, _names(group_ids)))
+        return results.settled(self._call(groups.describe_share_groups, _names(group_ids)))
 
     def delete_groups(self, group_ids: str | Iterable[str]) -> None:
         """Delete groups without members, and their offsets. Raises NonEmptyGroup, GroupIdNotFound."""
-        results.settled(self._ask(groups.delete_groups, _names(group_ids)))
+        results.settled(self._call(groups.delete_groups, _names(group_ids)))
 
     def group_offsets(self, group_id: str, *, require_stable: bool = False) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return a group's committed offsets; empty for a nonexistent group. With `require_stable`, partitions with
         offsets in open transactions fail with UnstableOffsetCommit instead of returning the previous offsets."""
-        fetched = self._ask(group_offsets.fetch_offsets, [group_id], require_stable=require_stable)
-        found = results.settled(fetched)[group_id]
-        offsets_of = {TopicPartition(*part): one for part, one in found.offsets.items()}
-        return results.complete(offsets_of, found.errors)
+        groups = self._call(group_offsets.fetch_offsets, [group_id], require_stable=require_stable)
+        group = results.settled(groups)[group_id]
+        offsets_of = {TopicPartition(*part): offset for part, offset in group.offsets.items()}
+        return results.complete(offsets_of, group.errors)
 
     def alter_group_offsets(self, group_id: str, new: Mapping[P, OffsetAndMetadata | int]) -> None:
         """Set committed offsets of a group without members; the offsets of other partitions stay. Raises
@@ -196,17 +196,17 @@ class Admin(ClusterOperations):
         offsets_of: dict[tuple[str, int], OffsetAndMetadata] = {
             TopicPartition(*part): committed(at) for part, at in new.items()
         }
-        found = self._ask(group_offsets.alter_offsets, {group_id: offsets_of})
-        results.settle_altered(found[group_id], offsets_of)
+        outcomes = self._call(group_offsets.alter_offsets, {group_id: offsets_of})
+        results.settle_altered(outcomes[group_id], offsets_of)
 
     def reset_group_offsets(self, group_id: str, to: Mapping[P, int | str]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Set a memberless group's committed offsets by name or timestamp, as in `list_offsets`; return the new
         offsets. A partition without a record at or after the timestamp is reset to its end. Raises UnknownMemberId when
         the group has members, UnknownTopicOrPartition, and ValueError for an unknown name."""
-        found = self.list_offsets(to)
-        beyond = [part for part, at in found.items() if at.offset < 0]
-        ends = self.list_offsets(beyond) if beyond else {}
-        new = {part: OffsetAndMetadata((ends.get(part) or at).offset) for part, at in found.items()}
+        targets = self.list_offsets(to)
+        past_end = [part for part, at in targets.items() if at.offset < 0]
+        ends = self.list_offsets(past_end) if past_end else {}
+        new = {part: OffsetAndMetadata((ends.get(part) or at).offset) for part, at in targets.items()}
         self.alter_group_offsets(group_id, new)
         return new
 
@@ -214,7 +214,7 @@ class Admin(ClusterOperations):
         """Delete a group's committed offsets of partitions. Raises GroupSubscribedToTopic for subscribed topics, and
         GroupIdNotFound."""
         requested = [TopicPartition(*part) for part in partitions]
-        results.settle_altered(self._ask(group_offsets.delete_offsets, group_id, requested), requested)
+        results.settle_altered(self._call(group_offsets.delete_offsets, group_id, requested), requested)
 
     # -- transactions --
 
@@ -229,29 +229,29 @@ class Admin(ClusterOperations):
         """Return the transactional ids of all coordinators; empty filters match all. `duration_ms`: only transactions
         running longer (-1: all); `pattern`: only ids matching this RE2 expression. A PartialFailure has `errors` by
         broker id."""
-        found = self._ask(
+        listing = self._call(
             transactions.list_transactions,
             states=states,
             producer_ids=producer_ids,
             duration_ms=duration_ms,
             pattern=pattern,
         )
-        return results.complete(found.transactions, found.errors)
+        return results.complete(listing.transactions, listing.errors)
 
     def describe_transactions(self, transactional_ids: str | Iterable[str]) -> dict[str, TransactionDescription]:
         """Return transactional ids with state, producer, partitions and start time. Raises TransactionalIdNotFound."""
-        return results.settled(self._ask(transactions.describe_transactions, _names(transactional_ids)))
+        return results.settled(self._call(transactions.describe_transactions, _names(transactional_ids)))
 
     def describe_producers(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, list[ProducerState]]:
         """Return the active producers of partitions, with the start offsets of their open transactions."""
-        found = self._ask(transactions.describe_producers, [(topic, index) for topic, index in partitions])
-        return {TopicPartition(*part): one for part, one in results.settled(found).items()}
+        producers = self._call(transactions.describe_producers, [(topic, index) for topic, index in partitions])
+        return {TopicPartition(*part): states for part, states in results.settled(producers).items()}
 
     def abort_transaction(self, transaction: OpenTransaction) -> None:
         """Abort a hanging transaction (`find_hanging_transactions`) by writing an abort marker into its partition.
         Raises KafkaError."""
         producer = transaction.producer
-        error = self._ask(
+        error = self._call(
             transactions.abort_transaction,
             (transaction.topic, transaction.partition),
             producer.producer_id,
@@ -263,7 +263,7 @@ class Admin(ClusterOperations):
 
     def fence_producer(self, transactional_id: str) -> None:
         """Abort a transactional id's open transaction and fence its producer. Raises TransactionalIdNotFound."""
-        error = self._ask(transactions.force_terminate, transactional_id)
+        error = self._call(transactions.force_terminate, transactional_id)
         if error is not None:
             raise error
 
@@ -272,36 +272,38 @@ class Admin(ClusterOperations):
     ) -> list[OpenTransaction]:
         """Return transactions open in partitions, without a record for more than `max_timeout_ms`, that no coordinator
         will end. Raises KafkaError when a coordinator cannot be asked."""
-        found = self._ask(transactions.find_hanging, [(topic, index) for topic, index in partitions], max_timeout_ms)
-        return results.complete(found.transactions, found.errors)
+        hanging = self._call(transactions.find_hanging, [(topic, index) for topic, index in partitions], max_timeout_ms)
+        return results.complete(hanging.transactions, hanging.errors)
 
     # -- ACLs --
 
     def describe_acls(self, wanted: AclFilter | None = None) -> list[Acl]:
         """Return the ACLs that match a filter (None: all). Raises SecurityDisabled when the brokers have no authorizer,
         and ValueError for a name in the filter that Kafka does not have."""
-        return self._ask(acls.describe_acls, wanted or acls.AclFilter())
+        return self._call(acls.describe_acls, wanted or acls.AclFilter())
 
     def create_acls(self, new: Acl | Iterable[Acl]) -> None:
         """Create ACLs; an existing ACL stays unchanged. Raises InvalidRequest, SecurityDisabled, and ValueError for a
         name that Kafka does not have."""
-        results.settled(self._ask(acls.create_acls, [new] if isinstance(new, acls.Acl) else list(new)))
+        results.settled(self._call(acls.create_acls, [new] if isinstance(new, acls.Acl) else list(new)))
 
     def delete_acls(self, wanted: AclFilter | Acl | Iterable[AclFilter | Acl]) -> list[Acl]:
         """Delete the given ACLs and those matching filters; return the deleted ones, empty when nothing matches. Raises
         SecurityDisabled, and ValueError for a name that Kafka does not have."""
-        listed = [wanted] if isinstance(wanted, (acls.Acl, acls.AclFilter)) else list(wanted)
-        filters = [acls.filter_of(item) if isinstance(item, acls.Acl) else item for item in listed]
-        found = results.settled(self._ask(acls.delete_acls, filters))
-        removed = list(dict.fromkeys(acl for one in found.values() for acl in one.acls))
-        return results.complete(removed, {acl: error for one in found.values() for acl, error in one.errors.items()})
+        items = [wanted] if isinstance(wanted, (acls.Acl, acls.AclFilter)) else list(wanted)
+        filters = [acls.filter_of(item) if isinstance(item, acls.Acl) else item for item in items]
+        deletions = results.settled(self._call(acls.delete_acls, filters))
+        deleted_acls = list(dict.fromkeys(acl for deletion in deletions.values() for acl in deletion.acls))
+        return results.complete(
+            deleted_acls, {acl: error for deletion in deletions.values() for acl, error in deletion.errors.items()}
+        )
 
     # -- the cluster --
 
     def describe_cluster(self, *, include_fenced_brokers: bool = False) -> ClusterDescription:
         """Return the cluster's id, controller and brokers (id, host, port, rack). With `include_fenced_brokers`, fenced
         brokers too; raises UnsupportedVersion at brokers too old for that."""
-        return self._ask(cluster.describe_cluster, include_fenced_brokers=include_fenced_brokers)
+        return self._call(cluster.describe_cluster, include_fenced_brokers=include_fenced_brokers)
 
 
 def _names(names: str | Iterable[str]) -> list[str]:
@@ -321,7 +323,7 @@ def _resource(resource: Resource) -> configs.Resource:
     return kind, str(resource[1])
 
 
-def _as_given(resource: configs.Resource) -> Resource:
+def _public_resource(resource: configs.Resource) -> Resource:
     return _RESOURCE_NAMES[resource[0]], resource[1]
 
 
@@ -343,10 +345,10 @@ def _config_text(value: object) -> str:
     return ",".join(value) if isinstance(value, (list, tuple)) else str(value)
 
 
-def _timestamp(when: int | str) -> int:
-    if isinstance(when, int):
-        return when
-    found = _OFFSETS.get(when)
-    if found is None:
-        raise ValueError(f"Unknown offset {when!r}: a timestamp in ms, or one of {', '.join(_OFFSETS)}")
-    return found
+def _timestamp(spec: int | str) -> int:
+    if isinstance(spec, int):
+        return spec
+    timestamp = _OFFSETS.get(spec)
+    if timestamp is None:
+        raise ValueError(f"Unknown offset {spec!r}: a timestamp in ms, or one of {', '.join(_OFFSETS)}")
+    return timestamp

@@ -88,25 +88,25 @@ class AdminClient(Closing):
         """Return the clock time in ms when `timeout_ms` (default: default.api.timeout.ms) will be over."""
         return self.clock.now_ms() + (self.timeout_ms if timeout_ms is None else timeout_ms)
 
-    def left_ms(self, deadline_ms: int) -> int:
+    def remaining_ms(self, deadline_ms: int) -> int:
         """Return the ms until the deadline, at least 0."""
         return max(0, deadline_ms - self.clock.now_ms())
 
     def wait_before_retry(self, attempts: int, deadline_ms: int) -> bool:
         """Sleep for the back-off of this attempt, at most until the deadline, and return True. Return False without
         sleeping if the deadline has passed."""
-        left = self.left_ms(deadline_ms)
-        if left == 0:
+        remaining_ms = self.remaining_ms(deadline_ms)
+        if remaining_ms == 0:
             return False
-        self.clock.sleep_ms(min(left, self._backoff.backoff_ms(attempts)))
+        self.clock.sleep_ms(min(remaining_ms, self._backoff.backoff_ms(attempts)))
         return True
 
-    def ask_all(self, requests: Sequence[BrokerRequest], deadline_ms: int) -> list[BrokerResponse]:
+    def send_all(self, requests: Sequence[BrokerRequest], deadline_ms: int) -> list[BrokerResponse]:
         """Send requests in parallel and return their responses in the same order. The response of a failed request has
         its error, which is not raised."""
-        return self._requester.ask_all(requests, self.left_ms(deadline_ms))
+        return self._requester.send_all(requests, self.remaining_ms(deadline_ms))
 
-    def ask(
+    def send(
         self,
         api_key: int,
         fields: Fields,
@@ -120,13 +120,13 @@ class AdminClient(Closing):
         """Send a request until it succeeds and return its response. `node`: the broker (None: any); `check` extracts a
         response's error. Retriable errors are retried until `timeout_ms` (default: default.api.timeout.ms) has passed,
         without `node` at the controller after NOT_CONTROLLER. Raises KafkaError, at once for connection errors and
-        timeouts, which ask_all has already retried."""
+        timeouts, which send_all has already retried."""
         deadline_ms = self.deadline_ms(timeout_ms)
         attempts = 0
         target = node
         while True:
             request = BrokerRequest(target, api_key, fields, min_version, max_version)
-            response = self.ask_all([request], deadline_ms)[0]
+            response = self.send_all([request], deadline_ms)[0]
             error = response.error or check(response.entity)
             if error is None:
                 return _entity(response)
@@ -138,7 +138,7 @@ class AdminClient(Closing):
                 target = self.controller
             attempts += 1
 
-    def ask_by_node(
+    def send_by_node(
         self,
         nodes: Mapping[K, int | None],
         build: Callable[[int | None, list[K]], BrokerRequest],
@@ -152,21 +152,21 @@ class AdminClient(Closing):
             groups.setdefault(node, []).append(item)
         requests = [build(node, group) for node, group in groups.items()]
         results: dict[K, R | KafkaError] = {}
-        for group, response in zip(groups.values(), self.ask_all(requests, deadline_ms), strict=True):
+        for group, response in zip(groups.values(), self.send_all(requests, deadline_ms), strict=True):
             results.update(read(response, group) if response.error is None else dict.fromkeys(group, response.error))
         return results
 
-    def _ask_once(self, request: BrokerRequest, deadline_ms: int) -> Entity:
+    def _send_once(self, request: BrokerRequest, deadline_ms: int) -> Entity:
         """Send one request and return its response. Raises KafkaError."""
-        response = self.ask_all([request], deadline_ms)[0]
+        response = self.send_all([request], deadline_ms)[0]
         if response.error is not None:
             raise response.error
         return _entity(response)
 
-    def ask_controller(self, api_key: int, fields: Fields, deadline_ms: int) -> Entity:
+    def send_to_controller(self, api_key: int, fields: Fields, deadline_ms: int) -> Entity:
         """Send one request for the controller and return its response. Until `follow_controller`, any broker gets and
         forwards it. Raises KafkaError."""
-        return self._ask_once(BrokerRequest(self.controller, api_key, fields), deadline_ms)
+        return self._send_once(BrokerRequest(self.controller, api_key, fields), deadline_ms)
 
     def change(
         self, api_key: int, fields: Fields, check: Callable[[Entity], KafkaError | None] | None = None
@@ -175,7 +175,7 @@ class AdminClient(Closing):
         extracts the response's error; by default its error code counts. Raises KafkaError."""
 
         def once(items: list[int], deadline_ms: int) -> dict[int, Entity | KafkaError]:
-            response = self.ask_controller(api_key, fields, deadline_ms)
+            response = self.send_to_controller(api_key, fields, deadline_ms)
             return {api_key: (check or error_in)(response) or response}
 
         outcome = self.retry_items([api_key], once)[api_key]
@@ -197,31 +197,31 @@ class AdminClient(Closing):
         should_retry = may_retry or _is_about_controller
         deadline_ms = self.deadline_ms(timeout_ms)
         requested = list(dict.fromkeys(items))
-        done: dict[K, R | KafkaError] = {}
+        outcomes: dict[K, R | KafkaError] = {}
         pending = requested
         attempts = 0
         while pending:
             try:
                 responses = once(pending, deadline_ms)
             except Timeout:
-                if not done:
+                if not outcomes:
                     raise
                 break  # the deadline passed during a retry: results of earlier attempts stand
             for item, outcome in responses.items():
                 # An earlier error says more than the timeout of a retry.
-                if item not in done or self.left_ms(deadline_ms) > 0 or not isinstance(outcome, Timeout):
-                    done[item] = outcome
+                if item not in outcomes or self.remaining_ms(deadline_ms) > 0 or not isinstance(outcome, Timeout):
+                    outcomes[item] = outcome
             for item in pending:
-                if item not in done:
-                    done[item] = UnknownServerError(f"The response has no result for {item}")
-            errors = {item: outcome for item in pending if isinstance(outcome := done[item], KafkaError)}
+                if item not in outcomes:
+                    outcomes[item] = UnknownServerError(f"The response has no result for {item}")
+            errors = {item: outcome for item in pending if isinstance(outcome := outcomes[item], KafkaError)}
             pending = [item for item, error in errors.items() if error.retriable and should_retry(error)]
             if pending and not self.wait_before_retry(attempts, deadline_ms):
                 break
             if any(isinstance(errors[item], NotController) for item in pending):
                 self.follow_controller(deadline_ms)
             attempts += 1
-        return {item: done[item] for item in requested}
+        return {item: outcomes[item] for item in requested}
 
     def may_move(self, leaderless_ms: int | None = None) -> Callable[[KafkaError], bool]:
         """Return the retry rule for requests to a leader or coordinator that may move to another broker. Without one,
@@ -239,15 +239,15 @@ class AdminClient(Closing):
 
         return may_retry
 
-    def ask_brokers(
+    def send_to_brokers(
         self, brokers: Iterable[int], api_key: int, fields: Fields, read: Callable[[BrokerResponse], R | KafkaError]
     ) -> dict[int, R | KafkaError]:
         """Send one request to each broker in parallel; return `read(response)` or the error by broker. Retriable errors
-        are retried until default.api.timeout.ms, except timeouts and connection errors, which ask_all has already
+        are retried until default.api.timeout.ms, except timeouts and connection errors, which send_all has already
         retried."""
 
         def once(nodes: list[int], deadline_ms: int) -> dict[int, R | KafkaError]:
-            responses = self.ask_all([BrokerRequest(node, api_key, fields) for node in nodes], deadline_ms)
+            responses = self.send_all([BrokerRequest(node, api_key, fields) for node in nodes], deadline_ms)
             return {node: response.error or read(response) for node, response in zip(nodes, responses, strict=True)}
 
         return self.retry_items(brokers, once, may_retry=may_help_again)
@@ -276,7 +276,7 @@ class AdminClient(Closing):
             attempts += 1
             with contextlib.suppress(Timeout):
                 self._learn_nodes(deadline_ms)
-            if self.client.metadata.cluster.is_bootstrap and self.left_ms(deadline_ms) == 0:
+            if self.client.metadata.cluster.is_bootstrap and self.remaining_ms(deadline_ms) == 0:
                 raise NoBrokersAvailable("The responding broker lists no live brokers")
 
     def learn_brokers(self, response: Entity) -> None:
@@ -291,7 +291,7 @@ class AdminClient(Closing):
             self.metadata_of((), deadline_ms)
             return
         request = BrokerRequest(None, ApiKey.DESCRIBE_CLUSTER, {"endpoint_type": CONTROLLERS}, 1)
-        response = self._ask_once(request, deadline_ms)
+        response = self._send_once(request, deadline_ms)
         error = error_in(response)
         if error is not None:
             raise error
@@ -301,9 +301,9 @@ class AdminClient(Closing):
             {"node_id": node.broker_id, "host": node.host, "port": node.port, "rack": node.rack}
             for node in response.brokers
         ]
-        known = {"brokers": nodes, "cluster_id": response.cluster_id, "topics": ()}
-        known["controller_id"] = response.controller_id
-        view = build(response_type(ApiKey.METADATA, _METADATA_VERSION), known)
+        fields = {"brokers": nodes, "cluster_id": response.cluster_id, "topics": ()}
+        fields["controller_id"] = response.controller_id
+        view = build(response_type(ApiKey.METADATA, _METADATA_VERSION), fields)
         self.learn_brokers(view)
 
     def metadata_of(self, names: Sequence[str] | None, deadline_ms: int) -> Entity:
@@ -316,7 +316,7 @@ class AdminClient(Closing):
             return {"topics": [{"topic_id": None, "name": name} for name in names], **_no_creation(version)}
 
         oldest = 1 if names == () else 0
-        view = self._ask_once(BrokerRequest(None, ApiKey.METADATA, fields, oldest), deadline_ms)
+        view = self._send_once(BrokerRequest(None, ApiKey.METADATA, fields, oldest), deadline_ms)
         self.learn_brokers(view)
         return view
 

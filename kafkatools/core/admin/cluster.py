@@ -22,13 +22,13 @@ class ClusterDescription(NamedTuple):
 
 def describe_cluster(admin: AdminClient, *, include_fenced_brokers: bool = False) -> ClusterDescription:
     """Return the cluster's id, controller and brokers, or the controllers when connected to controllers. Brokers
-    without DescribeCluster are asked by Metadata. Raises KafkaError, UnsupportedVersion for `include_fenced_brokers` at
-    old brokers."""
+    without DescribeCluster get a Metadata request. Raises KafkaError; UnsupportedVersion for `include_fenced_brokers`
+    at old brokers."""
     endpoint_type = CONTROLLERS if admin.through_controllers else BROKERS
     fields = {"endpoint_type": endpoint_type, "include_fenced_brokers": include_fenced_brokers}
     oldest = 2 if include_fenced_brokers else int(admin.through_controllers)
     try:
-        response = admin.ask(ApiKey.DESCRIBE_CLUSTER, fields, min_version=oldest, check=error_in)
+        response = admin.send(ApiKey.DESCRIBE_CLUSTER, fields, min_version=oldest, check=error_in)
     except UnsupportedVersion:
         if oldest:
             raise
@@ -66,7 +66,7 @@ def describe_api_versions(admin: AdminClient) -> dict[Node, tuple[ApiRange, ...]
     """Return the API versions of each broker, sorted by API key, or the broker's error. Raises KafkaError when the
     brokers cannot be listed."""
     nodes = {node.id: node for node in _by_metadata(admin).nodes}
-    ranges = admin.ask_brokers(nodes, ApiKey.API_VERSIONS, _software, lambda response: _ranges(response.entity))
+    ranges = admin.send_to_brokers(nodes, ApiKey.API_VERSIONS, _software, lambda response: _ranges(response.entity))
     return {nodes[broker]: result for broker, result in ranges.items()}
 
 

@@ -138,13 +138,13 @@ def describe_configs(
                 **options,
             }
 
-        return _ask(admin, ApiKey.DESCRIBE_CONFIGS, items, fields, _read_described, deadline_ms, node)
+        return _send(admin, ApiKey.DESCRIBE_CONFIGS, items, fields, _read_described, deadline_ms, node)
 
     results = admin.retry_items(resources, once)
     return filled(results, lambda error: ResourceConfig((), error))
 
 
-def _ask(
+def _send(
     admin: AdminClient,
     api_key: int,
     resources: list[Resource],
@@ -158,9 +158,9 @@ def _ask(
     nodes: dict[Resource, int | None] = dict.fromkeys(resources, node)
     if node is None and not admin.through_controllers:
         nodes |= {(kind, name): int(name) for kind, name in resources if kind in (BROKER, BROKER_LOGGER) and name}
-        if any(own is not None for own in nodes.values()):
+        if any(broker_id is not None for broker_id in nodes.values()):
             admin.refresh_cluster()
-    return admin.ask_by_node(
+    return admin.send_by_node(
         nodes,
         lambda broker, group: BrokerRequest(broker, api_key, fields(group)),
         lambda response, _: read(response.entity),
@@ -169,15 +169,15 @@ def _ask(
 
 
 def _read_described(entity: Entity) -> dict[Resource, ResourceConfig | KafkaError]:
-    described: dict[Resource, ResourceConfig | KafkaError] = {}
-    alike: dict[int, ResourceConfig] = {}  # by id of the decoded list, which resources with equal settings share
+    configs: dict[Resource, ResourceConfig | KafkaError] = {}
+    configs_by_id: dict[int, ResourceConfig] = {}  # id of the decoded list, shared by equal resources
     for result in entity.results:
         error = error_in(result)
         key = id(result.configs)
-        if key not in alike:
-            alike[key] = ResourceConfig(tuple(_entry(config) for config in result.configs))
-        described[int(result.resource_type), result.resource_name] = error or alike[key]
-    return described
+        if key not in configs_by_id:
+            configs_by_id[key] = ResourceConfig(tuple(_entry(config) for config in result.configs))
+        configs[int(result.resource_type), result.resource_name] = error or configs_by_id[key]
+    return configs
 
 
 def _entry(config: Config) -> ConfigEntry:
@@ -208,7 +208,7 @@ def incremental_alter_configs(
         def fields(group: list[Resource]) -> Fields:
             return {"resources": [_alterable(key, changes[key]) for key in group], "validate_only": validate_only}
 
-        return _ask(admin, ApiKey.INCREMENTAL_ALTER_CONFIGS, items, fields, _read_altered, deadline_ms)
+        return _send(admin, ApiKey.INCREMENTAL_ALTER_CONFIGS, items, fields, _read_altered, deadline_ms)
 
     return refusals(admin.retry_items(changes, once, timeout_ms))
 
@@ -232,5 +232,5 @@ def list_config_resources(admin: AdminClient, kind: int) -> list[str]:
     client metrics only; other kinds raise UnsupportedVersion."""
     fields = {"resource_types": (kind,)}
     oldest = 0 if kind == CLIENT_METRICS else 1
-    response = admin.ask(ApiKey.LIST_CONFIG_RESOURCES, fields, min_version=oldest, check=error_in)
+    response = admin.send(ApiKey.LIST_CONFIG_RESOURCES, fields, min_version=oldest, check=error_in)
     return [resource.resource_name for resource in response.config_resources]

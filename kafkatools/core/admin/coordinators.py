@@ -62,9 +62,9 @@ def without_coordinator(admin: AdminClient, kind: int) -> dict[int, KafkaError]:
     missing = sorted(part.partition_index for part in partitions if part.leader_id < 0)
     if not missing:
         return {}
-    what = f"{len(missing)} of {len(partitions)} partitions of {_TOPICS[kind]} have no leader"
+    problem = f"{len(missing)} of {len(partitions)} partitions of {_TOPICS[kind]} have no leader"
     numbers = ", ".join(map(str, missing))
-    return {NOBODY: CoordinatorNotAvailable(f"{what} ({numbers}): what belongs to them is not shown")}
+    return {NOBODY: CoordinatorNotAvailable(f"{problem} ({numbers}): what belongs to them is not shown")}
 
 
 def one_key_each(
@@ -85,7 +85,7 @@ def one_key_each(
     )
 
 
-def ask_coordinators(
+def send_to_coordinators(
     admin: AdminClient,
     keys: Iterable[str],
     request: CoordinatorRequest[R],
@@ -94,26 +94,26 @@ def ask_coordinators(
 ) -> dict[str, R | KafkaError]:
     """Return a result or KafkaError for every key, with retries. `kind`: GROUP or TRANSACTION. A failure of
     FindCoordinator itself is not retried. An empty group id gets InvalidGroupId."""
-    found: dict[str, Coordinator] = {}
+    coordinators: dict[str, Coordinator] = {}
     final: set[KafkaError] = set()
     reasons: dict[str, KafkaError] = {}
 
     def once(pending: list[str], deadline_ms: int) -> dict[str, R | KafkaError]:
-        unknown = [key for key in pending if key not in found]
+        unknown = [key for key in pending if key not in coordinators]
         results: dict[str, R | KafkaError] = {}
         try:
-            results.update(_look_up(admin, unknown, kind, found, deadline_ms))
+            results.update(_add_coordinators(admin, unknown, kind, coordinators, deadline_ms))
         except KafkaError as error:
             final.add(error)
             results.update(dict.fromkeys(unknown, error))
         nodes: dict[int, list[str]] = {}
         for key in pending:
-            if key in found:
-                nodes.setdefault(found[key].node, []).append(key)
-        results.update(_ask(admin, list(nodes.items()), request, deadline_ms))
+            if key in coordinators:
+                nodes.setdefault(coordinators[key].node, []).append(key)
+        results.update(_send(admin, list(nodes.items()), request, deadline_ms))
         for key, result in results.items():
             if isinstance(result, KafkaError):
-                found.pop(key, None)
+                coordinators.pop(key, None)
                 # A broker's earlier error says more than the timeout of a retry.
                 reason = reasons.get(key, result) if isinstance(result, Timeout) else result
                 results[key] = reasons[key] = reason
@@ -125,10 +125,10 @@ def ask_coordinators(
     return admin.retry_items(keys, once, timeout_ms, lambda error: error not in final and may_move(error))
 
 
-def _look_up(
-    admin: AdminClient, keys: list[str], kind: int, found: dict[str, Coordinator], deadline_ms: int
+def _add_coordinators(
+    admin: AdminClient, keys: list[str], kind: int, coordinators: dict[str, Coordinator], deadline_ms: int
 ) -> dict[str, KafkaError]:
-    """Add the keys' coordinators to `found` and return the errors of the other keys. Raises KafkaError when
+    """Add the keys' coordinators to `coordinators` and return the errors of the other keys. Raises KafkaError when
     FindCoordinator fails. Refreshes the broker list when it lacks a coordinator."""
     errors: dict[str, KafkaError] = {key: InvalidGroupId() for key in keys if kind == GROUP and not key}
     valid = [key for key in keys if key not in errors]
@@ -138,14 +138,14 @@ def _look_up(
         if isinstance(result, KafkaError):
             errors[key] = result
         else:
-            found[key] = result
+            coordinators[key] = result
     nodes = admin.client.metadata.cluster.nodes
-    if any(coordinator.node not in nodes for coordinator in found.values()):
+    if any(coordinator.node not in nodes for coordinator in coordinators.values()):
         admin.metadata_of((), deadline_ms)
         nodes = admin.client.metadata.cluster.nodes
-        for key, coordinator in list(found.items()):
+        for key, coordinator in list(coordinators.items()):
             if coordinator.node not in nodes:
-                del found[key]
+                del coordinators[key]
                 errors[key] = CoordinatorNotAvailable(f"Coordinator {coordinator.node} is not in the cluster's view")
     return errors
 
@@ -153,7 +153,7 @@ def _look_up(
 def _find(admin: AdminClient, keys: list[str], kind: int, deadline_ms: int) -> dict[str, Coordinator | KafkaError]:
     fields = {"key_type": kind, "coordinator_keys": tuple(keys)}
     request = BrokerRequest(None, ApiKey.FIND_COORDINATOR, fields, min_version=_FIRST_VERSION_OF_MANY)
-    response = admin.ask_all([request], deadline_ms)[0]
+    response = admin.send_all([request], deadline_ms)[0]
     if response.error is None:
         return {coordinator.key: _coordinator(coordinator) for coordinator in response.entity.coordinators}
     if not isinstance(response.error, UnsupportedVersion):
@@ -164,7 +164,7 @@ def _find(admin: AdminClient, keys: list[str], kind: int, deadline_ms: int) -> d
         )
         for key in keys
     ]
-    responses = admin.ask_all(requests, deadline_ms)
+    responses = admin.send_all(requests, deadline_ms)
     return {key: response.error or _coordinator(response.entity) for key, response in zip(keys, responses, strict=True)}
 
 
@@ -177,7 +177,7 @@ def _coordinator(entity: Entity) -> Coordinator | KafkaError:
     return error or Coordinator(entity.node_id, entity.host, entity.port)
 
 
-def _ask(
+def _send(
     admin: AdminClient, groups: Sequence[tuple[int, list[str]]], request: CoordinatorRequest[R], deadline_ms: int
 ) -> dict[str, R | KafkaError]:
     """Send the requests to all coordinators in parallel; repeat key by key at brokers too old for batches."""
@@ -191,7 +191,7 @@ def _ask(
     ]
     results: dict[str, R | KafkaError] = {}
     too_old: list[tuple[int, list[str]]] = []
-    for (node, keys), response in zip(groups, admin.ask_all(requests, deadline_ms), strict=True):
+    for (node, keys), response in zip(groups, admin.send_all(requests, deadline_ms), strict=True):
         if isinstance(response.error, UnsupportedVersion) and oldest > request.min_version:
             too_old.append((node, keys))
         elif response.error is not None:
@@ -200,5 +200,5 @@ def _ask(
             results.update(request.read(response, keys))
     if too_old:
         single = request._replace(first_batched=_NOT_BATCHED, max_version=request.first_batched - 1)
-        results.update(_ask(admin, too_old, single, deadline_ms))
+        results.update(_send(admin, too_old, single, deadline_ms))
     return results

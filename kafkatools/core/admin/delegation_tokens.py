@@ -13,7 +13,7 @@ from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity, Fields
 
 BROKERS_DEFAULT = -1
-"""As a period: what the broker's configuration says; for `expire`: at once."""
+"""As a period: the default in the broker's configuration; for `expire`: at once."""
 
 _FIRST_WITH_OWNER = 3
 
@@ -48,7 +48,7 @@ def create_delegation_token(
         return {**common, "owner_principal_type": kind, "owner_principal_name": name}
 
     oldest = 0 if owner is None else _FIRST_WITH_OWNER
-    response = admin.ask(ApiKey.CREATE_DELEGATION_TOKEN, fields, min_version=oldest, check=error_in)
+    response = admin.send(ApiKey.CREATE_DELEGATION_TOKEN, fields, min_version=oldest, check=error_in)
     return _token(response, tuple(renewers))
 
 
@@ -56,21 +56,21 @@ def renew_delegation_token(admin: AdminClient, hmac: bytes, period_ms: int = BRO
     """Renew a token for `period_ms` (-1: the brokers' default) and return its new expiry time (ms since 1970). Raises
     KafkaError."""
     fields = {"hmac": hmac, "renew_period": period_ms}
-    return int(admin.ask(ApiKey.RENEW_DELEGATION_TOKEN, fields, check=error_in).expiry_timestamp)
+    return int(admin.send(ApiKey.RENEW_DELEGATION_TOKEN, fields, check=error_in).expiry_timestamp)
 
 
 def expire_delegation_token(admin: AdminClient, hmac: bytes, period_ms: int = BROKERS_DEFAULT) -> int:
     """Make a token expire in `period_ms` from now, at once with -1; return its new expiry time (ms since 1970). Raises
     KafkaError."""
     fields = {"hmac": hmac, "expiry_time_period": period_ms}
-    return int(admin.ask(ApiKey.EXPIRE_DELEGATION_TOKEN, fields, check=error_in).expiry_timestamp)
+    return int(admin.send(ApiKey.EXPIRE_DELEGATION_TOKEN, fields, check=error_in).expiry_timestamp)
 
 
 def describe_delegation_tokens(admin: AdminClient, owners: Sequence[str] | None = None) -> list[DelegationToken]:
     """Return the tokens visible to this user, of these owners or (None) of all. Raises KafkaError, and ValueError for
     an owner that is not type:name."""
     principals = None if owners is None else [_principal(owner) for owner in owners]
-    response = admin.ask(ApiKey.DESCRIBE_DELEGATION_TOKEN, {"owners": principals}, check=error_in)
+    response = admin.send(ApiKey.DESCRIBE_DELEGATION_TOKEN, {"owners": principals}, check=error_in)
     return [
         _token(token, tuple(f"{renewer.principal_type}:{renewer.principal_name}" for renewer in token.renewers))
         for token in response.tokens

@@ -36,7 +36,7 @@ def describe_features(admin: AdminClient, node: int | None = None) -> Features:
     if node is not None:
         admin.refresh_cluster()
     fields = {"client_software_name": "kafkatools", "client_software_version": "1"}
-    response = admin.ask(ApiKey.API_VERSIONS, fields, node=node, min_version=3, check=error_in)
+    response = admin.send(ApiKey.API_VERSIONS, fields, node=node, min_version=3, check=error_in)
     finalized = {feature.name: feature.max_version_level for feature in response.finalized_features}
     levels = {
         feature.name: FeatureLevels(feature.min_version, feature.max_version, finalized.get(feature.name, 0))
@@ -59,13 +59,13 @@ def update_features(
         updates = []
         for name, level in levels.items():
             update: Fields = {"feature": name, "max_version_level": level}
-            how = {"allow_downgrade": upgrade_type != UPGRADE} if version == 0 else {"upgrade_type": upgrade_type}
-            updates.append(update | how)
+            upgrade = {"allow_downgrade": upgrade_type != UPGRADE} if version == 0 else {"upgrade_type": upgrade_type}
+            updates.append(update | upgrade)
         common = {"timeout": admin.config.request_timeout_ms, "feature_updates": updates}
         return common if version == 0 else {**common, "validate_only": validate_only}
 
     def once(names: list[str], deadline_ms: int) -> dict[str, KafkaError | bool]:
-        response = admin.ask_controller(ApiKey.UPDATE_FEATURES, fields, deadline_ms)
+        response = admin.send_to_controller(ApiKey.UPDATE_FEATURES, fields, deadline_ms)
         error = error_in(response)
         outcomes: dict[str, KafkaError | bool] = dict.fromkeys(names, error or True)
         if error is None:

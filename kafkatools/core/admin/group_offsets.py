@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_in
-from kafkatools.core.admin.coordinators import CoordinatorRequest, ask_coordinators, one_key_each
+from kafkatools.core.admin.coordinators import CoordinatorRequest, one_key_each, send_to_coordinators
 from kafkatools.core.admin.results import AlteredOffsets, filled, partition_errors
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.group.metadata import OffsetAndMetadata, commit_topics
@@ -56,7 +56,7 @@ def fetch_offsets(
         max_version=_NEWEST_FETCH,
         decode=False,
     )
-    results = ask_coordinators(admin, group_ids, request, timeout_ms=timeout_ms)
+    results = send_to_coordinators(admin, group_ids, request, timeout_ms=timeout_ms)
     return filled(results, lambda error: GroupOffsets({}, {}, error))
 
 
@@ -70,18 +70,18 @@ def read_offset_fetch(body: memoryview, version: int, group_id: str) -> dict[str
 
 def _offsets(topics: Iterable[Entity], version: int) -> GroupOffsets:
     """Return the committed offsets of a group's topics, without partitions that have none (offset -1)."""
-    found = GroupOffsets({}, {})
+    group = GroupOffsets({}, {})
     for topic in topics:
         name = topic.name
         for part in topic.partitions:
             error = error_in(part) if part.error_code else None
             if error is not None:
-                found.errors[name, part.partition_index] = error
+                group.errors[name, part.partition_index] = error
             elif part.committed_offset >= 0:
                 epoch = part.committed_leader_epoch if version >= _FIRST_FETCH_WITH_EPOCH else -1
                 offset = OffsetAndMetadata(part.committed_offset, epoch, part.metadata or "")
-                found.offsets[name, part.partition_index] = offset
-    return found
+                group.offsets[name, part.partition_index] = offset
+    return group
 
 
 def alter_offsets(
@@ -99,7 +99,7 @@ def alter_offsets(
         }
 
     request = one_key_each(ApiKey.OFFSET_COMMIT, build, _read_commit, max_version=_NEWEST_COMMIT)
-    results = ask_coordinators(admin, offsets, request, timeout_ms=timeout_ms)
+    results = send_to_coordinators(admin, offsets, request, timeout_ms=timeout_ms)
     return filled(results, lambda error: AlteredOffsets({}, error))
 
 
@@ -139,5 +139,5 @@ def delete_offsets(
         return error_in(response.entity) or AlteredOffsets(partition_errors(response.entity.topics))
 
     request = one_key_each(ApiKey.OFFSET_DELETE, lambda key, version: fields, read)
-    results = ask_coordinators(admin, [group_id], request, timeout_ms=timeout_ms)
+    results = send_to_coordinators(admin, [group_id], request, timeout_ms=timeout_ms)
     return filled(results, lambda error: AlteredOffsets({}, error))[group_id]

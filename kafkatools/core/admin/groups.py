@@ -15,7 +15,7 @@ from kafkatools.core.admin.coordinators import (
     GROUP,
     Coordinator,
     CoordinatorRequest,
-    ask_coordinators,
+    send_to_coordinators,
     without_coordinator,
 )
 from kafkatools.core.admin.results import refusals
@@ -126,15 +126,15 @@ def list_groups(
     def read(response: BrokerResponse) -> Sequence[Entity] | KafkaError:
         return error_in(response.entity) or response.entity.groups
 
-    results = admin.ask_brokers(admin.brokers(), ApiKey.LIST_GROUPS, fields, read)
+    results = admin.send_to_brokers(admin.brokers(), ApiKey.LIST_GROUPS, fields, read)
     groups: dict[str, GroupListing] = {}
-    for listed in results.values():
-        for group in () if isinstance(listed, KafkaError) else listed:
+    for result in results.values():
+        for group in () if isinstance(result, KafkaError) else result:
             listing = _listing(group)
-            is_taken = protocol_types is None or listing.protocol_type in protocol_types
-            if is_taken and _has_type(listing, types):
+            is_match = protocol_types is None or listing.protocol_type in protocol_types
+            if is_match and _has_type(listing, types):
                 groups.setdefault(listing.group_id, listing)
-    errors = {node: listed for node, listed in results.items() if isinstance(listed, KafkaError)}
+    errors = {node: result for node, result in results.items() if isinstance(result, KafkaError)}
     has_responses = len(errors) < len(results)
     if has_responses:
         errors |= without_coordinator(admin, GROUP)
@@ -164,10 +164,12 @@ def describe_groups(
     GroupIdNotFound, a classic group of another protocol type NotConsumers."""
     requested = list(dict.fromkeys(group_ids))
     deadline_ms = admin.deadline_ms(timeout_ms)
-    results = ask_coordinators(admin, requested, _CONSUMER_REQUEST, timeout_ms=admin.left_ms(deadline_ms))
+    results = send_to_coordinators(admin, requested, _CONSUMER_REQUEST, timeout_ms=admin.remaining_ms(deadline_ms))
     remaining = [key for key, result in results.items() if isinstance(result, (GroupIdNotFound, UnsupportedVersion))]
     if remaining:
-        results.update(ask_coordinators(admin, remaining, _CLASSIC_REQUEST, timeout_ms=admin.left_ms(deadline_ms)))
+        results.update(
+            send_to_coordinators(admin, remaining, _CLASSIC_REQUEST, timeout_ms=admin.remaining_ms(deadline_ms))
+        )
     return {key: _described(admin, key, results[key]) for key in requested}
 
 
@@ -230,7 +232,7 @@ def describe_share_groups(
 ) -> dict[str, GroupDescription]:
     """Return descriptions of share groups (KIP-932) by id; a missing or other group has the error GroupIdNotFound."""
     requested = list(dict.fromkeys(group_ids))
-    results = ask_coordinators(admin, requested, _SHARE_REQUEST, timeout_ms=timeout_ms)
+    results = send_to_coordinators(admin, requested, _SHARE_REQUEST, timeout_ms=timeout_ms)
     return {key: _described(admin, key, results[key]) for key in requested}
 
 
@@ -298,4 +300,4 @@ def delete_groups(
         return {result.group_id: error_in(result) or True for result in response.entity.results}
 
     request = CoordinatorRequest(ApiKey.DELETE_GROUPS, _build("groups_names"), read)
-    return refusals(ask_coordinators(admin, group_ids, request, timeout_ms=timeout_ms))
+    return refusals(send_to_coordinators(admin, group_ids, request, timeout_ms=timeout_ms))

@@ -28,7 +28,7 @@ class LeaderRequest(NamedTuple, Generic[Result]):
     max_version: int = NEVER
 
 
-def ask_leaders(
+def send_to_leaders(
     admin: AdminClient,
     partitions: Iterable[TopicPartition],
     request: LeaderRequest[R],
@@ -41,14 +41,14 @@ def ask_leaders(
 
     def once(items: list[TopicPartition], deadline_ms: int) -> dict[TopicPartition, R | KafkaError]:
         leaders, errors = _find_leaders(admin, items, deadline_ms)
-        left_ms = admin.left_ms(deadline_ms)
+        remaining_ms = admin.remaining_ms(deadline_ms)
 
         def build(leader: int | None, group: list[TopicPartition]) -> BrokerRequest:
-            fields = request.build(group, left_ms)
+            fields = request.build(group, remaining_ms)
             return BrokerRequest(leader, request.api_key, fields, request.min_version, request.max_version)
 
-        found = admin.ask_by_node(leaders, build, lambda response, _: request.read(response.entity), deadline_ms)
-        return {**errors, **found}
+        results = admin.send_by_node(leaders, build, lambda response, _: request.read(response.entity), deadline_ms)
+        return {**errors, **results}
 
     return admin.retry_items(partitions, once, timeout_ms, admin.may_move(leaderless_ms))
 

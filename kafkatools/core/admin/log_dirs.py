@@ -37,7 +37,9 @@ def describe_log_dirs(admin: AdminClient, brokers: Sequence[int]) -> dict[int, t
     be fetched."""
     admin.refresh_cluster()
     fields = {"topics": None}
-    return admin.ask_brokers(brokers, ApiKey.DESCRIBE_LOG_DIRS, fields, lambda response: read_log_dirs(response.entity))
+    return admin.send_to_brokers(
+        brokers, ApiKey.DESCRIBE_LOG_DIRS, fields, lambda response: read_log_dirs(response.entity)
+    )
 
 
 def read_log_dirs(entity: Entity) -> tuple[LogDir, ...] | KafkaError:

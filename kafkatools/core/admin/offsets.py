@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_in
-from kafkatools.core.admin.leaders import LeaderRequest, TopicPartition, ask_leaders
+from kafkatools.core.admin.leaders import LeaderRequest, TopicPartition, send_to_leaders
 from kafkatools.core.admin.results import by_partition, filled
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.api_versions import ApiKey
@@ -52,7 +52,7 @@ def list_offsets(
     if isolation_level == READ_COMMITTED:
         min_version = max(min_version, 2)
 
-    def build(partitions: list[TopicPartition], left_ms: int) -> Fields:
+    def build(partitions: list[TopicPartition], remaining_ms: int) -> Fields:
         entries = ((key, {"partition_index": key[1], "timestamp": timestamps[key]}) for key in partitions)
         return {"replica_id": -1, "isolation_level": isolation_level, "topics": topic_fields(entries)}
 
@@ -60,7 +60,7 @@ def list_offsets(
         return by_partition(entity.topics, lambda part: error_in(part) or _offset(part))
 
     request = LeaderRequest(ApiKey.LIST_OFFSETS, build, read, min_version)
-    results = ask_leaders(admin, timestamps, request, timeout_ms, leaderless_ms)
+    results = send_to_leaders(admin, timestamps, request, timeout_ms, leaderless_ms)
     return filled(results, lambda error: PartitionOffset(-1, error=error))
 
 

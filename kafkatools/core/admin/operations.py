@@ -31,7 +31,7 @@ from kafkatools.core.admin.reassignments import PartitionReassignment, Replica, 
 from kafkatools.core.admin.share_groups import ShareOffset
 from kafkatools.core.clock import Clock, SystemClock
 from kafkatools.core.closing import Closing
-from kafkatools.core.config.given import Settings, config_of
+from kafkatools.core.config.client_settings import Settings, config_of
 from kafkatools.core.errors import ElectionNotNeeded, IllegalState
 from kafkatools.core.topic_partition import TopicPartition
 
@@ -48,16 +48,16 @@ class ClusterOperations(Closing):
         self.config = config_of(tables.ADMIN, config, settings)
         self._client = AdminClient(self.config.bootstrap_servers, self.config, clock or SystemClock())
         self._lock = threading.RLock()
-        self._closed = False
+        self._is_closed = False
 
     def close(self) -> None:
         """Close the connections. May be called again."""
         with self._lock:
-            if not self._closed:
-                self._closed = True
+            if not self._is_closed:
+                self._is_closed = True
                 self._client.close()
 
-    def _ask(
+    def _call(
         self,
         function: Callable[Concatenate[AdminClient, Arguments], R],
         *args: Arguments.args,
@@ -65,7 +65,7 @@ class ClusterOperations(Closing):
     ) -> R:
         """Call a function of the sibling modules with the client, under the lock. Raises IllegalState after `close`."""
         with self._lock:
-            if self._closed:
+            if self._is_closed:
                 raise IllegalState("Cannot perform operation after the admin client has been closed")
             return function(self._client, *args, **options)
 
@@ -75,8 +75,8 @@ class ClusterOperations(Closing):
         self, partitions: Iterable[tuple[str, int]] | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
         """Return the ongoing partition reassignments, of these partitions or of all."""
-        active = self._ask(reassignments.active_reassignments, partitions)
-        return {TopicPartition(*part): moved for part, moved in active.items()}
+        active = self._call(reassignments.active_reassignments, partitions)
+        return {TopicPartition(*part): reassignment for part, reassignment in active.items()}
 
     def alter_reassignments(
         self, replicas: Mapping[P, Sequence[int] | None], *, allow_replication_factor_change: bool = True
@@ -85,7 +85,7 @@ class ClusterOperations(Closing):
         after the call; `list_reassignments` shows its progress. Raises InvalidReplicaAssignment,
         NoReassignmentInProgress, UnknownTopicOrPartition. Without `allow_replication_factor_change`, also
         InvalidReplicationFactor, and UnsupportedVersion before Kafka 4.1."""
-        outcomes = self._ask(
+        outcomes = self._call(
             reassignments.alter_reassignments,
             {TopicPartition(*part): brokers for part, brokers in replicas.items()},
             allow_replication_factor_change=allow_replication_factor_change,
@@ -102,39 +102,41 @@ class ClusterOperations(Closing):
         if election_type not in _ELECTIONS:
             raise ValueError(f"Unknown kind of election {election_type!r}. Known ones: {', '.join(_ELECTIONS)}")
         requested = None if partitions is None else [TopicPartition(*part) for part in partitions]
-        outcomes = self._ask(elections.elect_leaders, _ELECTIONS[election_type], requested)
-        held = {TopicPartition(*part): e for part, e in outcomes.items() if not isinstance(e, ElectionNotNeeded)}
-        return sorted(results.settled(held))
+        outcomes = self._call(elections.elect_leaders, _ELECTIONS[election_type], requested)
+        election_outcomes = {
+            TopicPartition(*part): e for part, e in outcomes.items() if not isinstance(e, ElectionNotNeeded)
+        }
+        return sorted(results.settled(election_outcomes))
 
     def describe_log_dirs(self, brokers: Iterable[int] | None = None) -> dict[int, tuple[LogDir, ...]]:
         """Return the log directories of brokers (default: all), with replica sizes and free space in bytes. An offline
         directory has its `error` set."""
-        requested = self._ask(lambda client: client.brokers()) if brokers is None else list(brokers)
-        return results.settled(self._ask(log_dirs.describe_log_dirs, requested))
+        requested = self._call(lambda client: client.brokers()) if brokers is None else list(brokers)
+        return results.settled(self._call(log_dirs.describe_log_dirs, requested))
 
     def describe_replica_log_dirs(self, replicas: Iterable[tuple[str, int, int]]) -> dict[Replica, ReplicaLogDir]:
         """Return the current and future log directory of replicas, given as (topic, partition, broker); None for a
         directory that is not there. Raises BrokerNotAvailable for a broker that is down."""
-        return results.settled(self._ask(reassignments.replica_log_dirs, [Replica(*replica) for replica in replicas]))
+        return results.settled(self._call(reassignments.replica_log_dirs, [Replica(*replica) for replica in replicas]))
 
     def alter_replica_log_dirs(self, paths: Mapping[tuple[str, int, int], str]) -> None:
         """Start moving replicas, given as (topic, partition, broker), to other log directories of their brokers. Raises
         LogDirNotFound, BrokerNotAvailable. ReplicaNotAvailable means that the broker has no such replica yet and will
         create it there."""
         moves = {Replica(*replica): path for replica, path in paths.items()}
-        results.settled(self._ask(reassignments.alter_replica_log_dirs, moves))
+        results.settled(self._call(reassignments.alter_replica_log_dirs, moves))
 
     def unregister_broker(self, broker_id: int) -> None:
         """Remove a broker that is permanently gone from the cluster metadata. Raises BrokerIdNotRegistered."""
-        self._ask(cluster.unregister_broker, broker_id)
+        self._call(cluster.unregister_broker, broker_id)
 
     # -- share groups --
 
     def share_group_offsets(self, group_id: str) -> dict[TopicPartition, ShareOffset]:
         """Return a share group's start offsets by partition, with leader epoch and lag; None where there is none yet.
         Empty for a nonexistent group."""
-        found = results.settled(self._ask(share_groups.list_share_group_offsets, [group_id]))[group_id]
-        return results.complete({TopicPartition(*part): at for part, at in found.offsets.items()}, found.errors)
+        group = results.settled(self._call(share_groups.list_share_group_offsets, [group_id]))[group_id]
+        return results.complete({TopicPartition(*part): at for part, at in group.offsets.items()}, group.errors)
 
     def alter_share_group_offsets(self, group_id: str, new: Mapping[P, int | None]) -> None:
         """Set start offsets of a share group without members, creating it if needed; None resets to before the first
@@ -142,15 +144,15 @@ class ClusterOperations(Closing):
         offsets: dict[tuple[str, int], int] = {
             TopicPartition(*part): share_groups.NO_START if at is None else at for part, at in new.items()
         }
-        results.settle_altered(self._ask(share_groups.alter_share_group_offsets, group_id, offsets), offsets)
+        results.settle_altered(self._call(share_groups.alter_share_group_offsets, group_id, offsets), offsets)
 
     def delete_share_group_offsets(self, group_id: str, topics: str | Iterable[str]) -> None:
         """Delete topics' offsets from a share group without members. Raises NonEmptyGroup, GroupIdNotFound."""
         names = [topics] if isinstance(topics, str) else list(topics)
-        deleted = self._ask(share_groups.delete_share_group_offsets, group_id, names)
-        if deleted.error is not None:
-            raise deleted.error
-        results.settled({topic: deleted.errors.get(topic) for topic in names})
+        result = self._call(share_groups.delete_share_group_offsets, group_id, names)
+        if result.error is not None:
+            raise result.error
+        results.settled({topic: result.errors.get(topic) for topic in names})
 
     # -- quotas and credentials --
 
@@ -158,7 +160,7 @@ class ClusterOperations(Closing):
         """Return the quotas of exactly this entity, or of all entities. An entity is {"user": "alice", "client-id":
         "app"} or {"ip": "10.0.0.1"}; the name None is the default entity."""
         parts = [quotas.QuotaComponent(kind, name or "") for kind, name in (entity or {}).items()]
-        return self._ask(quotas.describe_client_quotas, parts, strict=entity is not None)
+        return self._call(quotas.describe_client_quotas, parts, strict=entity is not None)
 
     def alter_client_quotas(
         self, entity: Mapping[str, str | None], changes: Mapping[str, float | None], *, validate_only: bool = False
@@ -166,14 +168,14 @@ class ClusterOperations(Closing):
         """Set quotas of an entity, given as in `describe_client_quotas`; None removes a quota. Raises InvalidRequest.
         Quotas: producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate,
         connection_creation_rate."""
-        self._ask(quotas.alter_client_quotas, tuple(entity.items()), changes, validate_only=validate_only)
+        self._call(quotas.alter_client_quotas, tuple(entity.items()), changes, validate_only=validate_only)
 
     def describe_scram_credentials(self, users: str | Iterable[str] = ()) -> dict[str, dict[str, int]]:
         """Return the iterations by SCRAM mechanism of each user (default: all); a user without credentials is left
         out."""
         names = [users] if isinstance(users, str) else list(users)
-        described = {found.user: found for found in self._ask(scram.describe_user_scram_credentials, names)}
-        return {user: found.iterations for user, found in results.settled(described).items()}
+        credentials = {entry.user: entry for entry in self._call(scram.describe_user_scram_credentials, names)}
+        return {user: entry.iterations for user, entry in results.settled(credentials).items()}
 
     def alter_scram_credentials(
         self, user: str, passwords: Mapping[str, str | None], *, iterations: int = scram.DEFAULT_ITERATIONS
@@ -186,8 +188,8 @@ class ClusterOperations(Closing):
         if unknown:
             raise ValueError(f"Unknown mechanism {unknown[0]!r}. Known ones: {', '.join(scram.MECHANISMS)}")
         new = [scram.ScramUpsertion(name, iterations, word) for name, word in passwords.items() if word is not None]
-        gone = [name for name, word in passwords.items() if word is None]
-        self._ask(scram.alter_user_scram_credentials, user, new, gone)
+        deletions = [name for name, word in passwords.items() if word is None]
+        self._call(scram.alter_user_scram_credentials, user, new, deletions)
 
     # -- delegation tokens --
 
@@ -197,27 +199,27 @@ class ClusterOperations(Closing):
         """Create a token for this user or for `owner` ("User:bob"); lifetime -1 is the brokers' maximum. Requires a
         connection authenticated without a token. Raises DelegationTokenAuthDisabled, DelegationTokenRequestNotAllowed,
         and ValueError for a principal that is not type:name."""
-        return self._ask(delegation_tokens.create_delegation_token, renewers, max_lifetime_ms, owner)
+        return self._call(delegation_tokens.create_delegation_token, renewers, max_lifetime_ms, owner)
 
     def renew_delegation_token(self, token: DelegationToken | bytes, period_ms: int = -1) -> int:
         """Renew a token (or HMAC) for `period_ms` (-1: the brokers' default); return its expiry time (ms since 1970).
         Raises DelegationTokenNotFound."""
-        return self._ask(delegation_tokens.renew_delegation_token, _hmac(token), period_ms)
+        return self._call(delegation_tokens.renew_delegation_token, _hmac(token), period_ms)
 
     def expire_delegation_token(self, token: DelegationToken | bytes, period_ms: int = -1) -> int:
         """Make a token (or HMAC) expire in `period_ms` from now, at once with -1; return the time (ms since 1970).
         Raises DelegationTokenNotFound."""
-        return self._ask(delegation_tokens.expire_delegation_token, _hmac(token), period_ms)
+        return self._call(delegation_tokens.expire_delegation_token, _hmac(token), period_ms)
 
     def describe_delegation_tokens(self, owners: Sequence[str] | None = None) -> list[DelegationToken]:
         """Return the tokens visible to this user, of all owners or of these."""
-        return self._ask(delegation_tokens.describe_delegation_tokens, owners)
+        return self._call(delegation_tokens.describe_delegation_tokens, owners)
 
     # -- features --
 
     def describe_features(self) -> Features:
         """Return a broker's supported feature levels and the cluster's finalized ones (0 = none)."""
-        return self._ask(features.describe_features)
+        return self._call(features.describe_features)
 
     def update_features(
         self, levels: Mapping[str, int], *, downgrade: bool = False, unsafe: bool = False, validate_only: bool = False
@@ -225,8 +227,8 @@ class ClusterOperations(Closing):
         """Set finalized feature levels; 0 disables a feature. Lower levels need `downgrade`, and `unsafe` too where
         metadata would be lost. With `validate_only`, only check. Raises InvalidUpdateVersion, FeatureUpdateFailed."""
         lower = features.UNSAFE_DOWNGRADE if unsafe else features.SAFE_DOWNGRADE
-        how = lower if downgrade else features.UPGRADE
-        results.settled(self._ask(features.update_features, levels, how, validate_only=validate_only))
+        upgrade_type = lower if downgrade else features.UPGRADE
+        results.settled(self._call(features.update_features, levels, upgrade_type, validate_only=validate_only))
 
 
 def _hmac(token: DelegationToken | bytes) -> bytes:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kafkatools.core.admin.client import AdminClient, error_in
-from kafkatools.core.admin.coordinators import TRANSACTION, ask_coordinators, one_key_each
+from kafkatools.core.admin.coordinators import TRANSACTION, one_key_each, send_to_coordinators
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.net.requests import BrokerResponse
 from kafkatools.core.prepared_transaction import PreparedTransaction
@@ -35,20 +35,20 @@ def end_transactions(
     succeeded. Empty transactions (`is_empty`), which the coordinator does not know, are skipped."""
     errors: dict[str, KafkaError] = {}
     of_version: dict[int, dict[str, PreparedTransaction]] = {}
-    for one in prepared:
-        if not one.is_empty:
-            of_version.setdefault(one.transaction_version, {})[one.transactional_id] = one
+    for transaction in prepared:
+        if not transaction.is_empty:
+            of_version.setdefault(transaction.transaction_version, {})[transaction.transactional_id] = transaction
     for version, transactions in of_version.items():
 
-        def build(key: str, version: int, known: Mapping[str, PreparedTransaction] = transactions) -> Fields:
-            one = known[key]
-            identity = {"producer_id": one.producer_id, "producer_epoch": one.producer_epoch}
+        def build(key: str, version: int, group: Mapping[str, PreparedTransaction] = transactions) -> Fields:
+            transaction = group[key]
+            identity = {"producer_id": transaction.producer_id, "producer_epoch": transaction.producer_epoch}
             return {"transactional_id": key, **identity, "committed": commit}
 
         newest = NEVER if version > 1 else _LAST_END_TXN_BEFORE_V2
         request = one_key_each(ApiKey.END_TXN, build, _read, max_version=newest)
-        found = ask_coordinators(admin, transactions, request, TRANSACTION, timeout_ms)
-        errors |= {key: error for key, error in found.items() if isinstance(error, KafkaError)}
+        outcomes = send_to_coordinators(admin, transactions, request, TRANSACTION, timeout_ms)
+        errors |= {key: error for key, error in outcomes.items() if isinstance(error, KafkaError)}
     return errors
 
 

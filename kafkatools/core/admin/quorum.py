@@ -52,8 +52,8 @@ def describe_metadata_quorum(admin: AdminClient) -> MetadataQuorum:
     def once(items: list[str], deadline_ms: int) -> dict[str, MetadataQuorum | KafkaError]:
         if admin.through_controllers and admin.controller is None:
             admin.follow_controller(deadline_ms)  # a broker forwards the request, a controller does not
-        found = read_quorum(admin.ask_controller(ApiKey.DESCRIBE_QUORUM, QUORUM_FIELDS, deadline_ms))
-        return {} if found is None else {items[0]: found}
+        quorum = read_quorum(admin.send_to_controller(ApiKey.DESCRIBE_QUORUM, QUORUM_FIELDS, deadline_ms))
+        return {} if quorum is None else {items[0]: quorum}
 
     outcome = admin.retry_items([_METADATA_TOPIC], once)[_METADATA_TOPIC]
     if isinstance(outcome, KafkaError):
@@ -113,6 +113,6 @@ def add_raft_voter(
 
 
 def remove_raft_voter(admin: AdminClient, voter_id: int, directory_id: uuid.UUID, cluster_id: str | None) -> None:
-    """Remove a voter from the quorum; while it runs, it goes on as an observer. Raises KafkaError."""
+    """Remove a voter from the quorum; a running controller continues as an observer. Raises KafkaError."""
     fields = {"cluster_id": cluster_id, "voter_id": voter_id, "voter_directory_id": directory_id}
     admin.change(ApiKey.REMOVE_RAFT_VOTER, fields)

@@ -50,7 +50,7 @@ def describe_client_quotas(
         ],
         "strict": strict,
     }
-    response = admin.ask(ApiKey.DESCRIBE_CLIENT_QUOTAS, fields, check=error_in)
+    response = admin.send(ApiKey.DESCRIBE_CLIENT_QUOTAS, fields, check=error_in)
     return [
         EntityQuotas(_entity(entry), {value.key: float(value.value) for value in entry.values})
         for entry in response.entries or ()

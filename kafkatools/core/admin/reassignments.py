@@ -75,11 +75,12 @@ def active_reassignments(
     topics: list[Fields] | None = None
     if partitions is not None:
         topics = [
-            {"name": name, "partition_indexes": tuple(found)} for name, found in numbers_by_topic(partitions).items()
+            {"name": name, "partition_indexes": tuple(indexes)}
+            for name, indexes in numbers_by_topic(partitions).items()
         ]
     limit_ms = admin.timeout_ms if timeout_ms is None else timeout_ms
     fields = {"timeout": min(limit_ms, admin.config.request_timeout_ms), "topics": topics}
-    response = admin.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, fields, check=error_in, timeout_ms=limit_ms)
+    response = admin.send(ApiKey.LIST_PARTITION_REASSIGNMENTS, fields, check=error_in, timeout_ms=limit_ms)
     return by_partition(response.topics, _reassignment)
 
 
@@ -89,7 +90,7 @@ def _reassignment(part: Entity) -> PartitionReassignment:
 
 def alter_reassignments(
     admin: AdminClient,
-    wanted: Mapping[TopicPartition, Sequence[int] | None],
+    target_replicas: Mapping[TopicPartition, Sequence[int] | None],
     *,
     allow_replication_factor_change: bool = True,
     timeout_ms: int | None = None,
@@ -102,17 +103,19 @@ def alter_reassignments(
         topics = [
             {
                 "name": name,
-                "partitions": [{"partition_index": index, "replicas": _ids(wanted[name, index])} for index in indexes],
+                "partitions": [
+                    {"partition_index": index, "replicas": _ids(target_replicas[name, index])} for index in indexes
+                ],
             }
             for name, indexes in numbers_by_topic(items).items()
         ]
         fields = {
-            "timeout": min(admin.left_ms(deadline_ms), admin.config.request_timeout_ms),
+            "timeout": min(admin.remaining_ms(deadline_ms), admin.config.request_timeout_ms),
             "allow_replication_factor_change": allow_replication_factor_change,
             "topics": topics,
         }
         try:
-            response = admin.ask_controller(ApiKey.ALTER_PARTITION_REASSIGNMENTS, fields, deadline_ms)
+            response = admin.send_to_controller(ApiKey.ALTER_PARTITION_REASSIGNMENTS, fields, deadline_ms)
         except KafkaError as error:
             return dict.fromkeys(items, error)
         refusal = error_in(response)
@@ -120,7 +123,7 @@ def alter_reassignments(
             return dict.fromkeys(items, refusal)
         return by_partition(response.responses, lambda part: error_in(part) or True)
 
-    return refusals(admin.retry_items(wanted, once, timeout_ms))
+    return refusals(admin.retry_items(target_replicas, once, timeout_ms))
 
 
 def _ids(replicas: Sequence[int] | None) -> tuple[int, ...] | None:
@@ -129,25 +132,25 @@ def _ids(replicas: Sequence[int] | None) -> tuple[int, ...] | None:
 
 def partitions_of(admin: AdminClient, topics: Collection[str]) -> dict[TopicPartition, PartitionDescription]:
     """Return all partitions of topics. Raises KafkaError; UnknownTopicOrPartition names the first missing topic."""
-    found: dict[TopicPartition, PartitionDescription] = {}
+    partitions: dict[TopicPartition, PartitionDescription] = {}
     if not topics:
-        return found
+        return partitions
     for name, topic in describe_topics(admin, names=list(topics)).items():
         if isinstance(topic.error, UnknownTopicOrPartition):
             raise UnknownTopicOrPartition(f"Topic {name} not found.")
         if topic.error is not None:
             raise topic.error
-        found.update({(name, part.partition): part for part in topic.partitions})
-    return found
+        partitions.update({(name, part.partition): part for part in topic.partitions})
+    return partitions
 
 
-def alter_replica_log_dirs(admin: AdminClient, wanted: Mapping[Replica, str]) -> dict[Replica, KafkaError | None]:
+def alter_replica_log_dirs(admin: AdminClient, paths: Mapping[Replica, str]) -> dict[Replica, KafkaError | None]:
     """Start moving replicas to other directories of their brokers, without retries; return None or the error by
     replica. ReplicaNotAvailable means the broker does not have the replica yet; it will create it in that directory.
     Raises KafkaError when the brokers cannot be listed."""
 
     def build(broker: int | None, group: list[Replica]) -> BrokerRequest:
-        return BrokerRequest(broker, ApiKey.ALTER_REPLICA_LOG_DIRS, {"dirs": _dirs(wanted, group)})
+        return BrokerRequest(broker, ApiKey.ALTER_REPLICA_LOG_DIRS, {"dirs": _dirs(paths, group)})
 
     def read(response: BrokerResponse, group: list[Replica]) -> dict[Replica, KafkaError | bool]:
         return {
@@ -156,7 +159,7 @@ def alter_replica_log_dirs(admin: AdminClient, wanted: Mapping[Replica, str]) ->
             for part in topic.partitions
         }
 
-    return refusals(_ask_live_brokers(admin, wanted, build, read, lambda error: False))
+    return refusals(_send_to_live_brokers(admin, paths, build, read, lambda error: False))
 
 
 def _dirs(paths: Mapping[Replica, str], replicas: Iterable[Replica]) -> list[Fields]:
@@ -183,25 +186,25 @@ def replica_log_dirs(admin: AdminClient, replicas: Collection[Replica]) -> dict[
 
     def read(response: BrokerResponse, group: list[Replica]) -> dict[Replica, ReplicaLogDir | KafkaError]:
         error = error_in(response.entity)
-        found: dict[Replica, ReplicaLogDir | KafkaError] = dict.fromkeys(group, error or ReplicaLogDir())
+        log_dirs: dict[Replica, ReplicaLogDir | KafkaError] = dict.fromkeys(group, error or ReplicaLogDir())
         if error is None:
-            _read_log_dirs(response.node, response.entity, found)
-        return found
+            _read_log_dirs(response.node, response.entity, log_dirs)
+        return log_dirs
 
-    return _ask_live_brokers(admin, replicas, build, read, may_help_again)
+    return _send_to_live_brokers(admin, replicas, build, read, may_help_again)
 
 
-def _ask_live_brokers(
+def _send_to_live_brokers(
     admin: AdminClient,
     replicas: Iterable[Replica],
     build: Callable[[int | None, list[Replica]], BrokerRequest],
     read: Callable[[BrokerResponse, list[Replica]], Mapping[Replica, R | KafkaError]],
     may_retry: Callable[[KafkaError], bool],
 ) -> dict[Replica, R | KafkaError]:
-    """Ask the live brokers about their replicas, with retries; replicas of other brokers get BrokerNotAvailable."""
+    """Send requests about replicas to their brokers, with retries; replicas of dead brokers get BrokerNotAvailable."""
 
     def once(items: list[Replica], deadline_ms: int) -> dict[Replica, R | KafkaError]:
-        return admin.ask_by_node({replica: replica.broker for replica in items}, build, read, deadline_ms)
+        return admin.send_by_node({replica: replica.broker for replica in items}, build, read, deadline_ms)
 
     live = set(admin.brokers())
     reachable = [replica for replica in replicas if replica.broker in live]
@@ -219,18 +222,18 @@ def _described(replicas: Iterable[Replica]) -> list[Fields]:
     return [{"topic": name, "partitions": tuple(indexes)} for name, indexes in topics.items()]
 
 
-def _read_log_dirs(broker: int, entity: Entity, found: dict[Replica, ReplicaLogDir | KafkaError]) -> None:
+def _read_log_dirs(broker: int, entity: Entity, log_dirs: dict[Replica, ReplicaLogDir | KafkaError]) -> None:
     for directory in entity.results:
         if error_in(directory) is not None:
             continue
         for topic in directory.topics:
             for part in topic.partitions:
                 key = Replica(topic.name, part.partition_index, broker)
-                log_dir = found.get(key)
+                log_dir = log_dirs.get(key)
                 if not isinstance(log_dir, ReplicaLogDir):
                     continue
                 path, size = directory.log_dir, part.partition_size
-                found[key] = (
+                log_dirs[key] = (
                     log_dir._replace(future=path, future_bytes=size)
                     if part.is_future_key
                     else log_dir._replace(current=path, current_bytes=size)

@@ -51,10 +51,10 @@ class Throttles(NamedTuple):
 
 def partition_moves(
     active: Mapping[TopicPartition, PartitionReassignment],
-    wanted: Mapping[TopicPartition, Iterable[int]],
+    target_replicas: Mapping[TopicPartition, Iterable[int]],
     current: Mapping[TopicPartition, Iterable[int]],
 ) -> dict[TopicPartition, PartitionMove]:
-    """Return all moves: active ones and those to the `wanted` replicas
+    """Return all moves: active ones and those to `target_replicas`
     (ReassignPartitionsCommand.calculateProposedMoveMap). A partition already being moved keeps its original replicas as
     sources; for others they are its `current` replicas."""
     moves = {
@@ -63,7 +63,7 @@ def partition_moves(
         )
         for part, moving in active.items()
     }
-    for part, replicas in wanted.items():
+    for part, replicas in target_replicas.items():
         sources = moves[part].sources if part in moves else frozenset(current[part])
         moves[part] = PartitionMove(sources, frozenset(replicas) - sources)
     return moves
@@ -122,7 +122,7 @@ def _alter_brokers(admin: AdminClient, changes: Mapping[int, list[ConfigChange]]
     except if `admin` is connected to controllers: they change its settings, too."""
     live = set(changes) if admin.through_controllers else set(admin.brokers())
     outcome = incremental_alter_configs(
-        admin, {(BROKER, str(broker)): wanted for broker, wanted in changes.items() if broker in live}
+        admin, {(BROKER, str(broker)): broker_changes for broker, broker_changes in changes.items() if broker in live}
     )
     absent = {broker: BrokerNotAvailable(f"Broker {broker} is not there") for broker in changes if broker not in live}
     return {broker: absent.get(broker) or outcome[BROKER, str(broker)] for broker in changes}
@@ -131,16 +131,16 @@ def _alter_brokers(admin: AdminClient, changes: Mapping[int, list[ConfigChange]]
 def find_throttles(admin: AdminClient, topics: Collection[str], brokers: Collection[int] = ()) -> Throttles:
     """Return the throttles set dynamically on topics and brokers, without static and cluster-wide ones."""
     resources: list[Resource] = [(TOPIC, topic) for topic in topics] + [(BROKER, str(broker)) for broker in brokers]
-    described = describe_configs(admin, resources, names=BROKER_THROTTLES + TOPIC_THROTTLES)
+    configs = describe_configs(admin, resources, names=BROKER_THROTTLES + TOPIC_THROTTLES)
     by_broker: dict[int, dict[str, str]] = {}
     by_topic: dict[str, dict[str, str]] = {}
     errors: dict[int | str, KafkaError] = {}
-    for (kind, name), resource in described.items():
+    for (kind, name), resource in configs.items():
         if resource.error is not None:
             errors[int(name) if kind == BROKER else name] = resource.error
             continue
-        own = DYNAMIC_BROKER_CONFIG if kind == BROKER else TOPIC_CONFIG
-        values = {entry.name: entry.value or "" for entry in resource.entries if entry.source == own}
+        dynamic_source = DYNAMIC_BROKER_CONFIG if kind == BROKER else TOPIC_CONFIG
+        values = {entry.name: entry.value or "" for entry in resource.entries if entry.source == dynamic_source}
         if values and kind == BROKER:
             by_broker[int(name)] = values
         elif values:

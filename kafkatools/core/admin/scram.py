@@ -48,9 +48,9 @@ def describe_user_scram_credentials(admin: AdminClient, users: Sequence[str]) ->
     """Return these users' credentials (default: all users), without users that have none; `error` is set for a user
     that failed. Raises KafkaError when the request fails."""
     fields = {"users": [{"name": user} for user in users] or None}
-    response = admin.ask(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, fields, check=error_in)
-    described = [_credentials(result) for result in response.results]
-    return [credentials for credentials in described if not isinstance(credentials.error, ResourceNotFound)]
+    response = admin.send(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, fields, check=error_in)
+    all_credentials = [_credentials(result) for result in response.results]
+    return [credentials for credentials in all_credentials if not isinstance(credentials.error, ResourceNotFound)]
 
 
 def _credentials(result: Entity) -> ScramCredentials:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_in
-from kafkatools.core.admin.coordinators import ask_coordinators, one_key_each
+from kafkatools.core.admin.coordinators import one_key_each, send_to_coordinators
 from kafkatools.core.admin.results import AlteredOffsets, filled, partition_errors
 from kafkatools.core.errors import KafkaError, UnknownServerError
 from kafkatools.core.net.requests import BrokerResponse
@@ -61,7 +61,7 @@ def list_share_group_offsets(
         return UnknownServerError(f"The response has no result for group {group_id}")
 
     request = one_key_each(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, build, read)
-    results = ask_coordinators(admin, group_ids, request, timeout_ms=timeout_ms)
+    results = send_to_coordinators(admin, group_ids, request, timeout_ms=timeout_ms)
     return filled(results, lambda error: ShareOffsets({}, {}, error))
 
 
@@ -98,7 +98,7 @@ def alter_share_group_offsets(
         return error_in(response.entity) or AlteredOffsets(partition_errors(response.entity.responses, "topic_name"))
 
     request = one_key_each(ApiKey.ALTER_SHARE_GROUP_OFFSETS, build, read)
-    results = ask_coordinators(admin, [group_id], request, timeout_ms=timeout_ms)
+    results = send_to_coordinators(admin, [group_id], request, timeout_ms=timeout_ms)
     return filled(results, lambda error: AlteredOffsets({}, error))[group_id]
 
 
@@ -116,5 +116,5 @@ def delete_share_group_offsets(
         return error_in(response.entity) or DeletedTopics(errors)
 
     request = one_key_each(ApiKey.DELETE_SHARE_GROUP_OFFSETS, build, read)
-    results = ask_coordinators(admin, [group_id], request, timeout_ms=timeout_ms)
+    results = send_to_coordinators(admin, [group_id], request, timeout_ms=timeout_ms)
     return filled(results, lambda error: DeletedTopics({}, error))[group_id]

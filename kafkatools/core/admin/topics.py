@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_in
-from kafkatools.core.admin.leaders import LeaderRequest, ask_leaders
+from kafkatools.core.admin.leaders import LeaderRequest, send_to_leaders
 from kafkatools.core.admin.results import by_partition, filled
 from kafkatools.core.errors import (
     KafkaError,
@@ -142,18 +142,18 @@ def describe_topics(
     """Return topics by name, or by id with ids as keys; a missing topic has its `error` set. `partition_limit`: the
     partitions in one response; further ones are fetched. Raises KafkaError when a request fails, and ValueError for a
     malformed id."""
-    described: dict[str, TopicDescription] = {}
+    descriptions: dict[str, TopicDescription] = {}
     if names:
-        described.update(_describe_by_name(admin, list(dict.fromkeys(names)), partition_limit))
+        descriptions.update(_describe_by_name(admin, list(dict.fromkeys(names)), partition_limit))
     if ids:
-        described.update(_describe_by_id(admin, ids))
-    return described
+        descriptions.update(_describe_by_id(admin, ids))
+    return descriptions
 
 
 def _describe_by_name(admin: AdminClient, names: list[str], partition_limit: int) -> dict[str, TopicDescription]:
     try:
-        described = _describe_in_pages(admin, names, partition_limit)
-        return {name: described.get(name) or _unanswered(name) for name in names}
+        descriptions = _describe_in_pages(admin, names, partition_limit)
+        return {name: descriptions.get(name) or _unanswered(name) for name in names}
     except UnsupportedVersion:
         results = _describe_by_metadata(admin, names, admin.deadline_ms())
         return _described({name: results.get(name, UnknownTopicOrPartition()) for name in names})
@@ -206,23 +206,23 @@ def _describe_in_pages(
     """Describe topics (None: all) with DescribeTopicPartitions (KIP-966), page by page until no cursor is left. Raises
     KafkaError, UnsupportedVersion at old brokers."""
     deadline_ms = admin.deadline_ms()
-    left = sorted(names or ())
+    remaining = sorted(names or ())
     cursor: Cursor | None = None
-    described: dict[str, TopicDescription] = {}
-    while left or names is None:
+    descriptions: dict[str, TopicDescription] = {}
+    while remaining or names is None:
         fields = {
-            "topics": [{"name": name} for name in left],
+            "topics": [{"name": name} for name in remaining],
             "response_partition_limit": partition_limit,
             "cursor": None if cursor is None else cursor._asdict(),
         }
-        response = admin.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, fields, timeout_ms=admin.left_ms(deadline_ms))
+        response = admin.send(ApiKey.DESCRIBE_TOPIC_PARTITIONS, fields, timeout_ms=admin.remaining_ms(deadline_ms))
         for topic in response.topics:
-            add_page(described, topic)
+            add_page(descriptions, topic)
         cursor = next_cursor(response, cursor)
         if cursor is None:
             break
-        left = [name for name in left if name >= cursor.topic_name]
-    return described
+        remaining = [name for name in remaining if name >= cursor.topic_name]
+    return descriptions
 
 
 def next_cursor(response: Entity, cursor: Cursor | None) -> Cursor | None:
@@ -240,36 +240,36 @@ def _unanswered(name: str) -> TopicDescription:
     return TopicDescription(name, None, False, (), RequestTimedOut(f"The response has no result for topic {name}"))
 
 
-def add_page(described: dict[str, TopicDescription], topic: Entity) -> None:
-    """Add a topic of a DescribeTopicPartitions response to `described`, merging partitions from earlier pages."""
+def add_page(descriptions: dict[str, TopicDescription], topic: Entity) -> None:
+    """Add a topic of a DescribeTopicPartitions response to `descriptions`, merging partitions from earlier pages."""
     error = error_in(topic)
     partitions = list(map(PartitionDescription._make, map(_DESCRIBED, topic.partitions)))
-    earlier = described.get(topic.name)
+    earlier = descriptions.get(topic.name)
     if earlier is not None:
         partitions += earlier.partitions
     partitions.sort(key=_NUMBER)
-    described[topic.name] = TopicDescription(
+    descriptions[topic.name] = TopicDescription(
         topic.name, topic_id_text(topic.topic_id), bool(topic.is_internal), tuple(partitions), error
     )
 
 
 def _describe_by_id(admin: AdminClient, ids: Sequence[str]) -> dict[str, TopicDescription]:
     topics = [{"topic_id": uuid_from_text(text), "name": None} for text in ids]
-    response = admin.ask(
+    response = admin.send(
         ApiKey.METADATA,
         {"topics": topics, "allow_auto_topic_creation": False},
         min_version=FIRST_VERSION_WITH_TOPIC_IDS,
     )
-    found = {topic_id_text(topic.topic_id): topic for topic in response.topics}
-    described = {}
+    topics_by_id = {topic_id_text(topic.topic_id): topic for topic in response.topics}
+    descriptions = {}
     for text in ids:
-        topic = found.get(text)
+        topic = topics_by_id.get(text)
         error = UnknownTopicId() if topic is None else error_in(topic)
         if topic is None or error is not None:
-            described[text] = TopicDescription("", text, False, (), error)
+            descriptions[text] = TopicDescription("", text, False, (), error)
         else:
-            described[text] = from_metadata(topic)
-    return described
+            descriptions[text] = from_metadata(topic)
+    return descriptions
 
 
 def create_topics(
@@ -287,7 +287,7 @@ def create_topics(
 
     def once(names: list[str], deadline_ms: int) -> dict[str, CreatedTopic | KafkaError]:
         topics = [_creatable(by_name[name]) for name in names]
-        response = _ask_for(admin, ApiKey.CREATE_TOPICS, topics, deadline_ms, validate_only=validate_only)
+        response = _send_topics(admin, ApiKey.CREATE_TOPICS, topics, deadline_ms, validate_only=validate_only)
         return {topic.name: _failure(topic, retry_on_quota_violation) or _created(topic) for topic in response.topics}
 
     results = admin.retry_items(by_name, once, timeout_ms)
@@ -297,17 +297,17 @@ def create_topics(
     }
 
 
-def _ask_for(
+def _send_topics(
     admin: AdminClient, api_key: ApiKey, topics: list[Fields], deadline_ms: int, *, validate_only: bool
 ) -> Entity:
     """Send CreateTopics or CreatePartitions to the controller and return the response."""
     timeout_ms = _request_timeout_ms(admin, deadline_ms)
     fields = {"topics": topics, "validate_only": validate_only, "timeout": timeout_ms}
-    return admin.ask_controller(api_key, fields, deadline_ms)
+    return admin.send_to_controller(api_key, fields, deadline_ms)
 
 
 def _request_timeout_ms(admin: AdminClient, deadline_ms: int) -> int:
-    return min(admin.left_ms(deadline_ms), int(admin.config.request_timeout_ms))
+    return min(admin.remaining_ms(deadline_ms), int(admin.config.request_timeout_ms))
 
 
 def _creatable(topic: NewTopic) -> Fields:
@@ -358,7 +358,7 @@ def delete_topics(admin: AdminClient, names: Sequence[str], *, timeout_ms: int |
                 return {"topics": [{"name": name, "topic_id": None} for name in items], "timeout": timeout}
             return {"topic_names": tuple(items), "timeout": timeout}
 
-        response = admin.ask_controller(ApiKey.DELETE_TOPICS, fields, deadline_ms)
+        response = admin.send_to_controller(ApiKey.DELETE_TOPICS, fields, deadline_ms)
         return {result.name: _failure(result) or Outcome(None) for result in response.responses}
 
     return filled(admin.retry_items(names, once, timeout_ms), Outcome)
@@ -377,7 +377,7 @@ def create_partitions(
 
     def once(names: list[str], deadline_ms: int) -> dict[str, Outcome | KafkaError]:
         topics = [_more_partitions(by_name[name]) for name in names]
-        response = _ask_for(admin, ApiKey.CREATE_PARTITIONS, topics, deadline_ms, validate_only=validate_only)
+        response = _send_topics(admin, ApiKey.CREATE_PARTITIONS, topics, deadline_ms, validate_only=validate_only)
         return {result.name: _failure(result) or Outcome(None) for result in response.results}
 
     return filled(admin.retry_items(by_name, once, timeout_ms), Outcome)
@@ -401,15 +401,15 @@ def delete_records(
     start offset or the error. `leaderless_ms`: how long to wait for a leader's election, if shorter than
     request.timeout.ms. Raises KafkaError when metadata cannot be fetched."""
 
-    def build(partitions: list[TopicPartition], left_ms: int) -> Fields:
+    def build(partitions: list[TopicPartition], remaining_ms: int) -> Fields:
         return {
             "topics": topic_fields((key, {"partition_index": key[1], "offset": offsets[key]}) for key in partitions),
-            "timeout": min(left_ms, admin.config.request_timeout_ms),
+            "timeout": min(remaining_ms, admin.config.request_timeout_ms),
         }
 
     def read(entity: Entity) -> dict[TopicPartition, DeletedRecords | KafkaError]:
         return by_partition(entity.topics, lambda part: error_in(part) or DeletedRecords(part.low_watermark, None))
 
     request = LeaderRequest(ApiKey.DELETE_RECORDS, build, read)
-    results = ask_leaders(admin, offsets, request, timeout_ms, leaderless_ms)
+    results = send_to_leaders(admin, offsets, request, timeout_ms, leaderless_ms)
     return filled(results, lambda error: DeletedRecords(-1, error))

@@ -13,11 +13,11 @@ from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.admin.coordinators import (
     TRANSACTION,
     CoordinatorRequest,
-    ask_coordinators,
     one_key_each,
+    send_to_coordinators,
     without_coordinator,
 )
-from kafkatools.core.admin.leaders import LeaderRequest, ask_leaders
+from kafkatools.core.admin.leaders import LeaderRequest, send_to_leaders
 from kafkatools.core.admin.results import by_partition, refusal
 from kafkatools.core.errors import KafkaError, TransactionalIdNotFound, UnsupportedVersion
 from kafkatools.core.net.requests import BrokerRequest, BrokerResponse
@@ -107,7 +107,7 @@ def list_transactions(
             raise UnsupportedVersion("The broker is too old to filter transactions by a pattern")
         return filters
 
-    results = admin.ask_brokers(admin.brokers(), ApiKey.LIST_TRANSACTIONS, fields, _listed)
+    results = admin.send_to_brokers(admin.brokers(), ApiKey.LIST_TRANSACTIONS, fields, _listed)
     listings = [listing for result in results.values() if not isinstance(result, KafkaError) for listing in result]
     errors = {node: result for node, result in results.items() if isinstance(result, KafkaError)}
     has_responses = len(errors) < len(results)
@@ -131,7 +131,7 @@ def describe_transactions(
     request = CoordinatorRequest(
         ApiKey.DESCRIBE_TRANSACTIONS, lambda keys, version: {"transactional_ids": tuple(keys)}, _read_descriptions
     )
-    return ask_coordinators(admin, transactional_ids, request, TRANSACTION)
+    return send_to_coordinators(admin, transactional_ids, request, TRANSACTION)
 
 
 def _read_descriptions(response: BrokerResponse, keys: list[str]) -> dict[str, TransactionDescription | KafkaError]:
@@ -165,10 +165,10 @@ def describe_producers(
     for start in range(0, len(requested), _PARTITIONS_A_REQUEST):
         chunk = requested[start : start + _PARTITIONS_A_REQUEST]
         if broker is None:
-            request = LeaderRequest(ApiKey.DESCRIBE_PRODUCERS, lambda keys, left_ms: _topics(keys), _read_producers)
-            results.update(ask_leaders(admin, chunk, request))
+            request = LeaderRequest(ApiKey.DESCRIBE_PRODUCERS, lambda keys, _: _topics(keys), _read_producers)
+            results.update(send_to_leaders(admin, chunk, request))
             continue
-        results |= admin.ask_by_node(
+        results |= admin.send_by_node(
             dict.fromkeys(chunk, broker),
             lambda node, keys: BrokerRequest(node, ApiKey.DESCRIBE_PRODUCERS, _topics(keys)),
             lambda response, _: _read_producers(response.entity),
@@ -218,16 +218,16 @@ def abort_transaction(
             for part in topic_result.partitions
         }
 
-    request = LeaderRequest(ApiKey.WRITE_TXN_MARKERS, lambda keys, left_ms: {"markers": [marker]}, read)
-    return refusal(ask_leaders(admin, [partition], request)[partition])
+    request = LeaderRequest(ApiKey.WRITE_TXN_MARKERS, lambda keys, _: {"markers": [marker]}, read)
+    return refusal(send_to_leaders(admin, [partition], request)[partition])
 
 
 def force_terminate(admin: AdminClient, transactional_id: str) -> KafkaError | None:
     """Abort a transactional id's open transaction and fence its producer with InitProducerId; return the error or None.
     An unknown id returns TransactionalIdNotFound, because InitProducerId would create it."""
-    known = describe_transactions(admin, [transactional_id])[transactional_id]
-    if isinstance(known, TransactionalIdNotFound):
-        return known
+    description = describe_transactions(admin, [transactional_id])[transactional_id]
+    if isinstance(description, TransactionalIdNotFound):
+        return description
 
     def build(key: str, version: int) -> Fields:
         return {"transactional_id": key, "transaction_timeout": admin.config.request_timeout_ms}
@@ -236,7 +236,7 @@ def force_terminate(admin: AdminClient, transactional_id: str) -> KafkaError | N
         return error_in(response.entity) or "fenced"
 
     request = one_key_each(ApiKey.INIT_PRODUCER_ID, build, read)
-    return refusal(ask_coordinators(admin, [transactional_id], request, TRANSACTION)[transactional_id])
+    return refusal(send_to_coordinators(admin, [transactional_id], request, TRANSACTION)[transactional_id])
 
 
 class HangingTransactions(NamedTuple):
@@ -263,22 +263,28 @@ def find_hanging(
         if producer.transaction_start_offset >= 0 and now_ms - producer.last_timestamp > max_timeout_ms
     ]
     if candidates:
-        known = _known_partitions(admin, {candidate.producer.producer_id for candidate in candidates})
+        partitions_by_producer = _coordinator_partitions(
+            admin, {candidate.producer.producer_id for candidate in candidates}
+        )
         candidates = [
             candidate
             for candidate in candidates
-            if (candidate.topic, candidate.partition) not in known[candidate.producer.producer_id]
+            if (candidate.topic, candidate.partition) not in partitions_by_producer[candidate.producer.producer_id]
         ]
     return HangingTransactions(sorted(candidates), errors)
 
 
-def _known_partitions(admin: AdminClient, producer_ids: Collection[int]) -> Mapping[int, set[TopicPartition]]:
+def _coordinator_partitions(admin: AdminClient, producer_ids: Collection[int]) -> Mapping[int, set[TopicPartition]]:
     """Return, by producer id, the partitions of the transactions that coordinators know."""
     partitions: dict[int, set[TopicPartition]] = {producer_id: set() for producer_id in producer_ids}
     listings = list_transactions(admin, producer_ids=producer_ids)
     if listings.errors:
         raise next(iter(listings.errors.values()))
-    ids = {one.transactional_id: one.producer_id for one in listings.transactions if one.producer_id in partitions}
+    ids = {
+        listing.transactional_id: listing.producer_id
+        for listing in listings.transactions
+        if listing.producer_id in partitions
+    }
     for transactional_id, description in describe_transactions(admin, ids).items():
         if isinstance(description, TransactionDescription):
             partitions[ids[transactional_id]].update(description.partitions)

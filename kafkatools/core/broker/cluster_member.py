@@ -168,7 +168,7 @@ class ClusterMember:
         """Create the replication of this broker's partitions, with connections that carry only fetches."""
         config = self._home.config
         # Kafka's default buffer of 64 KiB makes a follower wait for every few batches, so only a set size is applied.
-        is_set = config.is_given("replica.socket.receive.buffer.bytes")
+        is_set = config.is_explicit("replica.socket.receive.buffer.bytes")
         buffer_bytes = config.replica_socket_receive_buffer_bytes if is_set else -1
         timeout_ms = int(config.replica_socket_timeout_ms)
         cluster = Cluster(

@@ -51,8 +51,8 @@ class Table:
         similar."""
         import difflib
 
-        near = difflib.get_close_matches(name, self.settings, n=1, cutoff=0.8)
-        hint = f" Did you mean {near[0]}?" if near else ""
+        matches = difflib.get_close_matches(name, self.settings, n=1, cutoff=0.8)
+        hint = f" Did you mean {matches[0]}?" if matches else ""
         return ConfigError(f"Unknown {self.label} config name: {name}{'.' + hint if hint else ''}")
 
     def is_prefixed(self, name: str) -> bool:
@@ -79,13 +79,13 @@ class Config:
         allow_unknown: bool = False,
     ) -> None:
         self.table = table
-        self._given: dict[str, Value] = {}
+        self._explicit: dict[str, Value] = {}
         self._defaults = dict(defaults or {})
         self.prefixed: dict[str, str] = {}
         self.unknown: dict[str, str] = {}
         for name, raw in (values or {}).items():
             if name in table:
-                self._given[name] = table[name].parse(raw)
+                self._explicit[name] = table[name].parse(raw)
             elif table.is_prefixed(name):
                 self.prefixed[name] = str(raw)
             elif allow_unknown:
@@ -94,8 +94,8 @@ class Config:
                 raise table.unknown(name)
 
     def __getitem__(self, name: str) -> Any:
-        if name in self._given:
-            return self._given[name]
+        if name in self._explicit:
+            return self._explicit[name]
         if name in self._defaults:
             return self._defaults[name]
         default = self.table[name].default
@@ -111,18 +111,18 @@ class Config:
             raise AttributeError(f"there is no {self.table.label} setting {attribute}")
         return self[name]
 
-    def is_given(self, name: str) -> bool:
+    def is_explicit(self, name: str) -> bool:
         """Return whether the setting has an explicit value, not a default."""
-        return name in self._given
+        return name in self._explicit
 
-    def given(self) -> dict[str, Value]:
+    def explicit(self) -> dict[str, Value]:
         """A copy of the explicit values by name, without defaults."""
-        return dict(self._given)
+        return dict(self._explicit)
 
     def replace(self, values: Mapping[str, object]) -> "Config":
         """Return a copy with these explicit values added or replaced. Raises ConfigError for an unknown name, even if
         the original allowed some, and for an invalid value."""
-        merged = Config(self.table, {**self._given, **values}, defaults=self._defaults)
+        merged = Config(self.table, {**self._explicit, **values}, defaults=self._defaults)
         merged.prefixed, merged.unknown = {**self.prefixed, **merged.prefixed}, dict(self.unknown)
         return merged
 

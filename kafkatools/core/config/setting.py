@@ -129,8 +129,8 @@ class ItemProblem(str):
 
 def invalid(name: str, raw: object, problem: str) -> ConfigError:
     """The ConfigError with the message of Kafka's ConfigException: "Invalid value ... for configuration ...: ..."."""
-    shown = "null" if raw is None else raw
-    return ConfigError(f"Invalid value {shown} for configuration {name}: {problem}")
+    text = "null" if raw is None else raw
+    return ConfigError(f"Invalid value {text} for configuration {name}: {problem}")
 
 
 def _parse_boolean(setting: Setting, raw: object) -> Value:
@@ -253,17 +253,17 @@ def between(low: float, high: float) -> Validator:
 
 def one_of(*choices: str) -> Validator:
     """A validator for strings: one of the choices, in the same case."""
-    listed = ", ".join(choices)
-    return _validator(f"[{listed}]", lambda value: value in choices, f"String must be one of: {listed}")
+    names = ", ".join(choices)
+    return _validator(f"[{names}]", lambda value: value in choices, f"String must be one of: {names}")
 
 
 def one_of_any_case(*choices: str) -> Validator:
     """A validator for strings: one of the choices, in any case."""
-    upper, listed = {choice.upper() for choice in choices}, ", ".join(choices)
+    upper, names = {choice.upper() for choice in choices}, ", ".join(choices)
     return _validator(
-        f"(case insensitive) [{listed}]",
+        f"(case insensitive) [{names}]",
         lambda value: isinstance(value, str) and value.upper() in upper,
-        f"String must be one of (case insensitive): {listed}",
+        f"String must be one of (case insensitive): {names}",
     )
 
 
@@ -272,13 +272,13 @@ def words_of(*choices: str) -> Validator:
 
     def check(value: Value) -> str | None:
         words: Iterable[str] = value if isinstance(value, tuple) else ()
-        seen: set[str] = set()
+        earlier_words: set[str] = set()
         for word in words:
             if word not in choices:
                 return ItemProblem.of(word, f"String must be one of: {', '.join(choices)}")
-            if word in seen:
+            if word in earlier_words:
                 return "values must not be duplicated."
-            seen.add(word)
+            earlier_words.add(word)
         return None
 
     return Validator(f"[{', '.join(choices)}]", check)
@@ -304,13 +304,13 @@ def offset_reset(name: str) -> Validator:
     is_share = name.startswith("share.")
     words = ("earliest", "latest") if is_share else ("earliest", "latest", "none")
     form, text = ("PnDTnHnMn.nS", "earliest, latest") if is_share else ("PnDTnHnMn.nS.", "latest, earliest, none")
-    listed = ", ".join(f"'{word}'" for word in words)
+    names = ", ".join(f"'{word}'" for word in words)
 
     def check(value: Value) -> str | None:
         prefix, _, duration = str(value).partition(":")
         if value in words or (prefix == "by_duration" and parse_iso_duration_ms(duration) is not None):
             return None
-        problem = f"The value must be either {listed} or of the format 'by_duration:<{form}>'."
+        problem = f"The value must be either {names} or of the format 'by_duration:<{form}>'."
         return f"Invalid value `{value}` for configuration {name}. {problem}"
 
     return Validator(f"[{text}, by_duration:PnDTnHnMn.nS]", check)

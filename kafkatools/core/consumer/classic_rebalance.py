@@ -54,7 +54,9 @@ def common_protocol(assignors: Sequence[Assignor]) -> RebalanceProtocol:
     twice = {name for name in names if names.count(name) > 1}
     if twice:
         raise ConfigError(f"The assignor name: '{min(twice)}' is used in more than one assignor: [{', '.join(names)}]")
-    common = set(assignors[0].supported_protocols).intersection(*(each.supported_protocols for each in assignors))
+    common = set(assignors[0].supported_protocols).intersection(
+        *(assignor.supported_protocols for assignor in assignors)
+    )
     if not common:
         raise ConfigError(f"Specified assignors [{', '.join(names)}] do not have commonly supported rebalance protocol")
     return max(common)
@@ -81,7 +83,7 @@ class ClassicRebalance(MemberHeartbeats):
             Step.COMPLETE: self._complete,
         }
 
-    # --- what the group consumer asks
+    # --- state for the group consumer
 
     def advance(self, now_ms: int) -> None:
         """Request a rejoin when metadata or the subscription changed, then perform the due rebalance steps without
@@ -132,7 +134,7 @@ class ClassicRebalance(MemberHeartbeats):
         without a member id from any consumer, so the old member id stays."""
         return self._group_metadata
 
-    # --- in whose name offsets are committed
+    # --- the member that commits offsets
 
     def commit_metadata(self) -> ConsumerGroupMetadata | KafkaError:
         """Return the group metadata for OffsetCommit in a stable generation. Otherwise return (not raise)
@@ -143,13 +145,13 @@ class ClassicRebalance(MemberHeartbeats):
             return RebalanceInProgress(UNDERGOING_REBALANCE)
         return CommitFailed(NOT_A_MEMBER)
 
-    def note_commit_error(self, sent: ConsumerGroupMetadata, error: KafkaError) -> KafkaError:
+    def note_commit_error(self, sent_metadata: ConsumerGroupMetadata, error: KafkaError) -> KafkaError:
         """Return the application's error for a refused commit: FencedInstanceId, RebalanceInProgress or CommitFailed
         (Kafka's OffsetCommitResponseHandler). If the generation is still the one that sent the commit, also rejoin
         after RebalanceInProgress, or reset it after UnknownMemberId and IllegalGeneration."""
         membership = self.membership
         with self._parts.channel.lock:
-            is_unchanged = membership.group_metadata() == sent
+            is_unchanged = membership.group_metadata() == sent_metadata
             if is_unchanged:
                 membership.note_commit_error(membership.generation, error)
             if isinstance(error, FencedInstanceId):
@@ -210,13 +212,13 @@ class ClassicRebalance(MemberHeartbeats):
         if not is_member:
             self._drop_all(as_lost=True)
         elif self._protocol is RebalanceProtocol.EAGER:
-            listener.revoked(owned)
+            listener.notify_revoked(owned)
             subscriptions.assign(())
         else:
             topics = self._parts.subscription.topics
             revoked = [part for part in owned if part.topic not in topics]
             if revoked:
-                listener.revoked(revoked)
+                listener.notify_revoked(revoked)
                 subscriptions.assign(part for part in owned if part.topic in topics)
 
     def _join(self, now_ms: int) -> bool:
@@ -337,7 +339,7 @@ class ClassicRebalance(MemberHeartbeats):
         if self._protocol is RebalanceProtocol.COOPERATIVE:
             revoked = [part for part in owned if part not in set(assigned)]
             if revoked:
-                listener.revoked(revoked)
+                listener.notify_revoked(revoked)
                 self.request_rejoin("need to revoke partitions and re-join")
         if self._parts.subscription.type is SubscriptionType.AUTO_PATTERN:
             self._parts.subscription.topics |= {part.topic for part in assigned}
@@ -348,7 +350,7 @@ class ClassicRebalance(MemberHeartbeats):
         self._parts.commits.restart_auto_commit(now_ms)
         subscriptions.assign(assigned)
         self._parts.client.set_topics({part.topic for part in assigned})
-        listener.assigned([part for part in assigned if part not in set(owned)])
+        listener.notify_assigned([part for part in assigned if part not in set(owned)])
         listener.raise_error()
 
 

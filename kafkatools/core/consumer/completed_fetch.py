@@ -116,24 +116,24 @@ class CompletedFetch:
         """Return up to `max_records` further records, one item for each batch or joined run of batches; empty at the
         end. Damaged batches are skipped with `skip_corrupt`. Otherwise raises CorruptBatch: at once, or on the next
         call when sound records precede the damage."""
-        fetched: list[RecordColumns] = []
-        left = max_records
-        while left > 0:
+        runs: list[RecordColumns] = []
+        remaining = max_records
+        while remaining > 0:
             try:
                 columns = self._next_columns()
             except KafkaError as error:
-                if fetched:
+                if runs:
                     break
                 raise error from error.__cause__
             if columns is None:
                 break
-            stop = min(columns.count, self._column_start + left)
-            fetched.append(
+            stop = min(columns.count, self._column_start + remaining)
+            runs.append(
                 columns if stop - self._column_start == columns.count else columns.slice(self._column_start, stop)
             )
-            left -= stop - self._column_start
+            remaining -= stop - self._column_start
             self._move_to(columns, stop)
-        return fetched
+        return runs
 
     def _move_to(self, columns: RecordColumns, stop: int) -> None:
         """Advance `next_fetch_offset` past the first `stop` records of the current columns."""
@@ -225,9 +225,9 @@ class CompletedFetch:
         """Report bytes with an impossible batch size or magic byte as damage and, with `skip_corrupt`, skip that batch.
         A batch size that does not fit skips the rest of the response. Raises CorruptBatch without `skip_corrupt`."""
         batch = RecordBatch(self._records, self._end)
-        fits = batch.length >= HEADER_SIZE - LOG_OVERHEAD and self._end + batch.size_bytes <= len(self._records)
-        self._damaged(batch if fits else None, error)
-        self._end = self._end + batch.size_bytes if fits else len(self._records)
+        is_plausible = batch.length >= HEADER_SIZE - LOG_OVERHEAD and self._end + batch.size_bytes <= len(self._records)
+        self._damaged(batch if is_plausible else None, error)
+        self._end = self._end + batch.size_bytes if is_plausible else len(self._records)
 
     def _load(self, batch: AnyBatch) -> None:
         """Decode a batch's records from the position on into `_columns`, which stays None when there are none. A batch
@@ -337,13 +337,13 @@ def join_batches(buffer: memoryview, table: array[int], rows: int) -> RecordColu
         (kernel.new_ints(total), kernel.new_ints(total)),
     )
     ints = (*key_places, *value_places, array("i", bytes(4 * total)), array("i", bytes(4 * total)))
-    status, done = array("q", (0, 0, 0, 0)), 0
+    status, next_row = array("q", (0, 0, 0, 0)), 0
     for slot in range(0, rows * kernel.HEADER_WIDTH, kernel.HEADER_WIDTH):
         position, base_offset, size = table[slot : slot + 3]
-        end, expected = position + size, done + table[slot + 13]
-        status[STATUS_START], status[STATUS_ROW] = position + HEADER_SIZE, done
-        done = kernel.decode_records(buffer[:end], expected, base_offset, table[slot + 8], longs, ints, status)
-        if done != expected or status[0] != end:
+        end, expected = position + size, next_row + table[slot + 13]
+        status[STATUS_START], status[STATUS_ROW] = position + HEADER_SIZE, next_row
+        next_row = kernel.decode_records(buffer[:end], expected, base_offset, table[slot + 8], longs, ints, status)
+        if next_row != expected or status[0] != end:
             return None
     return RecordColumns(buffer, longs, ints)
 

@@ -18,7 +18,7 @@ from kafkatools.core import config as tables
 from kafkatools.core.clock import Clock, SystemClock
 from kafkatools.core.closing import ensure_close_timeout
 from kafkatools.core.config import Config
-from kafkatools.core.config.given import Settings, config_of, take_objects
+from kafkatools.core.config.client_settings import Settings, config_of, take_objects
 from kafkatools.core.consumer.completed_fetch import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -32,7 +32,7 @@ from kafkatools.core.consumer.interceptors import ConsumerInterceptor, ConsumerI
 from kafkatools.core.consumer.network import ConsumerNetworkClient
 from kafkatools.core.consumer.offset_fetcher import NodeRequest, OffsetAndTimestamp, OffsetFetcher
 from kafkatools.core.consumer.offset_listing import OffsetListing, target_times
-from kafkatools.core.consumer.partition_wait import PartitionWait, named
+from kafkatools.core.consumer.partition_wait import PartitionWait, names_of
 from kafkatools.core.consumer.poison import AnyDeserializer, PoisonPolicy, RecordDecoder, up_to_failures
 from kafkatools.core.consumer.record_iterator import PendingRecords, RecordLoops, whole_ms
 from kafkatools.core.consumer.single_thread import TWO_THREADS, one_at_a_time
@@ -131,7 +131,7 @@ class Consumer(RecordLoops):
         self._api_timeout_ms: int = config.default_api_timeout_ms
         self._failure: KafkaError | None = None
         self._seen_metadata = -1
-        self._closed = self._is_closing = False
+        self._is_closed = self._is_closing = False
         self._group = self._new_group(config)
 
     def _new_group(self, config: Config) -> GroupConsumer | None:
@@ -156,19 +156,19 @@ class Consumer(RecordLoops):
         is_interrupted = error is not None and not isinstance(error, Exception)
         self.close(_INTERRUPTED_CLOSE_MS if is_interrupted else None)
 
-    # --- what is read
+    # --- subscription and assignment
 
     @one_at_a_time
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Replace the assigned partitions with these, none: unsubscribe; partitions that stay assigned keep their
         position. Raises IllegalState if subscribed, ValueError for an empty topic name."""
-        chosen = [as_partition(part) for part in partitions]
+        requested = [as_partition(part) for part in partitions]
         self.give_back()
-        if not chosen:
+        if not requested:
             self.unsubscribe()
         elif self._group is not None:
             self._group.assign_by_hand()
-        self._subscriptions.assign(chosen)
+        self._subscriptions.assign(requested)
         self._client.set_topics(self._subscriptions.topics())
 
     @one_at_a_time
@@ -266,10 +266,10 @@ class Consumer(RecordLoops):
     def seek_to_time(self, timestamp_ms: int, partitions: Iterable[tuple[str, int]] = ()) -> None:
         """Move to the first record at or after `timestamp_ms` (ms since 1970), or to the end where there is none.
         Without partitions, moves all assigned ones. Raises the errors of `offsets_for_times`."""
-        chosen = [TopicPartition(*part) for part in partitions] or self.assignment()
-        found = self.offsets_for_times(dict.fromkeys(chosen, timestamp_ms))
+        requested = [TopicPartition(*part) for part in partitions] or self.assignment()
+        offsets = self.offsets_for_times(dict.fromkeys(requested, timestamp_ms))
         self.give_back()
-        for part, at in found.items():
+        for part, at in offsets.items():
             if at is None:
                 self._request_reset([part], ResetKind.LATEST)
             else:
@@ -277,8 +277,8 @@ class Consumer(RecordLoops):
 
     def _request_reset(self, partitions: Iterable[tuple[str, int]], kind: ResetKind) -> None:
         self.give_back()
-        chosen = [TopicPartition(*part) for part in partitions] or self.assignment()
-        for part in chosen:
+        requested = [TopicPartition(*part) for part in partitions] or self.assignment()
+        for part in requested:
             self._subscriptions.request_offset_reset(part, AutoOffsetResetStrategy(kind))
 
     @one_at_a_time
@@ -381,17 +381,17 @@ class Consumer(RecordLoops):
         return self._poll_records(timeout_ms)
 
     def _poll_records(self, timeout_ms: int) -> ConsumerRecords:
-        fetched = self._poll(whole_ms(timeout_ms), partial(self._fetcher.collect, self._max_poll_records))
-        records = self._decoded(fetched) if self._decoder and fetched else ConsumerRecords(fetched)
+        columns = self._poll(whole_ms(timeout_ms), partial(self._fetcher.collect, self._max_poll_records))
+        records = self._decoded(columns) if self._decoder and columns else ConsumerRecords(columns)
         return self._interceptors.on_consume(records) if records else records
 
-    def _decoded(self, fetched: Sequence[FetchedColumns]) -> ConsumerRecords:
-        decoded = self._decoder.decode(fetched)
+    def _decoded(self, columns: Sequence[FetchedColumns]) -> ConsumerRecords:
+        decoded = self._decoder.decode(columns)
         for part, failure in decoded.failures.items():
             self.seek(part, failure.offset)
         if decoded.failures and not decoded.records:
             raise next(iter(decoded.failures.values()))
-        return ConsumerRecords(up_to_failures(fetched, decoded.failures), decoded.records)
+        return ConsumerRecords(up_to_failures(columns, decoded.failures), decoded.records)
 
     @one_at_a_time
     def poll_columns(self, timeout_ms: int) -> list[FetchedColumns]:
@@ -400,83 +400,83 @@ class Consumer(RecordLoops):
         return self._poll(whole_ms(timeout_ms), partial(self._fetcher.collect, _ALL_BUFFERED))
 
     def _poll(self, timeout_ms: int, collect: Callable[[], list[Fetched]]) -> list[Fetched]:
-        now = self._clock.now_ms()
-        deadline = now + timeout_ms
+        now_ms = self._clock.now_ms()
+        deadline_ms = now_ms + timeout_ms
         while True:
             self._raise_failure()
             if self._group is not None:
-                self._group.advance(now)
+                self._group.advance(now_ms)
             self._update_positions()
-            self._fetcher.note_time(now)
-            fetched = collect()
-            self._send_fetches(now)
-            if fetched:
-                return fetched
-            left = deadline - now
-            if left <= 0:
+            self._fetcher.note_time(now_ms)
+            items = collect()
+            self._send_fetches(now_ms)
+            if items:
+                return items
+            remaining_ms = deadline_ms - now_ms
+            if remaining_ms <= 0:
                 self._client.poll(0)
                 return collect() if self._fetcher.has_completed() else []
-            self._client.poll(min(left, self._client.poll_limit_ms))
-            now = self._clock.now_ms()
-            self._client.ensure_contact(now)
+            self._client.poll(min(remaining_ms, self._client.poll_limit_ms))
+            now_ms = self._clock.now_ms()
+            self._client.ensure_contact(now_ms)
 
     def _send_fetches(self, now_ms: int) -> None:
         for item in self._fetcher.prepare(now_ms, self._client.can_send):
-            answered = partial(self._fetcher.handle_response, item.node)
-            self._client.send_fetch(item.node, item.request, answered, partial(self._fetch_failed, item.node))
+            on_response = partial(self._fetcher.handle_response, item.node)
+            self._client.send_fetch(item.node, item.request, on_response, partial(self._fetch_failed, item.node))
 
     def _fetch_failed(self, node: int, error: KafkaError) -> None:
         self._fetcher.handle_failure(node)
         if isinstance(error, (DecodeError, UnsupportedVersion)):
             self._failure = error  # a retry would fail alike
 
-    # --- what has to happen before records can be fetched
+    # --- resets and validation of positions
 
     def _update_positions(self) -> None:
-        now = self._clock.now_ms()
+        now_ms = self._clock.now_ms()
         if self._client.metadata_version != self._seen_metadata:
             self._seen_metadata = self._client.metadata_version
             self._offsets.note_leaders()
-        for request in self._offsets.validation_requests(now):
+        for request in self._offsets.validation_requests(now_ms):
             self._send(request, self._offsets.handle_validation_response)
         if self._group is None:
             self._subscriptions.reset_initializing_positions()
-        for request in self._offsets.reset_requests(now, self._clock.wall_ms()):
+        for request in self._offsets.reset_requests(now_ms, self._clock.wall_ms()):
             self._send(request, self._offsets.handle_reset_response)
 
     def _send(self, request: NodeRequest, handle: Callable[[NodeRequest, Entity, int], None]) -> None:
-        def answered(entity: Entity) -> None:
+        def on_response(entity: Entity) -> None:
             try:
                 handle(request, entity, self._clock.now_ms())
             except KafkaError as error:
                 self._failure = error
 
-        def failed(error: KafkaError) -> None:
+        def on_failure(error: KafkaError) -> None:
             if isinstance(error, UnsupportedVersion) and handle == self._offsets.handle_validation_response:
                 self._offsets.skip_validation(request)
             else:
                 self._offsets.handle_failure(request, self._clock.now_ms())
 
-        self._client.send(request.node, request.api_key, request.fields, answered, failed)
+        self._client.send(request.node, request.api_key, request.fields, on_response, on_failure)
 
     def _raise_failure(self) -> None:
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
 
-    # --- questions to the cluster
+    # --- offsets and partitions of the cluster
 
     @one_at_a_time
     def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
         """Return the log start offset of each partition; a partition for which the broker reports none is left out."""
-        return self._known_offsets(partitions, EARLIEST_TIMESTAMP)
+        return self._offsets_at(partitions, EARLIEST_TIMESTAMP)
 
     @one_at_a_time
     def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
         """Return the high watermark of each partition (the last stable offset under read_committed); a partition for
         which the broker reports none is left out. Raises ConnectionFailed when no bootstrap server was ever reached,
         UnknownTopicOrPartition after 5 seconds, and RequestTimedOut after default.api.timeout.ms."""
-        return self._known_offsets(partitions, LATEST_TIMESTAMP)
+        return self._offsets_at(partitions, LATEST_TIMESTAMP)
 
     @one_at_a_time
     def offsets_for_times(self, timestamps: Mapping[Place, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
@@ -484,12 +484,12 @@ class Consumer(RecordLoops):
         is none. Raises the errors of `end_offsets`, TopicAuthorizationFailed, and ValueError for a negative time."""
         return self._list(target_times(timestamps))
 
-    def _known_offsets(self, partitions: Iterable[tuple[str, int]], timestamp: int) -> dict[TopicPartition, int]:
-        found = self._list({TopicPartition(*part): timestamp for part in partitions})
-        return {part: offset.offset for part, offset in found.items() if offset is not None}
+    def _offsets_at(self, partitions: Iterable[tuple[str, int]], timestamp: int) -> dict[TopicPartition, int]:
+        offsets = self._list({TopicPartition(*part): timestamp for part in partitions})
+        return {part: offset.offset for part, offset in offsets.items() if offset is not None}
 
     def _list(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        wait = self._wait_for(timestamps, f"Failed to get offsets by times in time for {named(timestamps)}", None)
+        wait = self._wait_for(timestamps, f"Failed to get offsets by times in time for {names_of(timestamps)}", None)
         return OffsetListing(self._client, self._offsets, wait).list(timestamps)
 
     @one_at_a_time
@@ -569,13 +569,13 @@ class Consumer(RecordLoops):
         With enable.auto.commit, commits before leaving. A second call does nothing. Raises KafkaError caused by a
         rebalance listener, after closing; ValueError if negative; IllegalState during another thread's call."""
         ensure_close_timeout(timeout_ms)
-        if self._closed or not self._begin_close():
+        if self._is_closed or not self._begin_close():
             return
         try:
             if self._group is not None:
                 self._group.close(DEFAULT_CLOSE_TIMEOUT_MS if timeout_ms is None else timeout_ms)
         finally:
-            self._closed = True
+            self._is_closed = True
             self._interceptors.close()
             for item in self._fetcher.close_requests():
                 if self._client.can_send(item.node):

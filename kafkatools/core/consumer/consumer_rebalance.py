@@ -32,7 +32,7 @@ class ConsumerRebalance(MemberHeartbeats):
         self._names: dict[uuid.UUID, str] = {}
         self._unresolved: frozenset[uuid.UUID] = frozenset()
 
-    # --- what the group consumer asks
+    # --- state for the group consumer
 
     def advance(self, now_ms: int) -> None:
         """Pass subscription changes to the membership, then rejoin or reconcile if its state requires it; never waits
@@ -78,7 +78,7 @@ class ConsumerRebalance(MemberHeartbeats):
         with self._parts.channel.lock:
             return self.membership.group_metadata()
 
-    # --- in whose name offsets are committed
+    # --- the member that commits offsets
 
     def commit_metadata(self) -> ConsumerGroupMetadata | KafkaError:
         """Return the group metadata for OffsetCommit; return (not raise) CommitFailed while the member has no epoch."""
@@ -86,12 +86,12 @@ class ConsumerRebalance(MemberHeartbeats):
             return self.membership.group_metadata()
         return CommitFailed(NOT_A_MEMBER)
 
-    def note_commit_error(self, sent: ConsumerGroupMetadata, error: KafkaError) -> KafkaError:
+    def note_commit_error(self, sent_metadata: ConsumerGroupMetadata, error: KafkaError) -> KafkaError:
         """Return the application's error for a refused commit: RetriableCommitFailed for StaleMemberEpoch when the
         member epoch grew since the request, else CommitFailed."""
         with self._parts.channel.lock:
             current = self.membership.group_metadata()
-        is_newer = current.member_id == sent.member_id and current.generation_id > sent.generation_id
+        is_newer = current.member_id == sent_metadata.member_id and current.generation_id > sent_metadata.generation_id
         if isinstance(error, StaleMemberEpoch) and is_newer:
             return RetriableCommitFailed()
         return CommitFailed(NOT_A_MEMBER)
@@ -135,7 +135,7 @@ class ConsumerRebalance(MemberHeartbeats):
             return
         self._commit.forget()
         if revoked:
-            self._parts.listener.revoked(revoked)
+            self._parts.listener.notify_revoked(revoked)
             self._parts.subscriptions.assign(part for part in owned if part in assigned)
         if self._is_over(life):
             return
@@ -143,7 +143,7 @@ class ConsumerRebalance(MemberHeartbeats):
             [*(part for part in owned if part in assigned), *sorted(assigned - set(owned))]
         )
         self._parts.client.set_topics({part.topic for part in assigned})
-        self._parts.listener.assigned(assigned - set(owned))
+        self._parts.listener.notify_assigned(assigned - set(owned))
         self._parts.commits.restart_auto_commit(now_ms)
         with self._parts.channel.lock:
             if not self._is_over(life):

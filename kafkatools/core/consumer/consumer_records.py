@@ -58,12 +58,14 @@ class ConsumerRecords:
         """Return the offset after the last fetched record of each partition, to commit after processing (KIP-1094).
         Records that an interceptor dropped count; control batches and aborted records after the last record do not. In
         a partition that only an interceptor added, the offset after its last record."""
-        added: dict[TopicPartition, int] = {}
+        record_ends: dict[TopicPartition, int] = {}
         for record in self._records or ():
             part = TopicPartition(record.topic, record.partition)
-            added[part] = max(record.offset + 1, added.get(part, 0))
-        fetched = {item.topic_partition: item.columns.offsets[-1] + 1 for item in self._fetched if item.columns.count}
-        return {part: OffsetAndMetadata(offset) for part, offset in {**added, **fetched}.items()}
+            record_ends[part] = max(record.offset + 1, record_ends.get(part, 0))
+        fetched_ends = {
+            item.topic_partition: item.columns.offsets[-1] + 1 for item in self._fetched if item.columns.count
+        }
+        return {part: OffsetAndMetadata(offset) for part, offset in {**record_ends, **fetched_ends}.items()}
 
     def columns(self) -> Sequence[FetchedColumns]:
         """Return the fetched records as columns, in reading order, before deserializers and interceptors."""

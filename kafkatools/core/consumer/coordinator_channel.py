@@ -45,20 +45,22 @@ class CoordinatorChannel:
         """Send FindCoordinator when the coordinator is unknown and no lookup is in flight. Does nothing during the
         back-off, without a usable node, or while `failure` holds a fatal lookup error."""
         lookup = self.lookup
-        if self.failure is not None or not lookup.should_ask(now_ms):
+        if self.failure is not None or not lookup.should_send(now_ms):
             return
         node = self.client.any_node()
         if node is None:
             return
-        lookup.asked()
-        request = GroupRequest(lookup.API_KEY, lookup.request_fields, self._found, self._not_found, is_background=True)
+        lookup.note_sent()
+        request = GroupRequest(
+            lookup.API_KEY, lookup.request_fields, self._handle_response, self._handle_failure, is_background=True
+        )
         self.client.send_request(node, request)
 
-    def _found(self, entity: Entity, now_ms: int) -> None:
+    def _handle_response(self, entity: Entity, now_ms: int) -> None:
         error = self.lookup.handle_response(entity, now_ms)
         self.failure = None if error is None else with_group(error, self.lookup.key)
 
-    def _not_found(self, error: KafkaError, now_ms: int) -> None:
+    def _handle_failure(self, error: KafkaError, now_ms: int) -> None:
         self.failure = self.lookup.handle_failure(error, now_ms)
 
     def take_failure(self) -> KafkaError | None:

@@ -82,20 +82,20 @@ class Ends:
         undone = self.undone()
         for topic in sorted({part.topic for part in undone}):
             self._ensure_same_topic(topic)
-        left = [part for part in undone if part.topic not in self._suspects]
-        if not left:
+        unread = [part for part in undone if part.topic not in self._suspects]
+        if not unread:
             return
         problem = self._consumer.connection_problem()
         if problem is not None:
             raise problem
         try:
-            present_ends = self._consumer.end_offsets(left)
+            present_ends = self._consumer.end_offsets(unread)
         except UnknownTopicOrPartition as error:
             raise EndUnreachable(f"{error} any more: it was deleted before it was read to the end") from None
-        for part, now in present_ends.items():
-            if now < self.end_of(part):
+        for part, end in present_ends.items():
+            if end < self.end_of(part):
                 raise EndUnreachable(
-                    f"{part} ends at offset {now} now, before offset {self.end_of(part)} where it ended at the start: "
+                    f"{part} ends at offset {end} now, before offset {self.end_of(part)} where it ended at the start: "
                     "its log was truncated"
                 )
 

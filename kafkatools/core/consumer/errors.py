@@ -32,10 +32,10 @@ class LogTruncation(errors.LogTruncation):
 
     def __init__(self, topic: str, partition: int, offset: int, diverging_offset: int | None) -> None:
         self.topic, self.partition, self.offset, self.diverging_offset = topic, partition, offset, diverging_offset
-        where = "unknown" if diverging_offset is None else str(diverging_offset)
+        place = "unknown" if diverging_offset is None else str(diverging_offset)
         super().__init__(
             f"Detected log truncation of partition {topic}-{partition} at position {offset}: "
-            f"the logs diverge at offset {where}"
+            f"the logs diverge at offset {place}"
         )
 
 

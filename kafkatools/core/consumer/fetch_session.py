@@ -92,25 +92,25 @@ class FetchSessionHandler:
         """Update the session from a Fetch response. Returns False when its partitions must be ignored: a session error,
         an unknown topic id, or partitions that the session does not expect. The next request is full then."""
         if response.error_code:
-            lost = response.error_code == _FETCH_SESSION_ID_NOT_FOUND
-            self.next_metadata = FetchMetadata() if lost else self.next_metadata.next_close_existing()
+            is_unknown_session = response.error_code == _FETCH_SESSION_ID_NOT_FOUND
+            self.next_metadata = FetchMetadata() if is_unknown_session else self.next_metadata.next_close_existing()
             return False
         if version >= TOPIC_ID_VERSION and not self._name_topics(response):
             self.next_metadata = self.next_metadata.next_close_existing()
             return False
-        answered = {TopicPartition(data.topic, data.partition) for data in response.partitions}
+        partitions = {TopicPartition(data.topic, data.partition) for data in response.partitions}
         if self.next_metadata.is_full:
-            return self._handle_full(response, answered)
-        if not answered <= self.session_partitions.keys():
+            return self._handle_full(response, partitions)
+        if not partitions <= self.session_partitions.keys():
             self.next_metadata = self.next_metadata.next_close_existing()
             return False
-        ended = response.session_id == INVALID_SESSION_ID
-        self.next_metadata = FetchMetadata() if ended else self.next_metadata.next_incremental()
+        is_closed = response.session_id == INVALID_SESSION_ID
+        self.next_metadata = FetchMetadata() if is_closed else self.next_metadata.next_incremental()
         return True
 
-    def _handle_full(self, response: FetchResponse, answered: set[TopicPartition]) -> bool:
-        throttled = not answered and response.throttle_time_ms > 0
-        if throttled or answered != self.session_partitions.keys():
+    def _handle_full(self, response: FetchResponse, partitions: set[TopicPartition]) -> bool:
+        is_throttled = not partitions and response.throttle_time_ms > 0
+        if is_throttled or partitions != self.session_partitions.keys():
             self.next_metadata = FetchMetadata()
             return False
         if response.session_id == INVALID_SESSION_ID:

@@ -57,8 +57,8 @@ class FetchSettings(NamedTuple):
     @classmethod
     def of(cls, config: Config, options: FetchOptions) -> FetchSettings:
         """Return the fetch settings of a consumer configuration."""
-        named = {name: getattr(config, name) for name in cls._fields if name != "options"}
-        return cls(**named, options=options)
+        values = {name: getattr(config, name) for name in cls._fields if name != "options"}
+        return cls(**values, options=options)
 
 
 class FetchedBatches(NamedTuple):
@@ -175,7 +175,7 @@ class Fetcher:
         ends = [(node, session.close_request()) for node, session in self._sessions.items()]
         return [NodeFetch(node, self._fetch_request(data)) for node, data in ends if data is not None]
 
-    # --- answers
+    # --- responses
 
     def handle_response(self, node: int, response: FetchResponse, version: int) -> None:
         """Update the node's fetch session from its Fetch response, and buffer the partitions that have records, an
@@ -205,9 +205,11 @@ class Fetcher:
         response with records proves nothing for its empty partitions: the size limit may have excluded them."""
         if any(data.records for data in response.partitions):
             return
-        failed = {TopicPartition(data.topic, data.partition) for data in response.partitions if data.error_code}
+        failed_partitions = {
+            TopicPartition(data.topic, data.partition) for data in response.partitions if data.error_code
+        }
         for part, requested in session.session_partitions.items():
-            if part not in failed:
+            if part not in failed_partitions:
                 self._empty_from[part] = requested.fetch_offset
 
     def has_nothing_before(self, part: TopicPartition, end: int) -> bool:
@@ -236,7 +238,7 @@ class Fetcher:
         state = self.subscriptions.state_or_none(fetch.partition)
         return state is None or not state.paused
 
-    # --- handing out
+    # --- collecting records
 
     def collect(self, max_records: int) -> list[FetchedColumns]:
         """Return up to `max_records` buffered records and move the positions past them. Skips paused partitions, and
@@ -245,24 +247,24 @@ class Fetcher:
         and TopicAuthorizationFailed."""
         collected: list[FetchedColumns] = []
         paused: list[CompletedFetch] = []
-        left = max_records
+        remaining = max_records
         try:
-            while self._completed and left > 0:
+            while self._completed and remaining > 0:
                 fetch = self._completed[0]
                 if not self._is_current(fetch):
                     paused.append(self._completed.popleft())
                     continue
                 try:
                     usable = fetch.is_initialized or self._initialize(fetch)
-                    fetched = self._take(fetch, left) if usable else []
+                    items = self._take(fetch, remaining) if usable else []
                 except KafkaError:
                     if collected:
                         break
                     if not fetch.is_initialized:
                         self._completed.popleft()
                     raise
-                left -= sum(item.columns.count for item in fetched)
-                collected += fetched
+                remaining -= sum(item.columns.count for item in items)
+                collected += items
                 if fetch.is_consumed and self._completed and self._completed[0] is fetch:
                     self._completed.popleft()
         finally:
@@ -328,13 +330,13 @@ class Fetcher:
             fetch.drain()
             return []
         try:
-            fetched = fetch.fetch_columns(max_records)
+            runs = fetch.fetch_columns(max_records)
         finally:
             if fetch.next_fetch_offset > state.position.offset:
                 state.position = FetchPosition(fetch.next_fetch_offset, fetch.last_epoch, state.position.leader)
         if fetch.is_consumed and fetch.size_bytes:
             self.subscriptions.move_partition_to_end(part)
-        return [FetchedColumns(part.topic, part.partition, columns) for columns in fetched]
+        return [FetchedColumns(part.topic, part.partition, columns) for columns in runs]
 
     def _initialize(self, fetch: CompletedFetch) -> bool:
         """Process a response's error and reported offsets; return whether its records may be collected. False after an

@@ -23,7 +23,7 @@ from kafkatools.core.consumer.group_subscription import (
     SubscriptionType,
     Topics,
 )
-from kafkatools.core.consumer.heartbeat_thread import IN_FLIGHT_LOOK_MS, LONGEST_SLEEP_MS, HeartbeatThread
+from kafkatools.core.consumer.heartbeat_thread import IN_FLIGHT_CHECK_MS, LONGEST_SLEEP_MS, HeartbeatThread
 from kafkatools.core.consumer.member_heartbeats import GroupParts
 from kafkatools.core.consumer.network import ConsumerNetworkClient
 from kafkatools.core.consumer.offset_commits import CommitCallback, NoMembership, OffsetCommits
@@ -59,11 +59,11 @@ def check_settings(config: Config) -> None:
     session.timeout.ms."""
     protocol = config.group_protocol.lower()
     for name in NOT_WITH[protocol]:
-        if config.is_given(name):
+        if config.is_explicit(name):
             raise ConfigError(f"{name} cannot be set when group.protocol={protocol.upper()}")
     if protocol == "classic" and config.heartbeat_interval_ms >= config.session_timeout_ms:
         raise ConfigError("Heartbeat must be set lower than the session timeout")
-    if config.is_given("partition.assignment.strategy"):
+    if config.is_explicit("partition.assignment.strategy"):
         from kafkatools.core.consumer.assignors.by_name import assignor_for_name
 
         for name in config.partition_assignment_strategy:
@@ -220,13 +220,13 @@ class GroupConsumer:
         with self.channel.lock:
             if self._is_expecting:
                 self._client.poll_background()
-            now = self._clock.now_ms()
-            self.channel.tick(now)
+            now_ms = self._clock.now_ms()
+            self.channel.tick(now_ms)
             if self._is_expecting:
                 self._client.poll_background()
-                return IN_FLIGHT_LOOK_MS
+                return IN_FLIGHT_CHECK_MS
             longest_ms = min(LONGEST_SLEEP_MS, self._heartbeat.interval_ms)
-            return longest_ms if self._rebalance is None else self._rebalance.delay_ms(now, longest_ms)
+            return longest_ms if self._rebalance is None else self._rebalance.delay_ms(now_ms, longest_ms)
 
     @property
     def _is_expecting(self) -> bool:
@@ -248,19 +248,19 @@ class GroupConsumer:
             self.channel.tick(now_ms)
             return
         self._fetching = frozenset(waiting)
-        self.commits.request_committed(waiting, self._found_positions)
+        self.commits.request_committed(waiting, self._handle_committed)
 
-    def _found_positions(self, fetched: Fetched) -> None:
+    def _handle_committed(self, response: Fetched) -> None:
         requested, self._fetching = self._fetching, frozenset()
-        if fetched.error is not None:
-            if is_retriable_fetch(fetched.error):
+        if response.error is not None:
+            if is_retriable_fetch(response.error):
                 self._retry_ms = self._clock.now_ms() + self._config.retry_backoff_ms
             else:
-                self._failure = fetched.error
+                self._failure = response.error
             return
         waiting = requested.intersection(self._subscriptions.initializing_partitions())
         for part in waiting:
-            self._start_at(part, fetched.offsets.get(part))
+            self._start_at(part, response.offsets.get(part))
         try:
             self._subscriptions.reset_initializing_positions(waiting)
         except KafkaError as error:

@@ -55,8 +55,8 @@ class RebalanceListener:
         self.on_partitions_revoked(partitions)
 
 
-Takes = Callable[[str], bool]
-Topics = Iterable[str] | re.Pattern[str] | SubscriptionPattern | Takes
+TopicFilter = Callable[[str], bool]
+Topics = Iterable[str] | re.Pattern[str] | SubscriptionPattern | TopicFilter
 
 
 class GroupSubscription:
@@ -68,7 +68,7 @@ class GroupSubscription:
         self.topics: frozenset[str] = frozenset()
         self.server_pattern: str | None = None
         self.listener: RebalanceListener = RebalanceListener()
-        self._takes: Takes | None = None
+        self._matches_topic: TopicFilter | None = None
 
     @property
     def is_automatic(self) -> bool:
@@ -94,10 +94,10 @@ class GroupSubscription:
             self.server_pattern = subscription.pattern
         elif isinstance(subscription, re.Pattern):
             self.become(SubscriptionType.AUTO_PATTERN)
-            self._takes = lambda topic: subscription.fullmatch(topic) is not None
+            self._matches_topic = lambda topic: subscription.fullmatch(topic) is not None
         elif callable(subscription):
             self.become(SubscriptionType.AUTO_PATTERN)
-            self._takes = subscription
+            self._matches_topic = subscription
         else:
             topics = _checked([subscription] if isinstance(subscription, str) else subscription)
             self.become(SubscriptionType.AUTO_TOPICS)
@@ -107,22 +107,22 @@ class GroupSubscription:
     def unsubscribe(self) -> None:
         """Drop the topics or pattern; the listener stays."""
         self.type = SubscriptionType.NONE
-        self.topics, self._takes, self.server_pattern = frozenset(), None, None
+        self.topics, self._matches_topic, self.server_pattern = frozenset(), None, None
 
     def match(self, topics: Mapping[str, TopicView]) -> None:
         """Set the subscribed topics to those that the client-side pattern matches, without internal ones if they are
         excluded. Does nothing without such a pattern."""
-        if self._takes is not None:
-            allowed = (name for name, view in topics.items() if not (view.is_internal and self._exclude_internal))
-            self.topics = frozenset(filter(self._takes, allowed))
+        if self._matches_topic is not None:
+            names = (name for name, view in topics.items() if not (view.is_internal and self._exclude_internal))
+            self.topics = frozenset(filter(self._matches_topic, names))
 
     def accepts(self, partitions: Iterable[TopicPartition]) -> bool:
         """Return whether all these partitions belong to subscribed topics or match the client-side pattern; True for a
         broker-side pattern."""
         if self.type is SubscriptionType.AUTO_PATTERN_RE2J:
             return True
-        takes = self._takes or self.topics.__contains__
-        return all(takes(part.topic) for part in partitions)
+        matches = self._matches_topic or self.topics.__contains__
+        return all(matches(part.topic) for part in partitions)
 
 
 def _checked(topics: Iterable[str]) -> frozenset[str]:
@@ -140,15 +140,15 @@ class ListenerCalls:
         self._subscription = subscription
         self._error: BaseException | None = None
 
-    def revoked(self, partitions: Iterable[TopicPartition]) -> None:
+    def notify_revoked(self, partitions: Iterable[TopicPartition]) -> None:
         """Call on_partitions_revoked with the sorted partitions."""
         self._call(self._subscription.listener.on_partitions_revoked, partitions)
 
-    def assigned(self, partitions: Iterable[TopicPartition]) -> None:
+    def notify_assigned(self, partitions: Iterable[TopicPartition]) -> None:
         """Call on_partitions_assigned with the sorted partitions."""
         self._call(self._subscription.listener.on_partitions_assigned, partitions)
 
-    def lost(self, partitions: Iterable[TopicPartition]) -> None:
+    def notify_lost(self, partitions: Iterable[TopicPartition]) -> None:
         """Call on_partitions_lost with the sorted partitions."""
         self._call(self._subscription.listener.on_partitions_lost, partitions)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 _log = logging.getLogger(__name__)
 
-IN_FLIGHT_LOOK_MS = 20
+IN_FLIGHT_CHECK_MS = 20
 LONGEST_SLEEP_MS = 1000
 
 

@@ -56,7 +56,7 @@ class ConsumerInterceptors:
         for interceptor in self._interceptors:
             try:
                 records = interceptor.on_consume(records)
-            except Exception:  # noqa: BLE001 - somebody else's code; its failure must not lose the records
+            except Exception:  # noqa: BLE001 - an interceptor's failure must not lose the records
                 _log.warning("Error executing interceptor onConsume callback", exc_info=True)
         return records
 
@@ -65,7 +65,7 @@ class ConsumerInterceptors:
         for interceptor in self._interceptors:
             try:
                 interceptor.on_commit(offsets)
-            except Exception:  # noqa: BLE001 - as above: the commit is done whatever they think of it
+            except Exception:  # noqa: BLE001 - the commit has succeeded, also if an interceptor fails
                 _log.warning("Error executing interceptor onCommit callback", exc_info=True)
 
     def close(self) -> None:

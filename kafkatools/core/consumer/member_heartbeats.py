@@ -43,7 +43,7 @@ class MemberHeartbeats:
         owned = self._parts.subscriptions.assigned_partitions()
         if owned:
             _log.info("Giving away all assigned partitions as %s", "lost" if as_lost else "revoked")
-            call = self._parts.listener.lost if as_lost else self._parts.listener.revoked
+            call = self._parts.listener.notify_lost if as_lost else self._parts.listener.notify_revoked
             call(owned)
             self._parts.subscriptions.assign(())
 

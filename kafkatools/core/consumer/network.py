@@ -62,11 +62,11 @@ class MetadataLeaders:
     def leader(self, partition: TopicPartition) -> LeaderAndEpoch | None:
         """Return the partition's leader (-1 = none) and epoch (-1 = unknown), None when metadata lacks the
         partition."""
-        found = self._metadata.cluster.partition(*partition)
-        if found is None:
+        metadata = self._metadata.cluster.partition(*partition)
+        if metadata is None:
             return None
-        leader = -1 if found.leader is None else found.leader
-        return LeaderAndEpoch(leader, -1 if found.leader_epoch is None else found.leader_epoch)
+        leader = -1 if metadata.leader is None else metadata.leader
+        return LeaderAndEpoch(leader, -1 if metadata.leader_epoch is None else metadata.leader_epoch)
 
     def topic_id(self, topic: str) -> uuid.UUID:
         """Return the topic's id, the zero UUID when it has none."""
@@ -75,10 +75,10 @@ class MetadataLeaders:
     def has_replica(self, partition: TopicPartition, node: int) -> bool:
         """Return whether the node is in the cluster and holds an online replica of the partition."""
         cluster = self._metadata.cluster
-        found = cluster.partition(partition.topic, partition.partition)
-        if found is None or cluster.node(node) is None:
+        metadata = cluster.partition(partition.topic, partition.partition)
+        if metadata is None or cluster.node(node) is None:
             return False
-        return node in found.replicas and node not in found.offline_replicas
+        return node in metadata.replicas and node not in metadata.offline_replicas
 
     def request_update(self) -> int:
         """Request fresh metadata; it has arrived once `update_version` exceeds the returned number."""
@@ -162,11 +162,11 @@ class ConsumerNetworkClient:
         version = self._metadata.request_update()
         started = self._clock.now_ms()
         while self._metadata.update_version <= version:
-            now = self._clock.now_ms()
-            self._raise_unreachable(now - started >= _UNREACHABLE_AFTER_MS or now >= deadline_ms)
-            if now >= deadline_ms:
+            now_ms = self._clock.now_ms()
+            self._raise_unreachable(now_ms - started >= _UNREACHABLE_AFTER_MS or now_ms >= deadline_ms)
+            if now_ms >= deadline_ms:
                 raise RequestTimedOut("Timed out waiting for metadata of the cluster")
-            self.poll(min(deadline_ms - now, _POLL_MS))
+            self.poll(min(deadline_ms - now_ms, _POLL_MS))
 
     def ensure_contact(self, now_ms: int) -> None:
         """Raise the connection error when all bootstrap servers have failed for 3 seconds. Does nothing once a metadata
@@ -249,12 +249,12 @@ class ConsumerNetworkClient:
                 on_error(response.error or Disconnected(f"Node {node} is disconnected"))
                 return
             try:
-                answer = fetch_messages.decode_fetch_response(response.body, response.api_version)
+                fetch_response = fetch_messages.decode_fetch_response(response.body, response.api_version)
             except KafkaError as error:
                 on_error(error)
                 return
-            self._client.throttle(node, answer.throttle_time_ms, self._clock.now_ms())
-            on_response(answer, response.api_version)
+            self._client.throttle(node, fetch_response.throttle_time_ms, self._clock.now_ms())
+            on_response(fetch_response, response.api_version)
 
         newest = fetch_messages.MAX_VERSION if request.can_use_topic_ids else fetch_messages.TOPIC_ID_VERSION - 1
         wire = ClientRequest(
@@ -267,9 +267,9 @@ class ConsumerNetworkClient:
             decode=False,
         )
         with self.lock:
-            now = self._clock.now_ms()
-            if self._client.ready(node, now):
-                self._client.send(wire, now)
+            now_ms = self._clock.now_ms()
+            if self._client.ready(node, now_ms):
+                self._client.send(wire, now_ms)
                 return
         on_error(Disconnected(f"Node {node} is disconnected"))
 
@@ -364,17 +364,17 @@ class ConsumerNetworkClient:
                 self._in_background = False
 
     def _poll(self, timeout_ms: int) -> None:
-        now = self._clock.now_ms()
-        self._send_unsent(now)
-        responses = self._client.poll(timeout_ms, now)
-        now = self._clock.now_ms()
-        patience = now + min(timeout_ms, _RECEIVE_MS)
-        while not responses and now < patience and self._client.is_receiving and not self._is_woken:
+        now_ms = self._clock.now_ms()
+        self._send_unsent(now_ms)
+        responses = self._client.poll(timeout_ms, now_ms)
+        now_ms = self._clock.now_ms()
+        patience = now_ms + min(timeout_ms, _RECEIVE_MS)
+        while not responses and now_ms < patience and self._client.is_receiving and not self._is_woken:
             # A large response takes many reads; the caller can do nothing before it is complete.
-            responses = self._client.poll(patience - now, now)
-            now = self._clock.now_ms()
-        self._send_unsent(now)
-        self._fail_unsent(now)
+            responses = self._client.poll(patience - now_ms, now_ms)
+            now_ms = self._clock.now_ms()
+        self._send_unsent(now_ms)
+        self._fail_unsent(now_ms)
 
     def _run_deferred(self) -> bool:
         deferred, self._deferred = self._deferred, []

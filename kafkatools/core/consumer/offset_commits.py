@@ -55,7 +55,7 @@ class CommitIdentity(Protocol):
     def commit_metadata(self) -> ConsumerGroupMetadata | KafkaError:
         """Return the member and generation for OffsetCommit, or the error that forbids committing now."""
 
-    def note_commit_error(self, sent: ConsumerGroupMetadata, error: KafkaError) -> KafkaError:
+    def note_commit_error(self, sent_metadata: ConsumerGroupMetadata, error: KafkaError) -> KafkaError:
         """Update the membership after a refused commit and return the error for the application."""
 
     def fetch_metadata(self) -> ConsumerGroupMetadata | None:
@@ -122,7 +122,7 @@ class OffsetCommits:
         self.channel.send(request)
 
     def _committed(
-        self, sent: ConsumerGroupMetadata, offsets: Offsets, on_done: OnCommitted, entity: Entity, now_ms: int
+        self, sent_metadata: ConsumerGroupMetadata, offsets: Offsets, on_done: OnCommitted, entity: Entity, now_ms: int
     ) -> None:
         error = offset_requests.commit_error(entity, self.settings.group_id)
         if error is None:
@@ -136,7 +136,7 @@ class OffsetCommits:
         elif isinstance(
             error, (RebalanceInProgress, UnknownMemberId, IllegalGeneration, FencedInstanceId, StaleMemberEpoch)
         ):
-            error = self.identity.note_commit_error(sent, error)
+            error = self.identity.note_commit_error(sent_metadata, error)
             self.is_fenced |= isinstance(error, FencedInstanceId)
         on_done(error)
 
@@ -198,8 +198,8 @@ class OffsetCommits:
 
     def _back_off(self, attempts: int, deadline: int) -> None:
         until = min(deadline, self.clock.now_ms() + self._backoff.backoff_ms(attempts))
-        while (left := until - self.clock.now_ms()) > 0:
-            self.channel.poll(left)
+        while (remaining_ms := until - self.clock.now_ms()) > 0:
+            self.channel.poll(remaining_ms)
 
     # --- async
 
@@ -209,20 +209,20 @@ class OffsetCommits:
         """Commit without waiting; `callback(offsets, error)` runs during a later call of the application. `error` is
         None for success and RetriableCommitFailed for most retriable errors. Without offsets nothing is sent and the
         callback gets None."""
-        kept = dict(offsets)
+        requested_offsets = dict(offsets)
 
-        def done(error: KafkaError | None) -> None:
+        def on_done(error: KafkaError | None) -> None:
             self._pending_async -= 1
             if error is not None and error.retriable and not isinstance(error, RebalanceInProgress):
                 cause, error = error, RetriableCommitFailed()
                 error.__cause__ = cause
-            self._completed.append(partial(_call, callback, kept, error))
+            self._completed.append(partial(_call, callback, requested_offsets, error))
 
         self._pending_async += 1
-        if not kept:
-            done(None)
+        if not requested_offsets:
+            on_done(None)
             return
-        self._waiting.append(_Waiting(kept, done))
+        self._waiting.append(_Waiting(requested_offsets, on_done))
         self.advance()
 
     def advance(self) -> None:
@@ -278,14 +278,14 @@ class OffsetCommits:
             return None
         attempt = Attempt()
 
-        def done(error: KafkaError | None) -> None:
+        def on_done(error: KafkaError | None) -> None:
             if error is not None:
                 _log.warning("Auto commit of offsets of %s failed: %s", self.settings.group_id, error)
                 if error.retriable:
                     self._next_auto_ms = min(self._next_auto_ms, self.clock.now_ms() + self.settings.retry_backoff_ms)
             attempt.finish(error)
 
-        self._send(offsets, done)
+        self._send(offsets, on_done)
         return attempt
 
     def restart_auto_commit(self, now_ms: int) -> None:
@@ -321,13 +321,13 @@ class OffsetCommits:
         CoordinatorNotAvailable while the coordinator is unknown."""
         partitions = list(parts)
 
-        def answered(entity: Entity, now_ms: int) -> None:
-            fetched = offset_requests.read_fetch(entity, self.settings.group_id)
-            if isinstance(fetched.error, offset_requests.MOVED):
+        def on_response(entity: Entity, now_ms: int) -> None:
+            response = offset_requests.read_fetch(entity, self.settings.group_id)
+            if isinstance(response.error, offset_requests.MOVED):
                 self.channel.lookup.mark_unknown()
-            on_fetched(fetched)
+            on_fetched(response)
 
-        def failed(error: KafkaError, now_ms: int) -> None:
+        def on_failure(error: KafkaError, now_ms: int) -> None:
             if error.retriable:
                 self.channel.lookup.mark_unknown()
             on_fetched(Fetched({}, error))
@@ -336,7 +336,7 @@ class OffsetCommits:
             member = self.identity.fetch_metadata()
         fields = offset_requests.fetch_fields(member, self.settings.group_id, partitions)
         self.channel.send(
-            GroupRequest(ApiKey.OFFSET_FETCH, fields, answered, failed, min_version=1, max_version=MAX_VERSION)
+            GroupRequest(ApiKey.OFFSET_FETCH, fields, on_response, on_failure, min_version=1, max_version=MAX_VERSION)
         )
 
     def committed(
@@ -349,12 +349,12 @@ class OffsetCommits:
             return {}
         deadline, attempts = self.clock.now_ms() + timeout_ms, 0
         while True:
-            fetched = self._fetch_once(partitions, deadline)
-            if fetched is not None and fetched.error is None:
-                return {part: fetched.offsets.get(part) for part in partitions}
-            if fetched is not None and fetched.error is not None:
-                if not offset_requests.is_retriable_fetch(fetched.error):
-                    raise fetched.error
+            response = self._fetch_once(partitions, deadline)
+            if response is not None and response.error is None:
+                return {part: response.offsets.get(part) for part in partitions}
+            if response is not None and response.error is not None:
+                if not offset_requests.is_retriable_fetch(response.error):
+                    raise response.error
                 self._back_off(attempts, deadline)
                 attempts += 1
             if self.clock.now_ms() >= deadline:
@@ -393,7 +393,7 @@ class NoMembership:
         """Return the group id alone."""
         return ConsumerGroupMetadata(self._group_id)
 
-    def note_commit_error(self, sent: ConsumerGroupMetadata, error: KafkaError) -> KafkaError:
+    def note_commit_error(self, sent_metadata: ConsumerGroupMetadata, error: KafkaError) -> KafkaError:
         """Return CommitFailed when the group has members, else the error itself."""
         if isinstance(error, (UnknownMemberId, IllegalGeneration)):
             return CommitFailed(offset_requests.NOT_A_MEMBER)

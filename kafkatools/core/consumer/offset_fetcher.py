@@ -52,8 +52,8 @@ class NodeRequest(NamedTuple):
 class ListedOffsets(NamedTuple):
     """A ListOffsets response: offsets (None = no such record), and the partitions to retry."""
 
-    found: dict[TopicPartition, OffsetAndTimestamp | None]
-    again: list[TopicPartition]
+    offsets: dict[TopicPartition, OffsetAndTimestamp | None]
+    retries: list[TopicPartition]
 
 
 @dataclass(eq=False, repr=False)
@@ -73,40 +73,40 @@ class OffsetFetcher:
     def list_requests(self, timestamps: Mapping[TopicPartition, int]) -> tuple[list[NodeRequest], list[TopicPartition]]:
         """Return ListOffsets requests by leader, and the partitions without one, for which metadata is refreshed."""
         by_node: dict[int, list[_Entry]] = {}
-        without: list[TopicPartition] = []
+        leaderless: list[TopicPartition] = []
         for part, timestamp in timestamps.items():
             leader = self.leaders.leader(part)
             if leader is None or leader.leader < 0:
-                without.append(part)
+                leaderless.append(part)
                 continue
             entry = {"partition_index": part.partition, "current_leader_epoch": leader.epoch, "timestamp": timestamp}
             by_node.setdefault(leader.leader, []).append((part, entry))
-        if without:
+        if leaderless:
             self.leaders.request_update()
         common = {"isolation_level": self.isolation_level, "timeout": self.request_timeout_ms}
-        return [_node_request(node, LIST_OFFSETS, entries, common) for node, entries in by_node.items()], without
+        return [_node_request(node, LIST_OFFSETS, entries, common) for node, entries in by_node.items()], leaderless
 
-    def listed(self, entity: Entity) -> ListedOffsets:
+    def read_listing(self, entity: Entity) -> ListedOffsets:
         """Read a ListOffsets response. Raises TopicAuthorizationFailed. UNSUPPORTED_FOR_MESSAGE_FORMAT means no offset;
         other errors mark partitions to retry and request fresh metadata."""
         result = ListedOffsets({}, [])
-        forbidden: list[str] = []
+        unauthorized: list[str] = []
         for topic in entity.topics:
             for data in topic.partitions:
                 part, code = TopicPartition(topic.name, data.partition_index), int(data.error_code)
                 if code == 0:
                     epoch = int(getattr(data, "leader_epoch", -1))
                     exists = data.offset >= 0
-                    result.found[part] = OffsetAndTimestamp(data.offset, data.timestamp, epoch) if exists else None
+                    result.offsets[part] = OffsetAndTimestamp(data.offset, data.timestamp, epoch) if exists else None
                 elif code == _TOPIC_AUTHORIZATION_FAILED:
-                    forbidden.append(topic.name)
+                    unauthorized.append(topic.name)
                 elif code == _UNSUPPORTED_FOR_MESSAGE_FORMAT:
-                    result.found[part] = None
+                    result.offsets[part] = None
                 else:
-                    result.again.append(part)
-        if forbidden:
-            raise unauthorized_topics(forbidden[:1])
-        if result.again:
+                    result.retries.append(part)
+        if unauthorized:
+            raise unauthorized_topics(unauthorized[:1])
+        if result.retries:
             self.leaders.request_update()
         return result
 
@@ -119,10 +119,10 @@ class OffsetFetcher:
         if not strategies:
             return []
         timestamps = {part: strategy.timestamp(wall_ms) for part, strategy in strategies.items()}
-        requests, without = self.list_requests(timestamps)
+        requests, leaderless = self.list_requests(timestamps)
         requested = [part for request in requests for part in request.partitions]
         self.subscriptions.set_next_retry(requested, now_ms + self.request_timeout_ms)
-        self.subscriptions.set_next_retry(without, now_ms + self.retry_backoff_ms)
+        self.subscriptions.set_next_retry(leaderless, now_ms + self.retry_backoff_ms)
         self._resets.update({part: strategies[part] for part in requested})
         return requests
 
@@ -130,10 +130,10 @@ class OffsetFetcher:
         """Set the reset positions from a ListOffsets response; partitions with errors retry after the back-off. Where
         no record is at or after the reset's timestamp, the partition is reset to latest instead. Raises
         TopicAuthorizationFailed."""
-        listed = self.listed(entity)
-        missed = set(request.partitions) - listed.found.keys()
-        self.subscriptions.set_next_retry(missed, now_ms + self.retry_backoff_ms)
-        for part, offset in listed.found.items():
+        result = self.read_listing(entity)
+        missing = set(request.partitions) - result.offsets.keys()
+        self.subscriptions.set_next_retry(missing, now_ms + self.retry_backoff_ms)
+        for part, offset in result.offsets.items():
             strategy = self._resets.pop(part, None)
             if strategy is None:
                 continue
@@ -186,19 +186,19 @@ class OffsetFetcher:
         """Validate positions against the epoch end offsets of an OffsetForLeaderEpoch response. All partitions are
         processed before the first error is raised: LogTruncation without a reset policy, or TopicAuthorizationFailed.
         Partitions with errors retry after the back-off."""
-        missed = set(request.partitions)
+        missing = set(request.partitions)
         failure: KafkaError | None = None
         for topic in entity.topics:
             for data in topic.partitions:
                 part = TopicPartition(topic.topic, data.partition)
                 if int(data.error_code) == 0:
-                    missed.discard(part)
+                    missing.discard(part)
                 try:
                     self._complete_validation(part, data)
                 except KafkaError as error:
                     failure = failure or error
-        if missed:
-            self.subscriptions.set_next_retry(missed, now_ms + self.retry_backoff_ms)
+        if missing:
+            self.subscriptions.set_next_retry(missing, now_ms + self.retry_backoff_ms)
             self.leaders.request_update()
         if failure is not None:
             raise failure

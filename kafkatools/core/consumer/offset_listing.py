@@ -25,7 +25,7 @@ class OffsetListing:
     client: ConsumerNetworkClient
     offsets: OffsetFetcher
     wait: PartitionWait
-    _found: dict[TopicPartition, OffsetAndTimestamp | None] = field(default_factory=dict, init=False)
+    _results: dict[TopicPartition, OffsetAndTimestamp | None] = field(default_factory=dict, init=False)
     _failure: KafkaError | None = field(default=None, init=False)
 
     def list(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
@@ -33,13 +33,13 @@ class OffsetListing:
         is no such record. Raises the errors of PartitionWait, and TopicAuthorizationFailed."""
         self.client.set_topics({part.topic for part in timestamps})
         first_version = self.client.metadata_version
-        while left := {part: timestamp for part, timestamp in timestamps.items() if part not in self._found}:
-            self.wait.partitions = left
+        while remaining := {part: timestamp for part, timestamp in timestamps.items() if part not in self._results}:
+            self.wait.partitions = remaining
             version = self.client.metadata_version
-            self._list_once(left)
-            if not timestamps.keys() <= self._found.keys():
+            self._list_once(remaining)
+            if not timestamps.keys() <= self._results.keys():
                 self._back_off(version, is_first=version == first_version)
-        return self._found
+        return self._results
 
     def _back_off(self, version: int, *, is_first: bool) -> None:
         """Wait for retry.backoff.ms. Before the first metadata response of this lookup, wait for that response only:
@@ -58,21 +58,21 @@ class OffsetListing:
         requests, _ = self.offsets.list_requests(timestamps)
         waiting = {request.node for request in requests}
 
-        def answered(node: int, entity: Entity) -> None:
+        def on_response(node: int, entity: Entity) -> None:
             waiting.discard(node)
             try:
-                listed: ListedOffsets = self.offsets.listed(entity)
+                result: ListedOffsets = self.offsets.read_listing(entity)
             except KafkaError as error:
                 self._failure = error
                 return
-            self._found.update({part: offset for part, offset in listed.found.items() if part in timestamps})
+            self._results.update({part: offset for part, offset in result.offsets.items() if part in timestamps})
 
-        def failed(node: int, error: KafkaError) -> None:
+        def on_failure(node: int, error: KafkaError) -> None:
             waiting.discard(node)
 
         for request in requests:
             node, fields = request.node, request.fields
-            self.client.send(node, request.api_key, fields, partial(answered, node), partial(failed, node))
+            self.client.send(node, request.api_key, fields, partial(on_response, node), partial(on_failure, node))
         while waiting:
             self._poll()
 

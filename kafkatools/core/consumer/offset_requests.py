@@ -83,7 +83,7 @@ def commit_fields(member: ConsumerGroupMetadata, offsets: Offsets, version: int)
 
 def commit_error(entity: Entity, group_id: str) -> KafkaError | None:
     """Return an OffsetCommit response's first partition error, or one for all unauthorized topics, or None."""
-    forbidden: list[str] = []
+    unauthorized: list[str] = []
     for topic in entity.topics:
         for data in topic.partitions:
             code = int(data.error_code)
@@ -92,8 +92,8 @@ def commit_error(entity: Entity, group_id: str) -> KafkaError | None:
             error = error_for_code(code)
             if error is not TopicAuthorizationFailed:
                 return with_group(error(), group_id)
-            forbidden.append(topic.name)
-    return unauthorized_topics(forbidden) if forbidden else None
+            unauthorized.append(topic.name)
+    return unauthorized_topics(unauthorized) if unauthorized else None
 
 
 def is_retriable_commit(error: KafkaError) -> bool:
@@ -105,13 +105,13 @@ def fetch_fields(
     member: ConsumerGroupMetadata | None, group_id: str, parts: Iterable[TopicPartition]
 ) -> Callable[[int], dict[str, object]]:
     """Return a function from version to OffsetFetch fields. `member`: the sender's identity in KIP-848 groups."""
-    listed = topic_fields(((part, part.partition) for part in parts), partitions="partition_indexes")
+    topics = topic_fields(((part, part.partition) for part in parts), partitions="partition_indexes")
 
     def fields(version: int) -> dict[str, object]:
         stable = {"require_stable": True} if version >= _FETCH_WITH_STABLE else {}
         if version < _FETCH_IN_GROUPS:
-            return {"group_id": group_id, "topics": listed, **stable}
-        group: dict[str, object] = {"group_id": group_id, "topics": listed}
+            return {"group_id": group_id, "topics": topics, **stable}
+        group: dict[str, object] = {"group_id": group_id, "topics": topics}
         if version >= _FETCH_WITH_MEMBER and member is not None and member.member_id:
             group |= {"member_id": member.member_id, "member_epoch": member.generation_id}
         return {"groups": [group], **stable}
@@ -122,26 +122,26 @@ def fetch_fields(
 def read_fetch(entity: Entity, group_id: str) -> Fetched:
     """Read an OffsetFetch response. An error of the group or of any partition replaces all offsets."""
     groups = getattr(entity, "groups", None)
-    answer = entity if groups is None else next((group for group in groups if group.group_id == group_id), None)
-    if answer is None:
+    group = entity if groups is None else next((entry for entry in groups if entry.group_id == group_id), None)
+    if group is None:
         return Fetched({}, UnknownServerError(f"The response has no result for group {group_id}"))
-    code = int(getattr(answer, "error_code", NONE))
+    code = int(getattr(group, "error_code", NONE))
     if code != NONE:
         return Fetched({}, with_group(error_for_code(code)(), group_id))
     offsets: dict[TopicPartition, OffsetAndMetadata | None] = {}
-    forbidden: list[str] = []
-    for topic in answer.topics:
+    unauthorized: list[str] = []
+    for topic in group.topics:
         for data in topic.partitions:
             part = TopicPartition(topic.name, int(data.partition_index))
             code = int(data.error_code)
             if code == NONE:
                 offsets[part] = _committed(data)
             elif error_for_code(code) is TopicAuthorizationFailed:
-                forbidden.append(topic.name)
+                unauthorized.append(topic.name)
             else:
                 return Fetched({}, _partition_error(part, code))
-    if forbidden:
-        return Fetched({}, unauthorized_topics(forbidden))
+    if unauthorized:
+        return Fetched({}, unauthorized_topics(unauthorized))
     return Fetched(offsets)
 
 

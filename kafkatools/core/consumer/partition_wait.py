@@ -15,7 +15,7 @@ from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import RequestTimedOut, UnknownTopicOrPartition
 
 _MISSING_AFTER_MS = 5000
-_NAMED = 3
+_LISTED_PARTITIONS = 3
 
 
 @dataclass(eq=False, repr=False)
@@ -33,13 +33,13 @@ class PartitionWait:
     def poll(self) -> None:
         """Poll the network once, for at most 100 ms. Raises the connection error of a cluster that was never reached,
         UnknownTopicOrPartition for a missing partition, and RequestTimedOut after the deadline."""
-        now = self.clock.now_ms()
-        if now >= self.deadline_ms:
+        now_ms = self.clock.now_ms()
+        if now_ms >= self.deadline_ms:
             raise self._timeout()
-        self.client.poll(min(self.deadline_ms - now, self.client.poll_limit_ms))
-        now = self.clock.now_ms()
-        self.client.ensure_contact(now)
-        self._ensure_exists(now)
+        self.client.poll(min(self.deadline_ms - now_ms, self.client.poll_limit_ms))
+        now_ms = self.clock.now_ms()
+        self.client.ensure_contact(now_ms)
+        self._ensure_exists(now_ms)
 
     def _ensure_exists(self, now_ms: int) -> None:
         """Raise UnknownTopicOrPartition when metadata has reported a partition as missing for 5 seconds: the metadata
@@ -68,8 +68,8 @@ class PartitionWait:
         return RequestTimedOut(self.message if problem is None else f"{self.message}: {problem}")
 
 
-def named(partitions: Collection[TopicPartition]) -> str:
+def names_of(partitions: Collection[TopicPartition]) -> str:
     """Return the first three partitions by name and the number of the others, such as `a-0, a-1, a-2 and 5 more`."""
     names = [str(part) for part in partitions]
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    suffix = f" and {len(names) - _LISTED_PARTITIONS} more" if len(names) > _LISTED_PARTITIONS else ""
+    return ", ".join(names[:_LISTED_PARTITIONS]) + suffix

@@ -52,9 +52,9 @@ class RecordDeserializationError(SerializationError):
     def __init__(self, record: ConsumerRecord, is_key: bool, cause: BaseException) -> None:
         self.topic, self.partition, self.offset, self.is_key = record.topic, record.partition, record.offset, is_key
         self.record = record
-        what, where = "KEY" if is_key else "VALUE", f"{record.topic}-{record.partition}"
+        field, partition = "KEY" if is_key else "VALUE", f"{record.topic}-{record.partition}"
         super().__init__(
-            f"Error deserializing {what} for partition {where} at offset {record.offset}: {cause}. "
+            f"Error deserializing {field} for partition {partition} at offset {record.offset}: {cause}. "
             f"If needed, please seek past the record to continue consumption (seek to {record.offset + 1})."
         )
 
@@ -87,24 +87,24 @@ class RecordDecoder:
         """Return a consumer's decoder. `key` and `value` override key.deserializer and value.deserializer. Raises
         ConfigError for an unknown class name or policy, or an object that is no deserializer."""
         try:
-            chosen = PoisonPolicy(policy)
+            poison_policy = PoisonPolicy(policy)
         except ValueError:
             names = ", ".join(choice.value for choice in PoisonPolicy)
             raise ConfigError(f"Unknown policy for poison records: {policy}. Known ones: {names}") from None
         return cls(
-            _named(config.key_deserializer if key is None else key),
-            _named(config.value_deserializer if value is None else value),
-            chosen,
+            _deserializer_of(config.key_deserializer if key is None else key),
+            _deserializer_of(config.value_deserializer if value is None else value),
+            poison_policy,
         )
 
     def __bool__(self) -> bool:
         return self._key is not None or self._value is not None
 
-    def decode(self, fetched: Sequence[FetchedColumns]) -> Decoded:
+    def decode(self, columns: Sequence[FetchedColumns]) -> Decoded:
         """Deserialize the keys and values of fetched records according to the poison policy. Under `fail`, a
         partition's records end before its first poison record, whose error is in `failures`."""
         decoded = Decoded([], {})
-        for item in fetched:
+        for item in columns:
             if item.topic_partition not in decoded.failures:
                 self._decode_columns(item, decoded)
         return decoded
@@ -137,19 +137,19 @@ class RecordDecoder:
 
 
 def up_to_failures(
-    fetched: Sequence[FetchedColumns], failures: Mapping[TopicPartition, RecordDeserializationError]
+    columns: Sequence[FetchedColumns], failures: Mapping[TopicPartition, RecordDeserializationError]
 ) -> list[FetchedColumns]:
     """Return the fetched columns, cut off before the first failed record of each partition."""
-    kept = []
-    for item in fetched:
+    readable = []
+    for item in columns:
         failure = failures.get(item.topic_partition)
         stop = item.columns.count if failure is None else bisect_left(item.columns.offsets, failure.offset)
         if stop:
-            kept.append(item if stop == item.columns.count else item._replace(columns=item.columns.slice(0, stop)))
-    return kept
+            readable.append(item if stop == item.columns.count else item._replace(columns=item.columns.slice(0, stop)))
+    return readable
 
 
-def _named(deserializer: str | AnyDeserializer | None) -> AnyDeserializer | None:
+def _deserializer_of(deserializer: str | AnyDeserializer | None) -> AnyDeserializer | None:
     return object_deserializer(deserializer) if isinstance(deserializer, str) and deserializer else deserializer or None
 
 

@@ -21,7 +21,7 @@ from kafkatools.core.consumer.single_thread import one_at_a_time
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import KafkaError, RequestTimedOut
 
-_LOOK_EVERY_MS = 500
+_CHECK_INTERVAL_MS = 500
 
 # Only the planned range may be read: no topic is created and no position is reset.
 _FORCED = {"auto.offset.reset": "none", "allow.auto.create.topics": "false"}
@@ -33,9 +33,9 @@ class RangeLost(KafkaError, name="RANGE_LOST"):
     `resume_at`: the first readable offset after the loss, None when nothing of the range remains.
     """
 
-    def __init__(self, partition: TopicPartition, lost: tuple[int, int], resume_at: int | None, why: str) -> None:
-        self.partition, self.lost, self.resume_at = partition, lost, resume_at
-        super().__init__(f"Offsets {lost[0]} to {lost[1] - 1} of {partition} cannot be read: {why}")
+    def __init__(self, partition: TopicPartition, offsets: tuple[int, int], resume_at: int | None, reason: str) -> None:
+        self.partition, self.offsets, self.resume_at = partition, offsets, resume_at
+        super().__init__(f"Offsets {offsets[0]} to {offsets[1] - 1} of {partition} cannot be read: {reason}")
 
 
 class RangeReader(Consumer):
@@ -59,22 +59,22 @@ class RangeReader(Consumer):
         self.seek(part, start)
         watch = _Watch(self, part, end, topic_id)
         while start < end and not self.has_read_to(part, end):
-            fetched: list[FetchedBatches] = []
+            items: list[FetchedBatches] = []
             try:
-                fetched = self._poll_batches(_LOOK_EVERY_MS)
+                items = self._poll_batches(_CHECK_INTERVAL_MS)
             except FetchOffsetOutOfRange as error:
                 watch.ensure_same_topic()
                 self._explain_out_of_range(part, error.positions[0][2], end)
-            for batches in fetched:
+            for batches in items:
                 watch.ensure_same_topic()
                 yield batches
-            now = self._clock.now_ms()
-            if fetched:
-                watch.note_progress(now)
-            elif now - watch.progress_ms >= self._patience_ms:
+            now_ms = self._clock.now_ms()
+            if items:
+                watch.note_progress(now_ms)
+            elif now_ms - watch.progress_ms >= self._patience_ms:
                 self._raise_stuck(part, end)
             else:
-                watch.look()
+                watch.check()
 
     @one_at_a_time
     def _poll_batches(self, timeout_ms: int) -> list[FetchedBatches]:
@@ -92,8 +92,8 @@ class RangeReader(Consumer):
         first, last = self.beginning_offsets([part])[part], self.end_offsets([part])[part]
         if offset < first:
             resume_at = first if first < end else None
-            why = f"the log starts at offset {first} now"
-            raise RangeLost(part, (offset, min(first, end)), resume_at, why)
+            reason = f"the log starts at offset {first} now"
+            raise RangeLost(part, (offset, min(first, end)), resume_at, reason)
         if offset > last:
             raise RangeLost(part, (offset, end), None, f"the log ends at offset {last} now")
         self.seek(part, offset)
@@ -123,29 +123,30 @@ class _Watch:
     def ensure_same_topic(self) -> None:
         """Raise RangeLost when cached metadata has another topic id than expected. Without an expected id, remember the
         current one."""
-        now = self._reader.topic_id(self._part.topic)
+        topic_id = self._reader.topic_id(self._part.topic)
         if self._topic_id is None:
-            self._topic_id = now
-        elif now is not None and now != self._topic_id:
-            raise self._lost(f"topic {self._part.topic} was deleted and recreated")
+            self._topic_id = topic_id
+        elif topic_id is not None and topic_id != self._topic_id:
+            raise self._range_lost(f"topic {self._part.topic} was deleted and recreated")
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Fetch metadata and the end offset, and raise RangeLost when the topic was deleted or recreated or the log
         ends before the range. A partition missing from metadata in one call may be changing; missing in the next call
         too, it is deleted."""
         topic, partition = self._part
-        partitions = self._reader.partitions_for(topic, timeout_ms=_LOOK_EVERY_MS * 10)
+        partitions = self._reader.partitions_for(topic, timeout_ms=_CHECK_INTERVAL_MS * 10)
         if partition not in partitions:
             self._missing += 1
             if self._missing > 1:
-                what = "partition" if partitions else "topic"
-                raise self._lost(f"the {what} no longer exists")
+                resource = "partition" if partitions else "topic"
+                raise self._range_lost(f"the {resource} no longer exists")
             return
         self.ensure_same_topic()
         last = self._reader.end_offsets([self._part])[self._part]
         if last < self._end:
-            raise self._lost(f"the log ends at offset {last} now")
+            raise self._range_lost(f"the log ends at offset {last} now")
 
-    def _lost(self, why: str) -> RangeLost:
-        at = self._reader.known_position(self._part)
-        return RangeLost(self._part, (self._end - 1 if at is None else min(at, self._end - 1), self._end), None, why)
+    def _range_lost(self, reason: str) -> RangeLost:
+        position = self._reader.known_position(self._part)
+        first = self._end - 1 if position is None else min(position, self._end - 1)
+        return RangeLost(self._part, (first, self._end), None, reason)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _POLL_MS = 1000
 _POLL_NEAR_THE_END_MS = 50
-_LOOK_AT_ENDS_MS = 1000
+_END_CHECK_MS = 1000
 
 
 class PolledConsumer(Positioned, Protocol):
@@ -104,8 +104,8 @@ class RecordIterator(Iterator[ConsumerRecord]):
         started_ms = now_ms()
         waited_ms = 0
         while not self._is_over(waited_ms):
-            left_ms = self.poll_ms if self._idle_ms is None else max(0, self._idle_ms - waited_ms)
-            records = self._consumer.poll_further(min(self.poll_ms, left_ms))
+            remaining_ms = self.poll_ms if self._idle_ms is None else max(0, self._idle_ms - waited_ms)
+            records = self._consumer.poll_further(min(self.poll_ms, remaining_ms))
             if records:
                 self._take_in(records)
                 return
@@ -130,7 +130,7 @@ class EndIterator(RecordIterator):
         super().__init__(consumer, pending)
         self._timeout_ms = assignment_timeout_ms
         self._ends: Ends | None = None
-        self._looked_ms = 0
+        self._checked_ms = 0
 
     def _is_over(self, waited_ms: int) -> bool:
         if self._ends is None:
@@ -144,9 +144,9 @@ class EndIterator(RecordIterator):
         if not self._ends.undone():
             return True
         if waited_ms == 0:
-            self._looked_ms = 0
-        elif waited_ms - self._looked_ms >= _LOOK_AT_ENDS_MS:
-            self._looked_ms = waited_ms
+            self._checked_ms = 0
+        elif waited_ms - self._checked_ms >= _END_CHECK_MS:
+            self._checked_ms = waited_ms
             self._ends.ensure_reachable()
         return False
 
@@ -169,7 +169,7 @@ class RecordLoops:
     _subscriptions: SubscriptionState
     _api_timeout_ms: int
     _call_lock: threading.RLock
-    _closed: bool
+    _is_closed: bool
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Iterate over records endlessly; `records` and `read_to_end` return iterators that end. The loop may be left

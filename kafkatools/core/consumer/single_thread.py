@@ -18,7 +18,7 @@ CLOSED = "This consumer has already been closed."
 
 class _Guarded(Protocol):
     _call_lock: threading.RLock
-    _closed: bool
+    _is_closed: bool
 
 
 G = TypeVar("G", bound=_Guarded)
@@ -33,7 +33,7 @@ def one_at_a_time(method: Callable[Concatenate[G, P], R]) -> Callable[Concatenat
         if not self._call_lock.acquire(blocking=False):
             raise IllegalState(TWO_THREADS)
         try:
-            if self._closed:
+            if self._is_closed:
                 raise IllegalState(CLOSED)
             return method(self, *args, **kwargs)
         finally:

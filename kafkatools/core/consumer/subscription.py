@@ -161,10 +161,10 @@ class SubscriptionState:
 
     def state(self, partition: TopicPartition) -> TopicPartitionState:
         """Return the state of an assigned partition. Raises ValueError for a partition that is not assigned."""
-        found = self._assignment.get(partition)
-        if found is None:
+        state = self._assignment.get(partition)
+        if state is None:
             raise ValueError(f"No current assignment for partition {partition}")
-        return found
+        return state
 
     def state_or_none(self, partition: TopicPartition) -> TopicPartitionState | None:
         """Return the partition's state, None when it is not assigned."""
@@ -239,8 +239,8 @@ class SubscriptionState:
         auto.offset.reset=none."""
         waiting = self.initializing_partitions()
         if among is not None:
-            chosen = set(among)
-            waiting = [part for part in waiting if part in chosen]
+            candidates = set(among)
+            waiting = [part for part in waiting if part in candidates]
         if waiting and not self.has_default_reset_policy():
             raise NoOffsetForPartition(waiting)
         for part in waiting:

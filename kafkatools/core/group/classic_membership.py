@@ -116,7 +116,7 @@ class ClassicMembership(GroupMember):
         self._retry_ms = 0
         self._attempts = 0
 
-    # --- what is known
+    # --- state
 
     @property
     def member_id(self) -> str:
@@ -140,8 +140,9 @@ class ClassicMembership(GroupMember):
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return the group id, generation, member id and instance id."""
-        now = self.generation
-        return ConsumerGroupMetadata(self.group_id, now.generation_id, now.member_id, self.settings.group_instance_id)
+        generation = self.generation
+        instance = self.settings.group_instance_id
+        return ConsumerGroupMetadata(self.group_id, generation.generation_id, generation.member_id, instance)
 
     # --- steps
 
@@ -190,12 +191,12 @@ class ClassicMembership(GroupMember):
         PREPARING_REBALANCE."""
         self.state = MemberState.PREPARING_REBALANCE
         self._is_waiting = True
-        settings, sent = self.settings, self.generation
+        settings, generation = self.settings, self.generation
         fields = {
             "group_id": settings.group_id,
             "session_timeout": settings.session_timeout_ms,
             "rebalance_timeout": settings.max_poll_interval_ms,
-            "member_id": sent.member_id,
+            "member_id": generation.member_id,
             "protocol_type": PROTOCOL_TYPE,
             "protocols": [{"name": name, "metadata": metadata} for name, metadata in protocols],
         }
@@ -208,16 +209,21 @@ class ClassicMembership(GroupMember):
         )
         timeout_ms = max(settings.request_timeout_ms, settings.max_poll_interval_ms + JOIN_TIMEOUT_LAPSE_MS)
         return GroupRequest(
-            ApiKey.JOIN_GROUP, fields_of, partial(self._handle_join, sent), self._handle_join_failure, timeout_ms, 2
+            ApiKey.JOIN_GROUP,
+            fields_of,
+            partial(self._handle_join, generation),
+            self._handle_join_failure,
+            timeout_ms,
+            2,
         )
 
-    def _handle_join(self, sent: Generation, entity: Entity, now_ms: int) -> None:
+    def _handle_join(self, sent_generation: Generation, entity: Entity, now_ms: int) -> None:
         self._is_waiting = False
         code = int(entity.error_code)
         if self.state is not MemberState.PREPARING_REBALANCE:
             return  # the member left or was fenced since the request
         if code != NONE:
-            self._handle_join_error(sent, error_for_code(code)(), entity, now_ms)
+            self._handle_join_error(sent_generation, error_for_code(code)(), entity, now_ms)
             return
         protocol_type = getattr(entity, "protocol_type", None)
         if protocol_type not in (None, "", PROTOCOL_TYPE):
@@ -236,14 +242,14 @@ class ClassicMembership(GroupMember):
         self.heartbeat.reset(now_ms)  # as in Kafka, the first heartbeat is due after the interval
         self.heartbeat.forget_request()
 
-    def _handle_join_error(self, sent: Generation, error: KafkaError, entity: Entity, now_ms: int) -> None:
+    def _handle_join_error(self, sent_generation: Generation, error: KafkaError, entity: Entity, now_ms: int) -> None:
         _log.info("JoinGroup of %s failed: %s", self.group_id, error)
         if isinstance(error, MemberIdRequired):
             self.state = MemberState.UNJOINED
             self.generation = Generation(NO_GENERATION, entity.member_id)
             return
         if isinstance(error, UnknownMemberId):
-            if self.generation == sent:
+            if self.generation == sent_generation:
                 self._reset_and_rejoin("the member id is unknown to the coordinator", keeps_member_id=False)
             self.state = MemberState.UNJOINED
             return
@@ -253,7 +259,7 @@ class ClassicMembership(GroupMember):
         elif isinstance(error, (CoordinatorLoadInProgress, RebalanceInProgress)):
             self._back_off(now_ms)
         else:
-            self._fail(self._named(error))
+            self._fail(self._fatal_error(error))
 
     def _handle_join_failure(self, error: KafkaError, now_ms: int) -> None:
         self._is_waiting = False
@@ -268,48 +274,48 @@ class ClassicMembership(GroupMember):
         it is empty from other members."""
         self.joined = None
         self._is_waiting = True
-        sent = self.generation
+        generation = self.generation
         assigned = [{"member_id": member, "assignment": data} for member, data in assignments.items()]
         fields_of = _by_version(
             {**self._identity(), "assignments": assigned},
             ("group_instance_id", self.settings.group_instance_id, _FIRST_WITH_INSTANCES),
             ("protocol_type", PROTOCOL_TYPE, _FIRST_SYNC_WITH_PROTOCOL),
-            ("protocol_name", sent.protocol_name, _FIRST_SYNC_WITH_PROTOCOL),
+            ("protocol_name", generation.protocol_name, _FIRST_SYNC_WITH_PROTOCOL),
         )
         return GroupRequest(
-            ApiKey.SYNC_GROUP, fields_of, partial(self._handle_sync, sent), self._handle_sync_failure, None, 0
+            ApiKey.SYNC_GROUP, fields_of, partial(self._handle_sync, generation), self._handle_sync_failure, None, 0
         )
 
-    def _handle_sync(self, sent: Generation, entity: Entity, now_ms: int) -> None:
+    def _handle_sync(self, sent_generation: Generation, entity: Entity, now_ms: int) -> None:
         self._is_waiting = False
         code = int(entity.error_code)
         if code != NONE:
-            self._handle_sync_error(sent, error_for_code(code)(), now_ms)
+            self._handle_sync_error(sent_generation, error_for_code(code)(), now_ms)
             return
-        if self.generation != sent or self.state is not MemberState.COMPLETING_REBALANCE:
-            _log.info("Ignored a late SyncGroup response of generation %s", sent.generation_id)
+        if self.generation != sent_generation or self.state is not MemberState.COMPLETING_REBALANCE:
+            _log.info("Ignored a late SyncGroup response of generation %s", sent_generation.generation_id)
             self.request_rejoin("the generation changed before SyncGroup was answered")
             return
         self.state = MemberState.STABLE
-        self.lookup.accepted()
+        self.lookup.note_success()
         self._needs_rejoin = False
         self._needs_prepare = True
         self._attempts, self._retry_ms, self._reason = 0, 0, ""
         self.assignment = bytes(entity.assignment)
         self.heartbeat.reset_session(now_ms)
 
-    def _handle_sync_error(self, sent: Generation, error: KafkaError, now_ms: int) -> None:
+    def _handle_sync_error(self, sent_generation: Generation, error: KafkaError, now_ms: int) -> None:
         _log.info("SyncGroup of %s failed: %s", self.group_id, error)
         self.request_rejoin(f"SyncGroup failed: {error.name}")
         if isinstance(error, (UnknownMemberId, IllegalGeneration)):
-            if self.generation == sent:
+            if self.generation == sent_generation:
                 self._reset_and_rejoin(f"SyncGroup failed: {error.name}", isinstance(error, IllegalGeneration))
         elif isinstance(error, (NotCoordinator, CoordinatorNotAvailable)):
             self.lookup.mark_unknown(error)
         elif isinstance(error, CoordinatorLoadInProgress):
             self._back_off(now_ms)
         elif not isinstance(error, RebalanceInProgress):
-            self._fail(self._named(error))
+            self._fail(self._fatal_error(error))
         if self.state is MemberState.COMPLETING_REBALANCE:
             self.state = MemberState.PREPARING_REBALANCE
 
@@ -332,47 +338,47 @@ class ClassicMembership(GroupMember):
             return None
         if not self.heartbeat.is_due(now_ms):
             return None
-        self.heartbeat.sent(now_ms)
-        sent = self.generation
+        self.heartbeat.note_sent(now_ms)
+        generation = self.generation
         instance = ("group_instance_id", self.settings.group_instance_id, _FIRST_WITH_INSTANCES)
         return GroupRequest(
             ApiKey.HEARTBEAT,
             _by_version(self._identity(), instance),
-            partial(self._handle_heartbeat, sent),
+            partial(self._handle_heartbeat, generation),
             self._handle_heartbeat_failure,
             is_background=True,
         )
 
     def _identity(self) -> dict[str, object]:
-        now = self.generation
-        return {"group_id": self.group_id, "generation_id": now.generation_id, "member_id": now.member_id}
+        generation = self.generation
+        return {"group_id": self.group_id, "generation_id": generation.generation_id, "member_id": generation.member_id}
 
-    def _handle_heartbeat(self, sent: Generation, entity: Entity, now_ms: int) -> None:
+    def _handle_heartbeat(self, sent_generation: Generation, entity: Entity, now_ms: int) -> None:
         code = int(entity.error_code)
         if code == NONE:
-            self.heartbeat.received(now_ms)
+            self.heartbeat.note_received(now_ms)
             return
         error = error_for_code(code)()
         if isinstance(error, RebalanceInProgress):
-            self.heartbeat.received(now_ms)
+            self.heartbeat.note_received(now_ms)
             if self.state is MemberState.STABLE:
                 self.request_rejoin("group is already rebalancing")
             return
-        self.heartbeat.failed(now_ms)
+        self.heartbeat.note_failed(now_ms)
         _log.info("Heartbeat of %s failed: %s", self.group_id, error)
         if isinstance(error, (NotCoordinator, CoordinatorNotAvailable)):
             self.lookup.mark_unknown(error)
         elif isinstance(error, (IllegalGeneration, UnknownMemberId)):
-            if self.generation == sent:
+            if self.generation == sent_generation:
                 self._reset_and_rejoin(f"Heartbeat failed: {error.name}", isinstance(error, IllegalGeneration))
         elif isinstance(error, FencedInstanceId):
-            if self.generation == sent:
+            if self.generation == sent_generation:
                 self._fence(error)
         elif not isinstance(error, RetriableError):
-            self._fail(self._named(error))
+            self._fail(self._fatal_error(error))
 
     def _handle_heartbeat_failure(self, error: KafkaError, now_ms: int) -> None:
-        self.heartbeat.failed(now_ms)
+        self.heartbeat.note_failed(now_ms)
         self.lookup.mark_unknown()
 
     def poll_expired(self) -> GroupRequest | None:
@@ -391,19 +397,19 @@ class ClassicMembership(GroupMember):
     def leave_request(self, reason: str, *, even_static: bool = False) -> GroupRequest | None:
         """Reset the membership and return a LeaveGroup request. None when the member is not joined or joining, has no
         member id, the coordinator is unknown, or a static member leaves without `even_static`."""
-        left, settings = self.generation, self.settings
-        is_member = self.state is not MemberState.UNJOINED and bool(left.member_id)
+        generation, settings = self.generation, self.settings
+        is_member = self.state is not MemberState.UNJOINED and bool(generation.member_id)
         self._reset(keeps_member_id=False)
         self.request_rejoin(reason)
         self._needs_prepare = True
         self.joined, self.assignment = None, None
         if not is_member or not self.lookup.is_known or (settings.group_instance_id is not None and not even_static):
             return None
-        member: dict[str, object] = {"member_id": left.member_id, "group_instance_id": settings.group_instance_id}
+        member: dict[str, object] = {"member_id": generation.member_id, "group_instance_id": settings.group_instance_id}
 
         def fields_of(version: int) -> Mapping[str, object]:
             if version < _FIRST_LEAVE_WITH_MEMBERS:
-                return {"group_id": settings.group_id, "member_id": left.member_id}
+                return {"group_id": settings.group_id, "member_id": generation.member_id}
             extra = {"reason": reason[:_MAX_REASON]} if version >= _FIRST_LEAVE_WITH_REASON else {}
             return {"group_id": settings.group_id, "members": [{**member, **extra}]}
 
@@ -411,10 +417,10 @@ class ClassicMembership(GroupMember):
 
     # --- errors of commits
 
-    def note_commit_error(self, sent: Generation, error: KafkaError) -> None:
+    def note_commit_error(self, sent_generation: Generation, error: KafkaError) -> None:
         """Act on a refused OffsetCommit, unless the generation has changed since. RebalanceInProgress makes a stable
         member rejoin. UnknownMemberId and IllegalGeneration also reset the generation. Other errors change nothing."""
-        if self.generation != sent:
+        if self.generation != sent_generation:
             return
         if isinstance(error, RebalanceInProgress):
             if self.state is MemberState.STABLE:
@@ -422,7 +428,7 @@ class ClassicMembership(GroupMember):
         elif isinstance(error, (UnknownMemberId, IllegalGeneration)):
             self._reset_and_rejoin(f"OffsetCommit failed: {error.name}", isinstance(error, IllegalGeneration))
 
-    # --- what errors mean
+    # --- errors
 
     def _request_failed(self, error: KafkaError, now_ms: int) -> None:
         if error.retriable:
@@ -445,7 +451,7 @@ class ClassicMembership(GroupMember):
         self._needs_prepare = True
         self._fail(error)
 
-    def _named(self, error: KafkaError) -> KafkaError:
+    def _fatal_error(self, error: KafkaError) -> KafkaError:
         if isinstance(error, FencedInstanceId):
             self._reset(keeps_member_id=False)
         return with_group(error, self.group_id)

@@ -88,15 +88,15 @@ class ConsumerMembership(GroupMember):
         self.state = MemberState.UNSUBSCRIBED
         self.member_id = uuid_text(random_uuid())
         self.member_epoch = JOIN_EPOCH
-        self._known_epoch = JOIN_EPOCH
+        self._last_epoch = JOIN_EPOCH
         self.target: Assigned | None = None
         self.current: Assigned | None = None
         self.life = 0
         self._topics: frozenset[str] = frozenset()
         self._pattern: str | None = None
-        self._sent: dict[str, object] = {}
+        self._sent_fields: dict[str, object] = {}
 
-    # --- what is known
+    # --- state
 
     @property
     def is_in_group(self) -> bool:
@@ -118,11 +118,11 @@ class ConsumerMembership(GroupMember):
         instance id. A fenced member keeps its last epoch until it has joined again
         (AsyncKafkaConsumer.updateGroupMetadata). Otherwise transactional offsets without a member would be accepted."""
         instance = self.settings.group_instance_id
-        if self._known_epoch == JOIN_EPOCH:
+        if self._last_epoch == JOIN_EPOCH:
             return ConsumerGroupMetadata(self.group_id, group_instance_id=instance)
-        return ConsumerGroupMetadata(self.group_id, self._known_epoch, self.member_id, instance)
+        return ConsumerGroupMetadata(self.group_id, self._last_epoch, self.member_id, instance)
 
-    # --- what the owner does
+    # --- subscription and reconciliation
 
     def subscribe(self, topics: frozenset[str], pattern: str | None) -> None:
         """Set topics and pattern; a change makes the next heartbeat due at once."""
@@ -136,7 +136,7 @@ class ConsumerMembership(GroupMember):
         self.state = MemberState.JOINING
         self.member_epoch = JOIN_EPOCH
         self.target = self.current = None
-        self._sent = {}
+        self._sent_fields = {}
         self.heartbeat.forget_request()
         self.heartbeat.send_now()
 
@@ -157,7 +157,7 @@ class ConsumerMembership(GroupMember):
         if not self.heartbeat.is_due(now_ms) and (is_retry or self.state not in _AT_ONCE):
             return None
         fields = self._changed_fields()
-        self.heartbeat.sent(now_ms)
+        self.heartbeat.note_sent(now_ms)
         if self.state is MemberState.ACKNOWLEDGING:
             self.state = MemberState.STABLE if self.is_reconciled else MemberState.RECONCILING
         return GroupRequest(
@@ -181,15 +181,15 @@ class ConsumerMembership(GroupMember):
         }
         if self._pattern is None:
             values["subscribed_topic_names"] = sorted(self._topics)
-        if self._pattern is not None or "subscribed_topic_regex" in self._sent:
+        if self._pattern is not None or "subscribed_topic_regex" in self._sent_fields:
             values["subscribed_topic_regex"] = self._pattern or ""
         is_joining = self.state is MemberState.JOINING
         fields = {
             name: value
             for name, value in values.items()
-            if is_joining or name not in self._sent or self._sent[name] != value
+            if is_joining or name not in self._sent_fields or self._sent_fields[name] != value
         }
-        self._sent |= values
+        self._sent_fields |= values
         return {
             "group_id": settings.group_id,
             "member_id": self.member_id,
@@ -206,15 +206,15 @@ class ConsumerMembership(GroupMember):
             self._handle_error(error_for_code(code)(entity.error_message or None), now_ms)
             return
         interval_ms = entity.heartbeat_interval
-        self.lookup.accepted()
-        self.heartbeat.received(now_ms)
+        self.lookup.note_success()
+        self.heartbeat.note_received(now_ms)
         self.heartbeat.change_interval(interval_ms, now_ms)
         if not self.is_in_group:
             return
         if entity.member_id:
             self.member_id = entity.member_id
         self.member_epoch = int(entity.member_epoch)
-        self._known_epoch = max(self.member_epoch, JOIN_EPOCH) or self._known_epoch
+        self._last_epoch = max(self.member_epoch, JOIN_EPOCH) or self._last_epoch
         if entity.assignment is not None:
             self._take_target(entity.assignment)
         elif self.state is MemberState.JOINING:
@@ -232,8 +232,8 @@ class ConsumerMembership(GroupMember):
             self.state = MemberState.STABLE
 
     def _handle_error(self, error: KafkaError, now_ms: int) -> None:
-        self._sent = {}
-        self.heartbeat.failed(now_ms)
+        self._sent_fields = {}
+        self.heartbeat.note_failed(now_ms)
         if isinstance(error, (NotCoordinator, CoordinatorNotAvailable)):
             self.lookup.mark_unknown(error)
             self.heartbeat.send_now()
@@ -254,8 +254,8 @@ class ConsumerMembership(GroupMember):
     def _handle_failure(self, life: int, error: KafkaError, now_ms: int) -> None:
         if life != self.life:
             return
-        self._sent = {}
-        self.heartbeat.failed(now_ms)
+        self._sent_fields = {}
+        self.heartbeat.note_failed(now_ms)
         if error.retriable:
             self.lookup.mark_unknown()
         elif isinstance(error, UnsupportedVersion):
@@ -279,9 +279,9 @@ class ConsumerMembership(GroupMember):
         self.life += 1
         self.state = MemberState.UNSUBSCRIBED
         self.member_epoch = LEAVE_EPOCH
-        self._known_epoch = JOIN_EPOCH
+        self._last_epoch = JOIN_EPOCH
         self.target = self.current = None
-        self._sent = {}
+        self._sent_fields = {}
         self.heartbeat.forget_request()
         if not was_member:
             return None
@@ -291,9 +291,9 @@ class ConsumerMembership(GroupMember):
         """Leave the group because max.poll.interval.ms passed without a poll; the state becomes STALE. Returns the
         leaving heartbeat or None, as `leave_request`."""
         self.warn_of_missed_polls()
-        known_epoch = self._known_epoch
+        last_epoch = self._last_epoch
         request = self.leave_request()
-        self.state, self._known_epoch = MemberState.STALE, known_epoch
+        self.state, self._last_epoch = MemberState.STALE, last_epoch
         return request
 
 

@@ -1,9 +1,10 @@
 """Find the broker that coordinates a group, transactional id or share group: FindCoordinator v0 to v6, without I/O.
 
-Rules: the caller sends `request_fields` to any node when `should_ask` is true, calls `asked`, and passes the response
-back. One request is in flight at a time; after a failure the next one waits for the back-off. `handle_response` and
-`handle_failure` return fatal errors. `mark_unknown` drops a coordinator that reports NOT_COORDINATOR or whose
-connection is lost. Sources: FindCoordinatorResponseHandler of AbstractCoordinator, TransactionManager.
+Rules: the caller sends `request_fields` to any node when `should_send` is true, calls `note_sent`, and passes the
+response back. One request is in flight at a time; after a failure the next one waits for the back-off.
+`handle_response` and `handle_failure` return fatal errors. `mark_unknown` drops a coordinator that reports
+NOT_COORDINATOR or whose connection is lost. Sources: FindCoordinatorResponseHandler of AbstractCoordinator,
+TransactionManager.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 FIRST_VERSION_WITH_KINDS = 1
 FIRST_VERSION_WITH_BATCHES = 4
-REFUSALS_TO_TELL = 3
+REPORTED_REFUSALS = 3
 
 
 @enum.unique
@@ -44,7 +45,7 @@ class CoordinatorLookup:
         self._backoff = backoff or ExponentialBackoff(100, 1000)
         self._attempts = 0
         self._retry_ms = 0
-        self._is_asking = False
+        self._is_in_flight = False
         self.endpoint: Node | None = None
         self._error: KafkaError | None = None
         self._refusals = 0
@@ -53,7 +54,7 @@ class CoordinatorLookup:
     def problem(self) -> KafkaError | None:
         """The last error response, while no coordinator is known or after three refusals without a success; else
         None."""
-        return None if self.endpoint is not None and self._refusals < REFUSALS_TO_TELL else self._error
+        return None if self.endpoint is not None and self._refusals < REPORTED_REFUSALS else self._error
 
     @property
     def node(self) -> int | None:
@@ -65,9 +66,9 @@ class CoordinatorLookup:
         """Return whether the coordinator is known."""
         return self.endpoint is not None
 
-    def should_ask(self, now_ms: int) -> bool:
+    def should_send(self, now_ms: int) -> bool:
         """Return whether to send FindCoordinator now: coordinator unknown, no request in flight, back-off over."""
-        return self.endpoint is None and not self._is_asking and now_ms >= self._retry_ms
+        return self.endpoint is None and not self._is_in_flight and now_ms >= self._retry_ms
 
     def delay_ms(self, now_ms: int) -> int:
         """Return the remaining back-off in ms."""
@@ -83,17 +84,17 @@ class CoordinatorLookup:
             raise UnsupportedVersion("The broker is too old to find transaction coordinators (FindCoordinator v0)")
         return {"key": self.key}
 
-    def asked(self) -> None:
+    def note_sent(self) -> None:
         """Record that a FindCoordinator request is in flight."""
-        self._is_asking = True
+        self._is_in_flight = True
 
     def handle_response(self, entity: Entity, now_ms: int) -> KafkaError | None:
         """Store the coordinator from a FindCoordinator response. After an error response, back off and return the error
         if it is fatal, None if it is retriable. Also back off and return None if the response lacks the key."""
-        self._is_asking = False
-        answers = getattr(entity, "coordinators", None)
+        self._is_in_flight = False
+        coordinators = getattr(entity, "coordinators", None)
         coordinator = (
-            entity if answers is None else next((answer for answer in answers if answer.key == self.key), None)
+            entity if coordinators is None else next((entry for entry in coordinators if entry.key == self.key), None)
         )
         if coordinator is None:
             self._fail(now_ms)
@@ -109,7 +110,7 @@ class CoordinatorLookup:
 
     def handle_failure(self, error: KafkaError, now_ms: int) -> KafkaError | None:
         """Back off after a request without a response; return the error if it is UnsupportedVersion, else None."""
-        self._is_asking = False
+        self._is_in_flight = False
         self._fail(now_ms)
         return error if isinstance(error, UnsupportedVersion) else None
 
@@ -125,6 +126,6 @@ class CoordinatorLookup:
             self._error = refusal
             self._refusals += 1
 
-    def accepted(self) -> None:
+    def note_success(self) -> None:
         """Reset the count of refusals after a successful response of the coordinator."""
         self._refusals, self._error = 0, None

@@ -32,18 +32,18 @@ class Heartbeat:
         """Restart the poll timer, because the application polled."""
         self._poll_ends_ms = now_ms + self.max_poll_interval_ms
 
-    def sent(self, now_ms: int) -> None:
+    def note_sent(self, now_ms: int) -> None:
         """Record that a heartbeat is in flight, and restart the heartbeat timer."""
         self.is_in_flight = True
         self._next_ms = now_ms + self.interval_ms
 
-    def received(self, now_ms: int) -> None:
+    def note_received(self, now_ms: int) -> None:
         """Record a heartbeat response without a failure, which restarts the session timer and ends the back-off."""
         self.is_in_flight = False
         self._failures = 0
         self.reset_session(now_ms)
 
-    def failed(self, now_ms: int) -> None:
+    def note_failed(self, now_ms: int) -> None:
         """Back off after a heartbeat without a response or with an error."""
         self.is_in_flight = False
         self._next_ms = now_ms + self._backoff.backoff_ms(self._failures)

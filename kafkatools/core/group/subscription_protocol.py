@@ -87,20 +87,20 @@ def _encode(name: str, version: int, values: Mapping[str, object]) -> bytes:
     return _VERSION.pack(version) + encode_fields(entity_type(name, version), values)
 
 
-def _decode(name: str, data: bytes | memoryview, newest: int, what: str) -> Entity:
+def _decode(name: str, data: bytes | memoryview, newest: int, content: str) -> Entity:
     from kafkatools.core.protocol.entities import entity_type
     from kafkatools.core.protocol.messages import decode
 
     if len(data) < _VERSION.size:
-        raise DecodeError(f"A member's {what} has {len(data)} bytes: too few for its version")
+        raise DecodeError(f"A member's {content} has {len(data)} bytes: too few for its version")
     version: int = _VERSION.unpack_from(data)[0]
     if version < 0:
-        raise DecodeError(f"A member's {what} has the version {version}, which does not exist")
+        raise DecodeError(f"A member's {content} has the version {version}, which does not exist")
     try:
         entity: Entity = decode(entity_type(name, min(version, newest)), data, _VERSION.size)[0]
         return entity
     except DecodeError as error:
-        raise DecodeError(f"A member's {what} cannot be read: {error}") from error
+        raise DecodeError(f"A member's {content} cannot be read: {error}") from error
 
 
 def _by_topic(partitions: Iterable[Partition]) -> list[dict[str, object]]:

@@ -57,12 +57,12 @@ class LinearPattern:
         """Compile a pattern with flags of `re`. Raises TooComplex, and re.error for an invalid pattern."""
         if len(text) > MOST_CHARACTERS:
             raise TooComplex
-        self._takes: list[tuple[Ranges, int] | None] = []
-        self._ways: list[list[tuple[str | None, int]]] = []
+        self._characters: list[tuple[Ranges, int] | None] = []
+        self._transitions: list[list[tuple[str | None, int]]] = []
         tree = parser.parse(text, flags)
         self._accepting = self._state()
         self._first = frozenset((self._sequence(tree, self._accepting, tree.state.flags),))
-        self._bounds = _bounds(take[0] for take in self._takes if take is not None)
+        self._bounds = _bounds(entry[0] for entry in self._characters if entry is not None)
         self._targets = self._classified()
         self._steps: dict[tuple[frozenset[int], str, int], frozenset[int]] = {}
         self._cached_states = 0
@@ -71,11 +71,11 @@ class LinearPattern:
         """For each state that reads a character: the bits of its character classes, and the next state."""
         class_bits: dict[Ranges, int] = {}
         targets: list[tuple[int, int] | None] = []
-        for take in self._takes:
-            if take is None:
+        for entry in self._characters:
+            if entry is None:
                 targets.append(None)
                 continue
-            ranges, target = take
+            ranges, target = entry
             if ranges not in class_bits:
                 class_bits[ranges] = sum(
                     (2 << bisect_right(self._bounds, last)) - (1 << bisect_right(self._bounds, first))
@@ -112,22 +112,22 @@ class LinearPattern:
     def _closure(self, states: frozenset[int], previous: str, following: str) -> frozenset[int]:
         """The states reachable without reading a character. `previous` and `following`: the kinds of the characters on
         both sides (see `_side`), empty at an end of the name."""
-        holds = _conditions(previous, following)
+        conditions = _conditions(previous, following)
         reached, waiting = set(states), list(states)
         while waiting:
-            for condition, target in self._ways[waiting.pop()]:
-                if target not in reached and (condition is None or condition in holds):
+            for condition, target in self._transitions[waiting.pop()]:
+                if target not in reached and (condition is None or condition in conditions):
                     reached.add(target)
                     waiting.append(target)
         return frozenset(reached)
 
     # -- building, from the end to the start: each part gets the state after it and returns its first state ----------
-    def _state(self, *ways: tuple[str | None, int]) -> int:
-        if len(self._ways) >= MOST_STATES:
+    def _state(self, *transitions: tuple[str | None, int]) -> int:
+        if len(self._transitions) >= MOST_STATES:
             raise TooComplex
-        self._takes.append(None)
-        self._ways.append(list(ways))
-        return len(self._ways) - 1
+        self._characters.append(None)
+        self._transitions.append(list(transitions))
+        return len(self._transitions) - 1
 
     def _sequence(self, items: Iterable[Item], target: int, flags: int) -> int:
         for operation, argument in reversed(list(items)):
@@ -138,13 +138,13 @@ class LinearPattern:
         characters = _characters(operation, argument, flags)
         if characters is not None:
             state = self._state()
-            self._takes[state] = characters, target
+            self._characters[state] = characters, target
             return state
         if operation is constants.BRANCH:
             return self._state(*((None, self._sequence(branch, target, flags)) for branch in argument[1]))
         if operation is constants.SUBPATTERN:
-            _, added, removed, items = argument
-            return self._sequence(items, target, (flags | added) & ~removed)
+            _, flags_on, flags_off, items = argument
+            return self._sequence(items, target, (flags | flags_on) & ~flags_off)
         if operation in (constants.MAX_REPEAT, constants.MIN_REPEAT):
             least, most, repeated = argument
             return self._repeat(least, most, repeated, target, flags)
@@ -155,7 +155,7 @@ class LinearPattern:
     def _repeat(self, least: int, most: int, items: Sequence[Item], target: int, flags: int) -> int:
         if most is constants.MAXREPEAT:
             loop = self._state((None, target))
-            self._ways[loop].append((None, self._sequence(items, loop, flags)))
+            self._transitions[loop].append((None, self._sequence(items, loop, flags)))
             target = loop
         else:
             behind = target

@@ -24,15 +24,15 @@ class JavaRandom:
 
     def below(self, bound: int) -> int:
         """Return a random integer from 0 up to, not including, the positive number `bound` (Random.nextInt)."""
-        drawn = self._next(31)
+        bits = self._next(31)
         if bound & (bound - 1) == 0:
-            return bound * drawn >> 31
-        while drawn - drawn % bound + bound - 1 >= 1 << 31:
-            drawn = self._next(31)
-        return drawn % bound
+            return bound * bits >> 31
+        while bits - bits % bound + bound - 1 >= 1 << 31:
+            bits = self._next(31)
+        return bits % bound
 
     def shuffle(self, items: MutableSequence[_T]) -> None:
         """Shuffle a list in place (Collections.shuffle)."""
         for size in range(len(items), 1, -1):
-            other = self.below(size)
-            items[size - 1], items[other] = items[other], items[size - 1]
+            index = self.below(size)
+            items[size - 1], items[index] = items[index], items[size - 1]

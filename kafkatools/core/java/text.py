@@ -70,12 +70,12 @@ def _java_digits(value: float, text: str) -> str:
     mantissa, _, exponent = text.lstrip("-").partition("e")
     if mantissa == "inf":
         return sign + "Infinity"
-    whole, _, fraction = mantissa.partition(".")
-    digits = (whole + fraction).lstrip("0")
+    integer, _, fraction = mantissa.partition(".")
+    digits = (integer + fraction).lstrip("0")
     if not digits:
         return sign + "0.0"
     # The number is 0.<digits> * 10^point.
-    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
+    point = len(integer) + int(exponent or 0) - (len(integer + fraction) - len(digits))
     digits = digits.rstrip("0")
     if 1e-3 <= abs(value) < 1e7:
         if point <= 0:

@@ -21,33 +21,33 @@ def build(version: int) -> list[bytes]:
 
 def read_api_versions(body: memoryview, version: int) -> BrokerVersions:
     """Decode the body of an ApiVersions response; its error code is part of the result. Raises DecodeError."""
-    answer = decode(response_type(ApiKey.API_VERSIONS, version), body)[0]
-    ranges = {entry.api_key: VersionRange(entry.min_version, entry.max_version) for entry in answer.api_keys}
+    response = decode(response_type(ApiKey.API_VERSIONS, version), body)[0]
+    ranges = {entry.api_key: VersionRange(entry.min_version, entry.max_version) for entry in response.api_keys}
     if not is_flexible(ApiKey.API_VERSIONS, version):
-        return BrokerVersions(answer.error_code, ranges, getattr(answer, "throttle_time", 0))
+        return BrokerVersions(response.error_code, ranges, getattr(response, "throttle_time", 0))
     return BrokerVersions(
-        answer.error_code,
+        response.error_code,
         ranges,
-        answer.throttle_time,
-        {entry.name: VersionRange(entry.min_version, entry.max_version) for entry in answer.supported_features},
+        response.throttle_time,
+        {entry.name: VersionRange(entry.min_version, entry.max_version) for entry in response.supported_features},
         {
             entry.name: VersionRange(entry.min_version_level, entry.max_version_level)
-            for entry in answer.finalized_features
+            for entry in response.finalized_features
         },
-        answer.finalized_features_epoch,
+        response.finalized_features_epoch,
     )
 
 
-def read(raw: memoryview, asked_version: int) -> BrokerVersions | int:
+def read(raw: memoryview, request_version: int) -> BrokerVersions | int:
     """The node's API versions, or the version in which to repeat the ApiVersions request. A node that does not know the
     request's version answers UNSUPPORTED_VERSION in version 0, and newer nodes add their own range. Raises
     UnsupportedVersion when version 0 was refused too, DecodeError, and the KafkaError of any other code."""
     if int.from_bytes(raw[:2], "big", signed=True) != UnsupportedVersion.code:
-        answer = read_api_versions(raw, asked_version)
-        raise_for_code(answer.error_code)
-        return answer
-    if asked_version == 0:
+        response = read_api_versions(raw, request_version)
+        raise_for_code(response.error_code)
+        return response
+    if request_version == 0:
         raise UnsupportedVersion("The node supports no version of ApiVersions")
-    answer = read_api_versions(raw, 0)
-    supported = answer.ranges.get(ApiKey.API_VERSIONS)
-    return 0 if supported is None else min(supported.max_version, asked_version - 1)
+    response = read_api_versions(raw, 0)
+    supported = response.ranges.get(ApiKey.API_VERSIONS)
+    return 0 if supported is None else min(supported.max_version, request_version - 1)

@@ -51,10 +51,10 @@ class Channel:
         """Send queued frames as far as the socket takes them; return True when nothing is left. Raises OSError."""
         while self._outgoing:
             batch = [self._outgoing[i] for i in range(min(MAX_BUFFERS, len(self._outgoing)))]
-            sent = self.transport.sendmsg(batch)
-            if sent == 0:
+            sent_bytes = self.transport.sendmsg(batch)
+            if sent_bytes == 0:
                 return False
-            self._drop(sent)
+            self._drop(sent_bytes)
         return True
 
     def _drop(self, count: int) -> None:

@@ -53,7 +53,7 @@ def receive_failure(name: str, error: KafkaError) -> KafkaError:
     return error
 
 
-def lost(name: str, channel: Channel, problem: OSError | EndOfStream, step: str) -> KafkaError:
+def disconnection(name: str, channel: Channel, problem: OSError | EndOfStream, step: str) -> KafkaError:
     """The error of a connection that the server closed or on which a read failed: ClosedUnanswered with a `step`, else
     Disconnected. `step`: text for the step in which it was closed (SASL, or the first request after ApiVersions); empty
     otherwise."""

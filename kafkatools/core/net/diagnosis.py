@@ -88,8 +88,8 @@ class _Watch:
             self._client.ready(_NODE, now_ms)
             self._client.poll(_POLL_MS)
             now_ms = self._clock.now_ms()
-            done = len(steps) - before
-            for name in self._names[done : self._reached()]:
+            completed_steps = len(steps) - before
+            for name in self._names[completed_steps : self._reached()]:
                 steps.append(Step(name, self._detail(name), now_ms - last_ms))
                 last_ms = now_ms
             if len(steps) - before == len(self._names):
@@ -125,12 +125,12 @@ class _Watch:
         is_final = isinstance(error, AuthenticationFailed) or self._tries <= 0 or now_ms > self._deadline_ms
         return error if is_final else None
 
-    def _failed_step(self, error: KafkaError, done: int) -> str:
+    def _failed_step(self, error: KafkaError, completed_steps: int) -> str:
         if isinstance(error, SslAuthenticationFailed | HandshakeInterrupted) and "TLS" in self._names:
             return "TLS"
         if isinstance(error, AuthenticationFailed) and "SASL" in self._names:
             return "SASL"
-        return self._names[min(done, len(self._names) - 1)]
+        return self._names[min(completed_steps, len(self._names) - 1)]
 
     def _detail(self, name: str) -> str:
         """Details of a completed step: the address, the TLS version and certificate, the number of APIs, the mechanism;

@@ -6,8 +6,8 @@ A `ClusterView` never changes; `Metadata` replaces it. Rules:
   the response to an outdated request from one for the present topics of interest.
 - Partition metadata with an older leader epoch than the last one seen is ignored, unless the topic has a new id.
 - Leader epochs in responses below version 9 are unreliable and ignored.
-- The lock guards every field; a subclass waits and notifies with `_changed`. The only callbacks under the lock are the
-  hooks `retain_topic`, `topics_of_interest`, `new_topics` and `on_update`.
+- The lock guards every field; a subclass waits and notifies with `_condition`. The only callbacks under the lock are
+  the hooks `retain_topic`, `topics_of_interest`, `new_topics` and `on_update`.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class Metadata:
         rebootstrap_trigger_ms: int = 300_000,
     ) -> None:
         self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
+        self._condition = threading.Condition(self._lock)
         self._bootstrap = {-1 - index: Node(-1 - index, host, port) for index, (host, port) in enumerate(bootstrap)}
         self._max_age_ms = max_age_ms
         self._backoff = backoff or ExponentialBackoff(100, 1000)
@@ -332,11 +332,11 @@ class Metadata:
             else:
                 self._equivalent_answers = 0
             self._update_version += 1
-            before = self._cluster
+            previous = self._cluster
             self._cluster = self._read(response, is_partial, now_ms)
-            self._equivalent_answers += 0 if is_partial or _differ(before, self._cluster) else 1
+            self._equivalent_answers += 0 if is_partial or _differ(previous, self._cluster) else 1
             self.on_update(now_ms)
-            self._changed.notify_all()
+            self._condition.notify_all()
 
     def _read(self, response: Entity, is_partial: bool, now_ms: int) -> ClusterView:
         nodes = {
@@ -371,12 +371,12 @@ class Metadata:
 
     def _topic(self, topic: Entity, version: int) -> TopicView:
         topic_id = getattr(topic, "topic_id", None)
-        before = self._cluster.topics.get(topic.name)
-        is_same = before is not None and (topic_id is None or before.id is None or before.id == topic_id)
+        previous = self._cluster.topics.get(topic.name)
+        is_same = previous is not None and (topic_id is None or previous.id is None or previous.id == topic_id)
         partitions: dict[int, PartitionView] = {}
         for part in sorted(topic.partitions, key=lambda entry: entry.partition_index):
             view = _partition_view(topic.name, part, version)
-            present = before.partitions.get(view.partition) if before is not None and is_same else None
+            present = previous.partitions.get(view.partition) if previous is not None and is_same else None
             partitions[view.partition] = self._newer(view, present, is_same)
             if view.error_code != NONE and error_for_code(view.error_code).stale_metadata:
                 self._needs_full_update = True
@@ -416,7 +416,7 @@ class Metadata:
             for node in endpoints:
                 nodes[node.node_id] = Node(node.node_id, node.host, node.port, node.rack)
             topics = dict(self._cluster.topics)
-            changed = set()
+            updates = set()
             for (name, index), (leader, epoch) in leaders.items():
                 topic = topics.get(name)
                 partition = None if topic is None else topic.partitions.get(index)
@@ -424,24 +424,24 @@ class Metadata:
                     continue
                 if partition.leader_epoch is not None and epoch <= partition.leader_epoch:
                     continue
-                moved = partition._replace(leader=leader, leader_epoch=epoch, error_code=NONE)
-                topics[name] = topic._replace(partitions={**topic.partitions, index: moved})
+                new_view = partition._replace(leader=leader, leader_epoch=epoch, error_code=NONE)
+                topics[name] = topic._replace(partitions={**topic.partitions, index: new_view})
                 self._last_epochs[name, index] = epoch
-                changed.add((name, index))
-            if changed:
+                updates.add((name, index))
+            if updates:
                 self._replace(nodes, topics)
-            return changed
+            return updates
 
     def _replace(self, nodes: dict[int, Node], topics: dict[str, TopicView]) -> None:
-        before = self._cluster
+        previous = self._cluster
         self._cluster = ClusterView(
             nodes,
             topics,
-            cluster_id=before.cluster_id,
-            controller_id=before.controller_id,
-            topic_errors=before.topic_errors,
+            cluster_id=previous.cluster_id,
+            controller_id=previous.controller_id,
+            topic_errors=previous.topic_errors,
         )
-        self._changed.notify_all()
+        self._condition.notify_all()
 
     # -- errors --
 
@@ -449,7 +449,7 @@ class Metadata:
         """Set an error that no update can resolve, for waiting threads to raise."""
         with self._lock:
             self._error = error
-            self._changed.notify_all()
+            self._condition.notify_all()
 
     def take_error(self) -> KafkaError | None:
         """Return and clear the error set by `fail`; None without an error."""
@@ -473,8 +473,8 @@ def _partition_view(topic: str, part: Entity, version: int) -> PartitionView:
     )
 
 
-def _differ(before: ClusterView, after: ClusterView) -> bool:
-    return before.is_bootstrap or before.topics != after.topics or before.nodes != after.nodes
+def _differ(previous: ClusterView, current: ClusterView) -> bool:
+    return previous.is_bootstrap or previous.topics != current.topics or previous.nodes != current.nodes
 
 
 def response_error(response: Entity) -> KafkaError | None:

@@ -68,7 +68,7 @@ class MetadataUpdater:
         node = self._client.least_loaded_node(now_ms)
         if node is None:
             return self._without_a_node(now_ms)
-        return self._ask(node, now_ms)
+        return self._try_request(node, now_ms)
 
     def _without_a_node(self, now_ms: int) -> int:
         """Return to the bootstrap servers when every node of the cluster failed and metadata.recovery.strategy is
@@ -85,7 +85,7 @@ class MetadataUpdater:
             self._client.disconnect(node, now_ms)
         self._metadata.rebootstrap(now_ms)
 
-    def _ask(self, node: int, now_ms: int) -> int:
+    def _try_request(self, node: int, now_ms: int) -> int:
         if self._client.can_send(node, now_ms):
             self._send(node, now_ms)
             return self._request_timeout_ms
@@ -123,20 +123,20 @@ class MetadataUpdater:
             self._metadata.failed_update(now_ms)
             return
         try:
-            answer = decode(response_type(ApiKey.METADATA, response.api_version), response.body)[0]
+            metadata = decode(response_type(ApiKey.METADATA, response.api_version), response.body)[0]
         except DecodeError as broken:
             _log.warning("%s", broken)
             self._metadata.failed_update(now_ms)
             return
-        self._client.throttle(node, throttle_ms_of(answer), now_ms)
-        error = response_error(answer)
+        self._client.throttle(node, throttle_ms_of(metadata), now_ms)
+        error = response_error(metadata)
         if isinstance(error, RebootstrapRequired) and self._rebootstraps:
             self._rebootstrap(now_ms)
-        elif error is not None or not answer.brokers:
+        elif error is not None or not metadata.brokers:
             _log.debug("Metadata response without brokers or with an error: %s", error)
             self._metadata.failed_update(now_ms)
         else:
-            self._metadata.update(request_version, answer, is_partial, now_ms)
+            self._metadata.update(request_version, metadata, is_partial, now_ms)
 
     def handle_disconnection(self, node: int, now_ms: int) -> None:
         """Request a metadata update after a lost or failed connection, because the node's partitions may have other

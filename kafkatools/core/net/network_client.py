@@ -110,7 +110,7 @@ class NetworkClient:
         node id."""
         self._extra_nodes[node.id] = node
 
-    def known_node(self, node: int) -> Node | None:
+    def find_node(self, node: int) -> Node | None:
         """The node with this id, from `add_node` or the cluster metadata; None for an unknown id."""
         return self._extra_nodes.get(node) or self.metadata.cluster.node(node)
 
@@ -246,19 +246,19 @@ class NetworkClient:
 
     def _write(self, channel: Channel) -> None:
         try:
-            done = channel.write()
+            is_flushed = channel.write()
         except OSError as problem:
             self._broken.append(
                 (channel, Disconnected(f"{self.name_of(channel.node_id)}: {problem.strerror or problem}"))
             )
             return
         newest = self._in_flight.newest(channel.node_id)
-        if done and newest is not None:
+        if is_flushed and newest is not None:
             newest.is_sent = True
             if not newest.request.expect_response:
                 # Removed at once, because the next response belongs to the request that is then the oldest.
                 self._completed_sends.append(self._in_flight.complete_last_sent(channel.node_id))
-        self._watch(channel, READ if done else READ | WRITE)
+        self._watch(channel, READ if is_flushed else READ | WRITE)
 
     def _watch(self, channel: Channel, events: int) -> None:
         if channel.events != events:
@@ -310,8 +310,8 @@ class NetworkClient:
 
     def handle_completed_sends(self, now_ms: int) -> None:
         """Complete requests that expect no response (acks=0), once they are sent."""
-        sent, self._completed_sends = self._completed_sends, []
-        for request in sent:
+        requests, self._completed_sends = self._completed_sends, []
+        for request in requests:
             self._finish(request, None, None, None, False, now_ms)
 
     def handle_completed_receives(self, channel: Channel, now_ms: int) -> None:
@@ -324,19 +324,19 @@ class NetworkClient:
             self._broken.append((channel, connection_words.receive_failure(self.name_of(channel.node_id), error)))
         except (EndOfStream, OSError) as problem:
             name, step = self.name_of(channel.node_id), self._step(channel)
-            self._broken.append((channel, connection_words.lost(name, channel, problem, step)))
+            self._broken.append((channel, connection_words.disconnection(name, channel, problem, step)))
 
     def _handle_frame(self, channel: Channel, frame: memoryview, now_ms: int) -> None:
         node = channel.node_id
-        expected = self._in_flight.oldest(node)
-        if expected is None or not expected.request.expect_response:
+        oldest = self._in_flight.oldest(node)
+        if oldest is None or not oldest.request.expect_response:
             raise NotKafka("it sent a response without a request")
-        key = expected.request.api_key
-        correlation_id, offset = decode_response_header(key, expected.api_version, frame)
-        if correlation_id != expected.correlation_id:
+        key = oldest.request.api_key
+        correlation_id, offset = decode_response_header(key, oldest.api_version, frame)
+        if correlation_id != oldest.correlation_id:
             raise NotKafka(
-                f"its response has correlation id {correlation_id} instead of {expected.correlation_id}"
-                f" ({ApiKey(key).label} v{expected.api_version})"
+                f"its response has correlation id {correlation_id} instead of {oldest.correlation_id}"
+                f" ({ApiKey(key).label} v{oldest.api_version})"
             )
         request = self._in_flight.complete_next(node)
         raw = frame[offset:]
@@ -427,19 +427,19 @@ class NetworkClient:
         (KIP-511)."""
         for node, version in list(self._versions_to_request.items()):
             del self._versions_to_request[node]
-            build, answered = api_version_check.build, self._handle_api_versions
-            request = ClientRequest(node, ApiKey.API_VERSIONS, build, answered, decode=False)
+            build, on_response = api_version_check.build, self._handle_api_versions
+            request = ClientRequest(node, ApiKey.API_VERSIONS, build, on_response, decode=False)
             self._send(request, version, build(version), now_ms, internal=True)
 
     def _handle_api_versions(self, response: ClientResponse) -> None:
         node = response.request.node
         if response.raw is None or response.error is not None:
             return
-        answer = api_version_check.read(response.raw, response.api_version)
-        if isinstance(answer, int):
-            self._versions_to_request[node] = answer
+        versions = api_version_check.read(response.raw, response.api_version)
+        if isinstance(versions, int):
+            self._versions_to_request[node] = versions
             return
-        self._versions[node] = answer
+        self._versions[node] = versions
         if self._authenticator is None:
             self.authenticated(node)
         else:
@@ -502,7 +502,7 @@ class NetworkClient:
     # -- connecting --
 
     def _initiate_connect(self, node: int, now_ms: int) -> None:
-        target = self.known_node(node)
+        target = self.find_node(node)
         if target is None or self._is_closed:
             return
         try:

@@ -1,4 +1,4 @@
-"""Blocking requests for tools: `Requester.ask_all` sends requests through a NetworkClient and waits for the responses.
+"""Blocking requests for tools: `Requester.send_all` sends requests through a NetworkClient and waits for the responses.
 
 A request fails early where waiting cannot help. At once: every node that may respond is no Kafka broker, has no
 address, refuses authentication or has no common API version. After `UNREACHABLE_PATIENCE_MS`: no node was reached since
@@ -69,7 +69,7 @@ class Requester:
         self._last_errors: dict[int, KafkaError] = {}  # by question: the error of its last retry
         self._node_errors: dict[int, KafkaError] = {}  # by requested node: the error of its last connection
 
-    def ask_all(self, requests: Sequence[BrokerRequest], timeout_ms: int) -> list[BrokerResponse]:
+    def send_all(self, requests: Sequence[BrokerRequest], timeout_ms: int) -> list[BrokerResponse]:
         """Send the requests to their nodes in parallel and return the responses in the same order. A failure or
         time-out is returned as the `error` of its response instead of raised. An error code inside a response is not an
         `error`."""
@@ -82,15 +82,15 @@ class Requester:
             now_ms = self._clock.now_ms()
             for index in sorted(waiting):
                 self._try_send(requests[index], index, responses, waiting, now_ms)
-            left_ms = started_ms + timeout_ms - now_ms
-            hopeless = self._hopeless(requests, waiting, now_ms - started_ms, left_ms)
+            remaining_ms = started_ms + timeout_ms - now_ms
+            hopeless = self._hopeless(requests, waiting, now_ms - started_ms, remaining_ms)
             for index, error in hopeless.items():
                 responses[index] = BrokerResponse(-1, None, error)
                 waiting.discard(index)
-            if left_ms <= 0:
+            if remaining_ms <= 0:
                 break
             if any(response is None for response in responses):
-                self._client.poll(min(left_ms, 100 if waiting else left_ms), now_ms)
+                self._client.poll(min(remaining_ms, 100 if waiting else remaining_ms), now_ms)
         return [
             response or BrokerResponse(-1, None, self._timed_out(index, requests[index].node, timeout_ms))
             for index, response in enumerate(responses)
@@ -134,30 +134,30 @@ class Requester:
     def _reach(self, node: int, now_ms: int) -> None:
         """Connect to a node when an attempt is due. Request metadata for an unknown node, which may have registered
         since."""
-        if self._learns_nodes and self._client.known_node(node) is None:
+        if self._learns_nodes and self._client.find_node(node) is None:
             self._client.metadata.request_update(reset_backoff=False)
         self._client.ready(node, now_ms)
 
     def _hopeless(
-        self, requests: Sequence[BrokerRequest], waiting: set[int], waited_ms: int, left_ms: int
+        self, requests: Sequence[BrokerRequest], waiting: set[int], waited_ms: int, remaining_ms: int
     ) -> dict[int, KafkaError]:
         """The requests that can get no response any more, with the reason: {index: error}. Also keeps the connection
         errors of requested nodes for the message of a time-out."""
         hopeless = {}
         for index in waiting:
-            named = requests[index].node
-            nodes = list(self._client.metadata.cluster.nodes) if named is None else [named]
+            target = requests[index].node
+            nodes = list(self._client.metadata.cluster.nodes) if target is None else [target]
             errors = [self._client.connection_error(node) for node in nodes]
             reasons = [error for error in errors if error is not None]
-            if named is not None and reasons:
-                self._node_errors[named] = reasons[0]
+            if target is not None and reasons:
+                self._node_errors[target] = reasons[0]
             if not reasons or len(reasons) < len(nodes):
                 continue
             is_final = all(isinstance(error, _HOPELESS) for error in reasons)
             is_refused = all(isinstance(error, ClosedUnanswered) for error in reasons)
-            is_patient = self._has_reached_a_node and named is None and not is_refused
+            is_patient = self._has_reached_a_node and target is None and not is_refused
             is_unreachable = waited_ms >= UNREACHABLE_PATIENCE_MS and not is_patient
-            if is_final or is_unreachable or left_ms <= 0:
+            if is_final or is_unreachable or remaining_ms <= 0:
                 hopeless[index] = _joined(reasons)
         return hopeless
 

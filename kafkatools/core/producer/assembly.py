@@ -56,7 +56,7 @@ def is_idempotent(config: Config) -> bool:
         problems["max.in.flight.requests.per.connection"] = (
             "Must set max.in.flight.requests.per.connection to at most 5 to use the idempotent producer."
         )
-    if problems and config.is_given("enable.idempotence"):
+    if problems and config.is_explicit("enable.idempotence"):
         raise ConfigError(next(iter(problems.values())))
     for name in problems:
         _log.info("Idempotence will be disabled because %s is set to %s.", name, config[name])
@@ -93,7 +93,7 @@ def delivery_timeout_ms(config: Config) -> int:
     configured: int = config.delivery_timeout_ms
     if configured >= least:
         return configured
-    if config.is_given("delivery.timeout.ms"):
+    if config.is_explicit("delivery.timeout.ms"):
         raise ConfigError("delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms")
     _log.warning(
         "delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms. Setting it to %d.", least

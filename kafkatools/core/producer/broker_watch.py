@@ -21,33 +21,33 @@ PATIENCE_MS = 3000
 
 @dataclass(eq=False, repr=False)
 class BrokerWatch:
-    """Reports connection outages of a producer: the sender's thread calls `tell(line)` when work waited `patience_ms`
+    """Reports connection outages of a producer: the sender's thread calls `report(line)` when work waited `patience_ms`
     without a ready connection. It calls it again when a connection is ready while work waits."""
 
     client: NetworkClient
     metadata: ProducerMetadata
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     patience_ms: int = PATIENCE_MS
     _silent_since_ms: int | None = field(default=None, init=False)
     _has_reported: bool = field(default=False, init=False)
 
-    def look(self, now_ms: int, is_waiting: bool) -> int | None:
+    def check(self, now_ms: int, is_waiting: bool) -> int | None:
         """Report an outage or its end, if work waits for a broker (`is_waiting`). Returns the ms until the next check;
         None when nothing waits, a connection is ready, or the outage was reported."""
         if not is_waiting or self.client.connection_states.has_ready_nodes(now_ms):
             self._silent_since_ms = None
             if self._has_reported and is_waiting:
                 self._has_reported = False
-                self.tell("A broker answers again")
+                self.report("A broker answers again")
             return None
         if self._silent_since_ms is None:
             self._silent_since_ms = now_ms
-        left_ms = self._silent_since_ms + self.patience_ms - now_ms
-        if left_ms > 0:
-            return left_ms
+        remaining_ms = self._silent_since_ms + self.patience_ms - now_ms
+        if remaining_ms > 0:
+            return remaining_ms
         if not self._has_reported:
             self._has_reported = True
-            self.tell(f"No broker answers, still trying: {'; '.join(self._reasons())}")
+            self.report(f"No broker answers, still trying: {'; '.join(self._reasons())}")
         return None
 
     def _reasons(self) -> list[str]:

@@ -28,7 +28,7 @@ class BufferPool:
         self._free: deque[bytearray] = deque()
         self._waiters: deque[threading.Condition] = deque()
         self._non_pooled_bytes = total_bytes
-        self._closed = False
+        self._is_closed = False
         self.wait_time_ms = 0
         self.exhausted_count = 0
 
@@ -42,7 +42,7 @@ class BufferPool:
             )
         buffer: bytearray | None = None
         with self._lock:
-            if self._closed:
+            if self._is_closed:
                 raise IllegalState("Producer closed while allocating memory")
             try:
                 if size_bytes == self.poolable_size_bytes and self._free:
@@ -61,26 +61,26 @@ class BufferPool:
         reserved."""
         condition = threading.Condition(self._lock)
         self._waiters.append(condition)
-        gathered = 0
+        reserved_bytes = 0
         start_ms = self._clock.now_ms()
         try:
-            while gathered < size_bytes:
+            while reserved_bytes < size_bytes:
                 remaining_ms = max_block_ms - (self._clock.now_ms() - start_ms)
                 woken = remaining_ms > 0 and condition.wait(remaining_ms / 1000)
-                if self._closed:
+                if self._is_closed:
                     raise IllegalState("Producer closed while allocating memory")
                 if not woken:
                     raise self._exhausted(size_bytes, max_block_ms)
-                if gathered == 0 and size_bytes == self.poolable_size_bytes and self._free:
+                if reserved_bytes == 0 and size_bytes == self.poolable_size_bytes and self._free:
                     return self._free.popleft()
-                self._free_up_locked(size_bytes - gathered)
-                got = min(size_bytes - gathered, self._non_pooled_bytes)
+                self._free_up_locked(size_bytes - reserved_bytes)
+                got = min(size_bytes - reserved_bytes, self._non_pooled_bytes)
                 self._non_pooled_bytes -= got
-                gathered += got
-            gathered = 0
+                reserved_bytes += got
+            reserved_bytes = 0
             return None
         finally:
-            self._non_pooled_bytes += gathered
+            self._non_pooled_bytes += reserved_bytes
             self._waiters.remove(condition)
             self.wait_time_ms += self._clock.now_ms() - start_ms
 
@@ -105,7 +105,7 @@ class BufferPool:
         """Return a buffer to the pool. No request in flight may hold it, because its bytes will be overwritten."""
         size_bytes = len(buffer)
         with self._lock:
-            if size_bytes == self.poolable_size_bytes and not self._closed:
+            if size_bytes == self.poolable_size_bytes and not self._is_closed:
                 self._free.append(buffer)
             else:
                 self._non_pooled_bytes += size_bytes
@@ -115,7 +115,7 @@ class BufferPool:
     def close(self) -> None:
         """Fail waiting threads and later allocations with IllegalState. Buffers may still be returned."""
         with self._lock:
-            self._closed = True
+            self._is_closed = True
             for condition in self._waiters:
                 condition.notify()
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kafkatools.core.producer.sender import Sender
 
 UNREACHABLE_MS = 5_000
-_LOOK_MS = 500
+_CHECK_MS = 500
 
 
 def reason_not_to_start(sender: Sender, clock: Clock, max_block_ms: int) -> Exception | None:
@@ -30,11 +30,11 @@ def reason_not_to_start(sender: Sender, clock: Clock, max_block_ms: int) -> Exce
         return None
     deadline_ms = clock.now_ms() + UNREACHABLE_MS
     while metadata.cluster.is_bootstrap:
-        left_ms = deadline_ms - clock.now_ms()
-        errors = _final_errors(sender, is_late=left_ms <= 0)
+        remaining_ms = deadline_ms - clock.now_ms()
+        errors = _final_errors(sender, is_late=remaining_ms <= 0)
         if errors:
             return errors[0]
-        metadata.await_update(metadata.update_version, max(100, min(left_ms, 1000)))
+        metadata.await_update(metadata.update_version, max(100, min(remaining_ms, 1000)))
     return None
 
 
@@ -47,7 +47,7 @@ def await_update(sender: Sender, version: int, timeout_ms: int) -> bool:
     metadata = sender.metadata
     waited_ms = 0
     while not metadata.update_version and waited_ms < timeout_ms:
-        step_ms = min(_LOOK_MS, timeout_ms - waited_ms)
+        step_ms = min(_CHECK_MS, timeout_ms - waited_ms)
         if metadata.await_update(version, step_ms):
             return True
         waited_ms += step_ms

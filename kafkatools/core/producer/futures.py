@@ -54,21 +54,21 @@ class RowsRun(NamedTuple):
 
 
 class BatchError:
-    """The error of a batch: `error` for all its records, or with `by_index` individual ones (KIP-467) and `others` for
-    the rest."""
+    """The error of a batch: `error` for all its records, or with `by_index` individual ones (KIP-467) and
+    `default_error` for the other records."""
 
-    __slots__ = ("error", "by_index", "_others")
+    __slots__ = ("error", "by_index", "_default_error")
 
     def __init__(
-        self, error: Exception, by_index: Mapping[int, Exception] | None = None, others: Exception | None = None
+        self, error: Exception, by_index: Mapping[int, Exception] | None = None, default_error: Exception | None = None
     ) -> None:
         self.error = error
         self.by_index = by_index or {}
-        self._others = others or error
+        self._default_error = default_error or error
 
     def error_at(self, index: int) -> Exception:
         """The error of the record with this index in the batch."""
-        return self.by_index.get(index, self._others)
+        return self.by_index.get(index, self._default_error)
 
 
 class ProduceRequestResult:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from kafkatools.core import config as tables
 from kafkatools.core.clock import Clock, SystemClock
 from kafkatools.core.closing import ensure_close_timeout
-from kafkatools.core.config.given import Settings, config_of, take_objects
+from kafkatools.core.config.client_settings import Settings, config_of, take_objects
 from kafkatools.core.errors import IllegalState, KafkaError, RecordTooLarge, Timeout
 from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata, committed
 from kafkatools.core.producer.assembly import ProducerParts, assemble
@@ -112,7 +112,7 @@ class Producer:
         self._metadata = self._parts.metadata
         self._transactions = as_transactional(self.sender.transactions)
         self._is_initialized = False
-        self._closed = False
+        self._is_closed = False
         self._force_close = False
         self._end_deadline_ms: int | None = None
         self._thread: threading.Thread | None = None
@@ -221,12 +221,12 @@ class Producer:
     def _choose_partition(self, topic: str, key: bytes | None, value: bytes | None, cluster: ClusterView) -> int:
         """The partition of a record; -1 lets the sticky partitioner choose one at the append."""
         if self._partitioner is not None:
-            chosen = self._partitioner.partition(topic, key, value, cluster)
-            if chosen < 0:
+            partition = self._partitioner.partition(topic, key, value, cluster)
+            if partition < 0:
                 raise ValueError(
-                    f"The partitioner generated an invalid partition number: {chosen}. It should be non-negative."
+                    f"The partitioner generated an invalid partition number: {partition}. It should be non-negative."
                 )
-            return chosen
+            return partition
         if key is None or self._ignore_keys:
             return UNKNOWN_PARTITION
         return partition_for_key(key, cluster.partition_count(topic) or 1)
@@ -306,8 +306,8 @@ class Producer:
         if partition is not None:
             return [(partition, rows, range(rows.count))]
         if self._partitioner is not None:
-            chosen = [self._choose_partition(topic, *cells, cluster) for cells in cells_of(rows)]
-            return list(group_rows(rows, array("i", chosen)))
+            numbers = [self._choose_partition(topic, *cells, cluster) for cells in cells_of(rows)]
+            return list(group_rows(rows, array("i", numbers)))
         if rows.key_lengths is None or self._ignore_keys:
             return [(UNKNOWN_PARTITION, rows, range(rows.count))]
         count = cluster.partition_count(topic) or 1
@@ -424,7 +424,7 @@ class Producer:
         Safe to call again. In a callback it returns without waiting. Raises ValueError for a negative `timeout_ms`.
         """
         ensure_close_timeout(timeout_ms)
-        self._closed = True
+        self._is_closed = True
         self._accumulator.close()
         self.sender.wakeup()
         thread = self._thread
@@ -443,7 +443,7 @@ class Producer:
         return self.sender.metrics.snapshot(self.clock.now_ms())
 
     def _ensure_open(self) -> None:
-        if self._closed:
+        if self._is_closed:
             raise IllegalState("Cannot perform operation after producer has been closed")
 
     def _ensure_ready_to_send(self) -> None:
@@ -485,7 +485,7 @@ class Producer:
             raise
 
     def _abort_after_failure(self) -> None:
-        if self.has_fatal_error or self._closed:
+        if self.has_fatal_error or self._is_closed:
             return
         try:
             self.abort_transaction()
@@ -563,7 +563,7 @@ class Producer:
     def _run(self) -> None:
         """The sender's thread: run the sender until the producer closes, then until all is sent or time is up."""
         sender = self.sender
-        while not self._closed:
+        while not self._is_closed:
             self._turn(sender.run_once)
         while not self._force_close and self._has_work():
             self._turn(lambda now_ms: sender.run_once(now_ms, min(MAX_POLL_MS, self._max_block_ms)))

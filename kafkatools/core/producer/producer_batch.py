@@ -107,12 +107,12 @@ class RowsThunk:
     def complete(self, result: ProduceRequestResult, first_index: int) -> None:
         """Report the rows to callback and future: as one run, or row by row when some rows have errors of their own."""
         if result.error is None or not result.error.by_index:
-            self._tell(result, 0, self.count, first_index)
+            self._report(result, 0, self.count, first_index)
             return
         for row in range(self.count):
-            self._tell(result, row, row + 1, first_index + row)
+            self._report(result, row, row + 1, first_index + row)
 
-    def _tell(self, result: ProduceRequestResult, start: int, stop: int, index: int) -> None:
+    def _report(self, result: ProduceRequestResult, start: int, stop: int, index: int) -> None:
         base_offset = NO_OFFSET if result.base_offset == NO_OFFSET else result.base_offset + index
         run = RowsRun(
             *result.topic_partition,

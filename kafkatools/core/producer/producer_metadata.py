@@ -68,7 +68,7 @@ class ProducerMetadata(Metadata):
         with self._lock:
             self.waiting += 1
             try:
-                arrived = self._changed.wait_for(
+                arrived = self._condition.wait_for(
                     lambda: self._update_version > last_version or self._error, timeout_ms / 1000
                 )
             finally:

@@ -103,7 +103,7 @@ class RecordAccumulator:
         self._topics: dict[str, TopicInfo] = {}
         self._appends_in_progress = 0
         self._flushes_in_progress = 0
-        self._closed = False
+        self._is_closed = False
         self._muted: set[TopicPartition] = set()
         self._drain_index: dict[int, int] = {}
         self._latencies: dict[int, NodeLatency] = {}
@@ -197,7 +197,7 @@ class RecordAccumulator:
     def _try_append_locked(
         self, topic: TopicInfo, target: TopicPartition, append: Append, cluster: ClusterView
     ) -> AppendResult | None:
-        if self._closed:
+        if self._is_closed:
             raise IllegalState("Producer closed while send in progress")
         sticky = topic.sticky.peek(cluster) if target.partition == UNKNOWN_PARTITION else None
         partition = target.partition if sticky is None else sticky.partition
@@ -205,12 +205,12 @@ class RecordAccumulator:
         if not queue:
             return None
         batch = queue[-1]
-        before = batch.estimated_size_bytes
+        size_before = batch.estimated_size_bytes
         if not append.try_append(batch, self._clock.now_ms()):
             batch.close_for_appends()
             return None
-        topic.sticky.update(sticky, batch.estimated_size_bytes - before, cluster, batch.is_full)
-        return AppendResult(append.future, append.taken, len(queue) > 1 or batch.is_full, False, partition)
+        topic.sticky.update(sticky, batch.estimated_size_bytes - size_before, cluster, batch.is_full)
+        return AppendResult(append.future, append.row_count, len(queue) > 1 or batch.is_full, False, partition)
 
     def _append_new_batch_locked(
         self, topic: TopicInfo, target: TopicPartition, append: Append, buffer: bytearray, cluster: ClusterView
@@ -226,7 +226,7 @@ class RecordAccumulator:
         queue.append(batch)
         self._incomplete.add(batch)
         topic.sticky.update(sticky, batch.estimated_size_bytes, cluster, batch.is_full)
-        return AppendResult(append.future, append.taken, len(queue) > 1 or batch.is_full, True, partition)
+        return AppendResult(append.future, append.row_count, len(queue) > 1 or batch.is_full, True, partition)
 
     def sticky_partition(self, topic: str, size_bytes: int, cluster: ClusterView) -> int:
         """The sticky partition for rows without a key that are sent together with keyed rows; counts their bytes."""
@@ -299,7 +299,7 @@ class RecordAccumulator:
         backoff_ms = self._backoff_ms(batch)
         if waited_ms < backoff_ms:
             return backoff_ms - waited_ms
-        if full or exhausted or self._closed or self._flushes_in_progress > 0 or batch.attempts > 0:
+        if full or exhausted or self._is_closed or self._flushes_in_progress > 0 or batch.attempts > 0:
             return 0
         return self.settings.linger_ms - waited_ms
 
@@ -414,7 +414,7 @@ class RecordAccumulator:
                         self.maybe_update_next_expiry(queue[0])
         return expired
 
-    # -- trying again --
+    # -- retries --
 
     def reenqueue(self, batch: ProducerBatch, now_ms: int) -> None:
         """Put a batch back into its queue for a retry: in the order of sequence numbers, or first without idempotence.
@@ -524,9 +524,11 @@ class RecordAccumulator:
         """Fail the queued batches; those in flight stay."""
         self._abort_batches(error, lambda batch: not batch.is_inflight)
 
-    def _abort_batches(self, error: Exception, which: Callable[[ProducerBatch], bool] = lambda batch: True) -> None:
+    def _abort_batches(
+        self, error: Exception, should_abort: Callable[[ProducerBatch], bool] = lambda batch: True
+    ) -> None:
         for batch in self._incomplete.copy():
-            if not which(batch):
+            if not should_abort(batch):
                 continue
             with self._lock:
                 batch.close_for_appends()
@@ -541,5 +543,5 @@ class RecordAccumulator:
     def close(self) -> None:
         """Refuse further appends and fail the threads that wait for memory."""
         with self._lock:
-            self._closed = True
+            self._is_closed = True
         self.pool.close()

@@ -33,7 +33,7 @@ class RecordAppend:
     """One record to append to a batch of its partition, with its callback. `future` is set by a successful append, else
     None."""
 
-    taken: ClassVar[int] = 1
+    row_count: ClassVar[int] = 1
     payload: Payload
     callback: Callback | None
     future: RecordFuture | None = None
@@ -48,21 +48,21 @@ class RecordAppend:
 
 @dataclass(slots=True, eq=False)
 class RowsAppend:
-    """A span of rows to append to a batch, as many as fit; `taken` is the number of rows that were appended."""
+    """A span of rows to append to a batch, as many as fit; `row_count` is the number of rows that were appended."""
 
     future: ClassVar[None] = None
     columns: RowColumns
     span: tuple[int, int]
     sink: RowsSink
     wall_ms: int
-    taken: int = 0
+    row_count: int = 0
 
     def size_upper_bound(self) -> int:
         return rows_size_upper_bound(self.columns, self.span[0])
 
     def try_append(self, batch: ProducerBatch, now_ms: int) -> bool:
-        self.taken = batch.try_append_rows(self.columns, self.span, self.sink, now_ms, self.wall_ms)
-        return self.taken > 0
+        self.row_count = batch.try_append_rows(self.columns, self.span, self.sink, now_ms, self.wall_ms)
+        return self.row_count > 0
 
 
 Append = RecordAppend | RowsAppend

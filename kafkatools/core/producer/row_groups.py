@@ -20,10 +20,10 @@ def partitions_of_keys(columns: RowColumns, partition_count: int) -> array[int]:
     outside the buffer."""
     assert columns.key_positions is not None and columns.key_lengths is not None
     partitions = kernel.new_ints(columns.count)
-    done = kernel.partitions_for_keys(
+    row_count = kernel.partitions_for_keys(
         columns.buffer, columns.key_positions, columns.key_lengths, partition_count, partitions
     )
-    if done != columns.count:
+    if row_count != columns.count:
         raise ValueError("a key lies outside the buffer")
     return partitions
 

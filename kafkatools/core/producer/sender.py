@@ -106,7 +106,7 @@ class Sender:
         self._is_signalled = False
         self._is_polling = False
 
-    # -- the crank --
+    # -- one turn --
 
     def run_once(self, now_ms: int, max_poll_ms: int = MAX_POLL_MS) -> None:
         """Run one turn: send what is ready, then poll for at most `max_poll_ms`, or until something is due. After a
@@ -121,7 +121,7 @@ class Sender:
             self.accumulator.abort_undrained(self.transactions.last_error or KafkaError("The producer failed"))
         poll_ms = min(poll_ms, self._send_producer_data(now_ms))
         if self.watch is not None:
-            wait_ms = self.watch.look(now_ms, self._is_waiting)
+            wait_ms = self.watch.check(now_ms, self._is_waiting)
             poll_ms = poll_ms if wait_ms is None else min(poll_ms, wait_ms)
         self._is_polling = True
         self.client.poll(0 if self._is_signalled else poll_ms, now_ms)
@@ -235,7 +235,7 @@ class Sender:
         batches = self._inflight.get(batch.topic_partition)
         if batches is None:
             return
-        remaining = [other for other in batches if other is not batch]
+        remaining = [item for item in batches if item is not batch]
         if remaining:
             self._inflight[batch.topic_partition] = remaining
         else:
@@ -303,7 +303,7 @@ class Sender:
         self.metrics.record_batches(batches, now_ms)
         self.client.send(request, now_ms)
 
-    # -- what comes back --
+    # -- responses --
 
     def _handle_produce_response(
         self, response: ClientResponse, batches: dict[TopicPartition, ProducerBatch], names: dict[UUID | None, str]
@@ -313,8 +313,8 @@ class Sender:
             batch.is_inflight = False
         outcomes: dict[TopicPartition, ProduceOutcome] = {}
         if response.disconnected:
-            why = f"Disconnected from node {response.request.node}"
-            missing = ProduceOutcome(NetworkException, message=why)
+            reason = f"Disconnected from node {response.request.node}"
+            missing = ProduceOutcome(NetworkException, message=reason)
         elif response.error is not None:
             missing = ProduceOutcome(type(response.error), message=str(response.error))
         elif response.raw is None:
@@ -447,7 +447,7 @@ def _batch_error(batch: ProducerBatch, outcome: ProduceOutcome) -> BatchError:
     for index, message in outcome.record_errors:
         text = message or outcome.message or str(error)
         by_index[index] = kind(text) if single else InvalidRecord(text)
-    others = KafkaError(
+    default_error = KafkaError(
         "Failed to append record because it was part of a batch which had one more more invalid records"
     )
-    return BatchError(error, by_index, others)
+    return BatchError(error, by_index, default_error)

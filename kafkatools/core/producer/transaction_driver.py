@@ -72,8 +72,8 @@ class TransactionDriver:
         """Fail the batches without a sequence number with TransactionAborted, caused by `reason`."""
         if not self.accumulator.has_incomplete:
             return
-        why = "Failing batch since transaction was aborted"
-        error = TransactionAborted(why if reason is None else f"{why}: {reason}")
+        message = "Failing batch since transaction was aborted"
+        error = TransactionAborted(message if reason is None else f"{message}: {reason}")
         error.__cause__ = reason
         self.accumulator.abort_unsequenced(error)
 
@@ -146,27 +146,27 @@ class TransactionDriver:
     def _find(self, lookup: CoordinatorLookup, request: TxnRequest, now_ms: int) -> int:
         """Send FindCoordinator for a request to the least loaded node, if a lookup is due and that node is ready;
         return how long poll may wait, in ms."""
-        if not lookup.should_ask(now_ms):
+        if not lookup.should_send(now_ms):
             return lookup.delay_ms(now_ms) or FOREVER_MS
         node = self.client.least_loaded_node(now_ms)
         if node is None:
             return self.manager.retry_backoff_ms
         if not self.client.ready(node, now_ms):
             return min(self.client.poll_delay_ms(node, now_ms), self.manager.retry_backoff_ms)
-        lookup.asked()
+        lookup.note_sent()
         self.client.send(
             ClientRequest(
                 node,
                 ApiKey.FIND_COORDINATOR,
                 lambda version: build_body(ApiKey.FIND_COORDINATOR, version, lookup.request_fields(version)),
-                lambda response: self._found(lookup, request, response),
+                lambda response: self._handle_coordinator(lookup, request, response),
                 self.request_timeout_ms,
             ),
             now_ms,
         )
         return FOREVER_MS
 
-    def _found(self, lookup: CoordinatorLookup, request: TxnRequest, response: ClientResponse) -> None:
+    def _handle_coordinator(self, lookup: CoordinatorLookup, request: TxnRequest, response: ClientResponse) -> None:
         now_ms = self.clock.now_ms()
         if response.body is None:
             error = lookup.handle_failure(response.error or Disconnected(), now_ms)

@@ -130,7 +130,7 @@ class TxnPartitionEntry:
 
     def remove(self, batch: ProducerBatch) -> None:
         """Remove a batch that is no longer in flight."""
-        self.inflight = [other for other in self.inflight if other is not batch]
+        self.inflight = [item for item in self.inflight if item is not batch]
 
     @property
     def awaits_its_first(self) -> bool:

@@ -99,8 +99,8 @@ class TransactionalResult:
         """Wait for the result up to `timeout_ms`. Raises its error, or Timeout; after a Timeout the call may be
         repeated."""
         if not self._event.wait(timeout_ms / 1000):
-            why = "" if self.obstacle is None else f": {self.obstacle}"
-            raise Timeout(f"Timeout expired after {timeout_ms}ms while awaiting {self.operation}{why}")
+            reason = "" if self.obstacle is None else f": {self.obstacle}"
+            raise Timeout(f"Timeout expired after {timeout_ms}ms while awaiting {self.operation}{reason}")
         self.is_acked = True
         if self.error is not None:
             raise self.error
@@ -319,8 +319,8 @@ class AddPartitionsToTxn(TxnRequest):
         if unauthorized:
             error = unauthorized_topics(unauthorized)
         else:
-            named = ", ".join(f"{partition}={error.name}" for partition, error in refused.items())
-            error = KafkaError(f"Could not add partitions to transaction due to errors: {{{named}}}")
+            details = ", ".join(f"{partition}={error.name}" for partition, error in refused.items())
+            error = KafkaError(f"Could not add partitions to transaction due to errors: {{{details}}}")
         self.fail(error)
         self.manager.transition_to_abortable_error(error)
 

@@ -397,17 +397,17 @@ class TransactionalManager(TransactionManager):
         error = self.last_error
         if not self.has_error or error is None:
             return
-        who = (
+        producer = (
             f"Producer with transactionalId '{self.transactional_id}' and producerId {self.identity.producer_id} "
             f"epoch {self.identity.epoch}"
         )
         if isinstance(error, ProducerFenced):
-            raise ProducerFenced(f"{who} has been fenced by another producer with the same transactionalId")
+            raise ProducerFenced(f"{producer} has been fenced by another producer with the same transactionalId")
         if isinstance(error, InvalidProducerEpoch):
-            raise InvalidProducerEpoch(f"{who} attempted to produce with an old epoch")
+            raise InvalidProducerEpoch(f"{producer} attempted to produce with an old epoch")
         if isinstance(error, IllegalState):
             raise IllegalState(
-                f"{who} cannot execute transactional method because of previous invalid state transition attempt"
+                f"{producer} cannot execute transactional method because of previous invalid state transition attempt"
             ) from error
         kind = TransactionAbortable if self.has_abortable_error else KafkaError
         raise kind(f"Cannot execute transactional method because we are in an error state: {error}") from error

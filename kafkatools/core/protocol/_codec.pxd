@@ -52,7 +52,7 @@ cdef class Reader:
     cpdef int varint(self) except? -1
     @cython.locals(size=int)
     cdef Py_ssize_t _length(self, Layout layout, bint is_short) except? -9
-    @cython.locals(length=Py_ssize_t, left=Py_ssize_t)
+    @cython.locals(length=Py_ssize_t, remaining=Py_ssize_t)
     cdef Py_ssize_t _checked_length(self, Layout layout, Py_ssize_t index, int kind, bint nullable) except? -9
     @cython.locals(length=Py_ssize_t, start=Py_ssize_t, data=bytes)
     cdef object _sized(self, Layout layout, Py_ssize_t index, int kind, bint nullable)
@@ -61,21 +61,21 @@ cdef class Reader:
     cpdef void note_elements(self, long long count) except *
     cdef Py_ssize_t _least(self, Layout layout, Py_ssize_t index, int kind) except? -9
     cdef Py_ssize_t _least_of(self, Layout layout) except? -9
-    @cython.locals(count=Py_ssize_t, done=Py_ssize_t, values=list, nested=Layout)
+    @cython.locals(count=Py_ssize_t, element=Py_ssize_t, values=list, nested=Layout)
     cdef object _array(self, Layout layout, Py_ssize_t index, int kind, bint nullable)
     @cython.locals(count=Py_ssize_t, tag=int, stop=Py_ssize_t, tagged=list, place=Py_ssize_t)
     cdef void _tags(self, Layout layout, list values) except *
     cdef object _tagged_value(self, Layout layout, Py_ssize_t index)
     @cython.locals(tag=int, size=Py_ssize_t)
     cdef tuple _tag(self)
-    @cython.locals(size=Py_ssize_t, left=Py_ssize_t)
+    @cython.locals(size=Py_ssize_t, remaining=Py_ssize_t)
     cdef void _end_tag(self, Layout layout, int tag, Py_ssize_t stop) except *
     @cython.locals(index=Py_ssize_t, count=Py_ssize_t, tag=int, stop=Py_ssize_t, place=Py_ssize_t)
     cpdef void skip(self, Layout layout) except *
     @cython.locals(code=int, kind=int)
     cdef void _skip_value(self, Layout layout, Py_ssize_t index) except *
     cdef void _skip_bytes(self, Py_ssize_t size) except *
-    @cython.locals(count=Py_ssize_t, done=Py_ssize_t)
+    @cython.locals(count=Py_ssize_t, element=Py_ssize_t)
     cdef void _skip_array(self, Layout layout, Py_ssize_t index, int kind, bint nullable) except *
     cdef void _cut_off(self) except *
     cdef void _refuse_null(self, Layout layout, Py_ssize_t index) except *
@@ -104,9 +104,9 @@ cdef class Writer:
     @cython.locals(data=bytes)
     cdef void _sized(self, Layout layout, Py_ssize_t index, int kind, bint nullable, object value) except *
     cdef void _array(self, Layout layout, Py_ssize_t index, int kind, bint nullable, object values) except *
-    @cython.locals(done=Py_ssize_t)
+    @cython.locals(element=Py_ssize_t)
     cdef void _structures(self, Layout layout, object values) except *
-    @cython.locals(own=Writer)
+    @cython.locals(writer=Writer)
     cdef void _shared(self, Layout layout, object values) except *
     @cython.locals(index=Py_ssize_t)
     cdef void _tags(self, Layout layout, object values) except *

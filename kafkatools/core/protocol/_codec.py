@@ -148,16 +148,16 @@ class Run(NamedTuple):
 
 
 def _runs(codes: bytes, names: tuple[str, ...]) -> dict[int, Run]:
-    found: dict[int, Run] = {}
+    runs: dict[int, Run] = {}
     start = 0
     for index in range(len(codes) + 1):
         if index < len(codes) and codes[index] < _UUID:
             continue
         if index - start > 1:
             codec = struct.Struct(">" + "".join(_LAYOUTS[code].format[1:] for code in codes[start:index]))
-            found[start] = Run(codec, index, itemgetter(*names[start:index]))
+            runs[start] = Run(codec, index, itemgetter(*names[start:index]))
         start = index + 1
-    return found
+    return runs
 
 
 def _least_size(code: int, layout: Any, is_flexible: bool) -> int:
@@ -345,9 +345,9 @@ class Reader:
             return -1
         if kind == 10 and length > 32767:
             self._fail(f"string field {layout.names[index]} had invalid length {length}")
-        left = self.end - self.position
-        if length > left:
-            self._fail(f"Error reading byte array of {length} byte(s): only {left} byte(s) available")
+        remaining = self.end - self.position
+        if length > remaining:
+            self._fail(f"Error reading byte array of {length} byte(s): only {remaining} byte(s) available")
         return length
 
     def _sized(self, layout: Layout, index: int, kind: int, nullable: bool) -> object:
@@ -401,26 +401,26 @@ class Reader:
         if count < 0:
             return None
         values: list[object] = []
-        done = 0
+        element = 0
         if kind == 12:
             nested = layout.layouts[index]
-            while done < count:
-                if self.pause is not None and done % ELEMENTS_PER_PAUSE == 0:
+            while element < count:
+                if self.pause is not None and element % ELEMENTS_PER_PAUSE == 0:
                     self.pause()
                 values.append(self.entity(nested))
-                done += 1
+                element += 1
         elif kind < 10:
             if not cython.compiled and kind < 8:
                 size = count * _SIZES[kind]
                 self.position += size
                 return struct.unpack_from(f">{count}{_LAYOUTS[kind].format[1:]}", self.data, self.position - size)
-            while done < count:
+            while element < count:
                 values.append(self._fixed(kind))
-                done += 1
+                element += 1
         else:
-            while done < count:
+            while element < count:
                 values.append(self._sized(layout, index, kind, False))
-                done += 1
+                element += 1
         return tuple(values)
 
     def _tags(self, layout: Layout, values: list[object]) -> None:
@@ -460,10 +460,10 @@ class Reader:
             if self.position != stop:
                 self._fail(f"tagged field {tag} ends at byte {self.position}, not at byte {stop}")
             return
-        left = self.end - self.position
+        remaining = self.end - self.position
         if stop < self.position or stop > self.end:
             size = stop - self.position
-            self._fail(f"Error reading byte array of {size} byte(s): only {left} byte(s) available")
+            self._fail(f"Error reading byte array of {size} byte(s): only {remaining} byte(s) available")
         self.position = stop
 
     # -- counting --
@@ -510,18 +510,18 @@ class Reader:
 
     def _skip_array(self, layout: Layout, index: int, kind: int, nullable: bool) -> None:
         count = self._count(layout, index, kind, nullable)
-        done = 0
+        element = 0
         if kind < 10:
             self._skip_bytes(max(0, count) * _size_of(kind))
             return
-        while done < count:
-            if self.pause is not None and done % ELEMENTS_PER_PAUSE == 0:
+        while element < count:
+            if self.pause is not None and element % ELEMENTS_PER_PAUSE == 0:
                 self.pause()
             if kind == 12:
                 self.skip(layout.layouts[index])
             else:
                 self._skip_bytes(self._checked_length(layout, index, kind, False))
-            done += 1
+            element += 1
 
     # -- errors --
 
@@ -604,7 +604,7 @@ class Writer:
         try:
             run.codec.pack_into(self.out, self.size, *values)
         except struct.error:
-            for place, value in enumerate(values):  # which says what does not fit
+            for place, value in enumerate(values):  # raises the error of the value that does not fit
                 self._fixed(layout, index + place, layout.codes[index + place], value)
             return run.stop
         self.size += run.codec.size
@@ -739,17 +739,17 @@ class Writer:
         self.size += len(values) * _SIZES[kind]
 
     def _structures(self, layout: Layout, values: Iterable[object]) -> None:
-        for done, value in enumerate(values):
-            if self.pause is not None and done % ELEMENTS_PER_PAUSE == 0:
+        for element, value in enumerate(values):
+            if self.pause is not None and element % ELEMENTS_PER_PAUSE == 0:
                 self.pause()
             self.structure(layout, value)
 
     def _shared(self, layout: Layout, values: Shared) -> None:
         data = values.encoded.get(layout)
         if data is None:
-            own = Writer(self.pause)
-            own._structures(layout, values)
-            data = values.encoded[layout] = own.result()
+            writer = Writer(self.pause)
+            writer._structures(layout, values)
+            data = values.encoded[layout] = writer.result()
         self._bytes(data)
 
     def _tags(self, layout: Layout, values: Iterable[object]) -> None:

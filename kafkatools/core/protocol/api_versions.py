@@ -178,8 +178,8 @@ class BrokerVersions(NamedTuple):
 
     def supports(self, api_key: int, version: int) -> bool:
         """Return whether the broker supports a version of an API."""
-        found = self.ranges.get(api_key)
-        return found is not None and found.min_version <= version <= found.max_version
+        versions = self.ranges.get(api_key)
+        return versions is not None and versions.min_version <= version <= versions.max_version
 
     def choose_version(self, api_key: int, oldest: int = 0, newest: int = NEVER) -> int:
         """Return the newest version from `oldest` to `newest` that both sides support. Raises UnsupportedVersion
@@ -195,18 +195,18 @@ def choose_version(api_key: int, broker: dict[int, VersionRange], oldest: int = 
     """Return the newest version of an API from `oldest` to `newest` that both sides support
     (NodeApiVersions.latestUsableVersion). Raises UnsupportedVersion, its subclass OnlyByBrokers if a controller lacks
     the API, and ValueError for an unknown key."""
-    ours = versions_of(api_key)
-    theirs = broker.get(api_key)
-    if theirs is None:
+    client_versions = versions_of(api_key)
+    node_range = broker.get(api_key)
+    if node_range is None:
         is_controller = ApiKey.METADATA not in broker and ApiKey.BROKER_REGISTRATION in broker
         problem = OnlyByBrokers if is_controller else UnsupportedVersion
         raise problem(f"The node does not support {ApiKey(api_key).name}")
-    highest = min(ours[-1], theirs.max_version, newest)
-    lowest = max(ours[0], theirs.min_version, oldest)
+    highest = min(client_versions[-1], node_range.max_version, newest)
+    lowest = max(client_versions[0], node_range.min_version, oldest)
     if highest < lowest:
-        usable = f"[{max(ours[0], oldest)}, {min(ours[-1], newest)}]"
+        usable = f"[{max(client_versions[0], oldest)}, {min(client_versions[-1], newest)}]"
         raise UnsupportedVersion(
             f"The node does not support {ApiKey(api_key).name} with version in range {usable}. "
-            f"The supported range is [{theirs.min_version},{theirs.max_version}]."
+            f"The supported range is [{node_range.min_version},{node_range.max_version}]."
         )
     return highest

@@ -17,8 +17,8 @@ from kafkatools.core.protocol.varints import read_unsigned_varint, skip_tagged_f
 FIRST_VERSION, LAST_VERSION = 1, 4
 _DOCUMENTATION_VERSION = 3
 _FLEXIBLE_VERSION = 4
-# With so many kinds of entries a repetition is looked for, the latest first.
-_KINDS = 8
+# The next list of entries is compared with this many recently decoded lists, the latest first.
+_RECENT_CONFIGS = 8
 
 _INT8 = struct.Struct(">b")
 _INT16 = struct.Struct(">h")
@@ -81,7 +81,7 @@ class _Reader:
         self._flexible = version >= _FLEXIBLE_VERSION
         self._with_documentation = version >= _DOCUMENTATION_VERSION
         self._position = 0
-        self._seen: list[tuple[memoryview, tuple[Config, ...]]] = []
+        self._recent_configs: list[tuple[memoryview, tuple[Config, ...]]] = []
 
     def response(self) -> DescribeConfigsResponse:
         (throttle_time_ms,) = self._numbers(_INT32)
@@ -93,21 +93,21 @@ class _Reader:
         (error_code,) = self._numbers(_INT16)
         message = self._nullable_text()
         (resource_type,) = self._numbers(_INT8)
-        found = Result(error_code, message, resource_type, self._text(), self._configs())
+        result = Result(error_code, message, resource_type, self._text(), self._configs())
         self._skip_tags()
-        return found
+        return result
 
     def _configs(self) -> tuple[Config, ...]:
         begin = self._position
-        for index, (raw, configs) in enumerate(self._seen):
+        for index, (raw, configs) in enumerate(self._recent_configs):
             if self._body[begin : begin + len(raw)] == raw:
                 if index:
-                    self._seen.insert(0, self._seen.pop(index))
+                    self._recent_configs.insert(0, self._recent_configs.pop(index))
                 self._position = begin + len(raw)
                 return configs
         configs = tuple([self._config() for _ in range(self._count())])
-        self._seen.insert(0, (self._body[begin : self._position], configs))
-        del self._seen[_KINDS:]
+        self._recent_configs.insert(0, (self._body[begin : self._position], configs))
+        del self._recent_configs[_RECENT_CONFIGS:]
         return configs
 
     def _config(self) -> Config:
@@ -139,9 +139,9 @@ class _Reader:
             length = number - 1
         else:
             (length,) = self._numbers(plain)
-        left = len(self._body) - self._position
-        if not -1 <= length <= left:
-            raise DecodeError(f"a length of {length} at byte {self._position} with {left} bytes left")
+        remaining = len(self._body) - self._position
+        if not -1 <= length <= remaining:
+            raise DecodeError(f"a length of {length} at byte {self._position} with {remaining} bytes left")
         return length
 
     def _count(self) -> int:
@@ -159,10 +159,10 @@ class _Reader:
         return str(self._body[begin : self._position], "utf-8")
 
     def _text(self) -> str:
-        found = self._nullable_text()
-        if found is None:
+        text = self._nullable_text()
+        if text is None:
             raise DecodeError(f"null in a non-nullable string at byte {self._position}")
-        return found
+        return text
 
     def _skip_tags(self) -> None:
         if not self._flexible:

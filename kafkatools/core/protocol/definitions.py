@@ -36,7 +36,7 @@ MAX_STRING_BYTES = 32767
 FILES = ("kafka_messages.txt", "kafka_records.txt")
 _ZEROES: dict[str, object] = {"string": "", "bytes": b"", "records": b"", "bool": False, "uuid": None, "float64": 0.0}
 _NUMBERS = frozenset(("int8", "int16", "int32", "int64", "uint16", "uint32"))
-_NOT_GIVEN = object()
+_NO_DEFAULT = object()
 
 
 class Field(NamedTuple):
@@ -63,8 +63,9 @@ class Field(NamedTuple):
 
     def default(self, version: int) -> object:
         """Return the default in a version. Not for a single structure, whose default is built from its fields."""
-        if self.declared_default is not _NOT_GIVEN and not (self.declared_default is None and version not in self.null):
-            return self.declared_default
+        declared = self.declared_default
+        if declared is not _NO_DEFAULT and not (declared is None and version not in self.null):
+            return declared
         return () if self.is_array else _ZEROES.get(self.type, 0)
 
     def has_null_default(self, version: int) -> bool:
@@ -90,8 +91,8 @@ def snake_case(name: str) -> str:
 
 def camel_case(name: str) -> str:
     """Convert a Python field name to Kafka's form: `leader_epoch` -> `leaderEpoch`."""
-    first, *others = name.split("_")
-    return first + "".join(other[:1].upper() + other[1:] for other in others)
+    first, *parts = name.split("_")
+    return first + "".join(part[:1].upper() + part[1:] for part in parts)
 
 
 def version_range(text: str) -> range:
@@ -151,15 +152,15 @@ def _place_of(name: str) -> tuple[str, int]:
 
 def _fields(lines: list[str], number: int, indent: int) -> tuple[tuple[Field, ...], int]:
     """Parse the fields of one structure. Return them and the number of the line after them."""
-    found = []
+    fields = []
     while number < len(lines) and _indent_of(lines[number]) == indent:
         line = lines[number]
         nested: tuple[Field, ...] = ()
         number += 1
         if number < len(lines) and _indent_of(lines[number]) > indent:
             nested, number = _fields(lines, number, indent + 2)
-        found.append(_field(line[indent:], nested))
-    return tuple(found), number
+        fields.append(_field(line[indent:], nested))
+    return tuple(fields), number
 
 
 def _indent_of(line: str) -> int:
@@ -179,7 +180,7 @@ def _field(line: str, nested: tuple[Field, ...]) -> Field:
         version_range(values.get("null", "none")),
         None if tag is None else int(tag),
         version_range(values["tagged"]) if "tagged" in values else versions,
-        _default(values["default"]) if "default" in values else _NOT_GIVEN,
+        _default(values["default"]) if "default" in values else _NO_DEFAULT,
         nested,
     )
 

@@ -69,8 +69,8 @@ def entity_of(layout: Layout, fields: Mapping[str, object]) -> Entity:
         _value(layout, index, fields[name]) if name in fields else layout.defaults[index]
         for index, name in enumerate(layout.names)
     ]
-    made: Entity = tuple.__new__(layout.type, values)
-    return made
+    entity: Entity = tuple.__new__(layout.type, values)
+    return entity
 
 
 def _value(layout: Layout, index: int, value: Any) -> object:
@@ -90,8 +90,8 @@ def entity_type(name: str, version: int) -> type[Entity]:
     definition = definition_of(name)
     if version not in definition.versions:
         raise KeyError(version)
-    made: type[Entity] = _layout(definition, name, definition.fields, version).type
-    return made
+    entity_class: type[Entity] = _layout(definition, name, definition.fields, version).type
+    return entity_class
 
 
 def _layout(definition: Definition, name: str, fields: tuple[Field, ...], version: int) -> Layout:
@@ -112,11 +112,11 @@ def _layout(definition: Definition, name: str, fields: tuple[Field, ...], versio
     if definition.name.endswith("Request"):
         absent = [field for field in fields if version not in field.versions]
         members |= {field.name: _default_of_request(field) for field in absent}
-    made: Any = type(name, (Entity,), members)
-    described = [_described(definition, field, version) for field in plain + tagged]
+    entity_class: Any = type(name, (Entity,), members)
+    descriptions = [_described(definition, field, version) for field in plain + tagged]
     tags = [field.tag or 0 for field in tagged]
-    made.__layout__ = Layout(made, described, tags, is_flexible, definition.is_record)
-    return made.__layout__  # type: ignore[no-any-return]
+    entity_class.__layout__ = Layout(entity_class, descriptions, tags, is_flexible, definition.is_record)
+    return entity_class.__layout__  # type: ignore[no-any-return]
 
 
 def _default_of_request(field: Field) -> object:

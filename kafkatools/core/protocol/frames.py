@@ -51,8 +51,8 @@ def check_size(prefix: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -> int:
         raise NotKafka("it is an HTTP server, not a Kafka broker")
     size: int = _SIZE.unpack(head)[0]
     if size < 0 or size > max_bytes:
-        shown = head.decode("ascii") if head.isascii() and head.decode("ascii").isprintable() else head.hex(" ")
-        raise NotKafka(f"it is not a Kafka broker: the first bytes of its answer are {shown!r}")
+        text = head.decode("ascii") if head.isascii() and head.decode("ascii").isprintable() else head.hex(" ")
+        raise NotKafka(f"it is not a Kafka broker: the first bytes of its answer are {text!r}")
     return size
 
 

@@ -107,7 +107,7 @@ def _default_of(fields: Sequence[Field], name: str) -> object:
         if field.name == name:
             return field.default(NEWEST)
     for field in fields:
-        found = _default_of(field.fields, name)
-        if found is not None:
-            return found
+        default = _default_of(field.fields, name)
+        if default is not None:
+            return default
     return None

@@ -70,8 +70,8 @@ def current_pause() -> Callable[[], None] | None:
 def pausing(pause: Callable[[], None] | None) -> Iterator[None]:
     """Set the thread's pause callback inside a `with` block, and restore the one before at its end. None turns pauses
     off, even in another block."""
-    before, _state.pause = _state.pause, pause
+    previous, _state.pause = _state.pause, pause
     try:
         yield
     finally:
-        _state.pause = before
+        _state.pause = previous

@@ -16,9 +16,9 @@ METADATA_TOPIC_ID = uuid.UUID(int=1)
 def random_uuid() -> uuid.UUID:
     """Return a random uuid (version 4) whose text does not begin with a dash (Uuid.randomUuid)."""
     while True:
-        made = uuid.uuid4()
-        if not uuid_text(made).startswith("-"):
-            return made
+        value = uuid.uuid4()
+        if not uuid_text(value).startswith("-"):
+            return value
 
 
 def uuid_text(value: uuid.UUID | None) -> str:

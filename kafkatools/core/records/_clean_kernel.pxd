@@ -1,7 +1,7 @@
 # The C types of _clean_kernel.py.
 cimport cython
 from cpython cimport array
-from kafkatools.core.records._kernel cimport _as_long, _copy, _items, _long_items, _put, _size_of, _skip, _skip_headers, _slots, _varint, _varlong
+from kafkatools.core.records._kernel cimport _as_long, _copy, _items, _long_items, _write_varint, _size_of, _skip, _skip_headers, _slots, _varint, _varlong
 
 cdef unsigned long long _wrap(unsigned long long value) noexcept nogil
 cdef unsigned long long _rotate(unsigned long long value, int bits) noexcept nogil
@@ -12,7 +12,7 @@ cdef unsigned long long _word(const unsigned char* data, Py_ssize_t position, Py
 cdef (unsigned long long, unsigned long long, unsigned long long, unsigned long long) _round(unsigned long long v0, unsigned long long v1, unsigned long long v2, unsigned long long v3) noexcept nogil
 @cython.locals(
     v0="unsigned long long", v1="unsigned long long", v2="unsigned long long", v3="unsigned long long", word="unsigned long long",
-    position=Py_ssize_t, left=Py_ssize_t, length="unsigned long long", i=int, low="unsigned long long",
+    position=Py_ssize_t, remaining=Py_ssize_t, length="unsigned long long", i=int, low="unsigned long long",
 )
 cdef (unsigned long long, unsigned long long) _sip_hash(const unsigned char* data, Py_ssize_t start, Py_ssize_t size, unsigned long long k0, unsigned long long k1) noexcept nogil
 cpdef (unsigned long long, unsigned long long) sip_hash(const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t size, unsigned long long k0, unsigned long long k1)
@@ -37,11 +37,11 @@ cdef unsigned long long* _words(unsigned long long[::1] table) noexcept
 
 @cython.locals(
     row=Py_ssize_t, after=Py_ssize_t, size="long long", stop=Py_ssize_t, timestamp="long long", delta="long long", key_size="long long",
-    key=Py_ssize_t, value_size="long long", offset="long long", is_kept=int,
+    key=Py_ssize_t, value_size="long long", offset="long long", is_retained=int,
 )
 cdef Py_ssize_t _mark_retained(
     const unsigned char* source, Py_ssize_t position, Py_ssize_t end, Py_ssize_t count, long long base_offset, long long base_timestamp,
-    unsigned long long* slots, Py_ssize_t slot_count, long long* state, unsigned char* keep, long long* found
+    unsigned long long* slots, Py_ssize_t slot_count, long long* state, unsigned char* flags, long long* counts
 ) noexcept nogil
 @cython.locals(
     count=Py_ssize_t, source="const unsigned char*", end=Py_ssize_t, base_state="long long*", sums="long long*", slots="unsigned long long*",
@@ -49,10 +49,10 @@ cdef Py_ssize_t _mark_retained(
 )
 cpdef Py_ssize_t mark_retained(
     const unsigned char[::1] data, Py_ssize_t position, long long base_offset, long long base_timestamp, unsigned long long[::1] table,
-    array.array state, unsigned char[::1] keep, array.array found
+    array.array state, unsigned char[::1] retained, array.array counts
 ) except? -1
 
 @cython.locals(row=Py_ssize_t, after=Py_ssize_t, written=Py_ssize_t, size="long long", stop=Py_ssize_t, timestamp="long long", rest=Py_ssize_t, body="long long")
-cdef Py_ssize_t _copy_retained(const unsigned char* source, Py_ssize_t position, Py_ssize_t end, Py_ssize_t count, unsigned char* keep, long long shift, unsigned char* target, Py_ssize_t room) noexcept nogil
+cdef Py_ssize_t _copy_retained(const unsigned char* source, Py_ssize_t position, Py_ssize_t end, Py_ssize_t count, unsigned char* flags, long long shift, unsigned char* target, Py_ssize_t room) noexcept nogil
 @cython.locals(count=Py_ssize_t, source="const unsigned char*", flags="unsigned char*", out="unsigned char*", end=Py_ssize_t, room=Py_ssize_t, written=Py_ssize_t)
-cpdef Py_ssize_t copy_retained(const unsigned char[::1] data, Py_ssize_t position, unsigned char[::1] keep, long long shift, unsigned char[::1] target) except? -2
+cpdef Py_ssize_t copy_retained(const unsigned char[::1] data, Py_ssize_t position, unsigned char[::1] retained, long long shift, unsigned char[::1] target) except? -2

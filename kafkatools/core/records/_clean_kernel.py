@@ -4,9 +4,9 @@
 
 The rules of `_kernel.py` hold here too. The map uses open addressing over slots of three 64-bit words: the two halves
 of the key's hash, and the newest offset plus one (0: free slot). The hash is SipHash-2-4 with 128 bits and a secret per
-map, where Kafka's SkimpyOffsetMap uses MD5. It has the same size and is faster. Without the secret nobody can make two
-keys with the same hash. The number of slots is prime, so that double hashing reaches all of them. Compiled, the loops
-over records run without the interpreter's lock.
+map, where Kafka's SkimpyOffsetMap uses MD5. It has the same size and is faster. Clients do not know the secret, so they
+cannot make two keys with the same hash. The number of slots is prime, so that double hashing reaches all of them.
+Compiled, the loops over records run without the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if not cython.compiled:
         _copy,
         _items,
         _long_items,
-        _put,
         _size_of,
         _skip,
         _skip_headers,
         _slots,
         _varint,
         _varlong,
+        _write_varint,
     )
 
 Buffer = bytes | bytearray | memoryview
@@ -49,9 +49,9 @@ MAP_IS_FULL = 4
 MAP_SECRET = 5
 MAP_STATE_SIZE = 7
 
-# Slots of what `mark_retained` finds: kept records, those of them without a value, records without a key, timestamp of
-# the first kept record and the newest one, bytes of the kept records; and, put in by the caller, whether tombstones
-# are kept.
+# Slots of the counts of `mark_retained`: retained records, retained records without a value, records without a key,
+# timestamps of the first and of the newest retained record, bytes of the retained records. The caller sets the last
+# slot: whether tombstones are retained.
 KEPT_RECORDS = 0
 KEPT_TOMBSTONES = 1
 KEYLESS_RECORDS = 2
@@ -121,17 +121,17 @@ def _sip_hash(data: Buffer, start: int, size: int, k0: int, k1: int) -> tuple[in
     v2 = k0 ^ _join(0x6C796765, 0x6E657261)
     v3 = k1 ^ _join(0x74656462, 0x79746573)
     position = start
-    left = size
-    while left >= 8:
+    remaining = size
+    while remaining >= 8:
         word = _word(data, position, 8)
         v3 ^= word
         v0, v1, v2, v3 = _round(v0, v1, v2, v3)
         v0, v1, v2, v3 = _round(v0, v1, v2, v3)
         v0 ^= word
         position += 8
-        left -= 8
+        remaining -= 8
     length = size & 0xFF
-    word = _word(data, position, left) | (length << 56)
+    word = _word(data, position, remaining) | (length << 56)
     v3 ^= word
     v0, v1, v2, v3 = _round(v0, v1, v2, v3)
     v0, v1, v2, v3 = _round(v0, v1, v2, v3)
@@ -292,7 +292,7 @@ def _words(table: memoryview) -> memoryview:
     return table
 
 
-# -- what stays --
+# -- retained records --
 
 
 def _mark_retained(  # noqa: PLR0913, C901 - plain numbers, in a loop without the interpreter
@@ -305,8 +305,8 @@ def _mark_retained(  # noqa: PLR0913, C901 - plain numbers, in a loop without th
     slots: memoryview,
     slot_count: int,
     state: array[int],
-    keep: Writable,
-    found: array[int],
+    flags: Writable,
+    counts: array[int],
 ) -> int:
     row = 0
     after = position
@@ -324,27 +324,27 @@ def _mark_retained(  # noqa: PLR0913, C901 - plain numbers, in a loop without th
             break
         value_size, position = _varint(source, position, stop)
         offset = _as_long(base_offset + delta)
-        is_kept = 1
+        is_retained = 1
         if offset <= state[3]:
             if key_size < 0:
-                found[2] += 1
-                is_kept = 0
-            elif value_size >= 0 or found[6]:
-                is_kept = offset >= _newest_offset(slots, slot_count, state, source, key, key_size)
+                counts[2] += 1
+                is_retained = 0
+            elif value_size >= 0 or counts[6]:
+                is_retained = offset >= _newest_offset(slots, slot_count, state, source, key, key_size)
             else:
-                is_kept = 0
-        keep[row] = is_kept
-        if is_kept:
+                is_retained = 0
+        flags[row] = is_retained
+        if is_retained:
             timestamp = _as_long(base_timestamp + timestamp)
-            if found[0] == 0:
-                found[3] = timestamp
-                found[4] = timestamp
-            elif timestamp > found[4]:
-                found[4] = timestamp
-            found[0] += 1
-            found[5] += stop - after
+            if counts[0] == 0:
+                counts[3] = timestamp
+                counts[4] = timestamp
+            elif timestamp > counts[4]:
+                counts[4] = timestamp
+            counts[0] += 1
+            counts[5] += stop - after
             if value_size < 0:
-                found[1] += 1
+                counts[1] += 1
         after = stop
         row += 1
     return row
@@ -357,20 +357,20 @@ def mark_retained(  # noqa: PLR0913
     base_timestamp: int,
     table: memoryview,
     state: array[int],
-    keep: bytearray,
-    found: array[int],
+    retained: bytearray,
+    counts: array[int],
 ) -> int:
-    """Decide which of `len(keep)` v2 records compaction keeps (Cleaner.shouldRetainRecord). keep[row] becomes 1 or 0,
-    and `found` the counts. found[RETAIN_TOMBSTONES], set by the caller, says whether tombstones stay. Return how many
-    records were read; fewer than all means that the next one is damaged."""
-    count = len(keep)
-    if count == 0 or len(found) < 7 or len(state) < 7 or len(table) < 6 or position < 0:
+    """Decide which of `len(retained)` v2 records compaction retains (Cleaner.shouldRetainRecord). retained[row] becomes
+    1 or 0, and `counts` receives the totals. The caller sets counts[RETAIN_TOMBSTONES], whether tombstones stay. Return
+    how many records were read; fewer than all means that the next one is damaged."""
+    count = len(retained)
+    if count == 0 or len(counts) < 7 or len(state) < 7 or len(table) < 6 or position < 0:
         return 0
     source = _items(data)
     end = len(data)
-    base_state, sums = _long_items(state), _long_items(found)
+    base_state, sums = _long_items(state), _long_items(counts)
     slots, slot_count = _words(table), len(table) // 3
-    flags = _slots(keep)
+    flags = _slots(retained)
     i = 0
     while i < 6:
         sums[i] = 0
@@ -383,7 +383,7 @@ def mark_retained(  # noqa: PLR0913
 
 
 def _copy_retained(
-    source: Buffer, position: int, end: int, count: int, keep: Writable, shift: int, target: Writable, room: int
+    source: Buffer, position: int, end: int, count: int, flags: Writable, shift: int, target: Writable, room: int
 ) -> int:
     row = 0
     after = position
@@ -393,7 +393,7 @@ def _copy_retained(
         if position < 0 or size < 6 or size > end - position:
             return -1
         stop = position + size
-        if keep[row]:
+        if flags[row]:
             timestamp, rest = _varlong(source, position + 1, stop)
             if rest < 0:
                 return -1
@@ -401,9 +401,9 @@ def _copy_retained(
             body = 1 + _size_of(timestamp) + stop - rest
             if body + 5 > room - written:
                 return -1
-            written = _put(target, written, body)
+            written = _write_varint(target, written, body)
             target[written] = source[position]
-            written = _put(target, written + 1, timestamp)
+            written = _write_varint(target, written + 1, timestamp)
             _copy(target, written, source, rest, stop - rest)
             written += stop - rest
         after = stop
@@ -411,13 +411,13 @@ def _copy_retained(
     return written
 
 
-def copy_retained(data: Buffer, position: int, keep: bytearray, shift: int, target: bytearray | memoryview) -> int:
-    """Copy the records with keep[row] = 1 to the target, and add `shift` ms to their timestamp deltas. Return the
-    number of bytes written, -1 for a damaged record, a target that is too small, or an empty `keep`."""
-    count = len(keep)
+def copy_retained(data: Buffer, position: int, retained: bytearray, shift: int, target: bytearray | memoryview) -> int:
+    """Copy the records with retained[row] = 1 to the target, and add `shift` ms to their timestamp deltas. Return the
+    number of bytes written, -1 for a damaged record, a target that is too small, or an empty `retained`."""
+    count = len(retained)
     if count == 0 or len(target) == 0 or position < 0:
         return -1
-    source, flags, out = _items(data), _slots(keep), _slots(target)
+    source, flags, out = _items(data), _slots(retained), _slots(target)
     end, room = len(data), len(target)
     with cython.nogil:
         written = _copy_retained(source, position, end, count, flags, shift, out, room)

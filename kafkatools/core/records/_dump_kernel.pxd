@@ -1,4 +1,4 @@
-# The C types of _dump_kernel.py. Pointers carry no length: whoever takes one is told the end as well.
+# The C types of _dump_kernel.py. Pointers carry no length: a function that takes one also takes its end.
 cimport cython
 from cpython cimport array
 from libc.string cimport memcpy, strlen
@@ -8,17 +8,17 @@ cdef unsigned char* _target(unsigned char[::1] data) noexcept
 cdef const unsigned char* _source(const unsigned char[::1] data) noexcept
 
 @cython.locals(size=Py_ssize_t)
-cdef Py_ssize_t _text(unsigned char* target, Py_ssize_t position, const char* shown) noexcept nogil
+cdef Py_ssize_t _text(unsigned char* target, Py_ssize_t position, const char* literal) noexcept nogil
 cdef Py_ssize_t _bytes(unsigned char* target, Py_ssize_t position, const unsigned char* source, Py_ssize_t start, Py_ssize_t size) noexcept nogil
 @cython.locals(rest="unsigned long long", limit="unsigned long long", size=int, at=Py_ssize_t)
 cdef Py_ssize_t _number(unsigned char* target, Py_ssize_t position, long long value) noexcept nogil
 cdef long long _sequence(long long base, long long increment) noexcept nogil
-@cython.locals(stop=Py_ssize_t, at=Py_ssize_t, seen="unsigned char")
+@cython.locals(stop=Py_ssize_t, at=Py_ssize_t, all_bits="unsigned char")
 cdef bint _is_utf8(const unsigned char* data, Py_ssize_t start, Py_ssize_t size) noexcept nogil
 @cython.locals(lead=int, low=int, high=int, more=int)
 cdef bint _has_only_sequences(const unsigned char* data, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
 
-@cython.locals(items="long long*", flags="const unsigned char*", due="long long*", width=Py_ssize_t, row=Py_ssize_t, slot=Py_ssize_t)
+@cython.locals(items="long long*", flags="const unsigned char*", bounds="long long*", width=Py_ssize_t, row=Py_ssize_t, slot=Py_ssize_t)
 cpdef Py_ssize_t first_irregular(array.array table, Py_ssize_t first, Py_ssize_t stop, unsigned char[::1] valid, array.array state) except? -1
 @cython.locals(items="long long*", width=Py_ssize_t, room=Py_ssize_t, out="unsigned char*", position=Py_ssize_t, row=Py_ssize_t, slot=Py_ssize_t)
 cpdef Py_ssize_t format_batches(unsigned char[::1] target, array.array table, Py_ssize_t first, Py_ssize_t stop, long long file_position) except? -1
@@ -41,7 +41,7 @@ cdef Py_ssize_t _timestamp(unsigned char* out, Py_ssize_t position, long long ti
 cdef Py_ssize_t _end_line(unsigned char* out, Py_ssize_t position) noexcept nogil
 @cython.locals(row=Py_ssize_t)
 cdef void _clear(int* counts, Py_ssize_t rows) noexcept nogil
-@cython.locals(rows=Py_ssize_t, last="long long", found=Py_ssize_t, row=Py_ssize_t)
+@cython.locals(rows=Py_ssize_t, last="long long", pair_count=Py_ssize_t, row=Py_ssize_t)
 cdef bint _note_gaps(long long* offsets, long long base_offset, long long* keeper, long long* pairs, Py_ssize_t room) noexcept nogil
 cdef Py_ssize_t _key(unsigned char* out, Py_ssize_t position, const unsigned char* source, Py_ssize_t start, Py_ssize_t length, long long has_prefix) noexcept nogil
 cdef Py_ssize_t _value(unsigned char* out, Py_ssize_t position, const unsigned char* source, Py_ssize_t start, Py_ssize_t length, long long has_prefix) noexcept nogil

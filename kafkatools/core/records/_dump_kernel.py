@@ -36,7 +36,7 @@ BASE_TIMESTAMP, MAX_TIMESTAMP, PRODUCER_ID, PRODUCER_EPOCH, BASE_SEQUENCE, COUNT
 STATE_NEXT_OFFSET = 0
 STATE_EPOCH = 1
 
-# The slots of format_records' numbers: what it is told, and where it leaves off.
+# Slots of the numbers of format_records: its input, then the last offset and the number of gaps, which it updates.
 NUMBER_ROWS = 0
 NUMBER_BASE_SEQUENCE = 1
 NUMBER_APPEND_TIME = 2
@@ -64,14 +64,14 @@ def _source(data: Buffer) -> Buffer:
     return data
 
 
-def _text(target: Writable, position: int, shown: bytes) -> int:
+def _text(target: Writable, position: int, literal: bytes) -> int:
     """Copy a literal to the target. Return the position after it."""
     if cython.compiled:
-        size: int = strlen(shown)
-        memcpy(target + position, shown, size)  # type: ignore[operator]
+        size: int = strlen(literal)
+        memcpy(target + position, literal, size)  # type: ignore[operator]
     else:
-        size = len(shown)
-        target[position : position + size] = shown
+        size = len(literal)
+        target[position : position + size] = literal
     return position + size
 
 
@@ -86,9 +86,9 @@ def _bytes(target: Writable, position: int, source: Buffer, start: int, size: in
 def _number(target: Writable, position: int, value: int) -> int:
     """Write a 64-bit integer in decimal. Return the position after it."""
     if not cython.compiled:
-        shown = str(value).encode()
-        target[position : position + len(shown)] = shown
-        return position + len(shown)
+        digits = str(value).encode()
+        target[position : position + len(digits)] = digits
+        return position + len(digits)
     rest = value
     if value < 0:
         target[position] = 45
@@ -126,11 +126,11 @@ def _is_utf8(data: Buffer, start: int, size: int) -> bool:
         return True
     stop = start + size
     at = start
-    seen = 0
+    all_bits = 0
     while at < stop:
-        seen |= data[at]
+        all_bits |= data[at]
         at += 1
-    if seen < 0x80:
+    if all_bits < 0x80:
         return True
     return _has_only_sequences(data, start, stop)
 
@@ -173,7 +173,7 @@ def first_irregular(table: array[int], first: int, stop: int, valid: bytearray, 
     checksum is right. `state` holds the next offset and the leader epoch, and is moved to the returned row."""
     items = _long_items(table)
     flags = _source(valid)
-    due = _long_items(state)
+    bounds = _long_items(state)
     width = WIDTH
     stop = min(stop, len(table) // width, len(valid))
     row = max(first, 0)
@@ -181,10 +181,10 @@ def first_irregular(table: array[int], first: int, stop: int, valid: bytearray, 
         slot = row * width
         if items[slot + 3] != 2 or items[slot + 2] < 61 or not flags[row] or items[slot + 6] & 7 > 4:
             break
-        if items[slot + 1] < due[0] or items[slot + 4] < due[1] or items[slot + 7] < 0 or items[slot + 12] < -1:
+        if items[slot + 1] < bounds[0] or items[slot + 4] < bounds[1] or items[slot + 7] < 0 or items[slot + 12] < -1:
             break
-        due[0] = items[slot + 1] + items[slot + 7] + 1
-        due[1] = items[slot + 4]
+        bounds[0] = items[slot + 1] + items[slot + 7] + 1
+        bounds[1] = items[slot + 4]
         row += 1
     return row
 
@@ -339,21 +339,21 @@ def _note_gaps(offsets: array[int], base_offset: int, keeper: array[int], pairs:
     pairs, or for an offset whose delta to the base offset is not 0 to 2147483647."""
     rows = keeper[0]
     last = keeper[6]
-    found = keeper[7]
+    pair_count = keeper[7]
     row = 0
     while row < rows:
         if offsets[row] < base_offset or offsets[row] - base_offset > 2147483647:
             return False
         if offsets[row] != last + 1:
-            if found >= room:
+            if pair_count >= room:
                 return False
-            pairs[2 * found] = last
-            pairs[2 * found + 1] = offsets[row]
-            found += 1
+            pairs[2 * pair_count] = last
+            pairs[2 * pair_count + 1] = offsets[row]
+            pair_count += 1
         last = offsets[row]
         row += 1
     keeper[6] = last
-    keeper[7] = found
+    keeper[7] = pair_count
     return True
 
 

@@ -1,4 +1,4 @@
-# The C types of _gather_kernel.py. Pointers carry no length: whoever takes one is told the end as well.
+# The C types of _gather_kernel.py. Pointers carry no length: a function that takes one also takes its end.
 cimport cython
 from cpython cimport array
 from kafkatools.core.records._kernel cimport _copy, _int_items, _items, _long_items, _long_varint, _long_varlong, _skip_headers, _slots
@@ -17,9 +17,9 @@ cdef (Py_ssize_t, Py_ssize_t) _decode_batch(
     const unsigned char* data, Py_ssize_t after, Py_ssize_t end, const long long* batches, Py_ssize_t batch, long long* places, Py_ssize_t row, Py_ssize_t stop
 ) noexcept nogil
 @cython.locals(
-    source="const unsigned char*", end=Py_ssize_t, headers="long long*", rows="long long*", taken="int*", room=Py_ssize_t, width=Py_ssize_t, state="long long*",
-    batch=Py_ssize_t, done="long long", after=Py_ssize_t, row=Py_ssize_t, reason=int, header=Py_ssize_t, slot=Py_ssize_t, first="long long", last="long long",
-    count="long long", left="long long", reached=Py_ssize_t,
+    source="const unsigned char*", end=Py_ssize_t, headers="long long*", rows="long long*", record_counts="int*", room=Py_ssize_t, width=Py_ssize_t, state="long long*",
+    batch=Py_ssize_t, record="long long", after=Py_ssize_t, row=Py_ssize_t, reason=int, header=Py_ssize_t, slot=Py_ssize_t, first="long long", last="long long",
+    count="long long", remaining="long long", reached=Py_ssize_t,
 )
 cpdef Py_ssize_t decode_batches(
     const unsigned char[::1] data, array.array batches, Py_ssize_t stop, array.array places, array.array counts, array.array run
@@ -35,8 +35,8 @@ cpdef Py_ssize_t gather_cells(
 @cython.locals(slot=Py_ssize_t, size="long long")
 cdef bint _list_record(const unsigned char* data, Py_ssize_t position, long long count, Py_ssize_t end, long long* places, Py_ssize_t row) noexcept nogil
 @cython.locals(
-    source="const unsigned char*", end=Py_ssize_t, cells="long long*", sums="int*", listed="long long*", bits="unsigned char*", numbers="long long*",
-    row=Py_ssize_t, rows=Py_ssize_t, total="long long", nulls="long long", room=Py_ssize_t, width=Py_ssize_t, taken=Py_ssize_t, slot=Py_ssize_t, count="long long",
+    source="const unsigned char*", end=Py_ssize_t, cells="long long*", sums="int*", header_places="long long*", bits="unsigned char*", numbers="long long*",
+    row=Py_ssize_t, rows=Py_ssize_t, total="long long", nulls="long long", room=Py_ssize_t, width=Py_ssize_t, header_count=Py_ssize_t, slot=Py_ssize_t, count="long long",
 )
 cpdef Py_ssize_t list_headers(
     const unsigned char[::1] data, array.array places, Py_ssize_t stop, array.array ends, unsigned char[::1] validity, array.array headers,

@@ -165,11 +165,11 @@ def decode_batches(
     is full is continued by another one with the same `run`, which begins with zeros.
     """
     source, end = _items(data), len(data)
-    headers, rows, taken = _long_items(batches), _long_items(places), _int_items(counts)
+    headers, rows, record_counts = _long_items(batches), _long_items(places), _int_items(counts)
     stop = min(stop, len(batches) // BATCH_WIDTH, len(counts))
     room, width, header = len(places) // PLACE_WIDTH, BATCH_WIDTH, BATCH_HEADER
     state = _long_items(run)
-    batch, done, after = max(run[RUN_ROW], 0), max(run[RUN_RECORD], 0), run[RUN_POSITION]
+    batch, record, after = max(run[RUN_ROW], 0), max(run[RUN_RECORD], 0), run[RUN_POSITION]
     row = 0
     reason = RUN_DONE
     while batch < stop:
@@ -180,22 +180,22 @@ def decode_batches(
         if count < 0 or first < 0 or first > last or last > end:
             reason = RUN_IMPOSSIBLE
             break
-        if done == 0:
+        if record == 0:
             after = first
-        left = count - done
-        reached, after = _decode_batch(source, after, last, headers, slot, rows, row, min(room, row + left))
-        taken[batch] = reached - row
-        done += reached - row
+        remaining = count - record
+        reached, after = _decode_batch(source, after, last, headers, slot, rows, row, min(room, row + remaining))
+        record_counts[batch] = reached - row
+        record += reached - row
         row = reached
-        if done < count:
+        if record < count:
             reason = RUN_FULL if row == room else RUN_DAMAGED
             break
         if after != last:
             reason = RUN_LEFT_OVER
             break
-        done = 0
+        record = 0
         batch += 1
-    state[0], state[1], state[2], state[3] = batch, done, after, reason
+    state[0], state[1], state[2], state[3] = batch, record, after, reason
     return row
 
 
@@ -277,22 +277,24 @@ def list_headers(
     record without headers is a null. Stops early when an array is full or a record's headers cannot be read.
     """
     source, end = _items(data), len(data)
-    cells, sums, listed = _long_items(places), _int_items(ends), _long_items(headers)
+    cells, sums, header_places = _long_items(places), _int_items(ends), _long_items(headers)
     bits = _slots(validity)
     numbers = _long_items(state)
     stop = min(stop, len(places) // PLACE_WIDTH)
     row, rows, total, nulls = max(numbers[0], 0), max(numbers[1], 0), max(numbers[2], 0), numbers[3]
     stop = min(stop, row + len(ends) - 1 - rows, row + 8 * len(validity) - rows)
     room = len(headers) // PLACE_WIDTH
-    taken = 0
+    header_count = 0
     width = PLACE_WIDTH
     slot = row * width + PLACE_HEADERS
     while row < stop:
         count = cells[slot + 1]
         if count > 0:
-            if count > room - taken or not _list_record(source, cells[slot], count, end, listed, taken):
+            if count > room - header_count or not _list_record(
+                source, cells[slot], count, end, header_places, header_count
+            ):
                 break
-            taken += count
+            header_count += count
             total += count
         else:
             bits[rows >> 3] &= ~(1 << (rows & 7))
@@ -302,4 +304,4 @@ def list_headers(
         slot += width
         row += 1
     numbers[0], numbers[1], numbers[2], numbers[3] = row, rows, total, nulls
-    return taken
+    return header_count

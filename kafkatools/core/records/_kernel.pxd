@@ -1,4 +1,4 @@
-# The C types of _kernel.py. Pointers carry no length: whoever takes one is told the end as well.
+# The C types of _kernel.py. Pointers carry no length: a function that takes one also takes its end.
 cimport cython
 from cpython cimport array
 from cpython.array cimport clone
@@ -34,7 +34,7 @@ cdef unsigned long long _zigzag(long long value) noexcept nogil
 cdef int _size_of_unsigned(unsigned long long raw) noexcept nogil
 cdef int _size_of(long long value) noexcept nogil
 @cython.locals(raw="unsigned long long")
-cdef Py_ssize_t _put(unsigned char* target, Py_ssize_t position, long long value) noexcept nogil
+cdef Py_ssize_t _write_varint(unsigned char* target, Py_ssize_t position, long long value) noexcept nogil
 cpdef (long long, Py_ssize_t) read_varint(const unsigned char[::1] data, Py_ssize_t position)
 cpdef (long long, Py_ssize_t) read_varlong(const unsigned char[::1] data, Py_ssize_t position)
 cpdef int size_of_varint(long long value)

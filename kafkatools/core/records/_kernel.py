@@ -40,7 +40,7 @@ COMPILED: bool = cython.compiled
 # Slots of the status array of decode_records and scan_batches (which alone has a reason).
 STATUS_POSITION = 0
 STATUS_REASON = 1
-# Only decode_records looks at these, and only in a status array that has them.
+# Only decode_records reads these, and only in a status array that has them.
 STATUS_START = 2
 STATUS_ROW = 3
 STATUS_SIZE = 2
@@ -223,7 +223,7 @@ def _size_of(value: int) -> int:
     return _size_of_unsigned(_zigzag(value))
 
 
-def _put(target: Writable, position: int, value: int) -> int:
+def _write_varint(target: Writable, position: int, value: int) -> int:
     """Write a zig-zag varint and return the position after it. The caller has made room."""
     raw = _zigzag(value)
     while raw >= 0x80:
@@ -427,10 +427,10 @@ def append_record(
         items[6] = position + total
         return -1
     slots = _slots(target)
-    position = _put(slots, position, size)
+    position = _write_varint(slots, position, size)
     slots[position] = 0
-    position = _put(slots, position + 1, _as_long(timestamp - base))
-    position = _put(slots, position, delta)
+    position = _write_varint(slots, position + 1, _as_long(timestamp - base))
+    position = _write_varint(slots, position, delta)
     position = _append_cell(slots, position, key, key_length)
     position = _append_cell(slots, position, value, value_length)
     _copy(slots, position, _items(headers), 0, headers_size)
@@ -444,7 +444,7 @@ def append_record(
 
 
 def _append_cell(slots: Writable, position: int, data: Buffer | None, length: int) -> int:
-    position = _put(slots, position, length)
+    position = _write_varint(slots, position, length)
     if data is not None and length > 0:
         _copy(slots, position, _items(data), 0, length)
         position += length
@@ -452,7 +452,7 @@ def _append_cell(slots: Writable, position: int, data: Buffer | None, length: in
 
 
 def _write_cell(slots: Writable, position: int, source: Buffer, start: int, length: int) -> int:
-    position = _put(slots, position, length)
+    position = _write_varint(slots, position, length)
     if length > 0:
         _copy(slots, position, source, start, length)
         position += length
@@ -519,10 +519,10 @@ def encode_columns(  # noqa: PLR0915 - the state is taken apart and put together
         if total > room - position:
             needed = position + total
             break
-        position = _put(slots, position, size)
+        position = _write_varint(slots, position, size)
         slots[position] = 0
-        position = _put(slots, position + 1, _as_long(timestamp - base))
-        position = _put(slots, position, delta)
+        position = _write_varint(slots, position + 1, _as_long(timestamp - base))
+        position = _write_varint(slots, position, delta)
         position = _write_cell(slots, position, source, keys[row], key_length)
         position = _write_cell(slots, position, source, values[row], value_length)
         slots[position] = 0

@@ -12,7 +12,7 @@ cdef unsigned char* _writable(bytearray out) noexcept
 cdef Py_ssize_t _put_text(unsigned char* slots, Py_ssize_t position, bytes text) noexcept
 
 cdef const unsigned char* _searchable(const unsigned char[::1] data) noexcept
-@cython.locals(found="const unsigned char*")
+@cython.locals(pointer="const unsigned char*")
 cdef Py_ssize_t _find(const unsigned char* source, int byte, Py_ssize_t start, Py_ssize_t end) noexcept
 @cython.locals(
     source="const unsigned char*", end=Py_ssize_t, starts="int*", sizes="int*", room=Py_ssize_t, position=Py_ssize_t, newline=Py_ssize_t,

@@ -83,8 +83,8 @@ def _find(source: Searchable, byte: int, start: int, end: int) -> int:
         return end if place < 0 else place
     if start >= end:
         return end
-    found = cython.cast("const unsigned char*", memchr(source + start, byte, end - start))  # type: ignore[operator]
-    return end if found == cython.NULL else found - source
+    pointer = cython.cast("const unsigned char*", memchr(source + start, byte, end - start))  # type: ignore[operator]
+    return end if pointer == cython.NULL else pointer - source
 
 
 def find_lines(

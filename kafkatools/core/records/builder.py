@@ -100,7 +100,7 @@ class BatchBuilder:
         self._state[kernel.STATE_WRITE_LIMIT] = capacity_bytes - HEADER_SIZE
         self._state[kernel.STATE_MAX_TIMESTAMP] = NO_TIMESTAMP
         self._last_offset_delta: int | None = None
-        self._closed: memoryview | bytes | None = None
+        self._batch_bytes: memoryview | bytes | None = None
 
     @property
     def record_count(self) -> int:
@@ -131,13 +131,13 @@ class BatchBuilder:
 
     @property
     def is_closed(self) -> bool:
-        return self._closed is not None
+        return self._batch_bytes is not None
 
     @property
     def estimated_size_bytes(self) -> int:
         """The closed batch's size in bytes: exact without a codec and after `close`, else by the estimated ratio."""
-        if self._closed is not None:
-            return len(self._closed)
+        if self._batch_bytes is not None:
+            return len(self._batch_bytes)
         return HEADER_SIZE + int(self.uncompressed_size_bytes * self._factor)
 
     @property
@@ -178,7 +178,7 @@ class BatchBuilder:
     ) -> int:
         """Add a record, even above the capacity. Return its offset delta. `timestamp` in ms. Raises ValueError when
         closed."""
-        if self._closed is not None:
+        if self._batch_bytes is not None:
             raise ValueError("the batch is closed")
         encoded = encode_headers(headers) if headers else NO_HEADERS
         delta = kernel.append_record(self._buffer, self._state, timestamp, key, value, encoded)
@@ -211,7 +211,7 @@ class BatchBuilder:
         """Add rows `start` to before `stop` while there is room, at least one to an empty batch. Return how many were
         added, 0 when closed. Rows without timestamps get `now_ms`. Raises ValueError for a cell outside the columns'
         buffer."""
-        if self._closed is not None:
+        if self._batch_bytes is not None:
             return 0
         self._state[kernel.STATE_DEFAULT_TIMESTAMP] = now_ms
         cells = (
@@ -221,21 +221,21 @@ class BatchBuilder:
             columns.value_lengths,
             columns.timestamps,
         )
-        added = 0
+        row_count = 0
         while True:
-            added += kernel.encode_columns(
-                self._buffer, self._state, columns.buffer, cells, start + added, stop, self._factor
+            row_count += kernel.encode_columns(
+                self._buffer, self._state, columns.buffer, cells, start + row_count, stop, self._factor
             )
-            needed = self._state[kernel.STATE_NEEDED]
-            if needed == 0:
-                return added
-            if needed < 0:
-                raise ValueError(f"row {start + added} lies outside the buffer of its columns")
-            self._grow(needed)
+            needed_bytes = self._state[kernel.STATE_NEEDED]
+            if needed_bytes == 0:
+                return row_count
+            if needed_bytes < 0:
+                raise ValueError(f"row {start + row_count} lies outside the buffer of its columns")
+            self._grow(needed_bytes)
 
-    def _grow(self, needed: int) -> None:
+    def _grow(self, needed_bytes: int) -> None:
         """Continue in a larger buffer of the builder's own. A pool's buffer keeps its size."""
-        grown = bytearray(max(needed, 2 * len(self._buffer)))
+        grown = bytearray(max(needed_bytes, 2 * len(self._buffer)))
         position = self._state[kernel.STATE_POSITION]
         grown[:position] = memoryview(self._buffer)[:position]
         self._buffer = grown
@@ -244,7 +244,7 @@ class BatchBuilder:
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
     ) -> None:
         """Set the producer id, epoch and base sequence of an open batch. Raises ValueError when closed."""
-        if self._closed is not None:
+        if self._batch_bytes is not None:
             raise ValueError("the producer state of a closed batch cannot be changed")
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
         self.is_transactional = is_transactional
@@ -253,15 +253,15 @@ class BatchBuilder:
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
     ) -> None:
         """Change a closed batch's producer id, epoch and sequence. `close` then writes the header again."""
-        self._closed = None
+        self._batch_bytes = None
         self.set_producer_state(producer_id, producer_epoch, base_sequence, is_transactional)
 
     def close(self) -> memoryview | bytes:
         """Compress the records, write the header and return the batch, empty bytes without records. A second call
         returns the same batch. Raises ValueError for a level that the codec lacks."""
-        if self._closed is None:
-            self._closed = self._finish()
-        return self._closed
+        if self._batch_bytes is None:
+            self._batch_bytes = self._finish()
+        return self._batch_bytes
 
     def _finish(self) -> memoryview | bytes:
         if self.record_count == 0:
@@ -284,15 +284,15 @@ class BatchBuilder:
         from kafkatools.core.records import _clean_kernel as clean_kernel
 
         size, rows = self._state[kernel.STATE_POSITION], self.record_count
-        moved = bytearray(size + MOST_LENGTH_GROWTH * rows)
+        buffer = bytearray(size + MOST_LENGTH_GROWTH * rows)
         written = clean_kernel.copy_retained(
             memoryview(self._buffer)[:size],
             HEADER_SIZE,
             bytearray(b"\x01") * rows,
             self.base_timestamp - horizon_ms,
-            memoryview(moved)[HEADER_SIZE:],
+            memoryview(buffer)[HEADER_SIZE:],
         )
-        self._buffer = moved
+        self._buffer = buffer
         self._state[kernel.STATE_POSITION] = HEADER_SIZE + written
         self._state[kernel.STATE_BASE_TIMESTAMP] = horizon_ms
 

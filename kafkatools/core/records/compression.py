@@ -140,8 +140,8 @@ def decompress(codec: int, data: Buffer, *, magic: int = 2, max_output_bytes: in
     return _decompress_zstd(memoryview(data), max_output_bytes)
 
 
-def _damaged(codec: str, why: object) -> CorruptRecord:
-    return CorruptRecord(f"Failed to decompress record stream: {codec}: {why}")
+def _damaged(codec: str, reason: object) -> CorruptRecord:
+    return CorruptRecord(f"Failed to decompress record stream: {codec}: {reason}")
 
 
 def _too_large(limit: int) -> RecordTooLarge:
@@ -164,16 +164,16 @@ def _compress_gzip(data: Buffer, level: int) -> bytes:
 def _decompress_gzip(data: Buffer, limit: int) -> bytes:
     view = memoryview(data)
     parts: list[bytes] = []
-    left = limit
+    remaining = limit
     position = 0
     while True:
-        position, left = _gzip_member(view, position, parts, left, limit)
+        position, remaining = _gzip_member(view, position, parts, remaining, limit)
         # trailing bytes that do not begin another member are ignored, as by java.util.zip.GZIPInputStream
         if view[position : position + 2] != GZIP_HEADER[:2]:
             return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _gzip_member(view: memoryview, position: int, parts: list[bytes], left: int, limit: int) -> tuple[int, int]:
+def _gzip_member(view: memoryview, position: int, parts: list[bytes], remaining: int, limit: int) -> tuple[int, int]:
     """Append the contents of one gzip member to `parts`. Return its end and the rest of the limit. zlib copies the
     input that it does not use. Pieces of the input that double in size keep that copy smaller than the member, so a
     stream of many small members takes linear time."""
@@ -185,17 +185,17 @@ def _gzip_member(view: memoryview, position: int, parts: list[bytes], left: int,
         piece = view[position : position + size]
         try:
             # + 1: one byte above the limit shows that the output is too large
-            part = member.decompress(piece, left + 1)
+            part = member.decompress(piece, remaining + 1)
         except zlib.error as error:
             raise _damaged("gzip", error) from error
-        if len(part) > left:
+        if len(part) > remaining:
             raise _too_large(limit)
         if part:
             parts.append(part)
-            left -= len(part)
+            remaining -= len(part)
         position += len(piece) - len(member.unused_data)
         size *= 2
-    return position, left
+    return position, remaining
 
 
 # -- snappy --
@@ -216,7 +216,7 @@ def _decompress_snappy(data: memoryview, limit: int) -> bytes:
     if len(data) < len(XERIAL_HEADER) or data[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
         return _decompress_snappy_block(data, limit, limit)
     parts: list[bytes] = []
-    left = limit
+    remaining = limit
     position = len(XERIAL_HEADER)
     while position < len(data):
         if data[position : position + 8] == XERIAL_MAGIC:
@@ -227,17 +227,17 @@ def _decompress_snappy(data: memoryview, limit: int) -> bytes:
         position += 4
         if position + size > len(data):
             raise _damaged("snappy", f"a chunk of {size} bytes is cut off")
-        parts.append(_decompress_snappy_block(data[position : position + size], left, limit))
-        left -= len(parts[-1])
+        parts.append(_decompress_snappy_block(data[position : position + size], remaining, limit))
+        remaining -= len(parts[-1])
         position += size
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _decompress_snappy_block(block: memoryview, left: int, limit: int) -> bytes:
+def _decompress_snappy_block(block: memoryview, remaining: int, limit: int) -> bytes:
     import snappy
 
     size = _snappy_size(block)
-    if size > left:
+    if size > remaining:
         raise _too_large(limit)
     if size > SNAPPY_MAX_RATIO * len(block):
         raise _damaged("snappy", f"{len(block)} bytes cannot hold {size}")

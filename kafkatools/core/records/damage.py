@@ -81,9 +81,9 @@ def read_record(reader: RecordReader, *, is_stream: bool = False) -> RawRecord:
         size = reader.varint()
     except _Truncated:
         raise DamagedRecord(PREMATURE_END) from None
-    left = reader.remaining
-    if size > left:
-        end = "the record payload reached EOF." if is_stream else f"instead the buffer has only {left} remaining bytes."
+    rest = reader.remaining
+    if size > rest:
+        end = "the record payload reached EOF." if is_stream else f"instead the buffer has only {rest} remaining bytes."
         raise DamagedRecord(f"Invalid record size: expected {size} bytes in record payload, but {end}")
     start = reader.position
     body = RecordReader(reader.data[: max(start + size, 0)], start) if is_stream else reader

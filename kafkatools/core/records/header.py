@@ -149,8 +149,8 @@ def too_small_for_header(size_bytes: int) -> str:
 
 def too_small_in_file(length: int, file_name: str | None = None) -> str:
     """Return Kafka's message for a length in a segment below that of the smallest message."""
-    where = "" if file_name is None else f" in file {file_name}."
-    return f"Found record size {length} smaller than minimum record overhead ({SMALLEST_OVERHEAD}){where}"
+    suffix = "" if file_name is None else f" in file {file_name}."
+    return f"Found record size {length} smaller than minimum record overhead ({SMALLEST_OVERHEAD}){suffix}"
 
 
 def too_small_in_message(length: int) -> str:
@@ -158,16 +158,16 @@ def too_small_in_message(length: int) -> str:
     return f"Record size {length} is less than the minimum record overhead ({SMALLEST_OVERHEAD})"
 
 
-def file_batch_size(buffer: Buffer, at: int, left: int, file_name: str | None = None) -> int | None:
-    """Return the size in bytes of the batch at position `at` of a segment, None at the end of the log. `left` is the
-    number of bytes from there on. As in Kafka's FileLogInputStream, 17 bytes or fewer, or a size past the end, is the
-    end of the log. Raises CorruptRecord for a length below 14."""
-    if left <= HEADER_SIZE_UP_TO_MAGIC:
+def file_batch_size(buffer: Buffer, at: int, remaining: int, file_name: str | None = None) -> int | None:
+    """Return the size in bytes of the batch at position `at` of a segment, None at the end of the log. `remaining` is
+    the number of bytes from there on. As in Kafka's FileLogInputStream, 17 bytes or fewer, or a size past the end, is
+    the end of the log. Raises CorruptRecord for a length below 14."""
+    if remaining <= HEADER_SIZE_UP_TO_MAGIC:
         return None
     length: int = _OVERHEAD.unpack_from(buffer, at)[1]
     if length < SMALLEST_OVERHEAD:
         raise CorruptRecord(too_small_in_file(length, file_name))
-    return length + LOG_OVERHEAD if length + LOG_OVERHEAD <= left else None
+    return length + LOG_OVERHEAD if length + LOG_OVERHEAD <= remaining else None
 
 
 def whole_batches(records: Buffer) -> Iterator[tuple[int, int]]:

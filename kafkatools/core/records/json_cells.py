@@ -44,24 +44,24 @@ def cells(buffer: Buffer, positions: Sequence[int], lengths: Sequence[int]) -> l
     # slices of bytes are cheaper than those of a view, unless the copy is much larger than the cells
     source = bytes(buffer) if len(buffer) <= _COPIED_A_ROW * len(lengths) else memoryview(buffer)
     places = zip(positions, lengths, strict=True)
-    found = [source[start : start + size] if size > 0 else b"" for start, size in places]
-    joined = _BETWEEN_BYTES.join(found)
+    slices = [source[start : start + size] if size > 0 else b"" for start, size in places]
+    joined = _BETWEEN_BYTES.join(slices)
     try:
         text = joined.decode()
     except UnicodeDecodeError:
-        return _singly(found, lengths)
-    if text.count(_BETWEEN) != len(found) - 1:
-        return _singly(found, lengths)
-    shown = _encoded(text).replace(_BETWEEN, f'"{_BETWEEN}"').split(_BETWEEN)
+        return _singly(slices, lengths)
+    if text.count(_BETWEEN) != len(slices) - 1:
+        return _singly(slices, lengths)
+    texts = _encoded(text).replace(_BETWEEN, f'"{_BETWEEN}"').split(_BETWEEN)
     if not text.isascii() and may_need_escapes(joined):
-        shown = list(map(json_safe, shown))
+        texts = list(map(json_safe, texts))
     if min(lengths) < 0:
-        return [text if size >= 0 else "null" for text, size in zip(shown, lengths, strict=True)]
-    return shown
+        return [text if size >= 0 else "null" for text, size in zip(texts, lengths, strict=True)]
+    return texts
 
 
-def _singly(found: Sequence[bytes | memoryview], lengths: Sequence[int]) -> list[str]:
-    return [cell(data if size >= 0 else None) for data, size in zip(found, lengths, strict=True)]
+def _singly(slices: Sequence[bytes | memoryview], lengths: Sequence[int]) -> list[str]:
+    return [cell(data if size >= 0 else None) for data, size in zip(slices, lengths, strict=True)]
 
 
 def header_lists(columns: RecordColumns) -> list[str] | None:
@@ -69,16 +69,16 @@ def header_lists(columns: RecordColumns) -> list[str] | None:
     U+FFFD."""
     if not any(columns.header_counts):
         return ["[]"] * columns.count
-    shown = []
+    lists = []
     for row, count in enumerate(columns.header_counts):
         if not count:
-            shown.append("[]")
+            lists.append("[]")
             continue
         headers = columns.headers(row)
         if any("\ufffd" in name for name, _ in headers):
             return None
-        shown.append("[" + ",".join(f"[{quoted(name)},{cell(value)}]" for name, value in headers) + "]")
-    return shown
+        lists.append("[" + ",".join(f"[{quoted(name)},{cell(value)}]" for name, value in headers) + "]")
+    return lists
 
 
 def fetched_lines(topic: str, partition: int, columns: RecordColumns) -> str | None:

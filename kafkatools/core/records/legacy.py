@@ -258,14 +258,14 @@ def _cells(buffer: Buffer, message: _Message) -> tuple[tuple[int, int], tuple[in
 
 def _columns(buffer: Buffer, messages: list[_Message], timestamp_type: TimestampType) -> RecordColumns:
     cells = [_cells(buffer, message) for message in messages]
-    none = array("i", bytes(4 * len(messages)))
+    zeros = array("i", bytes(4 * len(messages)))
     ints = (
         array("i", (key[0] for key, _ in cells)),
         array("i", (key[1] for key, _ in cells)),
         array("i", (value[0] for _, value in cells)),
         array("i", (value[1] for _, value in cells)),
-        none,
-        none[:],
+        zeros,
+        zeros[:],
     )
     longs = array("q", (m.offset for m in messages)), array("q", (m.timestamp for m in messages))
     return RecordColumns(buffer, longs, ints, timestamp_type)

@@ -22,7 +22,7 @@ from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
 from kafkatools.core import config
-from kafkatools.core.config.given import config_of
+from kafkatools.core.config.client_settings import config_of
 from kafkatools.core.errors import ConfigError
 from kafkatools.core.prepared_transaction import PreparedTransaction
 from kafkatools.core.producer.futures import RecordMetadata, RowsRun

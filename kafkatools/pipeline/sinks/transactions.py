@@ -355,9 +355,9 @@ class SinkTransactions:
                     error = force_terminate(admin, name) if self.names.is_task(name, run, parity) else None
                     if error is not None:
                         _log.warning("The transaction %s could not be aborted: %s", name, error)
-                if admin.left_ms(until_ms) == 0:
+                if admin.remaining_ms(until_ms) == 0:
                     return
-                admin.clock.sleep_ms(min(admin.left_ms(until_ms), _LIST_INTERVAL_MS))
+                admin.clock.sleep_ms(min(admin.remaining_ms(until_ms), _LIST_INTERVAL_MS))
         except KafkaError as error:
             _log.warning("Open transactions of sink %s could not be listed: %s", self.names.sink_id, error)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_in
-from kafkatools.core.admin.leaders import LeaderRequest, TopicPartition, ask_leaders
+from kafkatools.core.admin.leaders import LeaderRequest, TopicPartition, send_to_leaders
 from kafkatools.core.admin.offsets import EARLIEST, list_offsets
 from kafkatools.core.admin.results import by_partition
 from kafkatools.core.errors import KafkaError, OffsetOutOfRange, Timeout
@@ -165,7 +165,7 @@ def _search_in(search: _Search, fetched: _Fetched) -> KafkaError | None:
 
 
 def _fetch(admin: AdminClient, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, _Fetched | KafkaError]:
-    def build(partitions: list[TopicPartition], left_ms: int) -> dict[str, object]:
+    def build(partitions: list[TopicPartition], remaining_ms: int) -> dict[str, object]:
         size = {"partition_max_bytes": _BYTES_A_PARTITION}
         entries = ((key, {"partition": key[1], "fetch_offset": positions[key], **size}) for key in partitions)
         limits = {"max_wait": 0, "min_bytes": 0, "max_bytes": _BYTES_A_REQUEST}
@@ -176,4 +176,4 @@ def _fetch(admin: AdminClient, positions: Mapping[TopicPartition, int]) -> dict[
             entity.responses, lambda part: error_in(part) or _Fetched(part.records, part.high_watermark), "topic"
         )
 
-    return ask_leaders(admin, positions, LeaderRequest(ApiKey.FETCH, build, read, _OLDEST_FETCH, _NEWEST_FETCH))
+    return send_to_leaders(admin, positions, LeaderRequest(ApiKey.FETCH, build, read, _OLDEST_FETCH, _NEWEST_FETCH))

@@ -102,7 +102,7 @@ class ClusterCollector:
         if node not in self._silent:
             return True
         client = self._admin.client
-        return client.known_node(node) is not None and client.ready(node, now_ms) and not client.in_flight_count(node)
+        return client.find_node(node) is not None and client.ready(node, now_ms) and not client.in_flight_count(node)
 
     def _note_silent(self, requested: Iterable[int], responses: Mapping[str, BrokerResponse], nodes: Nodes) -> None:
         for node in requested:

@@ -155,7 +155,7 @@ class Snapshot:
         gets a response with an error."""
         if not requests:
             return []
-        return self._admin.ask_all(requests, self._admin.deadline_ms(self._patience_ms))
+        return self._admin.send_all(requests, self._admin.deadline_ms(self._patience_ms))
 
     def send_to_controller(self, aside: AdminClient, brokers: Iterable[int]) -> dict[str, BrokerResponse]:
         """Send the controller's requests to one of these brokers over separate connections, since they hang without a
@@ -169,7 +169,7 @@ class Snapshot:
             error = Timeout("the controller has not responded yet")
             return dict.fromkeys(controller_requests(NOBODY), BrokerResponse(NOBODY, None, error))
         requests = controller_requests(free[0])
-        responses = aside.ask_all([*requests.values()], aside.deadline_ms(self._patience_ms // 2))
+        responses = aside.send_all([*requests.values()], aside.deadline_ms(self._patience_ms // 2))
         return dict(zip(requests, responses, strict=True))
 
     def send_to_coordinators(self, apart: AdminClient, requests: Sequence[BrokerRequest]) -> list[BrokerResponse]:
@@ -179,7 +179,7 @@ class Snapshot:
             apart.client.poll(0)
         busy_brokers = {request.node for request in requests if apart.client.in_flight_count(request.node)}
         ready = [request for request in requests if request.node not in busy_brokers]
-        responses = iter(apart.ask_all(ready, apart.deadline_ms(self._patience_ms // 2)) if ready else ())
+        responses = iter(apart.send_all(ready, apart.deadline_ms(self._patience_ms // 2)) if ready else ())
         timeout = Timeout("the coordinator has not responded yet")
         return [
             BrokerResponse(NOBODY, None, timeout) if coordinator_request.node in busy_brokers else next(responses)

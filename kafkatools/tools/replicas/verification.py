@@ -296,7 +296,7 @@ class ReplicaVerifier:
         deadline_ms = self._admin.deadline_ms(self._max_wait_ms + _MORE_THAN_THE_WAIT_MS)
         fetched: dict[TopicPartition, list[Fetched]] = {}
         errors: dict[tuple[str, int, int], KafkaError] = {}
-        for node, response in zip(by_node, self._admin.ask_all(requests, deadline_ms), strict=True):
+        for node, response in zip(by_node, self._admin.send_all(requests, deadline_ms), strict=True):
             error = response.error or error_of(getattr(response.entity, "error_code", 0))
             if error is not None:
                 errors.update({(*key, node): error for key in by_node[node]})
@@ -384,7 +384,7 @@ class ReplicaVerifier:
             for topic, index, node in outside
         ]
         has_moved = False
-        responses = self._admin.ask_all(requests, self._admin.deadline_ms(_MORE_THAN_THE_WAIT_MS)) if requests else []
+        responses = self._admin.send_all(requests, self._admin.deadline_ms(_MORE_THAN_THE_WAIT_MS)) if requests else []
         for (topic, index, _), response in zip(outside, responses, strict=True):
             parts = {} if response.error is not None else by_partition(response.entity.topics, lambda part: part)
             part = parts.get((topic, index))

@@ -75,8 +75,8 @@ def test_values_are_read_from_text() -> None:
     assert config.bootstrap_servers == ("a:1", "b:2")
     assert config.enable_idempotence is False
     assert config.acks == "all"
-    assert config.is_given("linger.ms")
-    assert not config.is_given("acks")
+    assert config.is_explicit("linger.ms")
+    assert not config.is_explicit("acks")
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_attribute_that_is_no_setting_is_an_attribute_error() -> None:
 def test_password_does_not_show() -> None:
     config = Config(table("ADMIN"), {"ssl.key.password": "secret"})
     assert config.ssl_key_password == Password("secret")
-    assert "secret" not in f"{config.ssl_key_password!r} {config.ssl_key_password} {config.given()}"
+    assert "secret" not in f"{config.ssl_key_password!r} {config.ssl_key_password} {config.explicit()}"
 
 
 def test_topic_takes_the_first_broker_synonym_that_is_set() -> None:

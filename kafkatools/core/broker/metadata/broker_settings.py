@@ -60,7 +60,7 @@ class BrokerSettings:
     """A broker's settings in layers: dynamic of this broker, dynamic of all brokers, its properties file, defaults."""
 
     def __init__(self, static: Config, image: MetadataImage, node_id: int) -> None:
-        self.static = static if static.is_given("broker.id") else static.replace({"broker.id": node_id})
+        self.static = static if static.is_explicit("broker.id") else static.replace({"broker.id": node_id})
         self.node_id = node_id
         self._image = image
         self._effective: Config | None = None
@@ -107,7 +107,7 @@ class BrokerSettings:
         layers += [
             (synonym, to_text(self.static[synonym]), STATIC_BROKER_CONFIG)
             for synonym in synonyms
-            if self.static.is_given(synonym)
+            if self.static.is_explicit(synonym)
         ]
         for synonym in synonyms:
             default = to_text(table[synonym].default)

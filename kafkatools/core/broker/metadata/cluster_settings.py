@@ -58,7 +58,7 @@ def is_clustered(config: Config) -> bool:
     """Return whether a node with voters is not alone: more voters, only one role, or
     controller.quorum.bootstrap.servers. False without voters. Raises ConfigError for malformed voters."""
     voters = parse_voters(config.controller_quorum_voters)
-    roles = set(config.process_roles) if config.is_given("process.roles") else {"broker", "controller"}
+    roles = set(config.process_roles) if config.is_explicit("process.roles") else {"broker", "controller"}
     is_alone = len(voters) == 1 and roles == {"broker", "controller"}
     return bool(voters) and (not is_alone or bool(config.controller_quorum_bootstrap_servers))
 

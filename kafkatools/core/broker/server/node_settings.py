@@ -41,11 +41,11 @@ def node_settings(config: Config) -> NodeSettings:
     metadata_directory = next(
         (directory for directory in directories if os.path.abspath(directory) == os.path.abspath(metadata)), metadata
     )
-    node_id = config.node_id if config.is_given("node.id") else config.broker_id
+    node_id = config.node_id if config.is_explicit("node.id") else config.broker_id
     if node_id < 0:
         raise ConfigError('Missing required configuration "node.id" which has no default value.')
     name, host, port = _listener(config)
-    if not config.is_given("listeners"):
+    if not config.is_explicit("listeners"):
         host, port = DEFAULT_ADDRESS
     advertised = [parse_listener(text) for text in config.advertised_listeners or ()]
     for listener_name, advertised_host, advertised_port in advertised:
@@ -74,8 +74,8 @@ def _listener(config: Config) -> tuple[str, str, int]:
     """The (name, host, port) of the first listener that is not a controller's, or on a node that is only a controller
     of its first one. Raises ConfigError, also when it is not PLAINTEXT."""
     protocols = security_protocols(config)
-    controllers = set(config.controller_listener_names) if config.is_given("controller.listener.names") else set()
-    if config.is_given("process.roles") and "broker" not in config.process_roles:
+    controllers = set(config.controller_listener_names) if config.is_explicit("controller.listener.names") else set()
+    if config.is_explicit("process.roles") and "broker" not in config.process_roles:
         protocols = {name: "PLAINTEXT" for name in controllers} | protocols
         controllers = set()  # a node that is only a controller has no other listener
     for text in config.listeners:
@@ -112,5 +112,5 @@ def meaningless(config: Config) -> list[str]:
     from kafkatools.core.config.topic import TOPIC_SYNONYMS
 
     of_topics = {synonym.name for synonyms in TOPIC_SYNONYMS.values() for synonym in synonyms}
-    unused = (name for name in config.given() if not config.table[name].is_used and name not in of_topics)
+    unused = (name for name in config.explicit() if not config.table[name].is_used and name not in of_topics)
     return sorted({*unused, *config.unknown, *config.prefixed})

@@ -70,15 +70,15 @@ class Assignor(Protocol):
 
 def partitions_of(view: ClusterView, topics: Iterable[str]) -> dict[str, list[PartitionInfo]]:
     """Return the partitions of each topic with their replicas' racks, without topics that are missing from metadata."""
-    found: dict[str, list[PartitionInfo]] = {}
+    infos: dict[str, list[PartitionInfo]] = {}
     for name in topics:
         topic = view.topics.get(name)
         if topic is not None and topic.partitions:
-            found[name] = [
+            infos[name] = [
                 PartitionInfo(name, index, tuple(_rack(view, node) for node in topic.partitions[index].replicas))
                 for index in sorted(topic.partitions)
             ]
-    return found
+    return infos
 
 
 def _rack(view: ClusterView, node_id: int) -> str | None:
@@ -90,8 +90,8 @@ def in_map_order(partitions_per_topic: Partitions, subscriptions: Subscriptions)
     """Return both mappings in the iteration order of the HashMaps that Kafka's assignors fill. Topics without
     partitions or subscribers are left out."""
     members = {member: subscriptions[member] for member in hash_order(subscriptions)}
-    named = hash_order(chain.from_iterable(subscription.topics for subscription in members.values()))
-    topics = {topic: partitions_per_topic[topic] for topic in named if partitions_per_topic.get(topic)}
+    topic_order = hash_order(chain.from_iterable(subscription.topics for subscription in members.values()))
+    topics = {topic: partitions_per_topic[topic] for topic in topic_order if partitions_per_topic.get(topic)}
     return {topic: topics[topic] for topic in hash_order(topics)}, members
 
 
@@ -162,11 +162,11 @@ class RangeAssignor(_NoUserData):
         topics = [_TopicRanges(topic, infos, subscriptions) for topic, infos in partitions_per_topic.items()]
         is_rack_aware = any(topic.is_rack_aware for topic in topics)
         if is_rack_aware:
-            for same in _co_partitioned(topics):
-                if len(same) > 1:
-                    _assign_together(same, assignment)
-                elif same[0].is_rack_aware:
-                    same[0].assign_ranges(same[0].racks_match, assignment)
+            for group in _co_partitioned(topics):
+                if len(group) > 1:
+                    _assign_together(group, assignment)
+                elif group[0].is_rack_aware:
+                    group[0].assign_ranges(group[0].racks_match, assignment)
         for topic in topics:
             topic.assign_ranges(lambda _member, _part: True, assignment)
         if is_rack_aware:
@@ -185,8 +185,10 @@ class _TopicRanges:
             member: subscriptions[member].rack_id or None for member in sorted_members(members, subscriptions)
         }
         self.unassigned = {TopicPartition(topic, info.partition): None for info in infos}
-        self._taken = dict.fromkeys(self.racks, 0)
-        self._each, self._left_over = divmod(len(infos), len(self.racks)) if self.racks else (0, 0)
+        self._assigned_counts = dict.fromkeys(self.racks, 0)
+        self._partitions_per_member, self._members_with_extra = (
+            divmod(len(infos), len(self.racks)) if self.racks else (0, 0)
+        )
         consumer_racks = [rack for rack in self.racks.values() if rack is not None]
         self.partition_racks = (
             {TopicPartition(topic, info.partition): racks_of(info) for info in infos} if consumer_racks else {}
@@ -200,7 +202,7 @@ class _TopicRanges:
 
     def max_assignable(self, member: str) -> int:
         """Return how many more partitions the member's quota allows."""
-        return max(0, self._each + (self._left_over > 0) - self._taken[member])
+        return max(0, self._partitions_per_member + (self._members_with_extra > 0) - self._assigned_counts[member])
 
     def assign_ranges(self, may_assign: Callable[[str, TopicPartition], bool], assignment: GroupAssignment) -> None:
         """Assign consecutive partitions that `may_assign` allows to every member, up to its quota."""
@@ -208,14 +210,14 @@ class _TopicRanges:
             allowed = (part for part in self.unassigned if may_assign(member, part))
             partitions = list(islice(allowed, self.max_assignable(member)))
             if partitions:
-                self.give(member, partitions, assignment)
+                self.assign(member, partitions, assignment)
 
-    def give(self, member: str, partitions: Sequence[TopicPartition], assignment: GroupAssignment) -> None:
+    def assign(self, member: str, partitions: Sequence[TopicPartition], assignment: GroupAssignment) -> None:
         """Assign partitions to a member and count them against its quota."""
         assignment[member].extend(partitions)
-        self._taken[member] += len(partitions)
-        if self._taken[member] > self._each:
-            self._left_over -= 1
+        self._assigned_counts[member] += len(partitions)
+        if self._assigned_counts[member] > self._partitions_per_member:
+            self._members_with_extra -= 1
         for part in partitions:
             self.unassigned.pop(part, None)
 
@@ -244,7 +246,7 @@ def _assign_together(topics: Sequence[_TopicRanges], assignment: GroupAssignment
         if member is None:
             continue
         for topic in topics:
-            topic.give(member, [TopicPartition(topic.topic, index)], assignment)
+            topic.assign(member, [TopicPartition(topic.topic, index)], assignment)
         if not any(topic.max_assignable(member) > 0 for topic in topics):
             members.remove(member)
             if not members:

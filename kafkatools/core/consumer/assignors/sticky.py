@@ -58,19 +58,19 @@ class Claims:
         for part in data.partitions:
             if not 0 <= part.partition < len(partitions_per_topic.get(part.topic, ())):
                 continue
-            other = self._owners.get(part)
+            rival = self._owners.get(part)
             # Kafka compares with the generation in the other member's subscription, whatever its user data says.
             other_generation = (
-                DEFAULT_GENERATION if other is None else max(DEFAULT_GENERATION, subscriptions[other].generation_id)
+                DEFAULT_GENERATION if rival is None else max(DEFAULT_GENERATION, subscriptions[rival].generation_id)
             )
-            if other is None or generation > other_generation:
+            if rival is None or generation > other_generation:
                 owned.append(part)
             elif generation < other_generation:
                 continue
             else:
                 self.doubly_claimed.add(part)
-            if other is not None and part in self.owned[other]:
-                self.owned[other].remove(part)
+            if rival is not None and part in self.owned[rival]:
+                self.owned[rival].remove(part)
             self._owners[part] = member
 
 
@@ -195,13 +195,13 @@ class CooperativeStickyAssignor(_StickyBase):
 
 def _transferring(assignment: GroupAssignment, subscriptions: Subscriptions) -> dict[TopicPartition, str]:
     """Return the partitions assigned to one member but still owned by another, with their new owners."""
-    added: dict[TopicPartition, str] = {}
+    additions: dict[TopicPartition, str] = {}
     revoked: set[TopicPartition] = set()
     for member, partitions in assignment.items():
         owned = {TopicPartition(*part) for part in subscriptions[member].owned_partitions}
-        added.update((part, member) for part in partitions if part not in owned)
+        additions.update((part, member) for part in partitions if part not in owned)
         revoked.update(owned.difference(partitions))
-    return {part: member for part, member in added.items() if part in revoked}
+    return {part: member for part, member in additions.items() if part in revoked}
 
 
 # --- the user data of StickyAssignor: STICKY_ASSIGNOR_USER_DATA_V0 and V1

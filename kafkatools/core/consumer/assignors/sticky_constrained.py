@@ -73,34 +73,34 @@ class ConstrainedAssignment:
             else:
                 self._at_min.append(member)
         self._assignment[member] += owned[:quota]
-        kept = frozenset(owned[:quota])
-        self._revoked.update((part, member) for part in partitions if part not in kept)
+        retained = frozenset(owned[:quota])
+        self._revoked.update((part, member) for part in partitions if part not in retained)
 
     def _assign_in_racks(self, free: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Assign partitions to members in the same rack; return those for which no such member has room."""
-        left: list[TopicPartition] = []
+        unassigned: list[TopicPartition] = []
         turn = 0
         for part in free:
             index = self._racks.next_consumer(part, self._below, turn)
             if index >= 0:
-                turn = self._give_below(part, index)
+                turn = self._assign_below(part, index)
                 continue
             index = self._racks.next_consumer(part, self._at_min, 0)
             if index < 0:
-                left.append(part)
+                unassigned.append(part)
                 continue
             member = self._at_min[index]
-            if self._give(part, member) == self._max_quota:
+            if self._assign(part, member) == self._max_quota:
                 del self._at_min[index]
                 self._over += 1
                 if self._over == self._expected_over:
                     self._at_min.clear()
-        return left
+        return unassigned
 
-    def _give_below(self, part: TopicPartition, index: int) -> int:
+    def _assign_below(self, part: TopicPartition, index: int) -> int:
         """Assign a partition to a member below the minimum quota; return the index of the next such member."""
         member = self._below[index]
-        count = self._give(part, member)
+        count = self._assign(part, member)
         if count >= self._min_quota:
             del self._below[index]
             if count < self._max_quota and self._over < self._expected_over:
@@ -117,14 +117,14 @@ class ConstrainedAssignment:
                 turn = 0
             is_below = bool(self._below)
             member = self._below[turn] if is_below else self._at_min.pop(0)
-            count = self._give(part, member)
+            count = self._assign(part, member)
             if is_below and count == self._min_quota:
                 del self._below[turn]
                 self._at_min.append(member)
             elif is_below:
                 turn += 1
 
-    def _give(self, part: TopicPartition, member: str) -> int:
+    def _assign(self, part: TopicPartition, member: str) -> int:
         partitions = self._assignment[member]
         partitions.append(part)
         if part in self._doubly_claimed or self._revoked.get(part, member) != member:

@@ -41,21 +41,21 @@ class PartitionMovements:
 
     def actual_partition(self, part: TopicPartition, old: str, new: str) -> TopicPartition:
         """Return a partition of the topic that moved the opposite way, to be moved back instead; else `part`."""
-        moved = self._by_topic.get(part.topic)
-        if moved is None:
+        movements = self._by_topic.get(part.topic)
+        if movements is None:
             return part
         if part in self._pairs:
             old = self._pairs[part][0]
-        opposite = moved.get((new, old))
+        opposite = movements.get((new, old))
         return part if opposite is None else opposite.first()
 
     def _forget(self, part: TopicPartition) -> str:
         pair = self._pairs.pop(part)
-        moved = self._by_topic[part.topic]
-        moved[pair].remove(part)
-        if not moved[pair]:
-            del moved[pair]
-        if not moved:
+        movements = self._by_topic[part.topic]
+        movements[pair].remove(part)
+        if not movements[pair]:
+            del movements[pair]
+        if not movements:
             del self._by_topic[part.topic]
         return pair[0]
 
@@ -76,7 +76,7 @@ class GeneralAssignment:
             member: [topic for topic in subscription.topics if topic in self._counts]
             for member, subscription in subscriptions.items()
         }
-        self._wanted = {member: frozenset(topics) for member, topics in self._topics.items()}
+        self._topic_sets = {member: frozenset(topics) for member, topics in self._topics.items()}
         self._consumers: dict[str, list[str]] = {topic: [] for topic in self._counts}
         for member, topics in self._topics.items():
             for topic in topics:
@@ -89,11 +89,11 @@ class GeneralAssignment:
 
     def build(self, previous: Previous) -> GroupAssignment:
         """Return every member's partitions; `previous` holds owners from older generations."""
-        kept = self._drop_unwanted()
+        retained = self._drop_invalid()
         everything = self._sorted_partitions()
-        free = [part for part in everything if part not in kept]
+        free = [part for part in everything if part not in retained]
         for member in self._current:
-            self._put(member)
+            self._insert(member)
         is_fresh = not self._current[self._sorted[-1][2]]
         self._assign_free(free)
         fixed = self._set_fixed_apart()
@@ -102,19 +102,19 @@ class GeneralAssignment:
         self._current.update(fixed)
         return self._current
 
-    def _drop_unwanted(self) -> set[TopicPartition]:
+    def _drop_invalid(self) -> set[TopicPartition]:
         """Revoke owned partitions of unsubscribed topics or mismatched racks; return the remaining ones."""
-        kept: set[TopicPartition] = set()
+        retained: set[TopicPartition] = set()
         for member, partitions in self._current.items():
-            stays = [
+            assignable = [
                 part
                 for part in partitions
-                if part.topic in self._wanted[member] and not self._racks.is_mismatch(member, part)
+                if part.topic in self._topic_sets[member] and not self._racks.is_mismatch(member, part)
             ]
-            self._needs_revocation = self._needs_revocation or len(stays) < len(partitions)
-            partitions[:] = stays
-            kept.update(stays)
-        return kept
+            self._needs_revocation = self._needs_revocation or len(assignable) < len(partitions)
+            partitions[:] = assignable
+            retained.update(assignable)
+        return retained
 
     def _sorted_partitions(self) -> list[TopicPartition]:
         """Return all partitions, those of topics with the fewest subscribers first."""
@@ -126,13 +126,13 @@ class GeneralAssignment:
     def _key(self, member: str) -> tuple[int, bytes, str]:
         return len(self._current[member]), utf16_order(member), member
 
-    def _put(self, member: str) -> None:
+    def _insert(self, member: str) -> None:
         insort(self._sorted, self._key(member))
 
-    def _take(self, member: str) -> None:
+    def _remove(self, member: str) -> None:
         del self._sorted[bisect_left(self._sorted, self._key(member))]
 
-    # --- first: what is free
+    # --- first step: unassigned partitions
 
     def _assign_free(self, free: Iterable[TopicPartition]) -> None:
         if self._racks:
@@ -142,15 +142,15 @@ class GeneralAssignment:
 
     def _assign_to_fewest(self, part: TopicPartition, is_rack_aware: bool) -> bool:
         for _, _, member in self._sorted:
-            if part.topic in self._wanted[member] and not (is_rack_aware and self._racks.is_mismatch(member, part)):
-                self._take(member)
+            if part.topic in self._topic_sets[member] and not (is_rack_aware and self._racks.is_mismatch(member, part)):
+                self._remove(member)
                 self._current[member].append(part)
                 self._owner[part] = member
-                self._put(member)
+                self._insert(member)
                 return True
         return False
 
-    # --- then: what may move
+    # --- second step: moves of movable partitions
 
     def _set_fixed_apart(self) -> GroupAssignment:
         """Remove and return the members that take no part in balancing: no further partition is left for them, and none
@@ -158,7 +158,7 @@ class GeneralAssignment:
         fixed: GroupAssignment = {}
         for member in self._topics:
             if not self._can_take_part(member):
-                self._take(member)
+                self._remove(member)
                 fixed[member] = self._current.pop(member)
         return fixed
 
@@ -174,12 +174,12 @@ class GeneralAssignment:
     def _balance(
         self, free: Sequence[TopicPartition], movable: Sequence[TopicPartition], previous: Previous, is_fresh: bool
     ) -> None:
-        before = {member: list(partitions) for member, partitions in self._current.items()}
+        original = {member: list(partitions) for member, partitions in self._current.items()}
         if not self._needs_revocation:
             self._reassign(free, previous)
         is_changed = self._reassign(movable, previous)
-        if not is_fresh and is_changed and balance_score(self._current) >= balance_score(before):
-            self._current = before
+        if not is_fresh and is_changed and balance_score(self._current) >= balance_score(original):
+            self._current = original
 
     def _reassign(self, partitions: Sequence[TopicPartition], previous: Previous) -> bool:
         """Move partitions until the balance no longer improves; return whether any moved."""
@@ -202,23 +202,23 @@ class GeneralAssignment:
         former = previous.get(part)
         if former in self._current and size > len(self._current[former]) + 1:
             return former
-        if any(size > len(self._current[other]) + 1 for other in self._consumers[part.topic]):
-            return next(member for _, _, member in self._sorted if part.topic in self._wanted[member])
+        if any(size > len(self._current[consumer]) + 1 for consumer in self._consumers[part.topic]):
+            return next(member for _, _, member in self._sorted if part.topic in self._topic_sets[member])
         return None
 
     def _move(self, part: TopicPartition, new: str) -> None:
         actual = self._movements.actual_partition(part, self._owner[part], new)
         old = self._owner[actual]
-        self._take(old)
+        self._remove(old)
         if new != old:
-            self._take(new)
+            self._remove(new)
         self._movements.move(actual, old, new)
         self._current[old].remove(actual)
         self._current[new].append(actual)
         self._owner[actual] = new
-        self._put(new)
+        self._insert(new)
         if new != old:
-            self._put(old)
+            self._insert(old)
 
     def _is_balanced(self) -> bool:
         """Return whether the members' partition counts differ by at most one, or no partition could move to a member
@@ -233,8 +233,8 @@ class GeneralAssignment:
         current, owner = self._current, self._owner
         for topic in self._topics[member]:
             for index in range(self._counts[topic]):
-                other = owner[TopicPartition(topic, index)]
-                if other != member and size + 1 < len(current[other]):
+                current_owner = owner[TopicPartition(topic, index)]
+                if current_owner != member and size + 1 < len(current[current_owner]):
                     return True
         return False
 

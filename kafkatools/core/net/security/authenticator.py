@@ -51,7 +51,7 @@ class Connections(Protocol):
 
     @property
     def connection_states(self) -> ConnectionStates: ...
-    def known_node(self, node: int) -> Node | None: ...
+    def find_node(self, node: int) -> Node | None: ...
     def name_of(self, node: int) -> str: ...
     def send_internal(self, request: ClientRequest, now_ms: int) -> None: ...
     def authenticated(self, node: int, session_ends_ms: int | None = None) -> None: ...
@@ -81,7 +81,7 @@ class Authenticator:
         self.step(now_ms)
 
     def _warn_of_readers(self, node: int) -> None:
-        target = self._client.known_node(node)
+        target = self._client.find_node(node)
         if target is not None and target.host != "localhost" and not target.host.startswith(("127.", "::1")):
             warn(
                 f"SASL {self._login.mechanism} without TLS (security.protocol SASL_PLAINTEXT) sends the password or "
@@ -97,7 +97,7 @@ class Authenticator:
         """Send SaslHandshake on connections whose session has expired or that waited for credentials, once these are
         ready. If the credentials cannot be obtained, the waiting connections are closed with that error."""
         for node in self._client.connection_states.ended_sessions(now_ms):
-            if self._client.known_node(node) is None:
+            if self._client.find_node(node) is None:
                 continue  # a bootstrap server, which is no longer used
             self._client.connection_states.authenticating(node)
             self._waiting.add(node)
@@ -141,13 +141,13 @@ class Authenticator:
         try:
             if response.request.api_key == ApiKey.SASL_HANDSHAKE:
                 self._check_handshake(response.body)
-                answer: bytes | None = mechanism.initial()
+                token: bytes | None = mechanism.initial()
             else:
-                answer = self._respond(mechanism, response.body)
+                token = self._respond(mechanism, response.body)
         except KafkaError as error:
             raise self._refusal(node, error) from None
-        if answer is not None:
-            self._send(node, ApiKey.SASL_AUTHENTICATE, {"auth_bytes": answer}, 0, now_ms)
+        if token is not None:
+            self._send(node, ApiKey.SASL_AUTHENTICATE, {"auth_bytes": token}, 0, now_ms)
             return
         del self._exchanges[node]
         lifetime_ms = getattr(response.body, "session_lifetime", 0)
@@ -172,10 +172,10 @@ class Authenticator:
         if body.error_code:
             kind = error_for_code(body.error_code)
             raise kind(redacted(body.error_message) if body.error_message else None)
-        answer = mechanism.respond(body.auth_bytes)
-        if answer is None and not mechanism.is_complete:
+        token = mechanism.respond(body.auth_bytes)
+        if token is None and not mechanism.is_complete:
             raise SaslAuthenticationFailed("the server refused the credentials without a reason")
-        return answer
+        return token
 
     def _refusal(self, node: int, error: KafkaError) -> KafkaError:
         kind = type(error) if isinstance(error, AuthenticationFailed) or error.retriable else SaslAuthenticationFailed

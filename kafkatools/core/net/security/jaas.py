@@ -70,9 +70,9 @@ def parse_jaas_config(value: str) -> LoginModule:
     remember(*(value for name, value in entry.options.items() if is_secret_name(name)))
     if entry.name.rpartition(".")[2] not in _MODULES:
         hint = "; see AWS MSK in docs/security.md" if entry.name.endswith("IAMLoginModule") else ""
-        shown = f" {entry.name}" if _CLASS.fullmatch(entry.name) else ""
+        label = f" {entry.name}" if _CLASS.fullmatch(entry.name) else ""
         raise ConfigError(
-            f"sasl.jaas.config: the login module{shown} is not known; it may be one of {', '.join(_MODULES)}{hint}"
+            f"sasl.jaas.config: the login module{label} is not known; it may be one of {', '.join(_MODULES)}{hint}"
         )
     return entry
 
@@ -86,8 +86,8 @@ def _entry(module: _Token, tokens: Iterator[_Token]) -> LoginModule:
         hint = "Write the value of sasl.jaas.config without quotes around all of it." if is_quoted_whole else ""
         raise ConfigError("Login module control flag not specified in JAAS config", hint)
     if flag.text.upper() not in _FLAGS:
-        shown = f" '{flag.text}'" if _WORD.fullmatch(flag.text) else ""
-        raise ConfigError(f"Invalid login module control flag{shown} in JAAS config")
+        label = f" '{flag.text}'" if _WORD.fullmatch(flag.text) else ""
+        raise ConfigError(f"Invalid login module control flag{label} in JAAS config")
     options: dict[str, str] = {}
     while True:
         key = next(tokens)
@@ -97,8 +97,8 @@ def _entry(module: _Token, tokens: Iterator[_Token]) -> LoginModule:
             raise ConfigError("JAAS config entry not terminated by semi-colon")
         equals, value = next(tokens), next(tokens)
         if equals.mark != "=" or value.text is None:
-            named = f"key '{key.text}'" if key.text in _OPTIONS else "a key"
-            raise ConfigError(f"Value not specified for {named} in JAAS config (sasl.jaas.config)")
+            option = f"key '{key.text}'" if key.text in _OPTIONS else "a key"
+            raise ConfigError(f"Value not specified for {option} in JAAS config (sasl.jaas.config)")
         options[key.text or ""] = value.text
 
 

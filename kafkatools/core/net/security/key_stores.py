@@ -1,7 +1,7 @@
 """Load a client's truststore and key store from its settings (DefaultSslEngineFactory).
 
 Rules: a refused setting has Kafka's message. PEM comes from a file or from the settings themselves and has no store
-password. JKS and PKCS12 files have one and are told apart by their first bytes, as Java reads either under both names.
+password. JKS and PKCS12 files have one; their first bytes decide the format, as Java reads either under both names.
 A truststore without a password is read without an integrity check. Where the system allows it, an unprotected private
 key stays in memory and is never written to a file.
 """
@@ -136,8 +136,8 @@ def _check_inline(kind: str, path: str | None, password: str | None) -> None:
 
 
 def _pem_identity(key: str, chain: str, password: str | None, source: str) -> Identity:
-    own = pem.private_key(key, source)
-    return Identity(own.text(), pem.certificate_chain(pem.certificates(chain, source)), password, source)
+    private_key = pem.private_key(key, source)
+    return Identity(private_key.text(), pem.certificate_chain(pem.certificates(chain, source)), password, source)
 
 
 def _file_identity(store: _Store, data: bytes) -> Identity:

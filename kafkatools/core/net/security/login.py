@@ -219,8 +219,8 @@ def _endpoint_source(config: Config, options: Mapping[str, str], url: str, clock
     parts = urlsplit(url)
     if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
         warn("sasl.oauthbearer.token.endpoint.url is not https: id, secret and token are readable by the network")
-    own = {name: value for name, value in options.items() if name.startswith("ssl.")}
-    tls = client_tls(Config(tables.ADMIN, own)).context if parts.scheme == "https" else None
+    tls_options = {name: value for name, value in options.items() if name.startswith("ssl.")}
+    tls = client_tls(Config(tables.ADMIN, tls_options)).context if parts.scheme == "https" else None
     endpoint = Endpoint(
         url,
         user,

@@ -29,12 +29,12 @@ def identity_of(data: bytes, password: str, source: str, wrong: KeyStoreUnreadab
     store = _load(data, password, wrong)
     if store.key is None or store.cert is None:
         raise KeyStoreUnreadable(f"{source}: it contains no private key")
-    chain, left = [store.cert.certificate], [entry.certificate for entry in store.additional_certs]
+    chain, candidates = [store.cert.certificate], [entry.certificate for entry in store.additional_certs]
     while chain[-1].issuer != chain[-1].subject:
-        issuer = next((other for other in left if other.subject == chain[-1].issuer), None)
+        issuer = next((candidate for candidate in candidates if candidate.subject == chain[-1].issuer), None)
         if issuer is None:
             break
-        left.remove(issuer)
+        candidates.remove(issuer)
         chain.append(issuer)
     plain = store.key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
     return plain, [certificate.public_bytes(Encoding.DER) for certificate in chain]

@@ -39,9 +39,9 @@ def client_tls(config: Config) -> ClientTls:
     _limit_versions(context, config["ssl.enabled.protocols"])
     suites = _limit_suites(context, config["ssl.cipher.suites"])
     _trust(context, config)
-    own = identity(config)
-    if own is not None:
-        _show(context, own)
+    client_identity = identity(config)
+    if client_identity is not None:
+        _show(context, client_identity)
     return ClientTls(context, suites)
 
 
@@ -99,27 +99,27 @@ def _trust(context: ssl.SSLContext, config: Config) -> None:
         raise KeyStoreUnreadable("A certificate of the truststore (ssl.truststore.*) cannot be read") from None
 
 
-def _show(context: ssl.SSLContext, own: Identity) -> None:
+def _show(context: ssl.SSLContext, client_identity: Identity) -> None:
     """Load the client's private key and certificate chain into the context, which only accepts files."""
     password_requests = []
 
     def password() -> str:
         password_requests.append(True)
-        return own.password or ""
+        return client_identity.password or ""
 
     try:
-        with _private_file((own.key + own.chain).encode()) as path:
+        with _private_file((client_identity.key + client_identity.chain).encode()) as path:
             context.load_cert_chain(path, password=password)
     except (ssl.SSLError, ValueError) as problem:
         reason = getattr(problem, "reason", None) or "not readable"
         if password_requests:
-            lack = "is wrong" if own.password else "is missing"
+            lack = "is wrong" if client_identity.password else "is missing"
             raise KeyStoreUnreadable(
-                f"{own.source}: the password of the private key (ssl.key.password) {lack}"
+                f"{client_identity.source}: the password of the private key (ssl.key.password) {lack}"
             ) from None
         if reason == "KEY_VALUES_MISMATCH":
             reason = "the certificate is not that of the private key"
-        raise KeyStoreUnreadable(f"{own.source}: {reason}") from None
+        raise KeyStoreUnreadable(f"{client_identity.source}: {reason}") from None
 
 
 @contextlib.contextmanager

@@ -4,8 +4,8 @@
 selector may wait. At the end of the stream (close_notify) the reading side of the socket is shut down. That keeps the
 socket readable, so the reader of the last bytes is woken again for the end itself.
 
-A write that would block must be repeated with the same bytes. They are kept here, and the channel, which was told that
-no bytes were sent, passes them again. With TLS 1.3 the server may refuse the client's certificate after the handshake,
+A write that would block must be repeated with the same bytes. They are kept here: the write returned 0 to the channel,
+which passes them again. With TLS 1.3 the server may refuse the client's certificate after the handshake,
 at the first read.
 """
 
@@ -98,11 +98,11 @@ class TlsTransport(PlaintextTransport):
         return self._secured
 
     def _check_suite(self, secured: ssl.SSLSocket) -> None:
-        chosen = secured.cipher()
-        if chosen is None or chosen[0] not in cipher_suites.TLS13 or not self._tls.suites:
+        cipher = secured.cipher()
+        if cipher is None or cipher[0] not in cipher_suites.TLS13 or not self._tls.suites:
             return
-        if chosen[0] not in self._tls.suites:
-            raise SslAuthenticationFailed(f"the server chose {chosen[0]}, which ssl.cipher.suites does not allow")
+        if cipher[0] not in self._tls.suites:
+            raise SslAuthenticationFailed(f"the server chose {cipher[0]}, which ssl.cipher.suites does not allow")
 
     def recv_into(self, buffer: memoryview) -> int | None:
         """Receive and decrypt all available bytes, up to the buffer's size; 0 at the end, None when nothing is

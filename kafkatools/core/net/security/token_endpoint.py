@@ -64,7 +64,7 @@ def endpoint_source(endpoint: Endpoint, tls: ssl.SSLContext | None, clock: Clock
         started_ms, pause_ms = clock.now_ms(), endpoint.retry_ms
         while True:
             try:
-                return _ask(endpoint, parts, tls, clock.wall_ms())
+                return _fetch_token(endpoint, parts, tls, clock.wall_ms())
             except _TryAgain as reason:
                 if clock.now_ms() - started_ms + pause_ms > endpoint.retry_max_ms:
                     raise AuthenticationFailed(f"no token from {endpoint.shown_url}: {reason}") from None
@@ -74,7 +74,7 @@ def endpoint_source(endpoint: Endpoint, tls: ssl.SSLContext | None, clock: Clock
     return fetch
 
 
-def _ask(endpoint: Endpoint, parts: urllib.parse.SplitResult, tls: ssl.SSLContext | None, now_ms: int) -> Token:
+def _fetch_token(endpoint: Endpoint, parts: urllib.parse.SplitResult, tls: ssl.SSLContext | None, now_ms: int) -> Token:
     timeout_s = endpoint.timeout_ms / 1000
     host = parts.hostname or ""
     connection: http.client.HTTPConnection
@@ -85,8 +85,8 @@ def _ask(endpoint: Endpoint, parts: urllib.parse.SplitResult, tls: ssl.SSLContex
     target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
     try:
         connection.request("POST", target, body=_body(endpoint), headers=_headers(endpoint))
-        with connection.getresponse() as answer:
-            status, content = answer.status, answer.read(_MAX_ANSWER_BYTES)
+        with connection.getresponse() as response:
+            status, content = response.status, response.read(_MAX_ANSWER_BYTES)
     except ssl.SSLCertVerificationError as problem:
         raise AuthenticationFailed(f"no token from {endpoint.shown_url}: TLS: {problem.verify_message}") from None
     except (OSError, http.client.HTTPException) as problem:
@@ -119,19 +119,19 @@ def _body(endpoint: Endpoint) -> bytes:
 
 def _token_of(endpoint: Endpoint, status: int, content: bytes, now_ms: int) -> Token:
     try:
-        answer = json.loads(content)
+        reply = json.loads(content)
     except ValueError:
-        answer = None
-    answer = answer if isinstance(answer, dict) else {}
+        reply = None
+    reply = reply if isinstance(reply, dict) else {}
     if status in (200, 201):
         try:
-            return token_of(answer.get("access_token") or answer.get("id_token"), now_ms, answer.get("expires_in"))
+            return token_of(reply.get("access_token") or reply.get("id_token"), now_ms, reply.get("expires_in"))
         except AuthenticationFailed:
             raise AuthenticationFailed(
                 f"no token from {endpoint.shown_url}: its response has no access_token"
             ) from None
-    details = [redacted(str(answer[name])) for name in ("error", "error_description") if answer.get(name)]
+    details = [redacted(str(reply[name])) for name in ("error", "error_description") if reply.get(name)]
     reason = f"status {status}" + (f" ({': '.join(details)[:200]})" if details else "")
-    if status in _PASSING or status >= _FIRST_SERVER_ERROR or answer.get("error") == _TEMPORARILY:
+    if status in _PASSING or status >= _FIRST_SERVER_ERROR or reply.get("error") == _TEMPORARILY:
         raise _TryAgain(reason)
     raise AuthenticationFailed(f"no token from {endpoint.shown_url}: {reason}")

@@ -79,7 +79,7 @@ def command_source(command: str, timeout_ms: int | None, clock: Clock) -> TokenS
 
     def fetch() -> Token:
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 arguments, stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, check=False
             )
         except subprocess.TimeoutExpired:
@@ -88,12 +88,12 @@ def command_source(command: str, timeout_ms: int | None, clock: Clock) -> TokenS
             raise AuthenticationFailed(
                 f"the token command {arguments[0]} could not be run: {problem.strerror or problem}"
             ) from None
-        if done.returncode:
-            stderr_lines = done.stderr.decode(errors="replace").strip().splitlines()
+        if process.returncode:
+            stderr_lines = process.stderr.decode(errors="replace").strip().splitlines()
             reason = f": {redacted(stderr_lines[-1])[:200]}" if stderr_lines else ""
-            raise AuthenticationFailed(f"the token command {arguments[0]} ended with {done.returncode}{reason}")
+            raise AuthenticationFailed(f"the token command {arguments[0]} ended with {process.returncode}{reason}")
         try:
-            return _token_in(done.stdout.decode(errors="replace").strip(), clock.wall_ms())
+            return _token_in(process.stdout.decode(errors="replace").strip(), clock.wall_ms())
         except AuthenticationFailed:
             raise AuthenticationFailed(f"the token command {arguments[0]} printed no token") from None
 

@@ -17,16 +17,16 @@ from kafkatools.core.protocol.schemas.schema import Schema, write_entity
 from kafkatools.core.protocol.varints import read_unsigned_varint, unsigned_varint
 
 
-def _read(schema: Schema, version: int, data: bytes | memoryview, what: str) -> Entity:
+def _read(schema: Schema, version: int, data: bytes | memoryview, source: str) -> Entity:
     try:
         return schema.read(version, data, 2)[0]
     except RecordFormatError as problem:
-        raise RecordFormatError(f"Could not read record with {what}'s buffer due to: {problem}.") from problem
+        raise RecordFormatError(f"Could not read record with {source}'s buffer due to: {problem}.") from problem
 
 
-def _read_version(buffer: bytes | memoryview, what: str) -> int:
+def _read_version(buffer: bytes | memoryview, source: str) -> int:
     if len(buffer) < 2:
-        raise RecordFormatError(f"Could not read version from {what}'s buffer.")
+        raise RecordFormatError(f"Could not read version from {source}'s buffer.")
     return int.from_bytes(buffer[:2], "big", signed=True)
 
 
@@ -67,24 +67,24 @@ class FramedRecords:
         return b"".join(map(unsigned_varint, numbers)) + write_entity(entity)
 
 
-def _read_short(frame: bytes | memoryview, position: int, what: str) -> tuple[int, int]:
+def _read_short(frame: bytes | memoryview, position: int, field: str) -> tuple[int, int]:
     try:
         number, position = read_unsigned_varint(frame, position)
     except DecodeError as problem:
-        raise RecordFormatError(f"Error while reading {what}") from problem
+        raise RecordFormatError(f"Error while reading {field}") from problem
     if number > _LARGEST_SHORT:
-        raise RecordFormatError(f"Value for {what} was too large.")
+        raise RecordFormatError(f"Value for {field} was too large.")
     return number, position
 
 
-def _frame_version_message(found: int) -> str:
+def _frame_version_message(frame_version: int) -> str:
     start = "Could not deserialize metadata record "
-    if found == 0:
+    if frame_version == 0:
         return (
             f"{start}with frame version 0. "
             "Note that upgrades from the preview release of KRaft in 2.8 to newer versions are not supported."
         )
-    return f"{start}due to unknown frame version {found}(only frame version {FRAME_VERSION} is supported)"
+    return f"{start}due to unknown frame version {frame_version}(only frame version {FRAME_VERSION} is supported)"
 
 
 class CoordinatorRecords:

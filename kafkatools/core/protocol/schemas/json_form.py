@@ -62,7 +62,7 @@ def json_text(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, dict):
-        return "{" + ",".join(f"{json_text(name)}:{json_text(each)}" for name, each in value.items()) + "}"
+        return "{" + ",".join(f"{json_text(name)}:{json_text(member)}" for name, member in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(json_text, value)) + "]"
     return str(value)

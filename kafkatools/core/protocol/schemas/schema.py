@@ -40,23 +40,23 @@ class Schema:
 
     def entity(self, version: int | None = None) -> type[Entity]:
         """Return the entity class of a version, default the highest. Raises RecordFormatError for an unknown one."""
-        chosen = self.highest_version if version is None else version
-        if chosen not in self.valid_versions:
-            raise RecordFormatError(f"{self.name} has no version {chosen}")
-        return entity_type(self.name, chosen)
+        requested_version = self.highest_version if version is None else version
+        if requested_version not in self.valid_versions:
+            raise RecordFormatError(f"{self.name} has no version {requested_version}")
+        return entity_type(self.name, requested_version)
 
     def __call__(self, *, version: int | None = None, **values: object) -> Entity:
         """Make an entity of a version. Fields that are not named get Kafka's defaults, and mappings become entities.
         The version field of a control record is set to the same number. Where a field named `version` is something else
         (the version of an image, an int64), `version` is its value, and the schema's version is the highest. Raises
         TypeError for a field that the version lacks, RecordFormatError for an unknown version."""
-        own = next((field for field in self.definition.fields if field.name == "version"), None)
-        if own is not None and own.type == "int64":
+        version_field = next((field for field in self.definition.fields if field.name == "version"), None)
+        if version_field is not None and version_field.type == "int64":
             return self.entity()(**values, version=version or 0)
-        made = self.entity(version)
-        if own is not None:
-            values["version"] = made.__version__
-        return made(**values)
+        entity_class = self.entity(version)
+        if version_field is not None:
+            values["version"] = entity_class.__version__
+        return entity_class(**values)
 
     def read(self, version: int, buffer: bytes | memoryview, offset: int = 0) -> tuple[Entity, int]:
         """Decode the entity at `offset`. Return it and its size in bytes. Raises RecordFormatError."""

@@ -78,7 +78,7 @@ class OurAdmin:
     def _ask(self, broker: int, api_key: int, fields: Any) -> Any:
         from kafkatools.core.net.requests import BrokerRequest
 
-        answer = self._admin.ask_all(
+        answer = self._admin.send_all(
             [BrokerRequest(broker, api_key, fields)], self._admin.deadline_ms(ANSWER_S * 1000)
         )[0]
         if answer.error is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from kafkatools.core import errors
 from kafkatools.core.admin.client import AdminClient
-from kafkatools.core.admin.leaders import LeaderRequest, ask_leaders
+from kafkatools.core.admin.leaders import LeaderRequest, send_to_leaders
 
 
 class _Topic:
@@ -26,7 +26,7 @@ class _Topic:
 class _Admin:
     """As much of an AdminClient as is needed: every request is answered with its partitions."""
 
-    ask_by_node = AdminClient.ask_by_node
+    send_by_node = AdminClient.send_by_node
 
     def __init__(self, *topics: _Topic) -> None:
         self._topics = topics
@@ -41,17 +41,17 @@ class _Admin:
     def metadata_of(self, names: list[str], deadline_ms: int) -> Any:
         return SimpleNamespace(topics=[topic for topic in self._topics if topic.name in names])
 
-    def left_ms(self, deadline_ms: int) -> int:
+    def remaining_ms(self, deadline_ms: int) -> int:
         return 1
 
-    def ask_all(self, requests: list[Any], deadline_ms: int) -> list[Any]:
+    def send_all(self, requests: list[Any], deadline_ms: int) -> list[Any]:
         self.requested += [(request.node, request.fields["partitions"]) for request in requests]
         return [SimpleNamespace(error=None, entity=request.fields) for request in requests]
 
 
 REQUEST = LeaderRequest(
     0,
-    build=lambda partitions, left_ms: {"partitions": partitions},
+    build=lambda partitions, remaining_ms: {"partitions": partitions},
     read=lambda fields: dict.fromkeys(fields["partitions"], "done"),
 )
 
@@ -59,7 +59,7 @@ REQUEST = LeaderRequest(
 def test_partitions_go_to_their_leaders_or_have_an_error() -> None:
     admin: Any = _Admin(_Topic("a", {1: 7, 0: 8, 2: -1}), _Topic("b", {}, 3), _Topic("c", {}, 29))
     wanted = [("a", 0), ("a", 1), ("a", 2), ("a", 3), ("b", 0), ("c", 0), ("d", 0)]
-    found = ask_leaders(admin, wanted, REQUEST)
+    found = send_to_leaders(admin, wanted, REQUEST)
     assert dict(admin.requested) == {8: [("a", 0)], 7: [("a", 1)]}
     assert found["a", 0] == found["a", 1] == "done"
     assert isinstance(found["a", 2], errors.LeaderNotAvailable)
@@ -72,5 +72,5 @@ def test_partitions_go_to_their_leaders_or_have_an_error() -> None:
 def test_the_cost_is_one_walk_a_topic() -> None:
     topic = _Topic("a", dict.fromkeys(range(1000), 1))
     admin: Any = _Admin(topic)
-    assert len(ask_leaders(admin, [("a", part) for part in range(1000)], REQUEST)) == 1000
+    assert len(send_to_leaders(admin, [("a", part) for part in range(1000)], REQUEST)) == 1000
     assert topic.walks == 1

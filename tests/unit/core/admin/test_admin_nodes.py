@@ -34,12 +34,12 @@ def admin(cluster: ScriptedCluster) -> Iterator[AdminClient]:
 
 def test_a_broker_that_is_back_answers(cluster: ScriptedCluster, admin: AdminClient) -> None:
     cluster.away.clear()
-    answer = admin.ask_all([ASK_2], admin.deadline_ms(30_000))[0]
+    answer = admin.send_all([ASK_2], admin.deadline_ms(30_000))[0]
     assert (answer.node, answer.error) == (2, None)
     assert admin.brokers() == [1, 2]
 
 
 def test_a_broker_that_stays_away_does_not_answer(admin: AdminClient) -> None:
-    answer = admin.ask_all([ASK_2], admin.deadline_ms(200))[0]
+    answer = admin.send_all([ASK_2], admin.deadline_ms(200))[0]
     assert isinstance(answer.error, Timeout)
     assert admin.brokers() == [1]

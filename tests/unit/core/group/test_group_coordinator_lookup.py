@@ -37,24 +37,24 @@ def test_each_version_asks_in_its_way() -> None:
 def test_both_shapes_of_the_answer_are_read() -> None:
     for entity in (found(), SimpleNamespace(coordinators=(found(key="x"), found()))):
         lookup = CoordinatorLookup(CoordinatorKind.GROUP, "g")
-        lookup.asked()
+        lookup.note_sent()
         assert lookup.handle_response(entity, NOW) is None
         assert lookup.endpoint == Node(3, "h", 9)
-        assert not lookup.should_ask(NOW)
+        assert not lookup.should_send(NOW)
 
 
 def test_one_question_at_a_time_and_a_back_off_after_each_that_failed() -> None:
     lookup = CoordinatorLookup(CoordinatorKind.GROUP, "g")
-    assert lookup.should_ask(NOW)
-    lookup.asked()
-    assert not lookup.should_ask(NOW)
+    assert lookup.should_send(NOW)
+    lookup.note_sent()
+    assert not lookup.should_send(NOW)
     assert lookup.handle_response(found(15), NOW) is None
-    assert not lookup.should_ask(NOW)
+    assert not lookup.should_send(NOW)
     assert 0 < lookup.delay_ms(NOW) <= 120
-    assert lookup.should_ask(NOW + 120)
-    lookup.asked()
+    assert lookup.should_send(NOW + 120)
+    lookup.note_sent()
     assert lookup.handle_failure(Disconnected("gone"), NOW) is None
-    assert lookup.should_ask(NOW + 240)
+    assert lookup.should_send(NOW + 240)
 
 
 def test_what_waiting_does_not_cure_is_told() -> None:
@@ -80,5 +80,5 @@ def test_a_coordinator_that_refuses_again_and_again_is_a_problem_until_it_accept
         lookup.handle_response(found(), NOW)
         told.append(isinstance(lookup.problem, NotCoordinator))
     assert told == [False, False, True, True]
-    lookup.accepted()
+    lookup.note_success()
     assert lookup.problem is None

@@ -203,19 +203,19 @@ def test_silence_is_told_once_and_so_is_its_end() -> None:
     nodes, told = Nodes(), list[str]()
     metadata = ProducerMetadata(Config(PRODUCER, {"bootstrap.servers": "127.0.0.1:1"}), clock)
     watch = BrokerWatch(nodes, metadata, told.append)  # type: ignore[arg-type]
-    assert watch.look(0, is_waiting=False) is None
-    assert watch.look(100, is_waiting=True) == 3000
-    assert watch.look(3099, is_waiting=True) == 1
+    assert watch.check(0, is_waiting=False) is None
+    assert watch.check(100, is_waiting=True) == 3000
+    assert watch.check(3099, is_waiting=True) == 1
     assert told == []
-    watch.look(3100, is_waiting=True)
-    watch.look(9000, is_waiting=True)
+    watch.check(3100, is_waiting=True)
+    watch.check(9000, is_waiting=True)
     assert told == ["No broker answers, still trying: Connection to 127.0.0.1:1 failed: Connection refused"]
     nodes.is_ready = True
-    watch.look(9001, is_waiting=True)
-    watch.look(9002, is_waiting=True)
+    watch.check(9001, is_waiting=True)
+    watch.check(9002, is_waiting=True)
     assert told[1:] == ["A broker answers again"]
     nodes.is_ready = False
-    assert watch.look(9003, is_waiting=True) == 3000
+    assert watch.check(9003, is_waiting=True) == 3000
 
 
 def lost(first: int, last: int, count: int | None = None, key: str = "connection") -> LostLines:

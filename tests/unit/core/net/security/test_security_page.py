@@ -17,7 +17,7 @@ BLOCKS = re.findall(r"```properties\n(.*?)```", PAGE, re.S)
 @pytest.mark.parametrize("text", BLOCKS)
 def test_settings_of_the_page_are_known(text: str) -> None:
     config = Config(tables.ADMIN, parse_properties(text))
-    assert config.given()
+    assert config.explicit()
     if config.sasl_jaas_config is not None:
         parse_jaas_config(config.sasl_jaas_config.value)
 

@@ -17,25 +17,25 @@ from kafkatools.core.errors import ConfigError
 Settings = Config | Mapping[str, object]
 
 
-def config_of(table: Table, given: Settings | None, keywords: Mapping[str, object]) -> Config:
+def config_of(table: Table, settings: Settings | None, keywords: Mapping[str, object]) -> Config:
     """Make the Config of a client from its settings argument and keyword arguments, which win. Raises ConfigError for
-    an unknown or invalid setting and for a Config of another table, TypeError when `given` is neither a Config nor a
+    an unknown or invalid setting and for a Config of another table, TypeError when `settings` is neither a Config nor a
     mapping."""
-    named = {_dotted(table, keyword): value for keyword, value in keywords.items()}
-    if isinstance(given, Config):
-        if given.table.label != table.label:
-            raise ConfigError(f"Expected {table.label} settings, not {given.table.label} settings")
-        return given.replace(named) if named else given
-    return Config(table, {**_checked(table, given), **named})
+    overrides = {_dotted(table, keyword): value for keyword, value in keywords.items()}
+    if isinstance(settings, Config):
+        if settings.table.label != table.label:
+            raise ConfigError(f"Expected {table.label} settings, not {settings.table.label} settings")
+        return settings.replace(overrides) if overrides else settings
+    return Config(table, {**_checked(table, settings), **overrides})
 
 
-def take_objects(given: Settings | None, names: Iterable[str]) -> tuple[Settings | None, dict[str, Any]]:
+def take_objects(settings: Settings | None, names: Iterable[str]) -> tuple[Settings | None, dict[str, Any]]:
     """Split off the settings of these names whose value is an object instead of text: (remaining settings, objects by
     name). A Config or None is returned unchanged, without objects."""
-    if not isinstance(given, Mapping):
-        return given, {}
-    objects = {name: given[name] for name in names if not isinstance(given.get(name), (str, type(None)))}
-    return {name: value for name, value in given.items() if name not in objects}, objects
+    if not isinstance(settings, Mapping):
+        return settings, {}
+    objects = {name: settings[name] for name in names if not isinstance(settings.get(name), (str, type(None)))}
+    return {name: value for name, value in settings.items() if name not in objects}, objects
 
 
 def _checked(table: Table, settings: Mapping[str, object] | None) -> Mapping[str, object]:
@@ -59,11 +59,11 @@ def _dotted(table: Table, keyword: str) -> str:
     return name
 
 
-def settings_text(label: str, given: Mapping[str, object] | None, keywords: Mapping[str, object]) -> dict[str, str]:
+def settings_text(label: str, settings: Mapping[str, object] | None, keywords: Mapping[str, object]) -> dict[str, str]:
     """Check settings and keyword arguments and return the explicit ones as text by name, for another process; null
     becomes empty text. `label`: the table's name, such as `broker`. Passwords are in clear text. Raises ConfigError,
     TypeError as `config_of`."""
     table: Table = getattr(tables, label.upper())
-    config = config_of(table, given, keywords)
-    values = {name: value.value if isinstance(value, Password) else value for name, value in config.given().items()}
+    config = config_of(table, settings, keywords)
+    values = {name: value.value if isinstance(value, Password) else value for name, value in config.explicit().items()}
     return {name: to_text(value) or "" for name, value in values.items()} | config.prefixed
