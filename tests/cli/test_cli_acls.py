@@ -165,6 +165,8 @@ def test_changes_can_be_taken_back(start_broker: Callable[..., str], tmp_path: p
 
     removed = _acls(bootstrap, "--remove", "--topic", "orders", "--force", "--undo-file", "remove.jsonl", cwd=tmp_path)
     assert removed.err.splitlines()[0].startswith("2 of the ACLs for resource filter")
+    undo = [json.loads(line) for line in (tmp_path / "remove.jsonl").read_text().splitlines()]
+    assert undo == [{"action": "add", **json.loads(line)} for line in before.splitlines()]
     assert _acls(bootstrap, "--list", cwd=tmp_path).out == ""
     assert (
         _acls(bootstrap, "--from-file", "remove.jsonl", cwd=tmp_path).out.splitlines()[-1]

@@ -302,6 +302,23 @@ def test_help_imports_nothing_heavy(name: str) -> None:
     assert not [module for module in loaded if module.startswith(_NOT_FOR_HELP)]
 
 
+@pytest.mark.parametrize(
+    "words",
+    ["topics --list", "configs --describe --topic t", "consumer-groups --list", "acls --list", "cluster cluster-id",
+     "get-offsets", "log-dirs --describe"],
+)  # fmt: skip
+def test_a_request_to_a_broker_needs_nothing_heavy(words: str) -> None:
+    program = (
+        "import sys; from kafkatools.cli import main; from kafkatools.console import Console\n"
+        f"main([*{words.split()!r}, '--bootstrap-server', '127.0.0.1:1'], Console.of_process())\n"
+        "print('\\n', *sys.modules, file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=_environ(), check=True)
+    loaded = done.stderr.split()
+    assert "kafkatools.core.net.network_client" in loaded
+    assert not {"rich", "asyncio", "inspect", "dataclasses"}.intersection(loaded)
+
+
 def test_without_a_server_and_with_the_sandbox_off_it_is_kafkas_usage_error() -> None:
     ran = run_kt("topics", "--list")
     assert (ran.status, ran.err.splitlines()[0]) == (ExitStatus.USAGE, "--bootstrap-server must be specified")

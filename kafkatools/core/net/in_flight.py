@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafkatools.core.net.client_requests import ClientRequest
 
 
-@dataclass(slots=True, eq=False)
 class InFlightRequest:
     """A request without a response so far. `is_sent`: all its bytes are with the socket. `is_internal`: only its
     callback gets the response."""
 
-    correlation_id: int
-    request: ClientRequest
-    api_version: int
-    sent_ms: int
-    timeout_ms: int
-    is_internal: bool
-    is_sent: bool = False
+    # no dataclass: most commands that ask a broker would import dataclasses and inspect for this class alone
+    __slots__ = ("api_version", "correlation_id", "is_internal", "is_sent", "request", "sent_ms", "timeout_ms")
+
+    def __init__(
+        self,
+        correlation_id: int,
+        request: ClientRequest,
+        api_version: int,
+        sent_ms: int,
+        timeout_ms: int,
+        is_internal: bool,
+    ) -> None:
+        self.correlation_id = correlation_id
+        self.request = request
+        self.api_version = api_version
+        self.sent_ms = sent_ms
+        self.timeout_ms = timeout_ms
+        self.is_internal = is_internal
+        self.is_sent = False
 
 
 class InFlightRequests:

@@ -103,7 +103,11 @@ def test_nodes_are_formatted_for_one_cluster_and_found_again(tmp_path: pathlib.P
     assert {one["cluster.id"] for one in found} == {layout.cluster_id}
     assert len({one["directory.id"] for one in found}) == 3
     assert planned(tmp_path).cluster_id == layout.cluster_id
-    assert ClusterLayout.from_json(json.loads(json.dumps(layout.to_json()))) == layout
+    stored = json.loads(json.dumps(layout.to_json()))
+    assert ClusterLayout.from_json(stored) == layout
+    assert [*stored] == ["cluster_id", "root", "places", "settings", "idle_ms", "parent", "removes_home"]
+    keys = ["node_id", "port", "controller_port", "directory", "rack"]
+    assert [[*place] for place in stored["places"]] == [keys] * 3
 
 
 def test_a_directory_is_for_its_number_of_nodes_only(tmp_path: pathlib.Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from importlib import import_module
 
 from kafkatools.core.java.text import java_string
 from kafkatools.core.log.dump.damage import Damage
@@ -130,23 +131,24 @@ def _metadata_value(entity: Entity) -> str:
     return json_text({"type": kind, "version": entity.__version__, "data": to_json(entity)})
 
 
+_SCHEMAS = {
+    "offsets-decoder": "offsets",
+    "transaction-log-decoder": "transaction_log",
+    "cluster-metadata-decoder": "metadata",
+    "remote-log-metadata-decoder": "remote_log_metadata",
+    "share-group-state-decoder": "share_group_state",
+}
+"""Option of the dump -> the module in core/protocol/schemas of its topic's records."""
+
+
 def internal_decoder(option: str) -> Decoder:
     """Return the decoder for an internal topic by its option of the dump, such as `offsets-decoder`. Raises KeyError
-    for another option."""
-    from kafkatools.core.protocol.schemas import (
-        metadata,
-        offsets,
-        remote_log_metadata,
-        share_group_state,
-        transaction_log,
-    )
-
-    return {
-        "offsets-decoder": coordinator_decoder(offsets.RECORDS, _group_value),
-        "transaction-log-decoder": coordinator_decoder(transaction_log.RECORDS),
-        "cluster-metadata-decoder": framed_decoder(metadata.RECORDS, _metadata_value),
-        "remote-log-metadata-decoder": framed_decoder(
-            remote_log_metadata.RECORDS, remote_log_metadata.describe, "offset "
-        ),
-        "share-group-state-decoder": coordinator_decoder(share_group_state.RECORDS),
-    }[option]
+    for another option. Imports the schemas of this topic only: those of all topics take longer than a small dump."""
+    module = import_module(f"kafkatools.core.protocol.schemas.{_SCHEMAS[option]}")
+    if option == "offsets-decoder":
+        return coordinator_decoder(module.RECORDS, _group_value)
+    if option == "cluster-metadata-decoder":
+        return framed_decoder(module.RECORDS, _metadata_value)
+    if option == "remote-log-metadata-decoder":
+        return framed_decoder(module.RECORDS, module.describe, "offset ")
+    return coordinator_decoder(module.RECORDS)

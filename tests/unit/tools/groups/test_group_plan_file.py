@@ -123,3 +123,15 @@ def test_an_undo_file_is_never_overwritten(tmp_path: pathlib.Path) -> None:
         write_undo(str(path), {"g": {("t", 0): None}})
     assert path.read_text() == "mine"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_every_key_of_an_undo_file(tmp_path: pathlib.Path) -> None:
+    before = {"a": {("t", 1): None, ("t", 0): OffsetAndMetadata(5, 3, "m")}, "b": {("u", 0): OffsetAndMetadata(7)}}
+    write_undo(str(tmp_path / "undo.jsonl"), before)
+    assert (tmp_path / "undo.jsonl").read_text().splitlines() == [
+        '{"group":"a","topic":"t","partition":0,"offset":5,"leader_epoch":3,"metadata":"m"}',
+        '{"group":"a","topic":"t","partition":1,"offset":null,"leader_epoch":null,"metadata":null}',
+        '{"group":"b","topic":"u","partition":0,"offset":7,"leader_epoch":null,"metadata":""}',
+    ]
+    write_undo(str(tmp_path / "undo.csv"), before)
+    assert (tmp_path / "undo.csv").read_text().splitlines() == ["a,t,0,5", "a,t,1,none", "b,u,0,7"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
 
 import pytest
 from crc32c import crc32c
@@ -155,6 +157,27 @@ def test_wrong_decoders_say_so_in_the_words_of_kafka() -> None:
     )
     with pytest.raises(Damage, match="message had a missing key"):
         internal_decoder("offsets-decoder")(record(None, b""))
+
+
+@pytest.mark.parametrize(
+    ("option", "own"),
+    [
+        ("offsets-decoder", "offsets"),
+        ("transaction-log-decoder", "transaction_log"),
+        ("cluster-metadata-decoder", "metadata"),
+        ("remote-log-metadata-decoder", "remote_log_metadata"),
+        ("share-group-state-decoder", "share_group_state"),
+    ],
+)
+def test_a_decoder_imports_the_records_of_its_own_topic_only(option: str, own: str) -> None:
+    topics = "offsets", "transaction_log", "metadata", "remote_log_metadata", "share_group_state"
+    program = (
+        "import sys; from kafkatools.core.log.dump.decoders import internal_decoder; "
+        f"internal_decoder({option!r}); "
+        f"print(*[name for name in {topics!r} if f'kafkatools.core.protocol.schemas.{{name}}' in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    assert ran.stdout.split() == [own]
 
 
 def test_tombstone_is_shown_as_a_delete() -> None:
