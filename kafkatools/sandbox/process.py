@@ -16,10 +16,8 @@ import errno
 import gc
 import json
 import os
-import shutil
 import signal
 from collections.abc import Mapping
-from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -42,6 +40,7 @@ _LOCK_TRIES, _LOCK_PAUSE_MS = 25, 20
 def main(request: NodeRequest, clock: Clock) -> int:
     """Run a node until it is stopped. Returns the exit status: 0, or 1 if it did not start, failed or stopped
     uncleanly. Why it did not start is reported on stdout."""
+    gc.disable()  # until `serve`: what a start allocates lives until the end
     os.umask(0o077)
     raise_descriptor_limit()
     run_file = _run_file(request["run_file"], clock)
@@ -171,6 +170,8 @@ class Watch:
         if self._remove is None or any(read_run_file(path) for path in self._others):
             return
         if self._used_file is None or self._has_lost_parent():
+            import shutil
+
             shutil.rmtree(self._remove, ignore_errors=True)
 
     def _has_lost_parent(self) -> bool:
@@ -181,6 +182,7 @@ def serve(node: Node, watch: Watch, wait_for: list[int] | None = None) -> None:
     """Serve until the node is stopped. Reports on stdout when all brokers of `wait_for` are registered, or a failure
     before that; a later failure is written to node.log."""
     gc.freeze()  # the garbage collector need not traverse the loaded modules again
+    gc.enable()
     while not node.is_stopping:
         if wait_for is not None and _are_there(node, wait_for):
             _answer({"ready": True})
@@ -248,6 +250,8 @@ def _start_one(request: NodeRequest, clock: Clock) -> Node:
 
 def log_line(clock: Clock, line: str) -> None:
     """Write a line with its time to node.log, so that the logs of nodes can be compared. A full disk is ignored."""
+    from datetime import datetime
+
     seconds, milliseconds = divmod(clock.wall_ms(), 1000)
     with contextlib.suppress(OSError):
         os.write(STDERR, f"[{datetime.fromtimestamp(seconds)},{milliseconds:03d}] {line}\n".encode())

@@ -80,9 +80,10 @@ class Child:
     def __init__(self, request: NodeRequest, log_path: str, name: str = "the sandbox") -> None:
         import subprocess
 
-        from kafkatools.core.secrets import remember, secrets_of
+        if request["settings"]:  # the error of a failed start may contain a secret
+            from kafkatools.core.secrets import remember, secrets_of
 
-        remember(*secrets_of(request["settings"]))  # the error of a failed start may contain one
+            remember(*secrets_of(request["settings"]))
         self.name = name
         self._log_path = log_path
         self._output = b""

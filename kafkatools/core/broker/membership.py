@@ -34,7 +34,7 @@ class Worker(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Home:
     """The parts of a node that its membership uses.
 

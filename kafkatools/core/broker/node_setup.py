@@ -52,7 +52,7 @@ class NodeSetup:
         self.limits = ConnectionLimits(descriptors, getattr(self.files, "max_open_files", 0), report)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class NodeResources:
     """The files and sockets of a node: the locked log directories with the state of their logs, the bound `sockets` of
     its listeners in their order, and the metadata log. `is_new`: the metadata log was just created."""

@@ -19,7 +19,7 @@ from kafkatools.core.errors import KafkaError
 NONE = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Host:
     """The broker as its coordinators see it.
 

@@ -95,7 +95,7 @@ class OtherBrokers(Followers, Protocol):
         """Return the follower that a consumer in `rack` should fetch from, None for the leader (KIP-392)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Surroundings:
     """The broker's services for its replicas. `commits` is set with log.durability=fsync, `deletes` in a cluster."""
 

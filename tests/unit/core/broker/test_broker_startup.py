@@ -4,6 +4,12 @@ import pathlib
 import subprocess
 import sys
 
+USED_LATER = {
+    "kafkatools.core.broker.coordinators.share_state.persister",
+    "kafkatools.core.broker.coordinators.transactions.coordinator",
+    "kafkatools.core.broker.replicas.directory_keeper",
+    "kafkatools.core.log.cleaner.cleaner",
+}
 PROGRAM = """
 import sys
 from kafkatools.core.broker.node import single_node_config, start_node
@@ -26,3 +32,5 @@ def test_start_from_nothing_loads_no_heavy_module(tmp_path: pathlib.Path) -> Non
     loaded = set(modules.split())
     assert "kafkatools.core.broker.metadata.metadata_log" in loaded
     assert loaded & {"asyncio", "hypothesis", "kio", "rich", "typer"} == set()
+    assert loaded & {"hashlib", "subprocess", "urllib.parse"} == set()
+    assert loaded & USED_LATER == set()

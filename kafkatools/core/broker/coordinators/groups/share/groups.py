@@ -60,7 +60,7 @@ def _missing() -> ShareCoordinator:
     raise RuntimeError("ShareGroups was created without a share coordinator")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ShareSurroundings:
     """The other parts of the broker that share groups use. `states` returns this broker's share coordinator.
     `persister` returns the client of the cluster's share coordinators, None on a broker without a cluster.
