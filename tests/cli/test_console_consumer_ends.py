@@ -11,13 +11,15 @@ import pathlib
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 from support.embedded import embedded_broker
 from support.kt import Ran, run_kt
 from support.raw_client import RawClient
 
+from kafkatools.core.consumer.consumer import Consumer
+from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.exit_status import ExitStatus
 
 START = 1_700_000_000_000
@@ -71,6 +73,24 @@ def test_exit_at_end_that_is_not_reached_is_a_failure(broker: str) -> None:
     missing = consume(broker, "--topic", "ghost", "--exit-at-end")
     assert missing.status == ExitStatus.FAILED
     assert "Topic ghost does not exist" in missing.err
+
+
+@pytest.mark.parametrize("behind", [0, 2])
+def test_failed_record_is_the_error_beside_records_that_arrived_after_the_start(
+    broker: str, monkeypatch: pytest.MonkeyPatch, behind: int
+) -> None:
+    """At the end offset 0 of one partition, all of its records count as such."""
+    end_offsets = Consumer.end_offsets
+
+    def earlier_end(consumer: Consumer, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
+        return {**end_offsets(consumer, partitions), TopicPartition("three", behind): 0}
+
+    monkeypatch.setattr(Consumer, "end_offsets", earlier_end)
+    deserializer = "value.deserializer=org.apache.kafka.common.serialization.IntegerDeserializer"
+    property_option = ("--formatter-property", deserializer)
+    ran = consume(broker, "--topic", "three", "--from-beginning", "--exit-at-end", *property_option)
+    assert ran.status == ExitStatus.FAILED
+    assert f"(three-{2 - behind} offset 0)" in ran.err
 
 
 def test_damage_ends_with_the_offsets_to_seek_past(broker: str) -> None:

@@ -200,7 +200,7 @@ class ConsoleConsumer:
         """Append the selected records before the partition's end offset and within --max-messages to `out`. Returns the
         offset of the first one that was not printed or skipped, None when all were."""
         fetched = self._before_end(item)
-        for run in source.select(fetched):
+        for run in source.select(fetched) if fetched.columns.count else ():
             unprinted = self._format_run(out, run)
             if unprinted is not None:
                 return unprinted
