@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kafkatools.core.producer.producer_record import ProducerRecord
 
 _POLL_MS = 60_000
-_SHOWN_EVERY = 1000
+_PROGRESS_INTERVAL = 1000
 _ACKS = ("1", "all")
 _DEPRECATED = (
     "WARNING: Positional argument usage is deprecated and will be removed in Apache Kafka 5.0. "
@@ -140,7 +140,7 @@ class EndToEndLatency:
         records = consumer.poll(_POLL_MS)
         elapsed_ns = clock.now_ns() - begin_ns
         _ensure_same(record, records)
-        if number % _SHOWN_EVERY == 0:
+        if number % _PROGRESS_INTERVAL == 0:
             self._show_latency(number, elapsed_ns)
         return elapsed_ns
 

@@ -40,7 +40,7 @@ _TRANSACTION_MS = 3000
 _PAYLOADS = ("record-size", "payload-file", "payload-monotonic")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 _TOGETHER = "--{option} and --{other} cannot be specified together."
-_RENAMED = (("producer-props", "command-property"), ("producer.config", "command-config"))
+_RENAMED_OPTIONS = (("producer-props", "command-property"), ("producer.config", "command-config"))
 
 
 def java_double(text: str) -> float:
@@ -99,14 +99,17 @@ OPTIONS = (
     Option("--payload-monotonic", "Send the numbers 0, 1, 2 and so on."),
 )
 
-RULES: tuple[rules.Rule, ...] = (_OnePayload(), *(rules.Refusal(new, (old,), _TOGETHER) for old, new in _RENAMED))
+RULES: tuple[rules.Rule, ...] = (
+    _OnePayload(),
+    *(rules.Refusal(new, (old,), _TOGETHER) for old, new in _RENAMED_OPTIONS),
+)
 
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt producer-perf-test. Returns INTERRUPTED after Ctrl-C, FAILED when records failed or the run stopped early.
     Raises UsageError or CommandError."""
     _check(args)
-    for old, new in _RENAMED:
+    for old, new in _RENAMED_OPTIONS:
         note_deprecated(args, console.note, old, new)
     payloads = _payloads(console, args)
     config = producer_config(console, args)

@@ -79,13 +79,13 @@ _DESCRIPTION = {
 
 def _list(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     from kafkatools.core.admin.transactions import list_transactions
-    from kafkatools.tools.open_transactions import MORE
+    from kafkatools.tools.open_transactions import DEBUG_ADVICE
 
     duration_ms = -1 if args.duration_filter is None else args.duration_filter
     listings = list_transactions(admin, duration_ms=duration_ms, pattern=args.transactional_id_pattern)
     for node, error in listings.errors.items():
         prefix = f"broker {node}: " if node >= 0 else ""
-        message = f"Failed to list transactions: {prefix}{error} {MORE}"
+        message = f"Failed to list transactions: {prefix}{error} {DEBUG_ADVICE}"
         if not listings.has_responses:
             raise CommandError(message)
         console.error(message, error.name, broker=node)
@@ -96,14 +96,14 @@ def _list(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
 def _describe(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     from kafkatools.core.admin.transactions import describe_transactions
     from kafkatools.core.errors import KafkaError, TransactionalIdNotFound
-    from kafkatools.tools.open_transactions import MORE, failure
+    from kafkatools.tools.open_transactions import DEBUG_ADVICE, failure
 
     name = args.transactional_id
     description = describe_transactions(admin, [name])[name]
     failure_text = f"Failed to describe transaction state of transactional-id `{name}`"
     if isinstance(description, TransactionalIdNotFound):
         reason = f"DescribeTransactions request for transactionalId `{name}` failed because the ID could not be found"
-        raise CommandError(f"{failure_text}: {reason}. {MORE}")
+        raise CommandError(f"{failure_text}: {reason}. {DEBUG_ADVICE}")
     if isinstance(description, KafkaError):
         raise failure(failure_text, description)
     duration_ms = None if description.start_ms is None else console.clock.wall_ms() - description.start_ms

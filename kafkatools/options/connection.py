@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 BOOTSTRAP_CONTROLLER = Option(
     "--bootstrap-controller", "Controllers for the first connection, instead of brokers.", value="HOST:PORT,..."
 )
-BOTH = "Only one of --bootstrap-server or --bootstrap-controller can be specified"
+BOTH_SERVERS = "Only one of --bootstrap-server or --bootstrap-controller can be specified"
 
 
 class _Connecting(Protocol):
@@ -46,7 +46,7 @@ def connect_admin(console: _Connecting, args: Args, older_config: str = "") -> A
     settings = client_settings(args, file_option)
     controllers = getattr(args, "bootstrap_controller", None)
     if controllers is not None and args.bootstrap_server is not None:
-        raise UsageError(BOTH)
+        raise UsageError(BOTH_SERVERS)
     servers = controllers or console.connect(args)
     from kafkatools.core.admin.client import AdminClient
 

@@ -17,7 +17,7 @@ from kafkatools.options.secret_files import warn_if_others_can_read, warn_if_oth
 _BLANK = " \t\f"
 # The key ends at the first unescaped =, : or blank.
 _PAIR = re.compile(r"(?P<key>(?:\\.|\\\Z|[^=: \t\f\\])*)[ \t\f]*(?:[=:][ \t\f]*)?(?P<value>.*)", re.DOTALL)
-_ESCAPED = re.compile(r"\\(u.{0,4}|.|\Z)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u.{0,4}|.|\Z)", re.DOTALL)
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -78,5 +78,5 @@ def _unescape(text: str, path: str) -> str:
         except ValueError:
             raise CommandError(f"{path}: malformed \\uxxxx escape '\\{code}'") from None
 
-    unescaped = _ESCAPED.sub(unescape, text)
+    unescaped = _ESCAPE.sub(unescape, text)
     return unescaped.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if "\\u" in text else unescaped

@@ -8,12 +8,12 @@ from kafkatools.core.admin.transactions import ProducerState, TopicPartition, de
 from kafkatools.core.errors import KafkaError, UnsupportedVersion
 from kafkatools.exit_status import CommandError
 
-MORE = "Enable debug logging for additional detail."
+DEBUG_ADVICE = "Enable debug logging for additional detail."
 
 
 def failure(message: str, error: KafkaError) -> CommandError:
     """Return the error of Kafka's tool for a failed request; `message` names the request."""
-    return CommandError(f"{message}: {error}{'' if str(error).endswith('.') else '.'} {MORE}")
+    return CommandError(f"{message}: {error}{'' if str(error).endswith('.') else '.'} {DEBUG_ADVICE}")
 
 
 def ensure_broker(admin: AdminClient, broker: int) -> None:

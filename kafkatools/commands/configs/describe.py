@@ -42,11 +42,11 @@ def describe(console: Console, args: Args, admin: AdminClient, entities: Entitie
 def _describe_resources(console: Console, args: Args, admin: AdminClient, entities: Entities) -> ExitStatus:
     kind, name = entities.kind, entities.name
     if name is None:
-        names = _LISTED[kind](admin)
+        names = _NAME_LISTS[kind](admin)
     else:
         if kind == kinds.TOPICS:
             check_topic_name(name)
-        if not args.all and not (kind == kinds.BROKERS and name == "") and name not in _LISTED[kind](admin):
+        if not args.all and not (kind == kinds.BROKERS and name == "") and name not in _NAME_LISTS[kind](admin):
             console.error(f"The {singular(kind)} '{name}' doesn't exist and doesn't have dynamic config.")
             return ExitStatus.FAILED
         names = [name]
@@ -79,7 +79,7 @@ def _groups(admin: AdminClient) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-_LISTED: Mapping[str, Callable[[AdminClient], list[str]]] = {
+_NAME_LISTS: Mapping[str, Callable[[AdminClient], list[str]]] = {
     kinds.TOPICS: lambda admin: hash_order(listing.name for listing in list_topics(admin)),
     kinds.BROKERS: _brokers,
     kinds.BROKER_LOGGERS: _brokers,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from kafkatools.exit_status import UsageError
 from kafkatools.options import Args, java_int
-from kafkatools.options.connection import BOTH
+from kafkatools.options.connection import BOTH_SERVERS
 from kafkatools.tools.configs.entities import (
     BROKER_LOGGERS,
     BROKERS,
@@ -56,7 +56,7 @@ def entities_of(args: Args) -> Entities:
     if flags and any(args.has_option(name) for name in ("entity-name", "entity-type", "entity-default")):
         raise UsageError("--entity-{type,name,default} should not be used in conjunction with specific entity flags")
     if args.bootstrap_server is not None and args.bootstrap_controller is not None:
-        raise UsageError(BOTH)
+        raise UsageError(BOTH_SERVERS)
     _check_names(entities)
     if args.describe:
         _check_describe(args, entities)

@@ -133,7 +133,7 @@ OPTIONS = (
 )
 
 _TOGETHER = "Options --{new} and --{old} cannot be specified together."
-_RENAMED = (
+_RENAMED_OPTIONS = (
     ("reader-property", "property"),
     ("command-property", "producer-property"),
     ("command-config", "producer.config"),
@@ -141,10 +141,10 @@ _RENAMED = (
 
 RULES: tuple[rules.Rule, ...] = (
     rules.Requirement(("topic",)),
-    *(rules.Refusal(old, (new,), _TOGETHER.format(new=new, old=old)) for new, old in _RENAMED),
+    *(rules.Refusal(old, (new,), _TOGETHER.format(new=new, old=old)) for new, old in _RENAMED_OPTIONS),
 )
 
-_MERGED: tuple[tuple[str, str, str | None], ...] = (
+_OPTION_SETTINGS: tuple[tuple[str, str, str | None], ...] = (
     ("linger.ms", "timeout", "1000"),
     ("acks", "request_required_acks", "-1"),
     ("request.timeout.ms", "request_timeout_ms", "1500"),
@@ -165,7 +165,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     failed or the run ended early. Raises UsageError or KafkaError."""
     from kafkatools.core.errors import ConfigError
 
-    for new, old in _RENAMED:
+    for new, old in _RENAMED_OPTIONS:
         if args.has_option(old):
             console.note(
                 f"Warning: --{old} is deprecated and will be removed in a future version. Use --{new} instead."
@@ -216,7 +216,7 @@ def producer_config(console: Console, args: Args) -> Config:
             f"--transactional-id is {args.transactional_id}, but the property transactional.id is {transactional_id}"
         )
     is_transactional = transactional_id is not None
-    for name, option, default in _MERGED:
+    for name, option, default in _OPTION_SETTINGS:
         value = getattr(args, option)
         if value is not None:
             values[name] = value

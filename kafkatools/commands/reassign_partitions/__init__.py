@@ -39,7 +39,7 @@ _ACTIONS = {
 }
 """The options that each action requires (validateAndParseArgs), in the order of Kafka's messages."""
 
-_PERMITTED = {
+_EXTRA_OPTIONS = {
     "generate": ("disable-rack-aware",),
     "execute": (
         "additional",
@@ -62,7 +62,7 @@ class _ForAction(NamedTuple):
 
     def violation(self, option_names: Collection[str]) -> str | None:
         action = next(name for name in _ACTIONS if name in option_names)
-        allowed = {action, *_ACTIONS[action], *_PERMITTED[action], *_COMMON}
+        allowed = {action, *_ACTIONS[action], *_EXTRA_OPTIONS[action], *_COMMON}
         wrong = next(
             (option.long for option in OPTIONS if option.long in option_names and option.long not in allowed), None
         )

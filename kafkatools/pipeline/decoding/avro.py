@@ -19,7 +19,7 @@ from pyspark.sql.types import DataType
 from kafkatools.pipeline.decoding.schema_registry import HEADER_SIZE, RegisteredSchema, SchemaRegistry, schema_id
 from kafkatools.pipeline.errors import PipelineError
 
-_NOT_KEPT = ("time-millis", "time-micros", "duration", "timestamp-nanos", "local-timestamp-nanos")
+_PLAIN_LOGICAL_TYPES = ("time-millis", "time-micros", "duration", "timestamp-nanos", "local-timestamp-nanos")
 _TIMESTAMPS = ("timestamp-millis", "timestamp-micros")
 _LOCAL_TIMESTAMPS = ("local-timestamp-millis", "local-timestamp-micros")
 _NUMBERS = ("int", "long", "float", "double")
@@ -82,7 +82,7 @@ def _without_logical(schema: Schema) -> Schema:
         return {
             key: _without_logical(value) if key in ("type", "items", "values", "fields") else value
             for key, value in schema.items()
-            if not (key == "logicalType" and value in _NOT_KEPT)
+            if not (key == "logicalType" and value in _PLAIN_LOGICAL_TYPES)
         }
     return schema
 

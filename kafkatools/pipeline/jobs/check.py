@@ -40,7 +40,7 @@ from kafkatools.pipeline.run.session import default_parallelism
 FINDINGS_SCHEMA = (
     "directory string, file string, kind string, position bigint, severity string, problem string, lost string"
 )
-_FOUND_SCHEMA = f"{FINDINGS_SCHEMA}, facts string"
+_RESULT_SCHEMA = f"{FINDINGS_SCHEMA}, facts string"
 _CHECKPOINTS = (
     CLEANER_OFFSET_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
@@ -102,7 +102,7 @@ def check(spark: SparkSession, paths: Iterable[str], *, deep: bool = False) -> D
     bytes, null if the whole file is meant; `severity` is damage or warning. The files are listed now and read when
     Spark runs the query. Raises PipelineError for a path without log files."""
     groups = spread(files_to_check(paths), _TASKS_PER_CORE * default_parallelism(spark))
-    findings = spark.range(0, len(groups), 1, len(groups)).mapInArrow(_FileTask(groups, deep), _FOUND_SCHEMA)
+    findings = spark.range(0, len(groups), 1, len(groups)).mapInArrow(_FileTask(groups, deep), _RESULT_SCHEMA)
     return findings.groupBy("directory").applyInArrow(_whole_partition, FINDINGS_SCHEMA)
 
 
@@ -161,7 +161,7 @@ def _rows(file: CheckedFile, problems: Sequence[Problem], facts: SegmentFacts | 
     rows = [(file.directory, *_cells(problem), None) for problem in problems]
     if not file.is_alone:
         rows.append((file.directory, *[None] * 6, json.dumps({} if facts is None else asdict(facts))))
-    return _record_batch(rows, _FOUND_SCHEMA)
+    return _record_batch(rows, _RESULT_SCHEMA)
 
 
 def _cells(problem: Problem) -> tuple[object, ...]:

@@ -31,7 +31,7 @@ FORMATS = ("parquet", "json", "csv")
 BY_DATE, BY_TOPIC = "date", "topic"
 LAYOUTS = (BY_DATE, BY_TOPIC)
 DEFAULT_ROUND = 20_000_000
-_CHOOSING_OPTIONS = (
+_SELECTION_OPTIONS = (
     "isolationlevel", "kafka.isolation.level", "includeheaders", "assign", "subscribe", "subscribepattern",
 )  # fmt: skip
 """Lower-case names of the source options that determine which records and columns an export has."""
@@ -161,7 +161,7 @@ class _State:
         export = self.export
         shape = {"format": export.sink.kind, "partition_by": list(export.partition_by), "text": export.is_text}
         options = {name.lower(): value for name, value in export.options.items()}
-        selection = {name: options.get(name) for name in _CHOOSING_OPTIONS}
+        selection = {name: options.get(name) for name in _SELECTION_OPTIONS}
         return {"source": str(export.source), "where": export.where, **shape, **selection}
 
     def _read(self) -> None:

@@ -178,7 +178,7 @@ def compact_forecast(
     )  # fmt: skip
 
 
-_LOCATED = (
+_SEGMENT_RECORDS = (
     "topic string, partition int, offset bigint, key binary, value binary, transaction string, recordBytes bigint, "
     "baseOffset bigint, segmentBytes bigint, firstDirty bigint, isDue boolean, dirtyRatio double"
 )
@@ -199,7 +199,7 @@ def _with_segments(
     value = f.when(f.col("value").isNotNull(), f.lit(b""))
     record_bytes = size.cast("bigint").alias("recordBytes")
     rows = records.select("topic", "partition", "offset", "key", value.alias("value"), "transaction", record_bytes)
-    return rows.mapInArrow(_SegmentFinder(logs, ranges), _LOCATED)
+    return rows.mapInArrow(_SegmentFinder(logs, ranges), _SEGMENT_RECORDS)
 
 
 class _SegmentFinder:

@@ -251,13 +251,13 @@ def _no_orphan() -> Iterator[None]:
     from pyspark import SparkContext, java_gateway
 
     module: Any = java_gateway
-    started: list[subprocess.Popen[bytes]] = []
+    processes: list[subprocess.Popen[bytes]] = []
 
     class Popen(subprocess.Popen[bytes]):
         """The process of spark-submit, in a process group of its own, which its JVM shares."""
 
         def __init__(self, *arguments: Any, **options: Any) -> None:
-            started.append(self)  # first: the signal may arrive while super() waits for the process to start
+            processes.append(self)  # first: the signal may arrive while super() waits for the process to start
             super().__init__(*arguments, process_group=0, **options)
 
     original = module.Popen
@@ -265,10 +265,10 @@ def _no_orphan() -> Iterator[None]:
     try:
         yield
     except BaseException:
-        for process in started:
+        for process in processes:
             if getattr(process, "pid", None) is not None:  # otherwise there was no process yet
                 _kill_group(process)
-        if started:
+        if processes:
             SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
         raise
     finally:
@@ -355,7 +355,7 @@ _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+")
 _POSITION = re.compile(r"[;(]\s*line (\d+),? pos(?:ition)? (\d+)\)?;?")
 _WORKER_ERROR = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:Error|Exception)): ?(?P<text>.*)$", re.MULTILINE)
 _JAVA_ERROR = re.compile(r"^(?:: |Caused by: )?(?:[a-z]\w*\.)+(?P<type>\w+(?:Error|Exception)): ?(?P<text>.*)$", re.M)
-_OURS = re.compile(r"PipelineError: (?P<text>.*)")
+_PIPELINE_ERROR = re.compile(r"PipelineError: (?P<text>.*)")
 
 
 def plain_error(exception: BaseException) -> str:
@@ -364,9 +364,9 @@ def plain_error(exception: BaseException) -> str:
     if isinstance(exception, PipelineError):
         return str(exception)
     text = _message(exception)
-    ours = _OURS.findall(text)
-    if ours:
-        return _one_line(_SQLSTATE.sub("", ours[-1]))
+    pipeline_errors = _PIPELINE_ERROR.findall(text)
+    if pipeline_errors:
+        return _one_line(_SQLSTATE.sub("", pipeline_errors[-1]))
     if "Traceback (most recent call last)" in text:
         worker_errors = [
             match for match in _WORKER_ERROR.finditer(text) if not match["type"].startswith(("org.", "java."))
@@ -383,7 +383,7 @@ def plain_error(exception: BaseException) -> str:
 
 def is_ours(exception: BaseException) -> bool:
     """Return whether the exception is a PipelineError of this package, raised in this process or in a worker."""
-    return isinstance(exception, PipelineError) or _OURS.search(_message(exception)) is not None
+    return isinstance(exception, PipelineError) or _PIPELINE_ERROR.search(_message(exception)) is not None
 
 
 def was_interrupted(exception: BaseException) -> bool:

@@ -52,7 +52,7 @@ _OF_SPARK = {"checkpointlocation", "includeheaders", "path", "queryname"}  # ign
 _DEFAULTS = {"batch.size": "262144", "buffer.memory": "67108864"}
 """Rows arrive in large numbers: large batches take a tenth of the time and compress better."""
 
-_OURS = {
+_RESERVED_SETTINGS = {
     "key.serializer": "keys are bytes or text",
     "value.serializer": "values are bytes or text",
     "partitioner.class": "the column `partition` determines the partition, else the key",
@@ -104,7 +104,7 @@ def read_options(options: Mapping[str, str]) -> SinkOptions:
 def _check_producer(settings: dict[str, str]) -> None:
     if not settings.get("bootstrap.servers"):
         raise PipelineError("kt sink: the option `kafka.bootstrap.servers` is missing")
-    for name, reason in _OURS.items():
+    for name, reason in _RESERVED_SETTINGS.items():
         if name in settings:
             raise PipelineError(f"kt sink: the option `kafka.{name}` cannot be set: {reason}")
     for name in list(settings):  # options are often shared with a source

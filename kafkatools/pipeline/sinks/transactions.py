@@ -66,7 +66,9 @@ Python worker (spark.python.task.killTimeout, 2 s)."""
 _LIST_INTERVAL_MS = 300
 _DRIVER_TIMEOUT_MS = 60_000
 _ONGOING = "Ongoing"
-_LOST = frozenset({"INVALID_TXN_STATE", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING"})
+_ABORT_ERRORS = frozenset(
+    {"INVALID_TXN_STATE", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING"}
+)
 
 
 class SinkNames(NamedTuple):
@@ -281,7 +283,7 @@ class SinkTransactions:
             return
         count = f"{len(errors)} of {len(decision.transactions)} transactions"
         name, error = min(errors.items())
-        aborted = {name: error for name, error in errors.items() if error.name in _LOST}
+        aborted = {name: error for name, error in errors.items() if error.name in _ABORT_ERRORS}
         if not aborted:
             raise PipelineError(
                 f"kt sink: epoch {decision.epoch} is decided, but {count} could not be committed ({name}: "
@@ -339,7 +341,7 @@ class SinkTransactions:
         """Abort transactions that no decision will commit. Failures raise nothing and are logged, unless a transaction
         ended already."""
         for name, error in end_transactions(admin, transactions, commit=False).items():
-            if error.name not in _LOST:
+            if error.name not in _ABORT_ERRORS:
                 _log.warning("The transaction %s could not be aborted: %s", name, error)
 
     def _end_late_tasks(self, admin: AdminClient, run: str, parity: str = "[01]") -> None:

@@ -33,7 +33,7 @@ TARGET_ROWS = 32768
 TARGET_BYTES = 2 << 20
 PLACE_ROWS = 8192
 _CODEC = 7
-_OUTSIDE = (kernel.RUN_DAMAGED, kernel.RUN_LEFT_OVER, kernel.RUN_IMPOSSIBLE)
+_UNREADABLE = (kernel.RUN_DAMAGED, kernel.RUN_LEFT_OVER, kernel.RUN_IMPOSSIBLE)
 
 
 class Unread(NamedTuple):
@@ -118,7 +118,7 @@ class ArrowRows:
             row = run[kernel.RUN_ROW]
             rows = kernel.decode_batches(buffer, table, stop, self._places, counts, run)
             reason, last_row = run[kernel.RUN_REASON], run[kernel.RUN_ROW]
-            if reason in _OUTSIDE:
+            if reason in _UNREADABLE:
                 unread.append(_unread(buffer, headers, run, is_compressed))
                 run[kernel.RUN_ROW], run[kernel.RUN_RECORD] = last_row + 1, 0
             end = min(last_row + 1, stop)

@@ -35,7 +35,7 @@ _SETTINGS = {
 }
 """Settings while plans are compared: no filter moves into a source, and the text of a plan is complete."""
 
-_FLIPPED = {
+_FLIPPED_OPERATORS = {
     "GreaterThan": "LessThan",
     "GreaterThanOrEqual": "LessThanOrEqual",
     "LessThan": "GreaterThan",
@@ -56,7 +56,7 @@ _THROUGH = frozenset(
 _ID = re.compile(r"#(\d+)L?")
 _RELATION = re.compile(r"RelationV2\[([^\n]*)\] ")
 _LINE = re.compile(r"((?:[:+ ][- ] )*)(.*)")
-_PICKING = re.compile(r"Project(?: \[(?:[A-Za-z]+#\d+L?(?:, )?)*\])?")
+_PROJECTION = re.compile(r"Project(?: \[(?:[A-Za-z]+#\d+L?(?:, )?)*\])?")
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def plan_text(plan: JavaObject) -> str:
     """Return a text that is equal for equal plans: attribute IDs numbered in order of appearance, sources with used
     columns only, and without projections that only select columns right above a source."""
     result = ", ".join(f"{attribute.name()}#{attribute.exprId().id()}" for attribute in _items(plan.output()))
-    text = f"{result}\n{_without_picking(str(plan.toString()))}"
+    text = f"{result}\n{_without_projections(str(plan.toString()))}"
     counts: dict[str, int] = {}
     for number in _ID.findall(text):
         counts[number] = counts.get(number, 0) + 1
@@ -215,7 +215,7 @@ def plan_text(plan: JavaObject) -> str:
     return _ID.sub(lambda match: f"#{order.setdefault(match[1], len(order))}", _RELATION.sub(used, text))
 
 
-def _without_picking(text: str) -> str:
+def _without_projections(text: str) -> str:
     """Remove the lines of a plan tree that only select columns of a source or of a filter over one, and unindent the
     lines below them."""
     lines = [(len(match[1]) // 3, match[2]) for line in text.splitlines() if (match := _LINE.match(line))]
@@ -225,7 +225,7 @@ def _without_picking(text: str) -> str:
         while removed and depth <= removed[-1]:
             removed.pop()
         below = lines[index + 1][1] if index + 1 < len(lines) else ""
-        if _PICKING.fullmatch(line) and below.startswith(("RelationV2[", "Filter ")):
+        if _PROJECTION.fullmatch(line) and below.startswith(("RelationV2[", "Filter ")):
             removed.append(depth)
         else:
             remaining_lines.append((depth - len(removed), line))
@@ -250,11 +250,11 @@ def _comparison(expression: JavaObject) -> tuple[str, str, object] | None:
     if operator == "In":
         values = _constants(expression.value(), list(_items(expression.list())))
         return None if values is None else (str(expression.value().name()), "In", values)
-    if operator not in _FLIPPED:
+    if operator not in _FLIPPED_OPERATORS:
         return None
     left, right = expression.left(), expression.right()
     if left.getClass().getSimpleName() == "Literal":
-        left, right, operator = right, left, _FLIPPED[operator]
+        left, right, operator = right, left, _FLIPPED_OPERATORS[operator]
     values = _constants(left, [right])
     return None if values is None else (str(left.name()), operator, values[0])
 

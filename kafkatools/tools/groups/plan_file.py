@@ -19,7 +19,7 @@ from kafkatools.tools.undo_files import write_new_file, write_undo_file
 
 TopicPartition = tuple[str, int]
 NO_OFFSET = "none"
-_MAX_SHOWN = 20
+_MAX_PROBLEMS = 20
 _MAX_UNQUOTED = 24
 _MAX_LONG = 2**63 - 1
 _MAX_INT = 2**31 - 1
@@ -91,7 +91,7 @@ def refuse(problems: list[str]) -> None:
     without problems."""
     if not problems:
         return
-    lines = problems[:_MAX_SHOWN]
+    lines = problems[:_MAX_PROBLEMS]
     if len(problems) > len(lines):
         lines.append(f"and {len(problems) - len(lines)} more")
     raise CommandError(lines[0], hint="\n".join(lines[1:]))

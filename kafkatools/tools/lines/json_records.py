@@ -16,7 +16,7 @@ from kafkatools.tools.lines.line_reader import MalformedLine
 
 _KEYS = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
 _KNOWN_KEYS = frozenset(_KEYS)
-_LONGEST_SHOWN = 60
+_MAX_EXAMPLE_LENGTH = 60
 
 
 def read_json_record(topic: str, line: bytes, number: int) -> ProducerRecord:
@@ -64,7 +64,7 @@ def bytes_of_json(value: JsonValue) -> bytes | None:
 def _quoting_advice(value: JsonValue) -> str:
     """Return the advice to write a JSON object, list, number or Boolean as a string, with a short one as an example."""
     text = json.dumps(json.dumps(value))
-    return "; write JSON as a string" + (f", such as {text}" if len(text) <= _LONGEST_SHOWN else "")
+    return "; write JSON as a string" + (f", such as {text}" if len(text) <= _MAX_EXAMPLE_LENGTH else "")
 
 
 def _printable(text: str) -> str:

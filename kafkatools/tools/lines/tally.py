@@ -1,9 +1,9 @@
 """Count the outcomes of all records that a command sends, reported from any thread.
 
-Failures of single records are reported one by one, the first SHOWN_FAILURES only. A cluster cause (a lost broker, a
-missing topic) fails many records alike: they are reported together as `LostLines`, with the range of input lines. In
-transactions a record counts as sent when it is committed; until then acknowledged records are open. Records of
-transactions aborted for another record's failure are counted separately.
+Failures of single records are reported one by one, the first MAX_REPORTED_FAILURES only. A cluster cause (a lost
+broker, a missing topic) fails many records alike: they are reported together as `LostLines`, with the range of input
+lines. In transactions a record counts as sent when it is committed; until then acknowledged records are open. Records
+of transactions aborted for another record's failure are counted separately.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from kafkatools.core.errors import TransactionAborted
 
-SHOWN_FAILURES = 10
+MAX_REPORTED_FAILURES = 10
 
 
 @dataclass(slots=True)
@@ -100,8 +100,8 @@ class Tally:
             self._open = 0
 
     def fail(self, count: int, error: Exception, describe: Callable[[int], str]) -> None:
-        """Count failed records, or aborted ones if the error is TransactionAborted. The first SHOWN_FAILURES failures
-        are reported, with `describe(i)` as description of the i-th record."""
+        """Count failed records, or aborted ones if the error is TransactionAborted. The first MAX_REPORTED_FAILURES
+        failures are reported, with `describe(i)` as description of the i-th record."""
         with self._lock:
             if isinstance(error, TransactionAborted):
                 self.aborted_count += count
@@ -109,7 +109,7 @@ class Tally:
             self.failed_count += count
             if self.first_failure is None:
                 self.first_failure = error
-            for number in range(min(count, SHOWN_FAILURES - self._reported_count)):
+            for number in range(min(count, MAX_REPORTED_FAILURES - self._reported_count)):
                 self._reported_count += 1
                 self._reported.add(id(error))
                 self._messages.append((_kind(error), f"{describe(number)} with error: {error}"))
@@ -133,11 +133,11 @@ class Tally:
 
     def take_messages(self, *, is_end: bool = True) -> list[tuple[str, str]]:
         """Return and remove the unreported failures as (error name, message). Before the end (`is_end` False), a range
-        of lines is included only after later records succeeded, and at most SHOWN_FAILURES ranges in all."""
+        of lines is included only after later records succeeded, and at most MAX_REPORTED_FAILURES ranges in all."""
         with self._lock:
             messages, self._messages = self._messages, []
             for key, lines in list(self._lost_lines.items()):
-                if is_end or (lines.is_over and self._reported_range_count < SHOWN_FAILURES):
+                if is_end or (lines.is_over and self._reported_range_count < MAX_REPORTED_FAILURES):
                     del self._lost_lines[key]
                     self._reported_range_count += 1
                     messages += [(_kind(lines.error), message) for message in lines.messages()]

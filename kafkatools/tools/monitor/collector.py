@@ -40,7 +40,15 @@ from kafkatools.tools.monitor.snapshot import (
     replica_sizes,
 )
 from kafkatools.tools.monitor.unknowns import Coordinators, with_reason
-from kafkatools.tools.monitor.view import NOBODY, NOT_REPORTED, BrokerView, ClusterView, GroupView, Problem, TopicView
+from kafkatools.tools.monitor.view import (
+    NO_BROKER,
+    NOT_REPORTED,
+    BrokerView,
+    ClusterView,
+    GroupView,
+    Problem,
+    TopicView,
+)
 
 DEFAULT_PATIENCE_MS = 2000
 _MIN_ISR = "min.insync.replicas"
@@ -164,7 +172,7 @@ class ClusterCollector:
         responses |= snapshot.send_to_controller(self._aside, nodes.ids - nodes.fenced - self._silent.keys())
         for node, error in sorted(self._silent.items()):
             snapshot.problems.append(Problem(node, "no response", error))
-        listings = snapshot.listed(requested, responses, self._scope.takes_group)
+        listings = snapshot.listed_groups(requested, responses, self._scope.takes_group)
         self._note_partly_silent(snapshot, requested, responses)
         snapshot.note_missing_groups()
         alive = nodes.ids - nodes.fenced
@@ -189,7 +197,9 @@ class ClusterCollector:
         ends = [offsets_request(leader, parts) for leader, parts in leaders.items()]
         starts = [offsets_request(leader, parts, EARLIEST) for leader, parts in leaders.items()]
         logs = [*ends, *starts] if self._scope.with_starts else ends
-        groups = GroupRequests([group for group in first.listed if group.coordinator in alive], snapshot.complain)
+        groups = GroupRequests(
+            [group for group in first.listed_groups if group.coordinator in alive], snapshot.complain
+        )
         group_requests = groups.requests()
         group_responses = self._send_apart(snapshot, groups, group_requests)
         remaining = [place for place, response in enumerate(group_responses) if response is None]
@@ -223,7 +233,7 @@ class ClusterCollector:
             problems=tuple(snapshot.problems),
             unlisted=self._coordinators.reasons,
         )
-        unlisted = self._coordinators.unlisted_groups(self._last, first.listed, responding)
+        unlisted = self._coordinators.unlisted_groups(self._last, first.listed_groups, responding)
         reported_views = groups.views(offsets, self._scope.takes_topic)
         views = self._coordinators.complete([*map(self._with_lag_time, reported_views), *unlisted])
         views = [with_reason(group, view.by_partition, responding) for group in views]
@@ -233,7 +243,7 @@ class ClusterCollector:
         self, snapshot: Snapshot, groups: GroupRequests, requests: Sequence[BrokerRequest]
     ) -> list[BrokerResponse | None]:
         """Send the requests that may be late over `apart`; the responses to the other requests are None."""
-        places = [place for place, waits in enumerate(groups.waiting()) if waits]
+        places = [place for place, waits in enumerate(groups.late_requests()) if waits]
         responses: list[BrokerResponse | None] = [None] * len(requests)
         for place, response in zip(
             places, snapshot.send_to_coordinators(self._apart, [requests[n] for n in places]), strict=True
@@ -245,7 +255,7 @@ class ClusterCollector:
         """Return the id of the active controller: the quorum's leader, or without a quorum (ZooKeeper) the one in
         metadata.
 
-        While the quorum request has no response, the last known controller stays for two snapshots, then NOBODY.
+        While the quorum request has no response, the last known controller stays for two snapshots, then NO_BROKER.
         NOT_REPORTED if the request was refused.
         """
         if not isinstance(first.quorum, KafkaError):
@@ -257,7 +267,9 @@ class ClusterCollector:
             return NOT_REPORTED
         self._snapshots_without_quorum += 1
         return (
-            NOBODY if self._last is None or self._snapshots_without_quorum > _SLOW_SNAPSHOTS else self._last.controller
+            NO_BROKER
+            if self._last is None or self._snapshots_without_quorum > _SLOW_SNAPSHOTS
+            else self._last.controller
         )
 
     def _brokers(self, first: _FirstTurn) -> Iterable[BrokerView]:
@@ -310,12 +322,12 @@ class _TopicSettings:
         """Store the settings of a DescribeConfigs response. Errors become problems, except for topics that do not
         exist."""
         if response.error is not None:
-            snapshot.complain(NOBODY, _MIN_ISR, response.error)
+            snapshot.complain(NO_BROKER, _MIN_ISR, response.error)
             return
         for result in response.entity.results:
             error = error_in(result)
             if error is not None and not isinstance(error, UnknownTopicOrPartition):
-                snapshot.complain(NOBODY, f"{_MIN_ISR} of {result.resource_name}", error)
+                snapshot.complain(NO_BROKER, f"{_MIN_ISR} of {result.resource_name}", error)
             value = next((entry.value for entry in result.configs if entry.name == _MIN_ISR), None)
             self.min_isr[result.resource_name] = None if value is None else int(value)
 
@@ -325,7 +337,7 @@ class _FirstTurn(NamedTuple):
 
     nodes: Nodes
     topics: list[TopicDescription]
-    listed: list[ListedGroup]
+    listed_groups: list[ListedGroup]
     log_dirs: dict[int, tuple[LogDir, ...]]
     quorum: MetadataQuorum | KafkaError
     moves: Moves

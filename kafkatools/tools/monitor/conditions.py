@@ -36,7 +36,7 @@ MEASURES: dict[str, Callable[[ClusterView], float | None]] = {
 
 GROUP_MEASURES = ("lag", "lag-seconds", "members")
 _NEEDS_SNAPSHOTS = "it takes two snapshots"
-_WRONG = {
+_PROBLEM_TEXTS = {
     "fenced": ("1 broker fenced", "{} brokers fenced"),
     "silent": ("1 broker not responding", "{} brokers not responding"),
     "offline": ("1 partition without a leader", "{} partitions without a leader"),
@@ -76,8 +76,8 @@ class Condition(NamedTuple):
         if self.measure == UNWELL:
             return
         for place, measurement in self._measurements(view):
-            if self._holds(measurement) is None and (is_only_snapshot or measurement.why != _NEEDS_SNAPSHOTS):
-                yield f"{self.text} is unknown{place}: {measurement.why}"
+            if self._holds(measurement) is None and (is_only_snapshot or measurement.reason != _NEEDS_SNAPSHOTS):
+                yield f"{self.text} is unknown{place}: {measurement.reason}"
         if self.measure in GROUP_MEASURES and view.unlisted:
             yield f"{self.text} is unknown for groups that are not listed: {view.unlisted[0]}"
 
@@ -91,31 +91,31 @@ class Condition(NamedTuple):
             yield "", _of_cluster(self.measure, view)
 
     def _holds(self, measurement: Measured) -> bool | None:
-        """Return whether the condition holds. If the value is unknown, its lower bound `measurement.least` may decide;
+        """Return whether the condition holds. If the value is unknown, its `measurement.lower_bound` may decide;
         None if it does not, or if the value needs two snapshots."""
         compare = COMPARISONS[self.comparison]
         if measurement.value is not None:
             return compare(measurement.value, self.amount)
-        if measurement.why == _NEEDS_SNAPSHOTS:
+        if measurement.reason == _NEEDS_SNAPSHOTS:
             return None
         if self.comparison in (">", ">="):
-            return True if compare(measurement.least, self.amount) else None
+            return True if compare(measurement.lower_bound, self.amount) else None
         if self.comparison in ("<", "<="):
-            return None if compare(measurement.least, self.amount) else False
-        return None if measurement.least <= self.amount else self.comparison == "!="
+            return None if compare(measurement.lower_bound, self.amount) else False
+        return None if measurement.lower_bound <= self.amount else self.comparison == "!="
 
 
 class Measured(NamedTuple):
-    """A measured number. If unknown, `value` is None, `least` its lower bound and `why` the reason."""
+    """A measured number. If unknown, `value` is None, `lower_bound` its lower bound and `reason` the reason."""
 
     value: float | None
-    least: float = 0
-    why: str = ""
+    lower_bound: float = 0
+    reason: str = ""
 
     @property
     def text(self) -> str:
         """The number as printed, or `at least N`."""
-        return _text(self.value) if self.value is not None else f"at least {_text(self.least)}"
+        return _text(self.value) if self.value is not None else f"at least {_text(self.lower_bound)}"
 
 
 def _text(number: float) -> str:
@@ -171,7 +171,7 @@ def _why_unknown(measure: str, view: ClusterView) -> str:
 def what_is_wrong(view: ClusterView) -> list[str]:
     """Return short descriptions of what an operator should check first; empty for a healthy cluster."""
     wrong = ["no active controller known"] if active_controllers(view) == 0 else []
-    for name, (singular, plural) in _WRONG.items():
+    for name, (singular, plural) in _PROBLEM_TEXTS.items():
         count = MEASURES[name](view)
         if count:
             wrong.append(singular if count == 1 else plural.format(count))

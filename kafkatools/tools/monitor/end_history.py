@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 TopicPartition = tuple[str, int]
 
-_KEPT = 128
+_MAX_ENDS = 128
 
 
 class EndHistory:
@@ -33,7 +33,7 @@ class EndHistory:
                 continue
             earlier.append(end)
             times.append(now_ms)
-            if len(earlier) > _KEPT:
+            if len(earlier) > _MAX_ENDS:
                 del earlier[0], times[0]
 
     def forget_others(self, partitions: Iterable[TopicPartition]) -> None:

@@ -39,7 +39,7 @@ class GroupRequests:
     """Builds the requests about groups and collects their responses; `complain(node, what, error)` gets errors."""
 
     def __init__(self, groups: Iterable[ListedGroup], complain: Callable[[int, str, KafkaError], None]) -> None:
-        self._listed = list(groups)
+        self._groups = list(groups)
         self._complain = complain
         self._kinds: list[tuple[_Kind, int, list[str]]] = []
         self._states: dict[str, str] = {}
@@ -48,11 +48,11 @@ class GroupRequests:
 
     def requests(self) -> list[BrokerRequest]:
         """Return the requests: one per coordinator and kind of data. Call it once: it also records their order for
-        `waiting` and `take`."""
+        `late_requests` and `take`."""
         requests: list[BrokerRequest] = []
         for kind in _KINDS:
             by_node: dict[int, list[str]] = {}
-            for group in self._listed:
+            for group in self._groups:
                 if group.type in kind.types:
                     by_node.setdefault(group.coordinator, []).append(group.group_id)
             for node, names in by_node.items():
@@ -60,7 +60,7 @@ class GroupRequests:
                 requests.append(kind.build(node, names))
         return requests
 
-    def waiting(self) -> list[bool]:
+    def late_requests(self) -> list[bool]:
         """Return for each request whether its response may be late: OffsetFetch waits for pending commits."""
         return [kind.is_late for kind, _, _ in self._kinds]
 
@@ -71,11 +71,11 @@ class GroupRequests:
             if kind is _OFFSETS and isinstance(response.error, UnsupportedVersion):
                 results: Mapping[str, _Result] = fetch_offsets(admin, names, timeout_ms=timeout_ms)
             elif response.error is not None:
-                self._complain(node, kind.what, response.error)
+                self._complain(node, kind.label, response.error)
                 continue
             else:
                 results = kind.read(response)
-            self._store(kind.what, node, results)
+            self._store(kind.label, node, results)
 
     def _store(self, label: str, node: int, results: Mapping[str, _Result]) -> None:
         for group_id, result in results.items():
@@ -97,7 +97,7 @@ class GroupRequests:
         """Return the listed groups sorted by name, with the lag to these end offsets in the topics that `takes_topic`
         accepts. Members and partitions that were not reported are None."""
         views = []
-        for group in sorted(self._listed):
+        for group in sorted(self._groups):
             offsets = self._offsets.get(group.group_id)
             partitions = None
             if offsets is not None:
@@ -166,7 +166,7 @@ class _Kind(NamedTuple):
     """
 
     types: tuple[str, ...]
-    what: str
+    label: str
     build: Callable[[int, list[str]], BrokerRequest]
     read: Callable[[BrokerResponse], Mapping[str, _Result]]
     is_late: bool = False

@@ -39,11 +39,11 @@ from kafkatools.core.net.requests import BrokerRequest, BrokerResponse
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.topic_partition import topic_fields
 from kafkatools.tools.monitor.groups import ListedGroup, read_listing
-from kafkatools.tools.monitor.view import NOBODY, PartitionView, Problem, TopicPartition
+from kafkatools.tools.monitor.view import NO_BROKER, PartitionView, Problem, TopicPartition
 
 _OFFSETS_TOPIC = "__consumer_offsets"
-_NAMED = 3
-_OWING = 2
+_MAX_NAMES = 3
+_MAX_BUSY_BROKERS = 2
 UNANSWERED = (Timeout, ConnectionFailed, Disconnected)
 
 Moves = Mapping[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]
@@ -147,7 +147,7 @@ class Snapshot:
     def complain(self, broker: int, label: str, error: KafkaError) -> None:
         """Add a problem. A Timeout or lost connection of a single broker is ignored, because the collector reports it
         once per broker."""
-        if broker == NOBODY or not isinstance(error, UNANSWERED):
+        if broker == NO_BROKER or not isinstance(error, UNANSWERED):
             self.problems.append(Problem(broker, label, str(error)))
 
     def send(self, requests: Sequence[BrokerRequest]) -> list[BrokerResponse]:
@@ -165,9 +165,9 @@ class Snapshot:
         candidates = sorted(brokers)
         busy_brokers = [broker for broker in candidates if aside.client.in_flight_count(broker)]
         free = [broker for broker in candidates if broker not in busy_brokers]
-        if len(busy_brokers) >= _OWING or not free:
+        if len(busy_brokers) >= _MAX_BUSY_BROKERS or not free:
             error = Timeout("the controller has not responded yet")
-            return dict.fromkeys(controller_requests(NOBODY), BrokerResponse(NOBODY, None, error))
+            return dict.fromkeys(controller_requests(NO_BROKER), BrokerResponse(NO_BROKER, None, error))
         requests = controller_requests(free[0])
         responses = aside.send_all([*requests.values()], aside.deadline_ms(self._patience_ms // 2))
         return dict(zip(requests, responses, strict=True))
@@ -182,7 +182,7 @@ class Snapshot:
         responses = iter(apart.send_all(ready, apart.deadline_ms(self._patience_ms // 2)) if ready else ())
         timeout = Timeout("the coordinator has not responded yet")
         return [
-            BrokerResponse(NOBODY, None, timeout) if coordinator_request.node in busy_brokers else next(responses)
+            BrokerResponse(NO_BROKER, None, timeout) if coordinator_request.node in busy_brokers else next(responses)
             for coordinator_request in requests
         ]
 
@@ -204,7 +204,7 @@ class Snapshot:
         description = cluster.entity if cluster.error is None and not cluster.entity.error_code else None
         if description is None:
             if cluster.error is not None and not isinstance(cluster.error, UnsupportedVersion):
-                self.complain(NOBODY, "fenced brokers", cluster.error)
+                self.complain(NO_BROKER, "fenced brokers", cluster.error)
             nodes = [Node(broker.node_id, broker.host, broker.port, broker.rack) for broker in entity.brokers]
             return Nodes(getattr(entity, "cluster_id", None), entity.controller_id, _sort_nodes(nodes), frozenset())
         nodes = [Node(broker.broker_id, broker.host, broker.port, broker.rack) for broker in description.brokers]
@@ -237,7 +237,7 @@ class Snapshot:
                 if topic.error is None:
                     topics.append(topic)
                 else:
-                    self.complain(NOBODY, f"topic {name}", topic.error)
+                    self.complain(NO_BROKER, f"topic {name}", topic.error)
         return topics
 
     def _topics_by_metadata(self, scope: Scope) -> dict[str, TopicDescription]:
@@ -250,7 +250,7 @@ class Snapshot:
             descriptions[topic.name] = description
         return descriptions
 
-    def listed(
+    def listed_groups(
         self, brokers: Iterable[int], responses: Mapping[str, BrokerResponse], takes: Callable[[str], bool]
     ) -> list[ListedGroup]:
         """Return the groups that the brokers listed, filtered by `takes`."""
@@ -282,7 +282,7 @@ class Snapshot:
         """Return the controller quorum, or the error: UnsupportedVersion for ZooKeeper clusters without one."""
         quorum = response.error or read_quorum(response.entity) or UnknownServerError("the response is empty")
         if isinstance(quorum, KafkaError) and not isinstance(quorum, UnsupportedVersion):
-            self.complain(NOBODY, "quorum", quorum)
+            self.complain(NO_BROKER, "quorum", quorum)
         return quorum
 
     def moves(self, response: BrokerResponse) -> Moves:
@@ -291,7 +291,7 @@ class Snapshot:
         error = response.error or error_in(response.entity)
         if error is not None:
             if not isinstance(error, (UnsupportedVersion, ClusterAuthorizationFailed)):
-                self.complain(NOBODY, "reassignments", error)
+                self.complain(NO_BROKER, "reassignments", error)
             return {}
         return by_partition(
             response.entity.topics, lambda part: (tuple(part.adding_replicas), tuple(part.removing_replicas))
@@ -304,7 +304,7 @@ class Snapshot:
         if topic is not None and missing:
             count = f"{len(missing)} of {len(topic.partitions)} partitions of {_OFFSETS_TOPIC}"
             error = CoordinatorNotAvailable(f"{count} have no leader: their groups are unknown")
-            self.complain(NOBODY, "groups", error)
+            self.complain(NO_BROKER, "groups", error)
 
     # -- the second turn --
 
@@ -325,10 +325,10 @@ class Snapshot:
                     elif part.offset >= 0:
                         offsets[topic.name, part.partition_index] = part.offset
             for code, names in failed.items():
-                suffix = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+                suffix = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
                 error = error_from_code(code)
                 if error is not None:
-                    self.complain(leader, f"offset of {', '.join(names[:_NAMED])}{suffix}", error)
+                    self.complain(leader, f"offset of {', '.join(names[:_MAX_NAMES])}{suffix}", error)
         return offsets
 
 

@@ -19,7 +19,7 @@ TopicPartition = tuple[str, int]
 
 N = TypeVar("N", int, float)
 
-NOBODY = -1
+NO_BROKER = -1
 NOT_REPORTED = -2
 EMPTY = "Empty"
 
@@ -74,8 +74,8 @@ class PartitionView(NamedTuple):
 
     @property
     def preferred_leader(self) -> int:
-        """The first replica's broker id, NOBODY without replicas."""
-        return self.replicas[0] if self.replicas else NOBODY
+        """The first replica's broker id, NO_BROKER without replicas."""
+        return self.replicas[0] if self.replicas else NO_BROKER
 
     @property
     def is_preferred(self) -> bool:
@@ -186,7 +186,7 @@ class GroupView(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Data that one broker, or any broker (NOBODY), did not report."""
+    """Data that one broker, or any broker (NO_BROKER), did not report."""
 
     broker: int
     what: str
@@ -195,7 +195,7 @@ class Problem(NamedTuple):
     @property
     def message(self) -> str:
         """The broker, the missing data and the error in one line."""
-        prefix = "" if self.broker == NOBODY else f"broker {self.broker}: "
+        prefix = "" if self.broker == NO_BROKER else f"broker {self.broker}: "
         return f"{prefix}{self.what}: {self.error}"
 
 
@@ -250,7 +250,7 @@ class _Found(NamedTuple):
 
 class ClusterView(_Found):
     """One snapshot of a cluster. `time_ms` is ms since 1970; `clock_ms` the monotonic time of the offsets. `controller`
-    is the active controller, NOBODY for none, NOT_REPORTED for unknown; `unlisted`: why groups may be missing."""
+    is the active controller, NO_BROKER for none, NOT_REPORTED for unknown; `unlisted`: why groups may be missing."""
 
     @cached_property
     def by_partition(self) -> dict[TopicPartition, PartitionView]:

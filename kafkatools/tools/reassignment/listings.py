@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 TopicPartition = tuple[str, int]
 WAIT_HINT = "Wait until these moves are complete (kt reassign-partitions --list shows them), or cancel them."
-_NAMED = 5
+_MAX_NAMES = 5
 
 
 def ids(brokers: Iterable[int]) -> str:
@@ -26,8 +26,8 @@ def names(partitions: Iterable[TopicPartition]) -> str:
 
 def partition_names(partitions: Collection[TopicPartition]) -> str:
     """Partitions by name, at most the first five: `orders-0, orders-1 and 7 more`."""
-    first = ", ".join(f"{topic}-{partition}" for topic, partition in list(partitions)[:_NAMED])
-    return first + (f" and {len(partitions) - _NAMED} more" if len(partitions) > _NAMED else "")
+    first = ", ".join(f"{topic}-{partition}" for topic, partition in list(partitions)[:_MAX_NAMES])
+    return first + (f" and {len(partitions) - _MAX_NAMES} more" if len(partitions) > _MAX_NAMES else "")
 
 
 def count_text(partitions: int) -> str:

@@ -21,7 +21,7 @@ from kafkatools.tools.reassignment.limits import RemovedThrottles, adopt, remove
 from kafkatools.tools.reassignment.listings import count_text
 from kafkatools.tools.reassignment.moves import Moves
 from kafkatools.tools.reassignment.plan_file import Plan
-from kafkatools.tools.reassignment.supervision import WINDOW_LOOKS, Report, Rules, Supervision
+from kafkatools.tools.reassignment.supervision import WINDOW_SAMPLES, Report, Rules, Supervision
 from kafkatools.tools.reassignment.work import Work, find_work, write_undo
 
 _LEFTOVER = "Removed the throttles of an interrupted run from"
@@ -129,7 +129,7 @@ class Run:
             remaining = tuple(removal.remaining)
         throttle = None
         if settings and limits is not None:
-            throttle = AdaptiveThrottle(*limits, rules.interval_ms * WINDOW_LOOKS)
+            throttle = AdaptiveThrottle(*limits, rules.interval_ms * WINDOW_SAMPLES)
         supervision.limit(settings, throttle, Record((*settings, *remaining), replicas))
         return supervision
 

@@ -152,7 +152,7 @@ class Supervision:
         if self._stall is None or not is_stalled(self._stall, sample):
             self._stall, self._has_reported_stall = sample, False
             return
-        window_ms = self.rules.interval_ms * WINDOW_LOOKS * _STALLED_WINDOWS
+        window_ms = self.rules.interval_ms * WINDOW_SAMPLES * _STALLED_WINDOWS
         if self._has_reported_stall or self._absent or sample.now_ms - self._stall.now_ms < window_ms:
             return
         if self.throttle is None or self.throttle.is_at_maximum:
@@ -186,5 +186,5 @@ class Supervision:
             self.clock.sleep_ms(100)
 
 
-WINDOW_LOOKS = 5
+WINDOW_SAMPLES = 5
 """The number of samples in the time window in which the throttle changes at most once."""

@@ -25,7 +25,7 @@ from kafkatools.stop_signals import StopSignals
 from kafkatools.tools.verifiable.events import EventSink, event
 
 _FOREVER_MS = 1 << 40
-_LOOK_MS = 500
+_POLL_MS = 500
 _UNREACHABLE_MS = 5_000
 
 
@@ -98,7 +98,7 @@ class VerifiableConsumer:
         _UNREACHABLE_MS, where Kafka's tool waits forever."""
         clock, failing_since = self.clock, None
         while True:
-            records = consumer.poll(_LOOK_MS)
+            records = consumer.poll(_POLL_MS)
             if records.count:
                 return records
             if consumer.assignment():

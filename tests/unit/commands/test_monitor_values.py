@@ -29,7 +29,7 @@ from kafkatools.tools.monitor.conditions import MEASURES, what_is_wrong
 from kafkatools.tools.monitor.page_data import page_data
 from kafkatools.tools.monitor.prometheus import METRICS, metrics
 from kafkatools.tools.monitor.view import (
-    NOBODY,
+    NO_BROKER,
     NOT_REPORTED,
     BrokerView,
     ClusterView,
@@ -204,7 +204,7 @@ def test_unwell_says_what_is_wrong() -> None:
         "2 partitions under-replicated",
         "1 log directory offline",
     ]
-    assert what_is_wrong(ill_view(controller=NOBODY))[0] == "no active controller known"
+    assert what_is_wrong(ill_view(controller=NO_BROKER))[0] == "no active controller known"
     assert what_is_wrong(ill_view(controller=NOT_REPORTED)) == what_is_wrong(ill_view())
     assert list(parse_condition("controllers<1").findings(ill_view(controller=NOT_REPORTED))) == []
     assert list(parse_condition("unwell").findings(well_view())) == what_is_wrong(well_view()) == []

@@ -45,7 +45,7 @@ HIDDEN_TOPICS = INTERNAL_TOPICS | {"__cluster_metadata", "__remote_log_metadata"
 _ASIDE = re.compile(
     rf"(.+)-([0-9]+)\.[^.]*(?:{DELETE_DIRECTORY_SUFFIX}|{FUTURE_DIRECTORY_SUFFIX}|{STRAY_DIRECTORY_SUFFIX})", re.ASCII
 )
-_SHOWN = 8
+_MAX_NAMES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +329,7 @@ def _in_order(files: Iterable[LogFile]) -> list[LogFile]:
 
 
 def _list(names: Sequence[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else "")
 
 
 def _topics(present: Iterable[TopicPartition]) -> str:

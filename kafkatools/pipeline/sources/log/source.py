@@ -23,7 +23,7 @@ from kafkatools.pipeline.sources.log.splits import LogTask, make_tasks
 from kafkatools.pipeline.sources.record_bounds import RecordBounds, from_filters
 from kafkatools.pipeline.sources.spark_api import DataSource, DataSourceReader, Filter, InputPartition
 
-_KNOWN = {
+_COLUMNS_OF_TABLE = {
     "records": columns.RECORD_COLUMNS | columns.HEADER_COLUMNS | columns.METADATA_COLUMNS,
     "batches": columns.BATCH_COLUMNS,
     "errors": columns.ERROR_COLUMNS,
@@ -43,12 +43,12 @@ class KafkaLogDataSource(DataSource):
         options = read_options(self.options)
         if options.reading.table == "records":
             return columns.spark_schema(options.include_headers, options.include_metadata)
-        return columns.struct_of(_KNOWN[options.reading.table])
+        return columns.struct_of(_COLUMNS_OF_TABLE[options.reading.table])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader for the columns of `schema`. Raises PipelineError for invalid options or columns."""
         options = read_options(self.options)
-        columns.check_schema(schema, _KNOWN[options.reading.table])
+        columns.check_schema(schema, _COLUMNS_OF_TABLE[options.reading.table])
         return (FilteredLogReader if options.pushes_filters else LogReader)(options, schema)
 
 

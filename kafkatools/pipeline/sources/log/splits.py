@@ -238,11 +238,11 @@ def _walked_edges(segment: SegmentFile, split: LogSplit, goals: list[int]) -> It
 def _pack(pieces: list[LogSplit], size: int) -> Iterator[LogTask]:
     """Combine consecutive pieces of together at most `size` bytes into one task, since each task has a fixed cost. A
     larger piece has its own task."""
-    waiting: list[LogSplit] = []
+    pending: list[LogSplit] = []
     for piece in pieces:
-        if waiting and sum(split.size_bytes for split in waiting) + piece.size_bytes > size:
-            yield LogTask(tuple(waiting))
-            waiting = []
-        waiting.append(piece)
-    if waiting:
-        yield LogTask(tuple(waiting))
+        if pending and sum(split.size_bytes for split in pending) + piece.size_bytes > size:
+            yield LogTask(tuple(pending))
+            pending = []
+        pending.append(piece)
+    if pending:
+        yield LogTask(tuple(pending))

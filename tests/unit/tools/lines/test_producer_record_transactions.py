@@ -20,7 +20,7 @@ from kafkatools.core.producer.broker_watch import BrokerWatch
 from kafkatools.core.producer.producer_metadata import ProducerMetadata
 from kafkatools.core.records.columns import RowColumns
 from kafkatools.tools.lines.record_transactions import RecordTransactions, rows_slice
-from kafkatools.tools.lines.tally import SHOWN_FAILURES, LostLines, Tally
+from kafkatools.tools.lines.tally import MAX_REPORTED_FAILURES, LostLines, Tally
 
 
 class Recorder:
@@ -170,8 +170,8 @@ def test_a_slice_of_rows_shares_the_buffer() -> None:
 def test_only_the_first_failures_are_told_one_by_one() -> None:
     tally = Tally()
     error = InvalidRecord("bad")
-    tally.fail(SHOWN_FAILURES + 5, error, lambda index: f"record {index}")
-    assert len(tally.take_messages()) == SHOWN_FAILURES
+    tally.fail(MAX_REPORTED_FAILURES + 5, error, lambda index: f"record {index}")
+    assert len(tally.take_messages()) == MAX_REPORTED_FAILURES
     assert (tally.hidden, tally.is_reported(error), tally.take_messages()) == (5, True, [])
 
 
@@ -247,7 +247,7 @@ def test_a_range_is_told_when_records_are_acknowledged_again() -> None:
         tally.fail_lines(lost(first, first + 1))
         tally.succeeded(1)
         shown += len(tally.take_messages(is_end=False))
-    assert shown == SHOWN_FAILURES
+    assert shown == MAX_REPORTED_FAILURES
     [(_, message)] = tally.take_messages()
     assert "records of lines 31-98 were not acknowledged" in message
     assert tally.failed_count == 66

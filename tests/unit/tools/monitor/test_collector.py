@@ -21,7 +21,7 @@ from kafkatools.core.clock import SystemClock
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.frames import RequestHeader
 from kafkatools.tools.monitor.collector import ClusterCollector, Scope
-from kafkatools.tools.monitor.view import NOBODY, NOT_REPORTED, ClusterView
+from kafkatools.tools.monitor.view import NO_BROKER, NOT_REPORTED, ClusterView
 
 PATIENCE_MS = 600
 
@@ -384,7 +384,7 @@ def test_without_a_controller_the_rest_is_told_quickly() -> None:
         view = collects.collect()
     assert told(view) == [(-1, "quorum"), (-1, "reassignments")]
     assert asked == [broker.count(ApiKey.DESCRIBE_QUORUM) for broker in cluster.brokers.values()] == [1, 1]
-    assert view.controller == NOBODY, "what brokers call the controller is any of them"
+    assert view.controller == NO_BROKER, "what brokers call the controller is any of them"
     assert len(view.groups) == 2 and all(part.end_offset == 100 for part in view.partitions)
 
 
@@ -399,7 +399,7 @@ def test_a_controller_that_is_slow_is_not_gone_at_once() -> None:
         for id in cluster.ids:
             cluster.silence(id, ApiKey.DESCRIBE_QUORUM, ApiKey.LIST_PARTITION_REASSIGNMENTS)
         looks = [collects.collect() for _ in range(4)]
-    assert [view.controller for view in looks] == [2, 2, NOBODY, NOBODY]
+    assert [view.controller for view in looks] == [2, 2, NO_BROKER, NO_BROKER]
     assert [[event.kind for event in view.events] for view in looks] == [[], [], ["controller-changed"], []]
 
 
@@ -408,7 +408,7 @@ def test_who_may_not_see_the_quorum_knows_nothing_of_it() -> None:
     cluster.brokers[1].answers[ApiKey.DESCRIBE_QUORUM] = lambda header, request: {"error_code": 31, "topics": ()}
     with cluster.running() as bootstrap, collector(bootstrap) as collects:
         view = collects.collect()
-    assert (view.controller, told(view)) == (NOT_REPORTED, [(NOBODY, "quorum")])
+    assert (view.controller, told(view)) == (NOT_REPORTED, [(NO_BROKER, "quorum")])
 
 
 def test_old_brokers_tell_what_they_can() -> None:
