@@ -6,9 +6,10 @@ from __future__ import annotations
 import random
 import sys
 import time
+from functools import partial
 from typing import Any
 
-from journal import Journal, told_to_stop
+from journal import Journal, after_contact, told_to_stop
 
 from kafkatools.core.config import PRODUCER, Config
 from kafkatools.core.producer.producer import Producer
@@ -33,8 +34,10 @@ def write(producer: Producer, number: int, version: int) -> None:
     is_tombstone = (number + version) % 7 == 6
 
     def answered(metadata: Any, error: object) -> None:
-        word = "failed" if error else "tombstone" if is_tombstone else "value"
-        journal.write(word, name, run, number, version)
+        if error is not None:
+            journal.write("failed", name, run, number, version, repr(error).replace(" ", "_"))
+            return
+        journal.write("tombstone" if is_tombstone else "value", name, run, number, version)
 
     if is_tombstone:
         journal.write("deleting", name, run, number, version)
@@ -49,6 +52,7 @@ def main() -> None:
     source = random.Random(f"{name} {run}")
     versions = [0] * KEYS
     with Producer(Config(PRODUCER, settings)) as producer:
+        after_contact(partial(producer.partitions_for, topic))
         while not stopping:
             for _ in range(source.randint(1, 40)):
                 number = source.randrange(KEYS)

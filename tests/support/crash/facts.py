@@ -116,12 +116,13 @@ class Facts:
         return [topic for topic in self.topics if topic.name == name]
 
 
-def read_log(log: PartitionLog) -> list[Read]:
-    """All records of a log, in order, with whether a read_committed reader gets them. Raises Lost."""
+def read_log(log: PartitionLog, *, may_end_in_hole: bool = False) -> list[Read]:
+    """All records of a log, in order, with whether a read_committed reader gets them. `may_end_in_hole`: the last
+    offsets may be missing. Raises Lost."""
     found: list[tuple[Read, int]] = []
     decided: dict[int, bool] = {}
     open_since: dict[int, int] = {}
-    for batch in batches_of(log):
+    for batch in batches_of(log, may_end_in_hole=may_end_in_hole):
         if batch.is_control:
             committed = EndTransactionMarker.of_batch(batch).type is ControlRecordType.COMMIT
             if batch.producer_id in open_since:
@@ -134,11 +135,13 @@ def read_log(log: PartitionLog) -> list[Read]:
     return [read._replace(is_visible=group < 0 or decided.get(group, False)) for read, group in found]
 
 
-def batches_of(log: PartitionLog) -> Iterator[RecordBatch]:
-    """The batches of a log; each is whole, and offsets rise. Raises Lost."""
+def batches_of(log: PartitionLog, *, may_end_in_hole: bool = False) -> Iterator[RecordBatch]:
+    """The batches of a log; each is whole, and offsets rise. `may_end_in_hole`: see read_log. Raises Lost."""
     offset = log.log_start_offset
     while offset < log.log_end_offset:
         data = log.read(offset, 1 << 20, max_offset=log.log_end_offset).read()
+        if not data and may_end_in_hole:
+            return
         hold(data, f"{log.topic_partition} has nothing at {offset} below its end {log.log_end_offset}")
         for batch in read_batches(data):
             assert isinstance(batch, RecordBatch)
