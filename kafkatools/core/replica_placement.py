@@ -16,6 +16,7 @@ from kafkatools.core.errors import InvalidReplicationFactor
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.java.hashes import string_hash, utf16_order
 from kafkatools.core.java.random import JavaRandom
+from kafkatools.core.protocol.slices import paced
 
 
 class UsableBroker(NamedTuple):
@@ -138,4 +139,4 @@ def place(
             "broker(s) are registered or some brokers have all their log directories cordoned."
         )
     racks = _RackList(random, brokers)
-    return [racks.place(replication_factor) for _ in range(partition_count)]
+    return [racks.place(replication_factor) for _ in paced(range(partition_count))]

@@ -33,6 +33,7 @@ from kafkatools.core.broker.node_setup import NodeResources, NodeSetup, open_res
 from kafkatools.core.broker.replicas.fetch_session import FetchSessionCache, session_id_of
 from kafkatools.core.broker.replicas.group_commit import GroupCommit
 from kafkatools.core.broker.replicas.log_cleaner import LogCleaner
+from kafkatools.core.broker.replicas.log_tasks import LogTasks
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.broker.replicas.replica_manager import ReplicaManager, Surroundings
 from kafkatools.core.broker.server.authorizer import Authorizing, open_authorizer
@@ -45,7 +46,6 @@ from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.broker.sole_member import SoleMember
 from kafkatools.core.config import Config
 from kafkatools.core.errors import KafkaError, KafkaStorageError
-from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.apis import contexts
@@ -103,7 +103,8 @@ class Node(Authorizing):
         self.cleaner = self._make_cleaner()
         self.keeper = self._make_keeper()
         keepers = () if self.keeper is None else (self.keeper,)
-        self.workers: tuple[Worker, ...] = (self._changes, *keepers, *self.member.workers)
+        log_tasks = LogTasks(self.logs.tasks, clock, self.note_failure)
+        self.workers: tuple[Worker, ...] = (self._changes, *keepers, log_tasks, *self.member.workers)
         add_acceptors(self.listener, self.cluster, resources.sockets, self._dispatcher_of)
 
     # -- its parts -------------------------------------------------------------------------------------------------
@@ -244,17 +245,13 @@ class Node(Authorizing):
         """Return whether the cluster has this node only."""
         return self.cluster.is_alone
 
-    def creates_partitions(self, api_key: int) -> bool:
-        """Return whether requests of an API may create many partitions on this node before they are answered.
+    def creates_partitions(self) -> bool:
+        """Return whether a FindCoordinator request may create many partitions on this node before it is answered.
 
-        FindCoordinator does until all topics of coordinators exist. A node of a cluster creates partitions later,
-        between its turns (`MetadataFollower`).
+        It may until all topics of coordinators exist. A node of a cluster creates partitions later, between its turns
+        (`MetadataFollower`).
         """
-        if not self.cluster.is_alone:
-            return False
-        if api_key == ApiKey.FIND_COORDINATOR:
-            return not self.image.topics.keys() >= INTERNAL_TOPICS
-        return api_key in (ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS)
+        return self.cluster.is_alone and not self.image.topics.keys() >= INTERNAL_TOPICS
 
     # -- its cluster -----------------------------------------------------------------------------------------------
     @property
@@ -356,7 +353,6 @@ class Node(Authorizing):
         self._has_logs = True
         config, every, logs = self.config, self._scheduler.every, self.logs
         retention_ms, first_retention_ms = config.log_retention_check_interval_ms, config.log_initial_task_delay_ms
-        every(HOUSEKEEPING_MS, lambda: logs.tasks.run_due(self.clock.wall_ms()))
         every(HOUSEKEEPING_MS, self.replicas.open_missing)
         every(retention_ms, lambda: logs.cleanup(self.clock.wall_ms()), first_retention_ms)
         every(config.offsets_retention_check_interval_ms, self.coordination.expire_offsets)

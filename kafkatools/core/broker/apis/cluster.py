@@ -160,7 +160,7 @@ def handle_find_coordinator(node: ClusterContext, request: Request) -> Response:
     error its node id is -1.
     """
     entity = request.decode()
-    if request.pause is not None and node.creates_partitions(ApiKey.FIND_COORDINATOR):
+    if request.pause is not None and node.creates_partitions():
         # This creates the topic of the coordinators, which must have its partitions before the response.
         node.change_in_slices(request.pause, lambda: _coordinators(node, request, entity))
     return _coordinators(node, request, entity)

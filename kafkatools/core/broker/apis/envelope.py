@@ -47,6 +47,7 @@ def handle_envelope(node: EnvelopeContext, request: Request) -> Response:
         client_host = str(ipaddress.ip_address(bytes(entity.client_host_address)))
         connection: Any = _EnvelopeConnection(request, client_host, finish)
         inner = _forwarded_request(connection, bytes(entity.request_data))
+        inner.pause = request.pause
     except (ValueError, DecodeError, KeyError) as error:
         raise InvalidRequest() from error
     api = BROKER_APIS[inner.api_key]

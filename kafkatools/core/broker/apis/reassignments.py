@@ -25,7 +25,7 @@ def handle_alter_partition_reassignments(node: ChangeContext, request: Request) 
     changes = [
         (topic.name, partition.partition_index, partition.replicas)
         for topic in entity.topics
-        for partition in topic.partitions
+        for partition in paced(topic.partitions)
     ]
     failure: KafkaError | None = None
     outcomes: Iterator[KafkaError | None]
@@ -37,7 +37,9 @@ def handle_alter_partition_reassignments(node: ChangeContext, request: Request) 
     responses = [
         {
             "name": topic.name,
-            "partitions": [_reassigned(partition.partition_index, next(outcomes)) for partition in topic.partitions],
+            "partitions": [
+                _reassigned(partition.partition_index, next(outcomes)) for partition in paced(topic.partitions)
+            ],
         }
         for topic in entity.topics
     ]
@@ -98,7 +100,9 @@ def handle_elect_leaders(node: ChangeContext, request: Request) -> Response:
     results = [
         {
             "topic": name,
-            "partition_result": [{"partition_id": index, **outcome_fields(error)} for index, error in partitions],
+            "partition_result": [
+                {"partition_id": index, **outcome_fields(error)} for index, error in paced(partitions)
+            ],
         }
         for name, partitions in outcomes
     ]

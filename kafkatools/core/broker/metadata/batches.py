@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.schemas.metadata import encode_record
+from kafkatools.core.protocol.slices import paced
 from kafkatools.core.records.builder import BatchBuilder
+from kafkatools.core.records.layout import LEADER_EPOCH_STAMP, LOG_OVERHEAD
+
+FIRST_CAPACITY_BYTES = 64 * 1024
 
 SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = {
     "group.version": (0, 1),
@@ -23,6 +27,22 @@ def encode_batch(records: Sequence[Entity], base_offset: int, leader_epoch: int,
     """Encode metadata records as one record batch."""
     pairs = [(None, encode_record(record)) for record in records]
     return _encode(pairs, base_offset, leader_epoch, wall_ms, is_control=False)
+
+
+class EncodedBatch:
+    """Metadata records, encoded as one record batch before its offset and leader epoch are known."""
+
+    def __init__(self, records: Iterable[Entity], wall_ms: int) -> None:
+        """Encode the records, and call the thread's pause in between (`paced`)."""
+        builder = BatchBuilder(FIRST_CAPACITY_BYTES)
+        for record in paced(records):
+            builder.append(wall_ms, None, encode_record(record))
+        self._batch = bytearray(builder.close())
+
+    def at(self, base_offset: int, leader_epoch: int) -> bytearray:
+        """Return the batch with this offset of its first record and this leader epoch. The checksum covers neither."""
+        LEADER_EPOCH_STAMP.pack_into(self._batch, 0, base_offset, len(self._batch) - LOG_OVERHEAD, leader_epoch)
+        return self._batch
 
 
 def encode_control_batch(

@@ -9,7 +9,7 @@ snapshot does not lose them.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -107,12 +107,14 @@ class BrokerState:
 
 @dataclass(slots=True)
 class MetadataDelta:
-    """The topics, settings and brokers that a range of metadata records changed."""
+    """The topics, settings and brokers that a range of metadata records changed. `removed_partitions` has partitions of
+    topics that a later part of the same change has in `removed_topics`."""
 
     changed_topics: dict[uuid.UUID, TopicState] = field(default_factory=dict)
     removed_topics: dict[uuid.UUID, TopicState] = field(default_factory=dict)
     changed_configs: set[tuple[int, str]] = field(default_factory=set)
     changed_brokers: set[int] = field(default_factory=set)
+    removed_partitions: dict[uuid.UUID, TopicState] = field(default_factory=dict)
 
 
 class Transactions:
@@ -203,6 +205,13 @@ class MetadataImage:
             else:
                 apply(effective)
 
+    def add_partitions(self, topic_id: uuid.UUID, partitions: Mapping[int, PartitionState]) -> None:
+        """Add partitions to a topic at once, as `replay` of their PartitionRecords does."""
+        topic = self.topics_by_id[topic_id]
+        topic.partitions.update(partitions)
+        self.version += len(partitions)
+        self.delta.changed_topics[topic_id] = topic
+
     def take_delta(self) -> MetadataDelta:
         """Return the changes since the last call."""
         delta, self.delta = self.delta, MetadataDelta()
@@ -271,20 +280,7 @@ class MetadataImage:
         topic = self.topics_by_id.get(record.topic_id)
         if topic is None:
             return
-        topic.partitions[record.partition_id] = PartitionState(
-            record.partition_id,
-            tuple(record.replicas),
-            tuple(record.isr),
-            record.leader,
-            record.leader_epoch,
-            record.partition_epoch,
-            tuple(getattr(record, "directories", ())),
-            tuple(record.removing_replicas),
-            tuple(record.adding_replicas),
-            record.leader_recovery_state,
-            _replicas(getattr(record, "eligible_leader_replicas", None)),
-            _replicas(getattr(record, "last_known_elr", None)),
-        )
+        topic.partitions[record.partition_id] = partition_state(record)
         self.delta.changed_topics[topic.topic_id] = topic
 
     def _change_partition(self, record: Entity) -> None:
@@ -327,6 +323,24 @@ class MetadataImage:
 
     def _set_producer_ids(self, record: Entity) -> None:
         self.next_producer_id = record.next_producer_id
+
+
+def partition_state(record: Any) -> PartitionState:
+    """Return the state of a partition that a PartitionRecord creates."""
+    return PartitionState(
+        record.partition_id,
+        tuple(record.replicas),
+        tuple(record.isr),
+        record.leader,
+        record.leader_epoch,
+        record.partition_epoch,
+        tuple(getattr(record, "directories", ())),
+        tuple(record.removing_replicas),
+        tuple(record.adding_replicas),
+        record.leader_recovery_state,
+        _replicas(getattr(record, "eligible_leader_replicas", None)),
+        _replicas(getattr(record, "last_known_elr", None)),
+    )
 
 
 def _replicas(replicas: Any) -> tuple[int, ...] | None:

@@ -1,7 +1,8 @@
 """Replays the quorum's committed records into the node's image, applies the deltas, and activates the node's controller
 (Kafka's MetadataLoader, BrokerMetadataPublisher and QuorumController's MetaLogListener).
 
-Rules: records are replayed when they are committed. Their changes are applied in slices between the node's turns. So a
+Rules: records are replayed when they are committed, those of a batch at once. A large batch is decoded in portions
+between the node's turns, and later commits wait behind it. The changes are applied in slices between turns, too. So a
 thousand new partitions do not keep the node from voting, fetching and sending heartbeats. Requests for partitions that
 are not applied yet get NOT_LEADER_OR_FOLLOWER. While this node's controller makes a change in slices nothing is
 applied: in turns with the slices it would delay the response to that change many times over.
@@ -10,10 +11,12 @@ applied: in turns with the slices it would delay the response to that change man
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from kafkatools.core.broker.metadata.image import MetadataDelta, MetadataImage
+from kafkatools.core.broker.metadata.metadata_log import RECORDS_AT_ONCE, CommittedBatch
 from kafkatools.core.broker.metadata.sliced_changes import slices, still_there
 from kafkatools.core.broker.metadata.snapshot import Snapshot
 from kafkatools.core.broker.node_parts import HasClock, HasController, HasId, HasImage, HasLink
@@ -21,7 +24,7 @@ from kafkatools.core.errors import InconsistentClusterId, KafkaError, NotControl
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.quorum.raft import Raft
-    from kafkatools.core.protocol.entities import Entity
+    from kafkatools.core.broker.metadata.quorum.raft_log import Records
 
 APPLY_MS = 20
 SLICE_PARTITIONS = 10
@@ -56,16 +59,42 @@ class MetadataFollower:
         self._is_publishing = False
         self._has_news = False
         self._slices: Iterator[MetadataDelta] | None = None
+        self._committed: deque[tuple[int, int]] = deque()
+        self._batches: Iterator[CommittedBatch | None] | None = None
+        self._end = 0
         self._published: Callable[[], None] | None = None
 
     def on_commit(self, first: int, end: int) -> None:
-        """Replay the committed records and complete the responses that wait for them."""
+        """Replay the committed records and complete the responses that wait for them, at once or, behind or in a large
+        batch, in the next turns."""
+        is_small = not self.has_unreplayed and end - first <= RECORDS_AT_ONCE
+        self._committed.append((first, end))
+        if is_small:
+            self._replay_all()
+
+    @property
+    def has_unreplayed(self) -> bool:
+        """Return whether committed records are not replayed yet."""
+        return bool(self._committed) or self._batches is not None
+
+    def _replay_all(self) -> None:
+        while self.has_unreplayed:
+            self._replay_portion()
+
+    def _replay_portion(self) -> None:
+        """Decode at most `RECORDS_AT_ONCE` records of a large batch, or replay batches that are decoded. At the end of
+        a commit complete the responses that wait for it."""
         node = self._node
-        image = node.image
-        for batch in node.raft.log.committed(first, end):
+        if self._batches is None:
+            first, self._end = self._committed.popleft()
+            self._batches = node.raft.log.committed_in_portions(first, self._end)
+        for batch in self._batches:
+            if batch is None:
+                return
             for record in batch.records:
-                image.replay(record)
-        self.offset = end
+                node.image.replay(record)
+        self._batches = None
+        end = self.offset = self._end
         self._has_news = True
         node.pending.complete(lambda required_offset: 0 if required_offset <= end else None)
 
@@ -73,6 +102,7 @@ class MetadataFollower:
         """Activate this node's controller when it becomes the leader. Otherwise deactivate it, and answer the requests
         that wait for a commit with NOT_CONTROLLER."""
         node = self._node
+        self._replay_all()
         now_ms = node.clock.now_ms()
         if leader_id == node.node_id and node.raft.is_leader:
             with contextlib.suppress(NotController):  # its disk failed on the first records, so it resigned
@@ -91,6 +121,8 @@ class MetadataFollower:
 
     def on_snapshot_loaded(self, snapshot: Snapshot) -> None:
         """Replace the image by the snapshot's content. The next `tick` applies everything that may differ."""
+        self._committed.clear()
+        self._batches = None
         replaced = MetadataImage()
         for record in snapshot.records:
             replaced.replay(record)
@@ -120,25 +152,28 @@ class MetadataFollower:
     @property
     def has_applied_all(self) -> bool:
         """Return whether the broker has applied every replayed record."""
-        return self._is_publishing and not self._has_news and self._slices is None
+        return self._is_publishing and not (self._has_news or self._slices is not None or self.has_unreplayed)
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """Return 0 while replayed changes are not applied yet, else None."""
-        return 0 if self._is_publishing and not self.has_applied_all else None
+        """Return 0 while committed records are not replayed or applied yet, else None."""
+        return 0 if self.has_unreplayed or (self._is_publishing and not self.has_applied_all) else None
 
     def tick(self, now_ms: int) -> None:
-        """Apply replayed changes for up to APPLY_MS, once `publish_first` was called, and not while this node's
-        controller makes a change in slices. When all are applied, call its
-        callback and open the client listeners if the broker is unfenced."""
+        """Replay a portion of the committed records. Without one, apply replayed changes for up to APPLY_MS, once
+        `publish_first` was called, and not while this node's controller makes a change in slices. When all are applied,
+        call its callback and open the client listeners if the broker is unfenced."""
         node = self._node
+        if self.has_unreplayed:
+            self._replay_portion()
+            return
         if not self._is_publishing or node.controller.is_amid_sliced_change:
             return
         ends_ms = now_ms + APPLY_MS
         while self._has_news or self._slices is not None:
             if self._slices is None:
                 self._has_news = False
-                self._slices = slices(node.image.take_delta(), SLICE_PARTITIONS)
+                self._slices = slices(node.image.take_delta(), SLICE_PARTITIONS, node.image)
             for part in self._slices:
                 node.apply_delta(still_there(part, node.image))
                 if node.clock.now_ms() >= ends_ms:
@@ -164,7 +199,7 @@ class RaftWriter:
         """Offset of the next record."""
         return self._raft.end_offset
 
-    def append(self, records: list[Entity], wall_ms: int) -> int:
+    def append(self, records: Records, wall_ms: int) -> int:
         """Append records as one batch and return the offset of the first. Raises NotController."""
         return self._raft.append(records, wall_ms)
 

@@ -16,9 +16,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from kafkatools.core.broker.metadata.image import MetadataDelta, MetadataImage
+from kafkatools.core.broker.metadata.image import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    MetadataDelta,
+    MetadataImage,
+    TopicState,
+)
 
 PARTITIONS_AT_ONCE = 4
+TOPICS_AT_ONCE = 10
 
 
 class SlicedChanges:
@@ -45,7 +52,7 @@ class SlicedChanges:
         """Apply a change at once. It is queued instead if other changes are queued, or if this thread is inside of
         `collect`."""
         if self._parts or threading.get_ident() in self._collectors:
-            self._parts.append(slices(delta, PARTITIONS_AT_ONCE))
+            self._parts.append(slices(delta, PARTITIONS_AT_ONCE, self._image))
         else:
             self._apply(delta)
 
@@ -76,26 +83,55 @@ class SlicedChanges:
             self._apply(still_there(part, self._image))
 
 
-def slices(delta: MetadataDelta, partitions_at_once: int) -> Iterator[MetadataDelta]:
-    """Split a delta into parts of at most `partitions_at_once` partitions; the first has all other changes."""
-    part = MetadataDelta({}, delta.removed_topics, delta.changed_configs, delta.changed_brokers)
-    room = partitions_at_once
+def slices(delta: MetadataDelta, partitions_at_once: int, image: MetadataImage) -> Iterator[MetadataDelta]:
+    """Split a delta into parts of at most `partitions_at_once` partitions, or of the settings of `TOPICS_AT_ONCE`
+    topics. Settings come first, then removed and then changed topics. A removed topic comes with its last
+    partitions."""
+    yield from _settings(delta, image)
+    part, room = MetadataDelta(changed_brokers=delta.changed_brokers), partitions_at_once
+    for topic in delta.removed_topics.values():
+        *pieces, last = _pieces(topic, room, partitions_at_once)
+        for piece in pieces:
+            part.removed_partitions[topic.topic_id] = piece
+            yield part
+            part, room = MetadataDelta(), partitions_at_once
+        part.removed_topics[topic.topic_id] = topic
+        room -= len(last.partitions)
+        if room <= 0:
+            yield part
+            part, room = MetadataDelta(), partitions_at_once
     for topic in delta.changed_topics.values():
-        indexes = list(topic.partitions)
-        while indexes:
-            slice_indexes, indexes = indexes[:room], indexes[room:]
-            is_whole = len(slice_indexes) == len(topic.partitions)
-            piece = (
-                topic
-                if is_whole
-                else replace(topic, partitions={index: topic.partitions[index] for index in slice_indexes})
-            )
+        for piece in _pieces(topic, room, partitions_at_once):
             part.changed_topics[topic.topic_id] = piece
-            room -= len(slice_indexes)
+            room -= len(piece.partitions)
             if room <= 0:
                 yield part
                 part, room = MetadataDelta(), partitions_at_once
-    yield part
+    if part.removed_topics or part.changed_topics or part.changed_brokers:
+        yield part
+
+
+def _settings(delta: MetadataDelta, image: MetadataImage) -> Iterator[MetadataDelta]:
+    """Yield the changed settings of topics in parts. A broker's settings are the defaults of all topics."""
+    names = {name: None for kind, name in delta.changed_configs if kind == TOPIC_RESOURCE}
+    if any(kind == BROKER_RESOURCE for kind, _ in delta.changed_configs):
+        names |= dict.fromkeys(image.topics)
+    keys = [(TOPIC_RESOURCE, name) for name in names]
+    for start in range(0, len(keys), TOPICS_AT_ONCE):
+        yield MetadataDelta(changed_configs=set(keys[start : start + TOPICS_AT_ONCE]))
+
+
+def _pieces(topic: TopicState, room: int, partitions_at_once: int) -> list[TopicState]:
+    """Split a topic's partitions: at most `room` of them first, then `partitions_at_once` each. A topic that fits is
+    returned itself."""
+    indexes = list(topic.partitions)
+    if len(indexes) <= room:
+        return [topic]
+    starts = [0, *range(room, len(indexes), partitions_at_once)]
+    return [
+        replace(topic, partitions={index: topic.partitions[index] for index in indexes[start:end]})
+        for start, end in zip(starts, [*starts[1:], len(indexes)], strict=True)
+    ]
 
 
 def still_there(part: MetadataDelta, image: MetadataImage) -> MetadataDelta:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from kafkatools.core.broker.metadata.image import (
+    BROKER_RESOURCE,
     TOPIC_RESOURCE,
     MetadataDelta,
     MetadataImage,
@@ -147,6 +148,8 @@ class ReplicaManager:
         """Open, delete, configure and change roles of replicas as a metadata delta says. A disk error leaves the
         partition offline and is reported. During the start it may be raised instead, as OSError or
         KafkaStorageError."""
+        for topic in delta.removed_partitions.values():
+            self._drop_partitions(topic)
         for topic in delta.removed_topics.values():
             self._drop_topic(topic)
         for topic in delta.changed_topics.values():
@@ -155,7 +158,7 @@ class ReplicaManager:
         for kind, name in delta.changed_configs:
             if kind == TOPIC_RESOURCE:
                 self._configure(name)
-            else:
+            elif kind == BROKER_RESOURCE:
                 for topic_name in self.partitions:
                     self._configure(topic_name)
 
@@ -325,6 +328,15 @@ class ReplicaManager:
             if not self._missing.get(name):
                 self._reported_missing.pop(name, None)
         self._sync_names()
+
+    def _drop_partitions(self, topic: TopicState) -> None:
+        """Delete these replicas of a topic that is being removed. All of it is unknown by id at once."""
+        self.partitions_by_id.pop(topic.topic_id, None)
+        mine = self.partitions.get(topic.name, {})
+        for index in topic.partitions:
+            partition = mine.pop(index, None)
+            if partition is not None:
+                self._drop(partition)
 
     def _drop_topic(self, topic: TopicState) -> None:
         self.partitions_by_id.pop(topic.topic_id, None)

@@ -34,7 +34,7 @@ here the type is Any, since a handler is found by its name and the node satisfie
 BYTES_AT_ONCE: Final = 8 * 1024
 # A partition of a Fetch request has 16 bytes in version 4, 33 from version 13 on: at most 2,000 partitions.
 FETCH_BYTES_AT_ONCE: Final = 32 * 1024
-# Creating, changing or deleting a topic costs a third of a millisecond: at most 70 names.
+# Metadata may create the topics that it names, a third of a millisecond each: at most 70 names.
 NAMES_BYTES_AT_ONCE: Final = 256
 # A broker or a group has hundreds of settings.
 DESCRIBE_CONFIGS_BYTES_AT_ONCE: Final = 256
@@ -69,7 +69,7 @@ class Work(Enum):
 
     AT_ONCE = "at once"  # it may change the broker's state
     PAUSES = "in slices until it makes its change"  # it then repeats the checks that the change depends on
-    APPLIED = "in slices, between two changes"  # it changes metadata
+    APPLIED = "in slices, between two changes"  # it changes metadata: even a small request, of very many partitions
     SLICED = "in slices"  # it only reads; a response may have all partitions or all groups
     LARGE = "always in slices"  # it only reads; a response has all members of groups, all replicas or all transactions
 
@@ -152,15 +152,8 @@ TABLE: Final = (
     Api(_K.LIST_GROUPS, "groups", work=_SLICED),
     Api(_K.API_VERSIONS, "cluster", _BY.EITHER),
     # 10,000 partitions with their replicas.
-    Api(
-        _K.CREATE_TOPICS,
-        "topics",
-        _BY.FORWARDED,
-        work=Work.APPLIED,
-        bytes_at_once=NAMES_BYTES_AT_ONCE,
-        most_elements=50_000,
-    ),
-    Api(_K.DELETE_TOPICS, "topics", _BY.FORWARDED, work=Work.APPLIED, bytes_at_once=NAMES_BYTES_AT_ONCE),
+    Api(_K.CREATE_TOPICS, "topics", _BY.FORWARDED, work=Work.APPLIED, most_elements=50_000),
+    Api(_K.DELETE_TOPICS, "topics", _BY.FORWARDED, work=Work.APPLIED),
     Api(_K.DELETE_RECORDS, "topics", most_elements=50_000),
     Api(_K.INIT_PRODUCER_ID, "producers"),
     Api(_K.OFFSET_FOR_LEADER_EPOCH, "list_offsets", work=_SLICED),
@@ -180,25 +173,18 @@ TABLE: Final = (
         bytes_at_once=DESCRIBE_CONFIGS_BYTES_AT_ONCE,
         most_elements=50_000,
     ),
-    Api(_K.ALTER_CONFIGS, "configs", _BY.FORWARDED, work=Work.APPLIED, bytes_at_once=NAMES_BYTES_AT_ONCE),
+    Api(_K.ALTER_CONFIGS, "configs", _BY.FORWARDED, work=Work.APPLIED),
     Api(_K.ALTER_REPLICA_LOG_DIRS, "log_dirs", operation=ALTER, most_elements=50_000),
     Api(_K.DESCRIBE_LOG_DIRS, "log_dirs", operation=DESCRIBE, work=_LARGE),
-    Api(
-        _K.CREATE_PARTITIONS,
-        "topics",
-        _BY.FORWARDED,
-        work=Work.APPLIED,
-        bytes_at_once=NAMES_BYTES_AT_ONCE,
-        most_elements=50_000,
-    ),
+    Api(_K.CREATE_PARTITIONS, "topics", _BY.FORWARDED, work=Work.APPLIED, most_elements=50_000),
     Api(_K.CREATE_DELEGATION_TOKEN, "users"),
     Api(_K.RENEW_DELEGATION_TOKEN, "users"),
     Api(_K.EXPIRE_DELEGATION_TOKEN, "users"),
     Api(_K.DESCRIBE_DELEGATION_TOKEN, "users"),
     Api(_K.DELETE_GROUPS, "groups"),
-    Api(_K.ELECT_LEADERS, "reassignments", _BY.FORWARDED, ALTER, most_elements=50_000),
-    Api(_K.INCREMENTAL_ALTER_CONFIGS, "configs", _BY.FORWARDED, work=Work.APPLIED, bytes_at_once=NAMES_BYTES_AT_ONCE),
-    Api(_K.ALTER_PARTITION_REASSIGNMENTS, "reassignments", _BY.FORWARDED, ALTER, most_elements=50_000),
+    Api(_K.ELECT_LEADERS, "reassignments", _BY.FORWARDED, ALTER, Work.APPLIED, most_elements=50_000),
+    Api(_K.INCREMENTAL_ALTER_CONFIGS, "configs", _BY.FORWARDED, work=Work.APPLIED),
+    Api(_K.ALTER_PARTITION_REASSIGNMENTS, "reassignments", _BY.FORWARDED, ALTER, Work.APPLIED, most_elements=50_000),
     Api(_K.LIST_PARTITION_REASSIGNMENTS, "reassignments", _BY.FORWARDED_READ, DESCRIBE, _SLICED, most_elements=50_000),
     Api(_K.OFFSET_DELETE, "offsets"),
     Api(_K.DESCRIBE_CLIENT_QUOTAS, "users", operation=DESCRIBE_CONFIGS),
@@ -211,7 +197,7 @@ TABLE: Final = (
     Api(_K.DESCRIBE_QUORUM, "quorum", _BY.FORWARDED_READ, DESCRIBE, most_elements=1000),  # one partition
     Api(_K.ALTER_PARTITION, "controller", _BY.ACTIVE_CONTROLLER, CLUSTER_ACTION),
     Api(_K.UPDATE_FEATURES, "cluster", _BY.FORWARDED, ALTER),
-    Api(_K.ENVELOPE, "envelope", _BY.CONTROLLER, CLUSTER_ACTION, bytes_at_once=NAMES_BYTES_AT_ONCE),
+    Api(_K.ENVELOPE, "envelope", _BY.CONTROLLER, CLUSTER_ACTION, bytes_at_once=0),  # most forward such changes
     Api(_K.FETCH_SNAPSHOT, "quorum", _BY.CONTROLLER, CLUSTER_ACTION),
     Api(_K.DESCRIBE_CLUSTER, "cluster", _BY.EITHER),
     Api(_K.DESCRIBE_PRODUCERS, "producers", work=_SLICED),

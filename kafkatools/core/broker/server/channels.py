@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.quorum.quorum_description import QuorumDescription
+    from kafkatools.core.broker.metadata.quorum.raft_log import Records
     from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
 
 OnResponse = Callable[[Any | None], None]
@@ -107,7 +108,7 @@ class RecordWriter(Protocol):
         """The offset of the next record."""
         ...
 
-    def append(self, records: list[Any], wall_ms: int) -> int:
+    def append(self, records: Records, wall_ms: int) -> int:
         """Write records as one batch and return the offset of the first; the batch may not be committed yet. Raises
         NotController when this node no longer leads the quorum."""
         ...

@@ -2,12 +2,13 @@
 purgatory).
 
 Rules: the response to a change is sent when all records that the controller had written by then are committed; a
-request that only reads is answered at once. Changes of many topics pause between two topics, so that the controller
-handles other requests meanwhile; if it loses the leadership in a pause, the rest is not changed. A change that a
-controller refused with NOT_CONTROLLER is sent to the next one. A change that a controller began, or whose connection
-was lost, is not sent again, because it may have been made. Its client gets REQUEST_TIMED_OUT with the reason, and so
-does a client whose request no controller accepts in time. AdminClient and librdkafka report this error to their user,
-whereas they would retry NOT_CONTROLLER themselves. The request of a client that has disconnected is dropped.
+request that only reads is answered at once. Changes of many topics or partitions pause in between, so that the
+controller handles other requests meanwhile; if it loses the leadership in a pause, the rest is not changed. A change
+that a controller refused with NOT_CONTROLLER is sent to the next one. A change that a controller began, or whose
+connection was lost, is not sent again, because it may have been made. Its client gets REQUEST_TIMED_OUT with the
+reason, and so does a client whose request no controller accepts in time. AdminClient and librdkafka report this error
+to their user, whereas they would retry NOT_CONTROLLER themselves. The request of a client that has disconnected is
+dropped.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ def run_on_controller(
     pause: Callable[[], None] | None = None,
 ) -> None:
     """Call `work` on the active controller, and `respond` with its result when all metadata records written so far are
-    committed. With `pause`, the work of an API that changes many topics calls it between two changes.
+    committed. With `pause`, the work of an API that changes topics calls it between two changes, and while it plans a
+    large one.
 
     `refuse` is called at once when this node's controller is not active, or stopped being active before `work` wrote a
     record: nothing was changed. `give_up` is called when the node loses the leadership after a record was written and
@@ -97,11 +99,14 @@ def run_on_controller(
         return
     start_offset, epoch = node.raft.end_offset, node.raft.epoch
 
+    def is_still_active() -> bool:
+        # Elected again after a pause, this controller may lack the records that it wrote before.
+        return node.controller.is_active and node.raft.epoch == epoch
+
     def pause_while_active() -> None:
         assert pause is not None
         pause()
-        # Elected again after a pause, this controller may lack the records that it wrote before.
-        if not node.controller.is_active or node.raft.epoch != epoch:
+        if not is_still_active():
             raise NotController()
 
     result = None
@@ -111,7 +116,7 @@ def run_on_controller(
                 result = work()
         else:
             result = work()
-    if result is None or not node.controller.is_active:
+    if result is None or not is_still_active():
         (refuse if node.raft.end_offset == start_offset else give_up)()
         return
     if api_key == ApiKey.DESCRIBE_QUORUM or node.raft.end_offset <= node.metadata_offset:

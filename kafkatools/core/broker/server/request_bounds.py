@@ -5,8 +5,8 @@ goes to the slow lane; `apis.py` has the limits of each API. There its elements 
 values, and a request with too many elements is refused.
 
 A small request may have a large response (all topics, all groups). On a broker with many partitions, groups or offsets
-such APIs go to the slow lane too. So do fetches of a session with many partitions and, on a node alone, requests that
-create partitions: each partition costs a millisecond or two.
+such APIs go to the slow lane too. So do fetches of a session with many partitions, and all changes of topics: the
+smallest request may create or delete a topic of 10,000 partitions.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ class Load(Protocol):
 
     def has_many_entries(self, count: int) -> bool: ...
     def has_many_offsets(self, count: int) -> bool: ...
-    def creates_partitions(self, api_key: int) -> bool: ...
+    def creates_partitions(self) -> bool: ...
     def fetches_many(self, request: Request) -> bool: ...
     def report_refusal(self, line: str) -> None: ...
 
 
 def may_take_long(node: Load, api: Api, request: Request) -> bool:
     """Return whether a request goes to the slow lane: because of its size, its API, or how much the node holds."""
-    if len(request.frame) > api.bytes_at_once or api.work is Work.LARGE:
+    if len(request.frame) > api.bytes_at_once or api.work in (Work.LARGE, Work.APPLIED):
         return True
-    if (api.work is Work.APPLIED or api.key is ApiKey.FIND_COORDINATOR) and node.creates_partitions(api.key):
+    if api.key is ApiKey.FIND_COORDINATOR and node.creates_partitions():
         return True
     if api.work is Work.SLICED and node.has_many_entries(MANY):
         return True

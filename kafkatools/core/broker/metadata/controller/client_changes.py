@@ -12,10 +12,18 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.metadata.broker_settings import ELIGIBLE_LEADER_REPLICAS, BrokerSettings
 from kafkatools.core.broker.metadata.controller import acls, client_quotas, configs, features, partitions, scram, topics
+from kafkatools.core.broker.metadata.controller.large_changes import (
+    PARTITIONS_AT_ONCE,
+    NewPartitions,
+    encoded,
+    plan_in_slices,
+)
 from kafkatools.core.broker.metadata.controller.placement import Placement
 from kafkatools.core.broker.metadata.controller.registrations import check_broker_epoch
 from kafkatools.core.broker.metadata.controller.replica_control import ReplicaControl
@@ -36,10 +44,15 @@ from kafkatools.core.protocol.schemas.metadata import ProducerIdsRecord
 from kafkatools.core.protocol.slices import current_pause, pausing
 from kafkatools.core.protocol.uuids import random_uuid
 
+if TYPE_CHECKING:
+    from kafkatools.core.broker.metadata.quorum.raft_log import Records
+
 PRODUCER_ID_BLOCK = 1000
 LONG_MAX = 2**63 - 1
 MAX_RECORDS_PER_BATCH = 10_000
 TOPICS_AT_ONCE = 10
+CHANGES_AT_ONCE = 250
+"""Reassigning a partition, or electing its leader, takes 10 to 20 us."""
 
 
 class ClientChanges:
@@ -110,17 +123,20 @@ class ClientChanges:
         return self._writer
 
     def _write(self, records: Sequence[Any]) -> None:
-        writer = self.ensure_active()
         for start in range(0, len(records), MAX_RECORDS_PER_BATCH):
             part = list(records[start : start + MAX_RECORDS_PER_BATCH])
-            try:
-                writer.append(part, self._clock.wall_ms())
-            except NotController:
-                self.deactivate()
-                raise
-            self._last_write_ms = self._clock.now_ms()
+            self._append(part)
             for record in part:
                 self._image.replay(record)
+
+    def _append(self, records: Records) -> None:
+        writer = self.ensure_active()
+        try:
+            writer.append(records, self._clock.wall_ms())
+        except NotController:
+            self.deactivate()
+            raise
+        self._last_write_ms = self._clock.now_ms()
 
     def _commit(self, records: Sequence[Any]) -> None:
         """Write the records of one decision and publish them; does nothing without records. Raises NotController,
@@ -130,6 +146,16 @@ class ClientChanges:
             with pausing(None):
                 self._write(records)
                 self.publish()
+
+    def _commit_partitions(self, change: NewPartitions) -> None:
+        """Write new partitions of a topic as one batch, whatever their number, and publish them. Raises NotController,
+        KafkaStorageError."""
+        with pausing(None):
+            self._append(change.batch)
+            for record in change.others:
+                self._image.replay(record)
+            self._image.add_partitions(change.topic_id, change.partitions)
+            self.publish()
 
     def publish(self) -> None:
         """Apply the changes to the broker of a quorum of one; in a larger quorum, brokers apply them when they are
@@ -152,17 +178,13 @@ class ClientChanges:
     ) -> dict[str, TopicState | KafkaError]:
         """Create topics, as one change unless in the slow lane. Returns the topic or the error for each name; with
         `validate_only` nothing is created, and the topic is as it would be."""
-        results: dict[str, TopicState | KafkaError] = {}
         placement = self._placement()
-        for topic in new_topics:
-            try:
-                topics.check_collision(self.image, topic.name)
-            except KafkaError as error:
-                results[topic.name] = error
+        results: dict[str, TopicState | KafkaError] = {**topics.collisions(self.image, new_topics)}
         topic_records: dict[str, list[Any]] = {}
         pause = current_pause()
         for number, topic in enumerate(new_topics):
-            if pause is not None and not number % TOPICS_AT_ONCE:
+            size = topics.partition_count(topic, placement)
+            if pause is not None and (not number % TOPICS_AT_ONCE or size + _count(topic_records) > PARTITIONS_AT_ONCE):
                 # In a pause another request may create the same topic, so all checked topics are written before it.
                 results |= self._commit_topics(topic_records)
                 topic_records = {}
@@ -170,15 +192,36 @@ class ClientChanges:
             if topic.name in results:
                 continue
             try:
-                topics.check_new_topic(self.image, topic.name)
-                configs.validate_topic_configs(topic.configs, self.effective_config)
-                state, records = topics.create_topic(self.image, topic, placement)
-                results[topic.name] = planned(state, records)
+                if pause is not None and size > PARTITIONS_AT_ONCE:
+                    results[topic.name] = self._create_large_topic(topic, placement, validate_only=validate_only)
+                    continue
+                with pausing(None):
+                    state, records = self._plan_topic(topic, placement)
+                results[topic.name] = planned(state, records) if validate_only else state
                 if not validate_only:
                     topic_records[topic.name] = records
             except KafkaError as error:
                 results[topic.name] = error
         return results | self._commit_topics(topic_records)
+
+    def _plan_topic(self, topic: topics.NewTopic, placement: Placement) -> tuple[TopicState, list[Any]]:
+        topics.check_new_topic(self.image, topic.name)
+        configs.validate_topic_configs(topic.configs, self.effective_config)
+        return topics.create_topic(placement.image, topic, placement)
+
+    def _create_large_topic(self, topic: topics.NewTopic, placement: Placement, *, validate_only: bool) -> TopicState:
+        """Create a topic of very many partitions as one change, which is planned in slices."""
+
+        def plan(image: MetadataImage) -> NewPartitions:
+            state, records = self._plan_topic(topic, replace(placement, image=image))
+            return encoded(state.topic_id, records, self._clock.wall_ms())
+
+        change = plan_in_slices(lambda: self.image, plan)
+        topics.check_new_topic(self.image, topic.name)  # another request may have created it in a pause
+        if validate_only:
+            return TopicState(topic.name, change.topic_id, change.partitions)
+        self._commit_partitions(change)
+        return self.image.topics[topic.name]
 
     def _commit_topics(self, topic_records: Mapping[str, Sequence[Any]]) -> dict[str, TopicState | KafkaError]:
         """Write the records of new topics as one change. Returns the topics by name, or the error for all of them."""
@@ -193,9 +236,39 @@ class ClientChanges:
     ) -> None:
         """Increase the number of a topic's partitions to `count`, on these brokers or (None) where the controller
         places them. With `validate_only` nothing changes. Raises the errors of `topics.create_partitions`."""
-        records = topics.create_partitions(self.image, name, count, assignments, self._placement())
+        placement = self._placement()
+        topic = self.image.topics.get(name)
+        if topic is not None and current_pause() is not None and count - len(topic.partitions) > PARTITIONS_AT_ONCE:
+            self._create_many_partitions(name, count, assignments, placement, validate_only=validate_only)
+            return
+        with pausing(None):
+            records = topics.create_partitions(self.image, name, count, assignments, placement)
         if not validate_only:
             self._commit(records)
+
+    def _create_many_partitions(
+        self,
+        name: str,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None,
+        placement: Placement,
+        *,
+        validate_only: bool,
+    ) -> None:
+        """Add very many partitions as one change, which is planned in slices."""
+
+        def plan(image: MetadataImage) -> NewPartitions:
+            there = replace(placement, image=image)
+            records = topics.create_partitions(image, name, count, assignments, there)
+            return encoded(records[0].topic_id, records, self._clock.wall_ms())
+
+        def basis() -> object:
+            topic = self.image.topics.get(name)
+            return topic and (topic.topic_id, len(topic.partitions))
+
+        change = plan_in_slices(lambda: self.image, plan, basis)
+        if not validate_only:
+            self._commit_partitions(change)
 
     def delete_topic(self, name: str | None, topic_id: uuid.UUID | None) -> TopicState:
         """Delete a topic by name or id and return it. Raises InvalidRequest unless exactly one is given,
@@ -217,9 +290,12 @@ class ClientChanges:
             candidates = [(topic.name, list(topic.partitions)) for topic in self.image.topics.values()]
         records: list[Any] = []
         results = []
+        numbers = count()
         for name, indexes in candidates:
             outcomes: list[tuple[int, KafkaError | None]] = []
             for index in indexes:
+                if not next(numbers) % CHANGES_AT_ONCE:
+                    self._commit_portion(records)
                 try:
                     records += partitions.elect_leader(self.replica_control, election_type, name, index)
                     outcomes.append((index, None))
@@ -239,7 +315,9 @@ class ClientChanges:
         `may_change_factor`, a changed replication factor is one."""
         records: list[Any] = []
         results: list[KafkaError | None] = []
-        for name, index, replicas in requested:
+        for number, (name, index, replicas) in enumerate(requested):
+            if not number % CHANGES_AT_ONCE:
+                self._commit_portion(records)
             try:
                 records += partitions.reassign(
                     self.replica_control, name, index, replicas, may_change_factor=may_change_factor
@@ -249,6 +327,15 @@ class ClientChanges:
                 results.append(error)
         self._commit(records)
         return results
+
+    def _commit_portion(self, records: list[Any]) -> None:
+        """In the slow lane, write the records so far of a change of many partitions, clear them and pause. The next
+        partitions are decided against the image after the pause."""
+        pause = current_pause()
+        if pause is not None:
+            self._commit(records)
+            records.clear()
+            pause()
 
     def list_reassignments(
         self, requested: Sequence[tuple[str, Sequence[int]]] | None
@@ -325,6 +412,10 @@ class ClientChanges:
         end = first + PRODUCER_ID_BLOCK
         self._commit([ProducerIdsRecord(broker_id=broker_id, broker_epoch=broker_epoch, next_producer_id=end)])
         return range(first, end)
+
+
+def _count(topic_records: Mapping[str, Sequence[Any]]) -> int:
+    return sum(len(records) for records in topic_records.values())
 
 
 def planned(state: TopicState, records: Sequence[Any]) -> TopicState:

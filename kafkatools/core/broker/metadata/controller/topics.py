@@ -28,6 +28,7 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.protocol.schemas.metadata import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+from kafkatools.core.protocol.slices import paced
 
 MAX_NAME_LENGTH = 249
 MAX_PARTITIONS_PER_BATCH = 10_000
@@ -72,15 +73,21 @@ def check_new_topic(image: MetadataImage, name: str) -> None:
         raise TopicAlreadyExists(f"Topic '{name}' already exists.")
 
 
-def check_collision(image: MetadataImage, name: str) -> None:
-    """Raise InvalidTopic if an existing topic's name differs only in `.` and `_` (Topic.hasCollision). As in Kafka,
-    topics of one request may collide with each other."""
-    if name in image.topics or not {".", "_"}.intersection(name):
-        return
-    metric_name = name.replace(".", "_")
-    existing = min((existing for existing in image.topics if existing.replace(".", "_") == metric_name), default=None)
-    if existing is not None:
-        raise InvalidTopic(f"Topic '{name}' collides with existing topic: {existing}")
+def collisions(image: MetadataImage, new_topics: Sequence[NewTopic]) -> dict[str, InvalidTopic]:
+    """Return the error of each new topic whose name differs from an existing topic's in `.` and `_` only
+    (Topic.hasCollision). As in Kafka, topics of one request may collide with each other."""
+    candidates = [topic.name for topic in new_topics if {".", "_"}.intersection(topic.name)]
+    candidates = [name for name in candidates if name not in image.topics]
+    existing: dict[str, str] = {}
+    for other in image.topics if candidates else ():
+        metric_name = other.replace(".", "_")
+        existing[metric_name] = min(other, existing.get(metric_name, other))
+    others = {name: existing.get(name.replace(".", "_")) for name in candidates}
+    return {
+        name: InvalidTopic(f"Topic '{name}' collides with existing topic: {other}")
+        for name, other in others.items()
+        if other is not None
+    }
 
 
 def create_topic(image: MetadataImage, topic: NewTopic, placement: Placement) -> tuple[TopicState, list[Entity]]:
@@ -96,13 +103,20 @@ def create_topic(image: MetadataImage, topic: NewTopic, placement: Placement) ->
     return state, records
 
 
+def partition_count(topic: NewTopic, placement: Placement) -> int:
+    """Return the number of partitions that a request wants for a new topic, not validated."""
+    if topic.assignments:
+        return len(topic.assignments)
+    return placement.num_partitions if topic.num_partitions == -1 else topic.num_partitions
+
+
 def _manual_assignments(image: MetadataImage, topic: NewTopic) -> list[tuple[int, ...]]:
     if topic.replication_factor != -1:
         raise InvalidRequest("A manual partition assignment was specified, but replication factor was not set to -1.")
     if topic.num_partitions != -1:
         raise InvalidRequest("A manual partition assignment was specified, but numPartitions was not set to -1.")
     lists: dict[int, tuple[int, ...]] = {}
-    for index, replicas in topic.assignments:
+    for index, replicas in paced(topic.assignments):
         if index in lists:
             raise InvalidReplicaAssignment(f"Found multiple manual partition assignments for partition {index}")
         factor = next((len(replica_ids) for replica_ids in lists.values()), None)
@@ -150,7 +164,7 @@ def _placed(topic: NewTopic, placement: Placement) -> list[tuple[int, ...]]:
         raise InvalidReplicationFactor("Replication factor must be larger than 0, or -1 to use the default value.")
     if topic.num_partitions < -1 or topic.num_partitions == 0:
         raise InvalidPartitions("Number of partitions was set to an invalid non-positive value.")
-    count = placement.num_partitions if topic.num_partitions == -1 else topic.num_partitions
+    count = partition_count(topic, placement)
     factor = placement.replication_factor if topic.replication_factor == -1 else topic.replication_factor
     check_count(count)
     try:
@@ -174,7 +188,7 @@ def _partition_records(
     active = {broker.broker_id for broker in image.brokers.values() if broker.is_active}
     directories = {broker_id: default_directory(image, broker_id) for broker_id in image.brokers}
     records = []
-    for index, replicas in enumerate(replica_lists, first):
+    for index, replicas in paced(enumerate(replica_lists, first)):
         isr = tuple(replica for replica in replicas if replica in active)
         fields: Fields = {
             "partition_id": index,
@@ -216,7 +230,7 @@ def create_partitions(
             f"Attempted to add {added} additional partition(s), but only {len(assignments)} assignment(s) "
             "were specified."
         )
-    for index, replicas in enumerate(assignments, current):
+    for index, replicas in paced(enumerate(assignments, current)):
         check_assignment(image, replicas, factor)
         check_some_active(image, replicas, index)
     check_count(added)

@@ -42,7 +42,7 @@ from kafkatools.core.broker.metadata.quorum.quorum_states import (
     Unattached,
     Votes,
 )
-from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
+from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog, Records
 from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
 from kafkatools.core.broker.server.channels import PeerChannel
 from kafkatools.core.errors import KafkaError, KafkaStorageError, NotController
@@ -182,7 +182,7 @@ class Raft:
             self._fail(error)
         self._notify_listener()
 
-    def append(self, records: list[Entity], wall_ms: int) -> int:
+    def append(self, records: Records, wall_ms: int) -> int:
         """Append records as one batch, which is committed later. Returns the offset of the first. Raises NotController
         if this node does not lead, or resigns because its disk fails."""
         if not isinstance(self.state, Leader) or self.failure is not None:

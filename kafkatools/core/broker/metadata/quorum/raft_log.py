@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from struct import unpack_from
 from typing import Any, NamedTuple
 
-from kafkatools.core.broker.metadata.batches import encode_batch, encode_control_batch
+from kafkatools.core.broker.metadata.batches import EncodedBatch, encode_batch, encode_control_batch
 from kafkatools.core.broker.metadata.image import Transactions
 from kafkatools.core.broker.metadata.metadata_log import CommittedBatch, MetadataLog
 from kafkatools.core.broker.metadata.snapshot import Snapshot, SnapshotDownload, SnapshotId
@@ -20,6 +20,9 @@ from kafkatools.core.errors import SnapshotNotFound
 from kafkatools.core.protocol.schemas.snapshot import LeaderChangeMessage, encode_record
 from kafkatools.core.records.header import read_header, whole_batches
 from kafkatools.core.records.layout import LOG_OVERHEAD
+
+Records = list[Any] | EncodedBatch
+"""The records of one batch, encoded or not."""
 
 
 class Validity(NamedTuple):
@@ -93,14 +96,17 @@ class RaftLog:
         )
         self.take_over(encode_control_batch([encode_record(message)], self.end_offset, epoch, self.wall_ms()))
 
-    def append(self, records: list[Any], epoch: int, wall_ms: int) -> int:
+    def append(self, records: Records, epoch: int, wall_ms: int) -> int:
         """Append a leader's records as one batch. Returns the offset of the first. Raises RecordListTooLarge,
         KafkaStorageError."""
         first = self.end_offset
-        self.take_over(encode_batch(records, first, epoch, wall_ms))
+        if isinstance(records, EncodedBatch):
+            self.take_over(records.at(first, epoch))
+        else:
+            self.take_over(encode_batch(records, first, epoch, wall_ms))
         return first
 
-    def take_over(self, batches: bytes | memoryview) -> None:
+    def take_over(self, batches: bytes | bytearray | memoryview) -> None:
         """Append batches that already have offsets and epochs; one by one if a segment is too small for them all. In a
         quorum of one they are committed at once. Raises UnexpectedAppendOffset, CorruptRecord, RecordListTooLarge,
         KafkaStorageError."""
@@ -170,7 +176,15 @@ class RaftLog:
 
     def committed(self, first: int, end: int) -> Iterator[CommittedBatch]:
         """Yield the batches between two offsets. The records of a transaction come with the batch that ends it."""
-        for next_offset, epoch, records in self.metadata_log.read_batches(first, end):
+        return (batch for batch in self.committed_in_portions(first, end) if batch is not None)
+
+    def committed_in_portions(self, first: int, end: int) -> Iterator[CommittedBatch | None]:
+        """Yield the batches as `committed` does, and None between portions of the decoding of a large one."""
+        for batch in self.metadata_log.read_in_portions(first, end):
+            if batch is None:
+                yield None
+                continue
+            next_offset, epoch, records = batch
             counting = self._transactions.feed(records)
             if not self.has_open_transaction:
                 self._applied = SnapshotId(next_offset, epoch)

@@ -17,7 +17,7 @@ from kafkatools.core.errors import KafkaStorageError
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.quorum.quorum_description import QuorumDescription
-    from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
+    from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog, Records
     from kafkatools.core.protocol.entities import Entity
 
 
@@ -61,7 +61,7 @@ class SoleVoter:
         """Offset of the next record."""
         return self._log.end_offset
 
-    def append(self, records: list[Entity], wall_ms: int) -> int:
+    def append(self, records: Records, wall_ms: int) -> int:
         """Append and commit records as one batch. Returns the offset of the first. Raises KafkaStorageError."""
         return self._log.append(records, self.epoch, wall_ms)
 

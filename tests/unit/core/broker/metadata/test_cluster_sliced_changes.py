@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pathlib
 import uuid
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,15 +24,27 @@ VERSIONS = {CREATE_TOPICS: 4, DELETE_TOPICS: 5, CREATE_PARTITIONS: 3, ALTER_CONF
 
 
 class HeldLane(SlowLane):
-    """A slow lane with the shortest slices, which a test holds between two of them."""
+    """A slow lane with the shortest slices. A test holds its requests between two of them; later requests go on."""
 
     def __init__(self) -> None:
         super().__init__(slice_ns=0)
-        self.is_held = False
+        self._held: deque[Any] = deque()
 
-    def turn(self) -> None:
-        if not self.is_held:
-            super().turn()
+    @property
+    def is_held(self) -> bool:
+        return bool(self._held)
+
+    @is_held.setter
+    def is_held(self, is_held: bool) -> None:
+        if is_held:
+            self._held, self._active = self._active, deque()
+        else:
+            self._active.extend(self._held)
+            self._held.clear()
+
+    def close(self) -> None:
+        self.is_held = False
+        super().close()
 
 
 class CountingLane(SlowLane):
