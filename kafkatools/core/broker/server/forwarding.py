@@ -83,8 +83,7 @@ def run_on_controller(
     pause: Callable[[], None] | None = None,
 ) -> None:
     """Call `work` on the active controller, and `respond` with its result when all metadata records written so far are
-    committed. With `pause`, the work of an API that changes topics calls it between two changes, and while it plans a
-    large one.
+    committed. With `pause`, the work of an API that changes topics calls it between changes and in large ones.
 
     `refuse` is called at once when this node's controller is not active, or stopped being active before `work` wrote a
     record: nothing was changed. `give_up` is called when the node loses the leadership after a record was written and
@@ -100,8 +99,7 @@ def run_on_controller(
     start_offset, epoch = node.raft.end_offset, node.raft.epoch
 
     def is_still_active() -> bool:
-        # Elected again after a pause, this controller may lack the records that it wrote before.
-        return node.controller.is_active and node.raft.epoch == epoch
+        return node.controller.is_active and node.raft.epoch == epoch  # elected again, it may lack its records
 
     def pause_while_active() -> None:
         assert pause is not None
