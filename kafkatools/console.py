@@ -237,11 +237,20 @@ class Console:
 
     @contextmanager
     def progress(
-        self, label: str, total: int | None = None, *, is_bytes: bool = False, prints: bool = False
+        self,
+        label: str,
+        total: int | None = None,
+        *,
+        measure: Callable[[], int] = lambda: 0,
+        is_bytes: bool = False,
+        prints: bool = False,
     ) -> Iterator[Progress]:
         """Show a progress line on stderr within the context; the work sets `count` of the Progress that the context
-        returns. Draws nothing with --json, without a terminal or inside another progress. `prints`: the work writes to
-        stdout all the time, so nothing is drawn when stdout is a terminal either."""
+        returns, and `measure` returns the finished units beyond it.
+
+        Draws nothing with --json, without a terminal or inside another progress. `prints`: the work writes to stdout
+        all the time, so nothing is drawn when stdout is a terminal either.
+        """
         from kafkatools.progress import Progress, TerminalProgress
 
         is_visible = self.is_error_terminal and self.environ.get("TERM") != "dumb" and not (prints and self.is_terminal)
@@ -249,7 +258,9 @@ class Console:
             yield Progress(label, total)
             return
         colour = not self.environ.get("NO_COLOR")
-        progress = TerminalProgress(self.stderr, self.width, label, total, is_bytes=is_bytes, has_colour=colour)
+        progress = TerminalProgress(
+            self.stderr, self.width, label, total, measure=measure, is_bytes=is_bytes, has_colour=colour
+        )
         self._progress = progress
         progress.start()
         try:

@@ -25,14 +25,16 @@ _BAR_WIDTH = 24
 
 
 class Progress:
-    """The number of finished units of a piece of work, of `total` (None: unknown). This base class draws nothing."""
+    """The number of finished units of a piece of work, of `total` (None: unknown). This base class draws nothing.
 
-    def __init__(self, label: str, total: int | None = None) -> None:
+    `measure` returns the finished units beyond `count`; the drawing thread calls it.
+    """
+
+    def __init__(self, label: str, total: int | None = None, measure: Callable[[], int] = lambda: 0) -> None:
         self.label = label
         self.total = total
         self.count = 0
-        self.measure: Callable[[], int] = lambda: 0
-        """Returns the finished units beyond `count`; called by the drawing thread."""
+        self.measure = measure
 
     def advance(self, count: int = 1) -> None:
         """Add to the number of finished units of work."""
@@ -49,10 +51,11 @@ class TerminalProgress(Progress):
         label: str,
         total: int | None = None,
         *,
+        measure: Callable[[], int] = lambda: 0,
         is_bytes: bool = False,
         has_colour: bool = True,
     ) -> None:
-        super().__init__(label, total)
+        super().__init__(label, total, measure)
         self._stream = stream
         self._width = width
         self._is_bytes = is_bytes

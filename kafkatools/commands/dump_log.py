@@ -224,8 +224,9 @@ class _Run:
     def _dump_all(self, paths: Sequence[str]) -> bool:
         """Dump the files; False when --stop-at-damage ends the run at a file that cannot be read."""
         sizes = [os.path.getsize(path) if os.path.isfile(path) else 0 for path in paths]
-        with self._console.progress("Reading", sum(sizes), is_bytes=True, prints=True) as progress:
-            progress.measure = lambda: self._dump.position
+        with self._console.progress(
+            "Reading", sum(sizes), measure=lambda: self._dump.position, is_bytes=True, prints=True
+        ) as progress:
             for path, size in zip(paths, sizes, strict=True):
                 self._dump_file(path)
                 progress.advance(size)

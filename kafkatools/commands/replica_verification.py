@@ -71,8 +71,8 @@ class _Run:
         try:
             if not self._args.exit_at_end:
                 return self._rounds()
-            with self._console.progress("Comparing partitions", self._count, prints=True) as progress:
-                progress.measure = self._complete_count
+            measure = self._complete_count
+            with self._console.progress("Comparing partitions", self._count, measure=measure, prints=True):
                 return self._rounds()
         except KeyboardInterrupt:
             if not self._has_findings:

@@ -9,6 +9,7 @@ from support.import_graph import PACKAGE, circles, read_imports
 
 NODE_MODULES = (
     "kafkatools.core.broker.node",
+    "kafkatools.core.broker.node_setup",
     "kafkatools.core.broker.sole_member",
     "kafkatools.core.broker.cluster_member",
 )

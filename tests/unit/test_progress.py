@@ -42,8 +42,7 @@ def _console(stderr: io.BytesIO, stdout: io.BytesIO | None = None, **environ: st
 @pytest.mark.usefixtures("at_once")
 def test_a_line_is_drawn_and_taken_away() -> None:
     terminal = _Terminal(b"42/50")
-    with _console(terminal, COLUMNS="120").progress("Reading [x]", 50) as work:
-        work.measure = lambda: 2
+    with _console(terminal, COLUMNS="120").progress("Reading [x]", 50, measure=lambda: 2) as work:
         work.advance(40)
         assert terminal.drawn.wait(20)
     text = terminal.getvalue().decode()
