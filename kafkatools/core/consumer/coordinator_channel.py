@@ -6,9 +6,7 @@ The thread that holds the client's lock calls `tick`, which looks up the coordin
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.consumer.network import ConsumerNetworkClient
@@ -18,19 +16,15 @@ from kafkatools.core.group.requests import GroupRequest
 from kafkatools.core.protocol.entities import Entity
 
 
-@dataclass(eq=False, repr=False)
 class CoordinatorChannel:
     """Sends requests to one group's coordinator."""
 
-    client: ConsumerNetworkClient
-    lookup: CoordinatorLookup
-    clock: Clock
-    lock: threading.RLock = field(init=False)
-    poll_limit_ms: int = field(init=False)
-    failure: KafkaError | None = field(default=None, init=False)
-    on_tick: Callable[[int], None] | None = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, client: ConsumerNetworkClient, lookup: CoordinatorLookup, clock: Clock) -> None:
+        self.client = client
+        self.lookup = lookup
+        self.clock = clock
+        self.failure: KafkaError | None = None
+        self.on_tick: Callable[[int], None] | None = None
         self.lock = self.client.lock
         self.poll_limit_ms = self.client.poll_limit_ms
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
@@ -57,35 +56,33 @@ NO_EPOCH = EpochEndOffset()
 NO_LEADER = CurrentLeader()
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class FetchedPartition:
     """One partition of a Fetch response; `records` is a slice of the receive buffer. Offsets are -1 and optional fields
     None where the response has none."""
 
-    topic: str
-    topic_id: uuid.UUID
-    partition: int
-    error_code: int = 0
-    high_watermark: int = -1
-    last_stable_offset: int = -1
-    log_start_offset: int = -1
-    aborted_transactions: tuple[AbortedTransaction, ...] | None = None
-    preferred_read_replica: int = -1
-    records: memoryview | None = None
-    diverging_epoch: EpochEndOffset = NO_EPOCH
-    current_leader: CurrentLeader = NO_LEADER
-    snapshot_id: EpochEndOffset = NO_EPOCH
+    def __init__(self, topic: str, topic_id: uuid.UUID, partition: int, error_code: int = 0) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partition = partition
+        self.error_code = error_code
+        self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
+        self.aborted_transactions: tuple[AbortedTransaction, ...] | None = None
+        self.preferred_read_replica = -1
+        self.records: memoryview | None = None
+        self.diverging_epoch: EpochEndOffset = NO_EPOCH
+        self.current_leader: CurrentLeader = NO_LEADER
+        self.snapshot_id: EpochEndOffset = NO_EPOCH
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class FetchResponse:
     """A decoded Fetch response, with its partitions in response order."""
 
-    throttle_time_ms: int
-    error_code: int
-    session_id: int
-    partitions: list[FetchedPartition] = field(default_factory=list)
-    node_endpoints: tuple[NodeEndpoint, ...] = ()
+    def __init__(self, throttle_time_ms: int, error_code: int, session_id: int) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.session_id = session_id
+        self.partitions: list[FetchedPartition] = []
+        self.node_endpoints: tuple[NodeEndpoint, ...] = ()
 
 
 def decode_fetch_response(buffer: memoryview, version: int, position: int = 0) -> FetchResponse:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kafkatools.core.config import CONSUMER, Config
@@ -80,19 +79,19 @@ class NodeFetch(NamedTuple):
     request: FetchRequest
 
 
-@dataclass(eq=False, repr=False)
 class Fetcher:
     """Builds Fetch requests, buffers their responses and hands out records as columns."""
 
-    settings: FetchSettings
-    subscriptions: SubscriptionState
-    leaders: MetadataLeaders
-    _sessions: dict[int, FetchSessionHandler] = field(default_factory=dict, init=False)
-    _in_flight: set[int] = field(default_factory=set, init=False)
-    _completed: deque[CompletedFetch] = field(default_factory=deque, init=False)
-    _retry_ms: dict[TopicPartition, int] = field(default_factory=dict, init=False)
-    _empty_from: dict[TopicPartition, int] = field(default_factory=dict, init=False)
-    _now_ms: int = field(default=0, init=False)
+    def __init__(self, settings: FetchSettings, subscriptions: SubscriptionState, leaders: MetadataLeaders) -> None:
+        self.settings = settings
+        self.subscriptions = subscriptions
+        self.leaders = leaders
+        self._sessions: dict[int, FetchSessionHandler] = {}
+        self._in_flight: set[int] = set()
+        self._completed: deque[CompletedFetch] = deque()
+        self._retry_ms: dict[TopicPartition, int] = {}
+        self._empty_from: dict[TopicPartition, int] = {}
+        self._now_ms = 0
 
     # --- requests
 

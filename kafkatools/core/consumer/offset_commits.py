@@ -16,7 +16,6 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -79,24 +78,27 @@ class Attempt:
         self.is_done, self.error = True, error
 
 
-@dataclass(eq=False, repr=False)
 class OffsetCommits:
     """Commits and fetches a consumer's offsets through its group coordinator; for the application's thread only."""
 
-    settings: Config
-    channel: CoordinatorChannel
-    subscriptions: SubscriptionState
-    identity: CommitIdentity
-    clock: Clock
-    _backoff: ExponentialBackoff = field(init=False)
-    _next_auto_ms: int = field(init=False)
-    _waiting: deque[_Waiting] = field(default_factory=deque, init=False)
-    _pending_async: int = field(default=0, init=False)
-    _completed: deque[Callable[[], None]] = field(default_factory=deque, init=False)
-    is_fenced: bool = field(default=False, init=False)
-    on_commit: Callable[[Offsets], None] | None = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        settings: Config,
+        channel: CoordinatorChannel,
+        subscriptions: SubscriptionState,
+        identity: CommitIdentity,
+        clock: Clock,
+    ) -> None:
+        self.settings = settings
+        self.channel = channel
+        self.subscriptions = subscriptions
+        self.identity = identity
+        self.clock = clock
+        self._waiting: deque[_Waiting] = deque()
+        self._pending_async = 0
+        self._completed: deque[Callable[[], None]] = deque()
+        self.is_fenced = False
+        self.on_commit: Callable[[Offsets], None] | None = None
         self.is_auto: bool = self.settings.enable_auto_commit
         self._backoff = ExponentialBackoff(self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms)
         self._next_auto_ms = self.clock.now_ms() + self.settings.auto_commit_interval_ms

@@ -7,7 +7,6 @@ retry.backoff.ms before the next request. SubscriptionState applies results and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kafkatools.core.consumer.network import MetadataLeaders
@@ -56,17 +55,24 @@ class ListedOffsets(NamedTuple):
     retries: list[TopicPartition]
 
 
-@dataclass(eq=False, repr=False)
 class OffsetFetcher:
     """Builds ListOffsets and OffsetForLeaderEpoch requests and applies their responses to positions."""
 
-    subscriptions: SubscriptionState
-    leaders: MetadataLeaders
-    isolation_level: int
-    retry_backoff_ms: int
-    request_timeout_ms: int
-    _resets: dict[TopicPartition, AutoOffsetResetStrategy] = field(default_factory=dict, init=False)
-    _validations: dict[TopicPartition, FetchPosition] = field(default_factory=dict, init=False)
+    def __init__(
+        self,
+        subscriptions: SubscriptionState,
+        leaders: MetadataLeaders,
+        isolation_level: int,
+        retry_backoff_ms: int,
+        request_timeout_ms: int,
+    ) -> None:
+        self.subscriptions = subscriptions
+        self.leaders = leaders
+        self.isolation_level = isolation_level
+        self.retry_backoff_ms = retry_backoff_ms
+        self.request_timeout_ms = request_timeout_ms
+        self._resets: dict[TopicPartition, AutoOffsetResetStrategy] = {}
+        self._validations: dict[TopicPartition, FetchPosition] = {}
 
     # --- ListOffsets
 

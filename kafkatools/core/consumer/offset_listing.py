@@ -4,7 +4,6 @@ passes."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
@@ -18,15 +17,15 @@ from kafkatools.core.protocol.entities import Entity
 P = TypeVar("P", bound=tuple[str, int])
 
 
-@dataclass(eq=False, repr=False)
 class OffsetListing:
     """A blocking lookup of partition offsets by timestamp."""
 
-    client: ConsumerNetworkClient
-    offsets: OffsetFetcher
-    wait: PartitionWait
-    _results: dict[TopicPartition, OffsetAndTimestamp | None] = field(default_factory=dict, init=False)
-    _failure: KafkaError | None = field(default=None, init=False)
+    def __init__(self, client: ConsumerNetworkClient, offsets: OffsetFetcher, wait: PartitionWait) -> None:
+        self.client = client
+        self.offsets = offsets
+        self.wait = wait
+        self._results: dict[TopicPartition, OffsetAndTimestamp | None] = {}
+        self._failure: KafkaError | None = None
 
     def list(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Wait for the first offset at or after each partition's timestamp (-2: earliest, -1: latest); None where there

@@ -7,7 +7,6 @@ after 5 seconds, anything else at the deadline. A topic that is being created is
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.consumer.network import ConsumerNetworkClient
@@ -18,17 +17,24 @@ _MISSING_AFTER_MS = 5000
 _LISTED_PARTITIONS = 3
 
 
-@dataclass(eq=False, repr=False)
 class PartitionWait:
     """Waits for `partitions`, which the caller may replace by those that are left. `message`: the start of the time-out
     error."""
 
-    client: ConsumerNetworkClient
-    clock: Clock
-    deadline_ms: int
-    message: str
-    partitions: Collection[TopicPartition]
-    _missing_since_ms: int | None = field(default=None, init=False)
+    def __init__(
+        self,
+        client: ConsumerNetworkClient,
+        clock: Clock,
+        deadline_ms: int,
+        message: str,
+        partitions: Collection[TopicPartition],
+    ) -> None:
+        self.client = client
+        self.clock = clock
+        self.deadline_ms = deadline_ms
+        self.message = message
+        self.partitions = partitions
+        self._missing_since_ms: int | None = None
 
     def poll(self) -> None:
         """Poll the network once, for at most 100 ms. Raises the connection error of a cluster that was never reached,

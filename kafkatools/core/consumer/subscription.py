@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkatools.core.config.setting import parse_iso_duration_ms
@@ -86,21 +85,34 @@ class AutoOffsetResetStrategy(NamedTuple):
         return EARLIEST_TIMESTAMP if self.kind is ResetKind.EARLIEST else LATEST_TIMESTAMP
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class TopicPartitionState:
     """The fetch state, position and log offsets of one assigned partition."""
 
-    state: FetchState = FetchState.INITIALIZING
-    position: FetchPosition | None = None
-    paused: bool = False
-    pending_revocation: bool = False
-    reset_strategy: AutoOffsetResetStrategy | None = None
-    next_retry_ms: int = 0
-    high_watermark: int | None = None
-    last_stable_offset: int | None = None
-    log_start_offset: int | None = None
-    preferred_read_replica: int | None = None
-    preferred_replica_expires_ms: int = 0
+    __slots__ = (
+        "state",
+        "position",
+        "paused",
+        "pending_revocation",
+        "reset_strategy",
+        "next_retry_ms",
+        "high_watermark",
+        "last_stable_offset",
+        "log_start_offset",
+        "preferred_read_replica",
+        "preferred_replica_expires_ms",
+    )
+
+    def __init__(self) -> None:
+        self.state = FetchState.INITIALIZING
+        self.position: FetchPosition | None = None
+        self.paused = self.pending_revocation = False
+        self.reset_strategy: AutoOffsetResetStrategy | None = None
+        self.next_retry_ms = 0
+        self.high_watermark: int | None = None
+        self.last_stable_offset: int | None = None
+        self.log_start_offset: int | None = None
+        self.preferred_read_replica: int | None = None
+        self.preferred_replica_expires_ms = 0
 
     @property
     def is_fetchable(self) -> bool:

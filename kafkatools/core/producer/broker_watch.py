@@ -7,7 +7,6 @@ a terminal earlier. It is checked once in each turn of the sender and costs noth
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkatools.core.net.addresses import HostPort
@@ -19,17 +18,23 @@ if TYPE_CHECKING:
 PATIENCE_MS = 3000
 
 
-@dataclass(eq=False, repr=False)
 class BrokerWatch:
     """Reports connection outages of a producer: the sender's thread calls `report(line)` when work waited `patience_ms`
     without a ready connection. It calls it again when a connection is ready while work waits."""
 
-    client: NetworkClient
-    metadata: ProducerMetadata
-    report: Callable[[str], None]
-    patience_ms: int = PATIENCE_MS
-    _silent_since_ms: int | None = field(default=None, init=False)
-    _has_reported: bool = field(default=False, init=False)
+    def __init__(
+        self,
+        client: NetworkClient,
+        metadata: ProducerMetadata,
+        report: Callable[[str], None],
+        patience_ms: int = PATIENCE_MS,
+    ) -> None:
+        self.client = client
+        self.metadata = metadata
+        self.report = report
+        self.patience_ms = patience_ms
+        self._silent_since_ms: int | None = None
+        self._has_reported = False
 
     def check(self, now_ms: int, is_waiting: bool) -> int | None:
         """Report an outage or its end, if work waits for a broker (`is_waiting`). Returns the ms until the next check;

@@ -17,7 +17,6 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Protocol
 
@@ -53,12 +52,12 @@ def _available_partition(topic: str, cluster: ClusterView, number: int) -> int:
     return available[number % len(available)] if available else number % (cluster.partition_count(topic) or 1)
 
 
-@dataclass(slots=True, eq=False)
 class StickyPartitionInfo:
     """The current sticky partition and the bytes produced to it."""
 
-    partition: int
-    produced_bytes: int = 0
+    def __init__(self, partition: int, produced_bytes: int = 0) -> None:
+        self.partition = partition
+        self.produced_bytes = produced_bytes
 
 
 class StickyPartitioner:

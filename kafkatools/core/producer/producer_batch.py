@@ -17,7 +17,6 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import InitVar, dataclass, field
 from enum import Enum, unique
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -77,13 +76,15 @@ class RowsSink(NamedTuple):
     rows: Sequence[int]
 
 
-@dataclass(slots=True, eq=False)
 class RecordThunk:
     """The future and callback of one record in a batch."""
 
+    __slots__ = ("future", "callback")
     count: ClassVar[int] = 1
-    future: RecordFuture
-    callback: Callback | None
+
+    def __init__(self, future: RecordFuture, callback: Callback | None) -> None:
+        self.future = future
+        self.callback = callback
 
     def complete(self, result: ProduceRequestResult, first_index: int) -> None:
         """Call the record's callback, if it has one, with its RecordMetadata and its error (None for success)."""
@@ -135,39 +136,39 @@ class RowsThunk:
 Thunk = RecordThunk | RowsThunk
 
 
-@dataclass(eq=False, repr=False)
 class ProducerBatch:
     """A batch of one partition: open for appends, queued, in flight, split or completed."""
 
-    topic_partition: TopicPartition
-    builder: BatchBuilder
-    now_ms: InitVar[int]
-    buffer: bytearray | None = None
-    is_split: bool = False
-    created_ms: int = field(init=False)
-    last_append_ms: int = field(init=False)
-    last_attempt_ms: int = field(init=False)
-    drained_ms: int = field(default=0, init=False)
-    attempts: int = field(default=0, init=False)
-    backoff_ms: int = field(default=0, init=False)
-    in_retry: bool = field(default=False, init=False)
-    is_inflight: bool = field(default=False, init=False)
-    is_deallocated: bool = field(default=False, init=False)
-    max_record_bytes: int = field(default=0, init=False)
-    final_state: FinalState | None = field(default=None, init=False)
-    produce_future: ProduceRequestResult = field(init=False)
-    thunks: list[Thunk] = field(default_factory=list, init=False)
-    producer_id: int = field(default=NO_PRODUCER_ID, init=False)
-    producer_epoch: int = field(default=NO_PRODUCER_EPOCH, init=False)
-    base_sequence: int = field(default=NO_SEQUENCE, init=False)
-    sequence_has_been_reset: bool = field(default=False, init=False)
-    _reopened: bool = field(default=False, init=False)
-    _records: memoryview | bytes | None = field(default=None, init=False)
-    _closed_for_appends: bool = field(default=False, init=False)
-    _leader_epoch: int | None = field(default=None, init=False)
-    _attempts_when_leader_changed: int = field(default=-1, init=False)
-
-    def __post_init__(self, now_ms: int) -> None:
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        builder: BatchBuilder,
+        now_ms: int,
+        buffer: bytearray | None = None,
+        is_split: bool = False,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.builder = builder
+        self.buffer = buffer
+        self.is_split = is_split
+        self.drained_ms = 0
+        self.attempts = 0
+        self.backoff_ms = 0
+        self.in_retry = False
+        self.is_inflight = False
+        self.is_deallocated = False
+        self.max_record_bytes = 0
+        self.final_state: FinalState | None = None
+        self.thunks: list[Thunk] = []
+        self.producer_id = NO_PRODUCER_ID
+        self.producer_epoch = NO_PRODUCER_EPOCH
+        self.base_sequence = NO_SEQUENCE
+        self.sequence_has_been_reset = False
+        self._reopened = False
+        self._records: memoryview | bytes | None = None
+        self._closed_for_appends = False
+        self._leader_epoch: int | None = None
+        self._attempts_when_leader_changed = -1
         self.created_ms = now_ms
         self.last_append_ms = now_ms
         self.last_attempt_ms = now_ms

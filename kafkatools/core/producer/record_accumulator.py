@@ -16,7 +16,6 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.clock import Clock
@@ -66,22 +65,22 @@ class ReadyCheckResult(NamedTuple):
     unknown_leader_topics: set[str]
 
 
-@dataclass(slots=True, eq=False)
 class TopicInfo:
     """The batch queues of one topic by partition, its sticky partitioner and its batch size."""
 
-    sticky: StickyPartitioner
-    batch_size: int
-    batches: dict[int, deque[ProducerBatch]] = field(default_factory=dict)
+    def __init__(self, sticky: StickyPartitioner, batch_size: int) -> None:
+        self.sticky = sticky
+        self.batch_size = batch_size
+        self.batches: dict[int, deque[ProducerBatch]] = {}
 
 
-@dataclass(slots=True, eq=False)
 class NodeLatency:
     """The times when a node last had batches to send and when they were last drained (KIP-794: detects slow
     leaders)."""
 
-    ready_ms: int
-    drain_ms: int
+    def __init__(self, ready_ms: int, drain_ms: int) -> None:
+        self.ready_ms = ready_ms
+        self.drain_ms = drain_ms
 
 
 class RecordAccumulator:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from kafkatools.core.producer.futures import RecordFuture
@@ -28,15 +27,17 @@ class AppendResult(NamedTuple):
     partition: int
 
 
-@dataclass(slots=True, eq=False)
 class RecordAppend:
     """One record to append to a batch of its partition, with its callback. `future` is set by a successful append, else
     None."""
 
+    __slots__ = ("payload", "callback", "future")
     row_count: ClassVar[int] = 1
-    payload: Payload
-    callback: Callback | None
-    future: RecordFuture | None = None
+
+    def __init__(self, payload: Payload, callback: Callback | None) -> None:
+        self.payload = payload
+        self.callback = callback
+        self.future: RecordFuture | None = None
 
     def size_upper_bound(self) -> int:
         return batch_size_upper_bound(self.payload)
@@ -46,16 +47,18 @@ class RecordAppend:
         return self.future is not None
 
 
-@dataclass(slots=True, eq=False)
 class RowsAppend:
     """A span of rows to append to a batch, as many as fit; `row_count` is the number of rows that were appended."""
 
+    __slots__ = ("columns", "span", "sink", "wall_ms", "row_count")
     future: ClassVar[None] = None
-    columns: RowColumns
-    span: tuple[int, int]
-    sink: RowsSink
-    wall_ms: int
-    row_count: int = 0
+
+    def __init__(self, columns: RowColumns, span: tuple[int, int], sink: RowsSink, wall_ms: int) -> None:
+        self.columns = columns
+        self.span = span
+        self.sink = sink
+        self.wall_ms = wall_ms
+        self.row_count = 0
 
     def size_upper_bound(self) -> int:
         return rows_size_upper_bound(self.columns, self.span[0])

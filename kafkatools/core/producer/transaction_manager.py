@@ -16,7 +16,6 @@ others. Everything belongs to the sender's thread, except `last_error` and `has_
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
 from enum import Enum, unique
 from typing import NamedTuple
 
@@ -110,16 +109,16 @@ def increment_sequence(sequence: int, count: int) -> int:
     return (sequence + count) & 0x7FFFFFFF
 
 
-@dataclass(slots=True, eq=False)
 class TxnPartitionEntry:
     """The sequence state of one partition: next and last acknowledged sequence, and the batches in flight
     (TxnPartitionEntry)."""
 
-    identity: ProducerIdAndEpoch
-    next_sequence: int = 0
-    last_acked_sequence: int = NO_LAST_ACKED_SEQUENCE
-    last_acked_offset: int = NO_LAST_ACKED_OFFSET
-    inflight: list[ProducerBatch] = field(default_factory=list)
+    def __init__(self, identity: ProducerIdAndEpoch) -> None:
+        self.identity = identity
+        self.next_sequence = 0
+        self.last_acked_sequence = NO_LAST_ACKED_SEQUENCE
+        self.last_acked_offset = NO_LAST_ACKED_OFFSET
+        self.inflight: list[ProducerBatch] = []
 
     def add(self, batch: ProducerBatch) -> None:
         """Add an in-flight batch at its place in the order of sequences."""

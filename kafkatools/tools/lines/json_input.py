@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from kafkatools.core.producer.producer_record import ProducerRecord
@@ -28,16 +27,22 @@ def longest_line(max_record_bytes: int) -> int:
     return max(max_record_bytes, min(max_record_bytes * _BYTES_PER_RECORD_BYTE, _LONGEST_LINE_BYTES))
 
 
-@dataclass(eq=False, repr=False)
 class JsonInput:
     """Turns a LineReader's JSON lines into producer records. `partitions()` returns the topic's partitions, none when
     it does not exist. With ignore.error, `on_bad_line(error)` is called for each skipped line."""
 
-    topic: str
-    reader: LineReader
-    partitions: Callable[[], Sequence[int]]
-    on_bad_line: Callable[[MalformedLine], None]
-    _partition_count: int | None = field(default=None, init=False)
+    def __init__(
+        self,
+        topic: str,
+        reader: LineReader,
+        partitions: Callable[[], Sequence[int]],
+        on_bad_line: Callable[[MalformedLine], None],
+    ) -> None:
+        self.topic = topic
+        self.reader = reader
+        self.partitions = partitions
+        self.on_bad_line = on_bad_line
+        self._partition_count: int | None = None
 
     def records(self) -> Iterator[tuple[int, ProducerRecord]]:
         """Yield the line number and record of each complete line that is not blank.

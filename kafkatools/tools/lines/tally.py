@@ -10,29 +10,39 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from kafkatools.core.errors import TransactionAborted
 
 MAX_REPORTED_FAILURES = 10
 
 
-@dataclass(slots=True)
 class LostLines:
     """Records that were not acknowledged for one cluster cause; `first` and `last` are input line numbers. `key`
     identifies the cause, since error texts vary. `description` is that of the first record, as in a single failure's
     report. `is_unplaced`: the records were never sent."""
 
-    key: str
-    topic: str
-    description: str
-    error: Exception
-    cause: str
-    is_unplaced: bool
-    first: int
-    last: int
-    count: int
-    is_over: bool = False
+    def __init__(  # noqa: PLR0913 - one field each
+        self,
+        key: str,
+        topic: str,
+        description: str,
+        error: Exception,
+        cause: str,
+        is_unplaced: bool,
+        first: int,
+        last: int,
+        count: int,
+    ) -> None:
+        self.key = key
+        self.topic = topic
+        self.description = description
+        self.error = error
+        self.cause = cause
+        self.is_unplaced = is_unplaced
+        self.first = first
+        self.last = last
+        self.count = count
+        self.is_over = False
 
     def messages(self) -> list[str]:
         """Return one message with the cause and the range of lines. For several records that were never sent, return
