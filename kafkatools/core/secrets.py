@@ -10,7 +10,6 @@ text on stderr and in logs, where a short value may be an ordinary word of a mes
 
 from __future__ import annotations
 
-import base64
 import re
 import threading
 import urllib.parse
@@ -26,28 +25,28 @@ of our own messages: `admin`, `password`."""
 _lock = threading.Lock()  # guards _remembered
 _remembered: dict[str, None] = {}  # the remembered values, oldest first
 
-_USERINFO = re.compile(r"(?P<scheme>\b[A-Za-z][A-Za-z0-9+.-]*://)(?:[^\s/?#'\"]*|[^\s/?#'\":]*:(?!\d+[/?#])[^\s'\"]*)@")
+# Compiled when a text may match: most commands print nothing that could, and compiling takes milliseconds.
+_USERINFO = r"(?P<scheme>\b[A-Za-z][A-Za-z0-9+.-]*://)(?:[^\s/?#'\"]*|[^\s/?#'\":]*:(?!\d+[/?#])[^\s'\"]*)@"
 """Also matches a password with an unescaped slash, unless a port number follows the colon."""
-_ASSIGNED = re.compile(
-    r"(?P<name>\b[\w.-]*(?:password|passwd|secret|client_assertion|access_token|id_token|refresh_token|api[_-]?key)"
-    r"(?:\\?[\"']\s*:\s*|\s*=\s*))(?P<value>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|\[[^\]\s]*\]|[^\s,;&\"'\]})]+)",
-    re.IGNORECASE,
+_ASSIGNED = (
+    r"(?i)(?P<name>\b[\w.-]*(?:password|passwd|secret|client_assertion|access_token|id_token|refresh_token|api[_-]?key)"
+    r"(?:\\?[\"']\s*:\s*|\s*=\s*))(?P<value>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|\[[^\]\s]*\]|[^\s,;&\"'\]})]+)"
 )
-_AUTHORIZATION = re.compile(r"(?P<name>\b(?:Authorization:\s*)?(?:Basic|Bearer)\s+)(?P<value>[A-Za-z0-9+/=._~-]{16,})")
-_SETTINGS = re.compile(r"(?:password|secret|jaas\.config|keystore\.key|user\.info)$")
-_NAMES = re.compile(r"password|passwd|secret|token|credential|access[._-]?key|api[._-]?key|jaas|private", re.IGNORECASE)
+_AUTHORIZATION = r"(?P<name>\b(?:Authorization:\s*)?(?:Basic|Bearer)\s+)(?P<value>[A-Za-z0-9+/=._~-]{16,})"
+_SECRET_SETTINGS = ("password", "secret", "jaas.config", "keystore.key", "user.info")
+_NAMES = r"(?i)password|passwd|secret|token|credential|access[._-]?key|api[._-]?key|jaas|private"
 
 
 def is_secret_name(name: str) -> bool:
     """Return whether a setting with this name may hold a secret; for settings that no table defines."""
-    return _NAMES.search(name) is not None
+    return re.search(_NAMES, name) is not None
 
 
 def holds_secret(name: str, value: str) -> bool:
     """Return whether the value of a client or broker setting is a secret, by its name or because it is a URL with a
     user or password. False for an empty value."""
     has_userinfo = "://" in value and without_userinfo(value) != value
-    return bool(value) and (has_userinfo or _SETTINGS.search(name) is not None)
+    return bool(value) and (has_userinfo or name.endswith(_SECRET_SETTINGS))
 
 
 def secrets_of(settings: Mapping[str, str]) -> list[str]:
@@ -77,7 +76,7 @@ def remember_url(url: str) -> str:
 
 def without_userinfo(text: str) -> str:
     """Replace the user and password of each URL in a text by `[hidden]`."""
-    return _USERINFO.sub(lambda match: f"{match['scheme']}{HIDDEN}@", text) if "@" in text else text
+    return re.sub(_USERINFO, lambda match: f"{match['scheme']}{HIDDEN}@", text) if "@" in text else text
 
 
 def redacted(text: str) -> str:
@@ -94,8 +93,11 @@ def redacted_line(text: str) -> str:
 
 def _by_form(text: str) -> str:
     text = without_userinfo(text)
-    text = _ASSIGNED.sub(_hide_value, text)
-    return _AUTHORIZATION.sub(lambda match: f"{match['name']}{HIDDEN}", text)
+    if "=" in text or ":" in text:
+        text = re.sub(_ASSIGNED, _hide_value, text)
+    if "Basic" in text or "Bearer" in text:
+        text = re.sub(_AUTHORIZATION, lambda match: f"{match['name']}{HIDDEN}", text)
+    return text
 
 
 def _hide_value(match: re.Match[str]) -> str:
@@ -133,6 +135,8 @@ def _forms(value: str) -> tuple[str, ...]:
 
 def _inner_base64(data: bytes) -> Iterable[str]:
     """The base64 text that these bytes have inside longer data: at each of three alignments, in both alphabets."""
+    import base64
+
     for shift in range(3):
         head, tail = (0, 2, 3)[shift], (len(data) + shift) % 3
         coded = base64.b64encode(bytes(shift) + data).rstrip(b"=").decode()

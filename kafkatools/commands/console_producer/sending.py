@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
 from kafkatools.console import Console
-from kafkatools.core.config import ADMIN, Config
+from kafkatools.core.config import Config
 from kafkatools.core.errors import IllegalState, KafkaError, RecordTooLarge
 from kafkatools.core.producer.broker_watch import BrokerWatch
 from kafkatools.core.producer.first_contact import reason_not_to_start
@@ -17,10 +18,12 @@ from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.core.records.columns import RowColumns
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
-from kafkatools.tools.lines.json_input import JsonInput, longest_line
 from kafkatools.tools.lines.line_reader import LineFormat, LineReader, MalformedLine
 from kafkatools.tools.lines.record_transactions import RecordTransactions
 from kafkatools.tools.lines.tally import LostLines, Tally, is_hopeless_cause
+
+if TYPE_CHECKING:
+    from kafkatools.tools.lines.json_input import JsonInput
 
 _INTERRUPTED_CLOSE_MS = 5_000
 _PIPE_BYTES = 1 << 20
@@ -42,9 +45,8 @@ class ConsoleProducer:
         self._config = config
         self._format = line_format
         self._producer: Producer
-        record_bytes: int = config.max_request_size
-        self._reader = LineReader(line_format, longest_line(record_bytes) if args.json else record_bytes)
-        self._json = JsonInput(self._topic, self._reader, self._existing_partitions, self._fail_line)
+        self._json: JsonInput | None = None
+        self._reader = self._line_reader(config.max_request_size)
         self._tally = Tally(config.transactional_id is not None)
         self._transaction_records: int = args.transaction_records or 0
         self._transactions: RecordTransactions | None = None
@@ -53,6 +55,15 @@ class ConsoleProducer:
         self._last_line = 0
         self._reported_ms = console.clock.now_ms()
         self._has_prompt = console.is_input_terminal and console.is_terminal
+
+    def _line_reader(self, record_bytes: int) -> LineReader:
+        if not self._is_json:
+            return LineReader(self._format, record_bytes)
+        from kafkatools.tools.lines.json_input import JsonInput, longest_line
+
+        reader = LineReader(self._format, longest_line(record_bytes))
+        self._json = JsonInput(self._topic, reader, self._existing_partitions, self._fail_line)
+        return reader
 
     def run(self) -> ExitStatus:
         """Send all input, wait for its acknowledgements, and print the report.
@@ -173,7 +184,7 @@ class ConsoleProducer:
 
     def _send_records(self, producer: Producer) -> None:
         transactions = self._transactions
-        for number, record in self._json.records() if self._is_json else self._line_records():
+        for number, record in self._json.records() if self._json is not None else self._line_records():
             with nullcontext() if transactions is None else transactions.sending():
                 future = producer.send(record, self._record_callback(record, number))
             self._last_line = number
@@ -310,6 +321,7 @@ class ConsoleProducer:
         """
         from kafkatools.core.admin.client import AdminClient
         from kafkatools.core.admin.topics import describe_topics
+        from kafkatools.core.config import ADMIN
 
         settings = {name: value for name, value in self._config.explicit().items() if name in ADMIN}
         with AdminClient(self._config["bootstrap.servers"], settings, self._console.clock) as admin:
@@ -321,7 +333,7 @@ class ConsoleProducer:
     def _check_file_partitions(self) -> None:
         """Check the partitions in a JSON file on standard input before its first record is sent. A nonexistent one
         stops the run. Does nothing for a pipe, or if ignore.error skips invalid lines."""
-        if not self._is_json or self._stopped is not None or self._format.ignore_error:
+        if self._json is None or self._stopped is not None or self._format.ignore_error:
             return
         if self._console.is_input_file:
             try:

@@ -22,7 +22,7 @@ import atheris
 
 with atheris.instrument_imports(include=["kafkatools.core"]):
     from support.fuzz.batches import BatchMaker, legacy
-    from support.fuzz.codecs import all_messages, compare_readers, recode, recode_records, sealed
+    from support.fuzz.codecs import all_messages, check_counting, recode, recode_records, sealed
     from support.fuzz.frames import FrameMaker
     from support.fuzz.in_process import Target, fresh_directory, running_node
     from support.fuzz.messages import Maker, Memory
@@ -47,7 +47,7 @@ def check_message(data: bytes) -> None:
     """A body; the first two bytes choose the message."""
     message = _MESSAGES[int.from_bytes(data[:2]) % len(_MESSAGES)]
     recode(message.entity_type, data[2:])
-    compare_readers(message, data[2:])
+    check_counting(message, data[2:])
 
 
 def check_segment(data: bytes) -> None:
