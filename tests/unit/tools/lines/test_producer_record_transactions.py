@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 from support.manual_clock import ManualClock
 
@@ -255,5 +253,7 @@ def test_a_range_is_told_when_records_are_acknowledged_again() -> None:
 
 def test_lines_of_an_aborted_transaction_did_not_fail() -> None:
     tally = Tally(is_transactional=True)
-    tally.fail_lines(dataclasses.replace(lost(1, 3), error=TransactionAborted()))
+    lines = lost(1, 3)
+    lines.error = TransactionAborted()
+    tally.fail_lines(lines)
     assert (tally.failed_count, tally.aborted_count, tally.take_messages()) == (0, 3, [])
