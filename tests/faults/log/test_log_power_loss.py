@@ -3,6 +3,7 @@
 import errno
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -362,3 +363,32 @@ def test_a_lost_index_behind_lost_records_ends_the_log_before_them() -> None:
     recovered = open_log(files)
     assert second <= recovered.log_end_offset < third
     assert_is_prefix(recovered, second)
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_the_lost_end_of_a_segment_before_an_empty_one(is_compacted: bool) -> None:
+    """A plain log ends there. In a compacted one offsets may be missing: none is given twice, and readers go on."""
+    files = FaultyFileSystem()
+    config = replace(CONFIG, cleanup_policy=frozenset({"compact" if is_compacted else "delete"}))
+
+    def opened(*, clean: bool) -> PartitionLog:
+        return PartitionLog.open(DIRECTORY, config, files, NOW_MS, had_clean_shutdown=clean, recovery_point=0)
+
+    def append_keyed(log: PartitionLog) -> None:
+        batch = make_batch([bytes(90)], keys=[b"key"])
+        log.append_as_leader(memoryview(batch), leader_epoch=0, now_ms=NOW_MS)
+
+    log = opened(clean=True)
+    while len(log.segments) < 3:
+        append_keyed(log)
+    _, second, third = log.segments.base_offsets
+    batches = list(split_batches(log.read(second, 1 << 20).read()))
+    files.open(f"{DIRECTORY}/{second:020d}.log").truncate(sum(map(len, batches[:-1])))
+    files.open(f"{DIRECTORY}/{third:020d}.log").truncate(0)
+    recovered = opened(clean=False)
+    end = third if is_compacted else third - 1
+    assert recovered.log_end_offset == end
+    assert not recovered.read(third - 1, 1 << 20).read()
+    append_keyed(recovered)
+    [batch] = split_batches(recovered.read(third - 1, 1 << 20).read())
+    assert int.from_bytes(batch[:8], "big") == end
