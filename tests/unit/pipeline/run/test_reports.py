@@ -17,7 +17,7 @@ try:
 except ImportError:
     require("PySpark is not installed: pip install 'kafkatools[spark]'")
 
-from kafkatools.commands.pipeline.show import tell_result
+from kafkatools.commands.pipeline.show import report_result
 from kafkatools.console import Console
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.batch import RunResult, SourceResult
@@ -59,7 +59,7 @@ def test_the_summary_of_a_run_says_what_the_position_of_a_damage_counts(unit: st
     result = RunResult([SourceResult("input", "topic:orders", 5, damages=[damage])], "console:", 5)
     stderr = io.BytesIO()
     pipeline = Pipeline((), Sink(Uri("console", "")))
-    tell_result(Console(io.BytesIO(), io.BytesIO(), stderr, {}), pipeline, result)
+    report_result(Console(io.BytesIO(), io.BytesIO(), stderr, {}), pipeline, result)
     assert f"1 damaged range, the first in orders-3 {place}: the batch is damaged\n" in stderr.getvalue().decode()
 
 
