@@ -53,7 +53,7 @@ def handle_create_topics(node: ChangeContext, request: Request) -> Response:
     may_create = node.authorize(request, CREATE, CLUSTER, CLUSTER_NAME)
     responses: dict[str, Fields] = {}
     allowed = []
-    for topic in entity.topics:
+    for topic in paced(entity.topics):
         if counts[topic.name] > 1:
             responses[topic.name] = _refused_topic(topic.name, InvalidRequest("Duplicate topic name."))
         elif topic.name != METADATA_TOPIC and not (may_create or node.authorize(request, CREATE, TOPIC, topic.name)):
