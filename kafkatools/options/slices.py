@@ -7,7 +7,7 @@ A time is a duration before now (`-1h`), an ISO 8601 date with or without time a
     100, 100:, :200       from an offset; up to an offset, which is excluded
     +5, -5                five offsets behind the log start; five before the log end (also start+5, end-5)
     100:200, -100:end     from one place to another; `end` is the log end offset at the start of the command
-    @T, @T:, @:T, @T:T    the same by timestamps; a duration without `-` is counted from the first time
+    @T, @T:, @:T, @T:T    the same by timestamps
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kafkatools.tools.lines.slice import LOG_END, LOG_START, Anchor, Place, Slic
 
 TIME_FORM = (
     "Write a duration before now, such as -1h30m, a date such as 2026-01-31, 2026-01-31T13:45 or "
-    "2026-01-31T13:45:00+02:00 (UTC without a zone), or milliseconds since 1970."
+    "2026-01-31T13:45:00+02:00 (UTC without a zone), or milliseconds since 1970 (ten digits: seconds)."
 )
 RANGE_FORM = (
     "Write an offset (100), a distance (-5 before the end, +5 behind the start), start or end, two of them (100:200, "
@@ -50,6 +50,8 @@ def _time(text: str, now_ms: int, base_ms: int | None = None) -> int | None:
         return now_ms
     if _NUMBER.fullmatch(text):
         number = int(text)
+        if len(text) < _SECONDS_DIGITS and number:
+            return None  # a date or a duration with something missing rather than January 1970
         return _within_long(number * 1000 if len(text) == _SECONDS_DIGITS else number)
     if text.startswith("-"):
         duration = duration_ms(text[1:])
@@ -81,7 +83,8 @@ def is_range(text: str) -> bool:
 
 def parse_range(text: str, now_ms: int) -> Slice:
     """Parse a range of --offset. Raises ValueError with a sentence on the text."""
-    bounds = _times(text[1:], now_ms) if text.startswith("@") else _offsets(text.lower())
+    is_time = text.startswith(("@", ":@"))
+    bounds = _times(text.replace("@", "", 1), now_ms) if is_time else _offsets(text.lower())
     if bounds is None:
         raise ValueError(f"'{text}' is not a range of offsets or times")
     start, end = bounds
@@ -122,7 +125,7 @@ def _place(text: str) -> Place | None:
 
 def _times(text: str, now_ms: int) -> tuple[Place, Place | None] | None:
     """Parse what follows the first `@`. A date may have colons: the text is tried as one time, then cut at each colon
-    from the left."""
+    from the left. A duration as the second time is counted from the first if that is no duration, as in rpk."""
     whole = _time_place(text, now_ms)
     if whole is not None:
         return whole, None
@@ -133,7 +136,8 @@ def _times(text: str, now_ms: int) -> tuple[Place, Place | None] | None:
             continue
         if not second:
             return (start, None) if first else None
-        end = LOG_END if second in _END_WORDS else _time_place(second, now_ms, start)
+        base = Place(Anchor.TIME, now_ms) if first.startswith("-") else start
+        end = LOG_END if second in _END_WORDS else _time_place(second, now_ms, base)
         if end is not None:
             return start, end
     return None
@@ -141,6 +145,4 @@ def _times(text: str, now_ms: int) -> tuple[Place, Place | None] | None:
 
 def _time_place(text: str, now_ms: int, start: Place | None = None) -> Place | None:
     time_ms = _time(text, now_ms, start.value if start and start.anchor is Anchor.TIME else None)
-    if time_ms is None or (text.isdigit() and len(text) < _SECONDS_DIGITS):
-        return None
-    return Place(Anchor.TIME, time_ms)
+    return None if time_ms is None or text == "0" else Place(Anchor.TIME, time_ms)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import pathlib
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 from support.embedded import embedded_broker
 from support.kt import Ran, run_kt
+from support.ports import free_port
 from support.raw_client import RawClient
+from support.scripted_broker import ScriptedBroker, partition
 
 import kafkatools
 from kafkatools.exit_status import ExitStatus
@@ -121,10 +125,12 @@ def test_order_time_merges_the_partitions(broker: str, options: list[str]) -> No
 
 
 def test_order_time_that_is_cut_off_is_not_complete(broker: str) -> None:
-    ran = consume(broker, "--topic", "even", "--order", "time", "--last", "5", "--max-messages", "3")
-    assert ran.status == ExitStatus.FAILED
-    assert ran.out.split() == ["m30", "m31", "m32"]
-    assert "complete: 0/2 partitions" in ran.err
+    options = ("--topic", "even", "--order", "time", "--last", "5", "--max-messages", "3")
+    for more, status in (((), ExitStatus.OK), (("--exit-at-end",), ExitStatus.FAILED)):
+        ran = consume(broker, *options, *more)
+        assert ran.status == status
+        assert ran.out.split() == ["m30", "m31", "m32"]
+        assert "complete: 0/2 partitions" in ran.err
 
 
 def test_late_records_of_a_slice_by_time(broker: str) -> None:
@@ -168,6 +174,23 @@ def test_a_range_beyond_the_log_says_where_the_log_ends(broker: str) -> None:
     assert "Offset 25 is out of range: even-0 holds offsets 0 to 20" in beyond.err
 
 
+def test_a_range_that_starts_beyond_a_log_waits_for_its_own_records(broker: str) -> None:
+    with RawClient(broker) as client:
+        client.create_topic("short", 2)
+        reader = subprocess.Popen(
+            [sys.executable, "-m", "kafkatools", "console-consumer", "--bootstrap-server", broker, "--topic", "short"]
+            + ["--offset", "2:", "--max-messages", "2"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert reader.stderr is not None
+        assert b"short-0 ends at offset 0, before offset 2" in reader.stderr.readline()
+        for number in range(4):
+            client.produce_rows("short", 0, [(START, None, b"%d" % number, ())])
+        out, _ = reader.communicate(timeout=60)
+    assert out.split() == [b"2", b"3"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -182,10 +205,26 @@ def test_a_range_beyond_the_log_says_where_the_log_ends(broker: str) -> None:
         (["--offset", "-5", "--since", "-1h"], "Options offset and since cannot be specified together."),
         (["--from-beginning", "--last", "5"], "Options from-beginning and last cannot be specified together."),
         (["--last", "5", "--group", "g"], "A consumer group starts at its committed offsets"),
-        (["--order", "time"], "--order time reads without a group and up to an end"),
+        (["--order", "time"], "--order time needs an end"),
+        (["--order", "time", "--offset", "3:"], "--order time needs an end"),
+        (["--order", "time", "--exit-at-end", "--group", "g"], "--order time cannot be used with --group"),
+        (["--order", "offset", "--last", "2"], "Invalid value of --order: 'offset'"),
+        (["--since", "20261123"], "Invalid value of --since: '20261123' is not a time"),
     ],
 )
 def test_options_that_contradict_are_refused_before_anything_is_read(options: list[str], message: str) -> None:
     ran = consume("127.0.0.1:1", "--topic", "even", *options)
     assert (ran.status, ran.out) == (ExitStatus.USAGE, "")
     assert message in ran.err
+
+
+@pytest.mark.parametrize("options", [["--last", "3"], ["--offset", ":5"], ["--until", "now"]])
+def test_a_leader_that_is_away_ends_the_lookup_with_its_address(options: list[str]) -> None:
+    gone = free_port()
+    scripted = ScriptedBroker()
+    scripted.nodes[2] = gone
+    scripted.topics = [{"name": "even", "partitions": [partition(0, leader=2)]}]
+    with scripted.in_background():
+        ran = consume(scripted.bootstrap, "--topic", "even", "--timeout-ms", "1000", *options)
+    assert ran.status == ExitStatus.FAILED
+    assert f"Connection to node 2 (127.0.0.1:{gone}) failed: Connection refused" in ran.err

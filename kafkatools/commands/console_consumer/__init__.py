@@ -31,7 +31,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     settings = inputs.settings(console, args)
     requested = inputs.requested_records(args, settings, console.clock.wall_ms())
     if requested.bounds is not None:
-        settings["auto.offset.reset"] = "earliest"  # if the log start passes the slice's start
+        inputs.set_for_slice(settings, args.timeout_ms)
     formatter = inputs.formatter(console, args)
     settings["bootstrap.servers"] = console.connect(args)
     return ConsoleConsumer(console, args, formatter, requested).run(Config(CONSUMER, settings))
@@ -60,24 +60,28 @@ OPTIONS = (
     ),
     Option(
         "--since",
-        "Read from each partition's first record at or after this time: -1h, 2026-01-31T13:45 (UTC unless it has a "
-        "zone), or milliseconds since 1970.",
+        "Read from each partition's first record at or after this time, and wait for more: -1h, 2026-01-31T13:45 (UTC "
+        "unless it has a zone), or milliseconds since 1970 (ten digits: seconds).",
         value="TIME",
         ours=True,
     ),
     Option(
         "--until",
-        "Stop before each partition's first record at or after this time, at the latest at the end that the log has at "
-        "the start. Starts at the earliest offset unless --since is given.",
+        "Stop before each partition's first record at or after this time, or at the log end offset of when the command "
+        "started. Starts at the earliest offset unless --since is given.",
         value="TIME",
         ours=True,
     ),
     Option("--last", "Print the last N records of each partition and exit.", value="N", type=java_int, ours=True),
-    Option("--in-all", "With --last: the N newest records of all partitions together, in time order.", ours=True),
+    Option(
+        "--in-all",
+        "With --last: the N newest of these by timestamp, over all partitions.",
+        ours=True,
+    ),
     Option(
         "--order",
-        "time: print the records of all partitions by ascending timestamp, up to an end: --until, --last, "
-        "--exit-at-end or a range. Default: as they are fetched, in the order of each partition.",
+        "time: merge the partitions by timestamp, up to an end: --until, --last, --exit-at-end or a range with an end. "
+        "Each partition keeps its own order. Default: as they are fetched.",
         value="ORDER",
         choices=("time",),
         ours=True,

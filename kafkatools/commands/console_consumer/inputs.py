@@ -24,9 +24,10 @@ _NO_SLICE_IN_GROUP = (
     "A consumer group starts at its committed offsets: --since, --until, --last and ranges of --offset are for reading "
     "without a group"
 )
-_NO_ORDER = (
-    "--order time reads without a group and up to an end: give --until, --last, --exit-at-end or a range of --offset"
-)
+_NO_ORDER = "--order time needs an end: give --until, --last, --exit-at-end or a range of --offset with an end"
+_FETCH_WAIT_MS = 50
+_LOOKUP_MS = 15_000
+_LEAST_LOOKUP_MS = 3_000
 _GROUP_CONFLICT = (
     "The group ids provided in different places (directly using '--group', via '--consumer-property', or via "
     "'--consumer.config') do not match. Detected group ids: {}"
@@ -43,9 +44,28 @@ def requested_records(args: Args, settings: Mapping[str, str], now_ms: int) -> R
         raise UsageError(_NO_SLICE_IN_GROUP)
     start = _start_offset(args) if bounds is None else "earliest"
     requested = RequestedTopics(args.topic, args.include, takes, args.partition, start, bounds, bool(args.in_all))
-    if args.order and (settings.get("group.id") or not (args.exit_at_end or requested.ends_at_once)):
-        raise UsageError(_NO_ORDER)
+    if args.order is not None:
+        _check_order(args, settings, requested)
     return requested
+
+
+def _check_order(args: Args, settings: Mapping[str, str], requested: RequestedTopics) -> None:
+    if args.order != "time":
+        raise UsageError(f"Invalid value of --order: '{args.order}'. The only order is time")
+    if settings.get("group.id"):
+        raise UsageError("--order time cannot be used with --group")
+    if not (args.exit_at_end or requested.ends_at_once):
+        raise UsageError(_NO_ORDER)
+
+
+def set_for_slice(settings: dict[str, str], timeout_ms: int | None) -> None:
+    """Set what reading a slice needs. If records are deleted meanwhile, reading continues at the new log start. Lookups
+    of offsets end within --timeout-ms, but not before 3 seconds. The fetch at a log end is short, since the next
+    request to that broker waits behind it."""
+    settings["auto.offset.reset"] = "earliest"
+    settings.setdefault("fetch.max.wait.ms", str(_FETCH_WAIT_MS))
+    lookup_ms = _LOOKUP_MS if timeout_ms is None or timeout_ms < 0 else min(_LOOKUP_MS, timeout_ms)
+    settings.setdefault("default.api.timeout.ms", str(max(_LEAST_LOOKUP_MS, lookup_ms)))
 
 
 def _slice(args: Args, now_ms: int) -> Slice | None:

@@ -15,7 +15,7 @@ from kafkatools.core.consumer.consumer import Consumer
 from kafkatools.core.consumer.ends import Ends
 from kafkatools.core.consumer.errors import CorruptBatch, WakeupError
 from kafkatools.core.consumer.subscription import TopicPartition
-from kafkatools.core.errors import KafkaError
+from kafkatools.core.errors import KafkaError, RequestTimedOut
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import Args
 from kafkatools.tools.lines.formatters import MessageFormatter
@@ -46,6 +46,7 @@ class ConsoleConsumer:
         self._limit: int | None = args.max_messages if (args.max_messages or 0) >= 0 else None
         self._idle_ms = args.timeout_ms if args.timeout_ms is not None and args.timeout_ms >= 0 else _FOREVER_MS
         self._has_skipped = False
+        self._skipped: set[str] = set()
         self._error: KafkaError | None = None
         self._ends: Ends | None = None
         self._order: TimeOrder | None = None
@@ -100,11 +101,7 @@ class ConsoleConsumer:
     def _consume(self, consumer: Consumer, interruption: Interruption | None) -> None:
         if self._is_limit_reached():
             return
-        source = source_of(self._console.note, consumer, self._requested, interruption is not None)
-        source.start(to_end=self._stops)
-        self._maybe_take_ends(source)  # before the first fetch, or the request would wait behind it
-        if self._ends is not None and (self._args.order == "time" or self._requested.of_all):
-            self._order = TimeOrder(consumer, self._ends)
+        source = self._start(consumer, is_member=interruption is not None)
         now = self._console.clock.now_ms
         started = now()
         deadline = started + self._idle_ms
@@ -128,6 +125,19 @@ class ConsoleConsumer:
                 source.follow()
             elif now() - started >= _POLL_MS:
                 self._ends.ensure_reachable()
+
+    def _start(self, consumer: Consumer, *, is_member: bool) -> Source:
+        """Assign or subscribe, and look up where to stop. Raises the errors of Source.start and of Ends, and that of an
+        unreachable leader instead of a time-out."""
+        source = source_of(self._console.note, consumer, self._requested, is_member)
+        try:
+            source.start(to_end=self._stops)
+            self._maybe_take_ends(source)  # before the first fetch, or the request would wait behind it
+        except RequestTimedOut as error:
+            raise _problem(consumer) or error from None
+        if self._ends is not None and (self._args.order == "time" or self._requested.of_all):
+            self._order = TimeOrder(consumer, self._ends)
+        return source
 
     def _poll(
         self, consumer: Consumer, source: Source, left_ms: int, interruption: Interruption | None
@@ -263,7 +273,10 @@ class ConsoleConsumer:
         self._has_skipped = True
         partition = f"{damage.topic}-{damage.partition}"
         last = damage.next_offset - 1
-        self._console.error(f"Skipped offsets {damage.first_offset} to {last} of {partition}: {damage.cause}")
+        line = f"Skipped offsets {damage.first_offset} to {last} of {partition}: {damage.cause}"
+        if line not in self._skipped:  # --last reads the end of a partition twice
+            self._skipped.add(line)
+            self._console.error(line)
 
     # --- the end of the run
 
@@ -287,7 +300,7 @@ class ConsoleConsumer:
             undone = self._cut.union(self._ends.undone(), self._order.unprinted() if self._order is not None else ())
             complete = sum(1 for part in assigned if part not in undone)
             self._console.note(f"complete: {complete}/{len(assigned)} partitions")
-            if complete < len(assigned):
+            if complete < len(assigned) and (self._args.exit_at_end or not self._is_limit_reached()):
                 status = ExitStatus.FAILED
         return status
 

@@ -1,10 +1,10 @@
-"""Detect that a consumer has read each partition up to the end offset it had at the start (--exit-at-end,
-Consumer.read_to_end).
+"""Detect that a consumer has read each partition up to an end offset: the one that its log had at the start
+(--exit-at-end, Consumer.read_to_end), or an earlier one.
 
-Rules: end offsets are looked up once. A partition is complete when its position has reached its end offset, control
-records and compaction holes included. It is also complete when the broker reports no records between the position and
-that end. Time never completes a partition. An end that can no longer be reached is an error: a deleted or recreated
-topic, a truncated log, unreachable brokers.
+Rules: the ends of logs are looked up once. A partition is complete when its position has reached its end offset,
+control records and compaction holes included. It is also complete when the broker reports no records between the
+position and that end. Time never completes a partition. An end that can no longer be reached is an error: a deleted or
+recreated topic, a truncated log, unreachable brokers.
 """
 
 from __future__ import annotations
@@ -66,6 +66,11 @@ class Ends:
         self._ids: dict[str, uuid.UUID | None] = {topic: consumer.topic_id(topic) for topic in topics}
         self._suspects: set[str] = set()
 
+    @classmethod
+    def at(cls, consumer: Positioned, offsets: Mapping[TopicPartition, int]) -> Ends:
+        """Return the ends at these offsets, which must not be beyond the ends of the logs."""
+        return cls(consumer, offsets, offsets)
+
     def end_of(self, part: TopicPartition) -> int:
         """Return a partition's end offset at the start; 0 for a partition that was not looked up then, such as a new
         one."""
@@ -95,7 +100,7 @@ class Ends:
         for part, end in present_ends.items():
             if end < self.end_of(part):
                 raise EndUnreachable(
-                    f"{part} ends at offset {end} now, before offset {self.end_of(part)} where it ended at the start: "
+                    f"{part} ends at offset {end} now, before offset {self.end_of(part)} where reading is to end: "
                     "its log was truncated"
                 )
 

@@ -15,8 +15,8 @@ from kafkatools.core.consumer.ends import Ends
 from kafkatools.core.consumer.group_subscription import RebalanceListener
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.exit_status import CommandError
-from kafkatools.tools.lines.slice import Slice
-from kafkatools.tools.lines.slices import NewestRecords, Selection, SliceBounds, SliceFinder
+from kafkatools.tools.lines.slice import Anchor, Slice
+from kafkatools.tools.lines.slices import NewestRecords, Selection, SliceBounds, SliceFinder, cut_before
 from kafkatools.tools.lines.topic_follower import TopicFollower
 
 
@@ -197,10 +197,13 @@ class SlicedTopics(FollowedTopics):
 
     def ends(self) -> Ends:
         """Return the ends of the slice; those of the logs if it has none."""
-        return super().ends() if self._ends is None else Ends(self._consumer, self._ends, self._ends)
+        return super().ends() if self._ends is None else Ends.at(self._consumer, self._ends)
 
     def select(self, fetched: FetchedColumns) -> Iterable[FetchedColumns]:
-        """Return the records within the slice's times."""
+        """Return the records within the slice. A log that ended before the start offset is read from its end, so its
+        next records may be before the slice."""
+        if self._slice.start.anchor is Anchor.OFFSET:
+            fetched = cut_before(fetched, self._slice.start.value)
         return self._selection.runs(fetched)
 
 

@@ -1,7 +1,7 @@
 """Find where a slice starts and ends in each partition, by ListOffsets, and select its records.
 
-Rules: the log end offsets are looked up first, so a record that arrives meanwhile is never left out of a slice that has
-no end. A slice by time starts at the partition's first record at or after the start and ends before the first one at or
+Rules: the log end offsets are looked up first, so a slice without an end has every record that arrives meanwhile. A
+slice by time starts at the partition's first record at or after the start and ends before the first one at or
 after the end; of the records in between only those within the times are taken. `--last` counts records, not offsets: it
 reads the end of each partition, and further back where offsets are missing (transaction markers, compaction).
 """
@@ -23,6 +23,7 @@ from kafkatools.tools.lines.slice import Anchor, Place, Slice
 
 _POLL_MS = 1000
 _FURTHER_BACK = 4
+_MOST_NOTES = 3
 _NO_OFFSETS: Sequence[int] = ()
 
 Offsets = dict[TopicPartition, int]
@@ -43,13 +44,19 @@ class SliceFinder:
         self._consumer = consumer
         self._slice = requested
         self._note = note
+        self._notes: list[str] = []
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> SliceBounds:
-        """Look the slice up in the assigned partitions, which are not read yet. Moves their positions for `last`.
+        """Look the slice up in these partitions, and note where logs are shorter. Raises CommandError when the slice
+        has no end and the only partition does not have its start offset, and the errors of Consumer.end_offsets."""
+        bounds = self._bounds(partitions)
+        for line in self._notes[:_MOST_NOTES]:
+            self._note(line)
+        if len(self._notes) > _MOST_NOTES:
+            self._note(f"The logs of {len(self._notes) - _MOST_NOTES} more partitions are shorter than the range")
+        return bounds
 
-        Raises CommandError when the only partition does not have the start offset, and the errors of
-        Consumer.end_offsets.
-        """
+    def _bounds(self, partitions: Sequence[TopicPartition]) -> SliceBounds:
         log_ends = self._consumer.end_offsets(partitions)
         log_starts = self._consumer.beginning_offsets(partitions)
         starts = self._offsets(self._slice.start, log_starts, log_ends)
@@ -63,7 +70,7 @@ class SliceFinder:
         for part, offset in ends.items():
             is_offset = self._slice.end is not None and self._slice.end.anchor is Anchor.OFFSET
             if is_offset and starts[part] < log_ends[part] < offset:
-                self._note(f"{part} ends at offset {log_ends[part]}, before offset {offset}")
+                self._notes.append(f"{part} ends at offset {log_ends[part]}, before offset {offset}")
             ends[part] = max(min(offset, log_ends[part]), starts[part])
         return SliceBounds(starts, ends)
 
@@ -84,9 +91,9 @@ class SliceFinder:
         if is_only and self._slice.end is None:
             raise CommandError(f"Offset {offset} is out of range: {part} holds offsets {log_start} to {log_end}")
         if offset < log_start:
-            self._note(f"{part} starts at offset {log_start}: the log has no earlier ones")
+            self._notes.append(f"{part} starts at offset {log_start}: the log has no earlier ones")
             return log_start
-        self._note(f"{part} ends at offset {log_end}, before offset {offset}")
+        self._notes.append(f"{part} ends at offset {log_end}, before offset {offset}")
         return log_end
 
 
@@ -106,14 +113,14 @@ class NewestRecords:
 
     def of_all(self, bounds: SliceBounds, count: int) -> dict[TopicPartition, list[int]]:
         """Return the ascending offsets of the newest `count` records by timestamp, among the last `count` of each
-        partition; of equal timestamps the higher offset is the newer one."""
+        partition. Equal timestamps are ordered as by TimeOrder: by partition, then offset."""
         rows = (
-            (timestamp, offset, part)
+            (timestamp, part, offset)
             for part, tail in self._read(bounds, count).items()
             for timestamp, offset in zip(tail.timestamps, tail.offsets, strict=True)
         )
         offsets: dict[TopicPartition, list[int]] = {part: [] for part in bounds.starts}
-        for _, offset, part in heapq.nlargest(count, rows):
+        for _, part, offset in heapq.nlargest(count, rows):
             offsets[part].append(offset)
         return {part: sorted(newest) for part, newest in offsets.items()}
 
@@ -139,7 +146,7 @@ class NewestRecords:
         for part, (low, _) in windows.items():
             consumer.seek(part, low)
         highs = {part: high for part, (_, high) in windows.items()}
-        ends = Ends(consumer, highs, highs)
+        ends = Ends.at(consumer, highs)
         fresh = {part: _Tail(self._tails[part].room) for part in windows}
         while remaining := [part for part in ends.undone() if part in windows]:
             fetched = consumer.poll_columns(_POLL_MS)
@@ -200,13 +207,26 @@ class Selection:
             yield item._replace(columns=item.columns.slice(start, item.columns.count))
 
 
-def _rows_at(item: FetchedColumns, row_offsets: Sequence[int]) -> Iterator[FetchedColumns]:
-    """Yield the rows with these ascending offsets."""
+def _rows_at(item: FetchedColumns, chosen: Sequence[int]) -> Iterator[FetchedColumns]:
+    """Yield the rows with these ascending offsets, as runs of consecutive rows."""
     offsets = item.columns.offsets
-    for offset in row_offsets[bisect_left(row_offsets, offsets[0]) : bisect_left(row_offsets, offsets[-1] + 1)]:
-        row = bisect_left(offsets, offset)
-        if row < len(offsets) and offsets[row] == offset:
-            yield item._replace(columns=item.columns.slice(row, row + 1))
+    place, end = bisect_left(chosen, offsets[0]), bisect_left(chosen, offsets[-1] + 1)
+    while place < end:
+        start = stop = bisect_left(offsets, chosen[place])
+        while place < end and stop < len(offsets) and offsets[stop] == chosen[place]:
+            place, stop = place + 1, stop + 1
+        if start < stop:
+            yield item._replace(columns=item.columns.slice(start, stop))
+        else:
+            place += 1  # the record was deleted meanwhile
+
+
+def cut_before(item: FetchedColumns, start: int) -> FetchedColumns:
+    """Return the records from offset `start` on."""
+    offsets = item.columns.offsets
+    if not offsets or offsets[0] >= start:
+        return item
+    return item._replace(columns=item.columns.slice(bisect_left(offsets, start), item.columns.count))
 
 
 def cut(item: FetchedColumns, end: int) -> FetchedColumns:

@@ -18,6 +18,7 @@ from kafkatools.core.consumer.ends import Ends
 from kafkatools.core.consumer.subscription import TopicPartition
 
 MOST_BUFFERED_BYTES = 1 << 20
+_RUN_BYTES, _ROW_BYTES = 1024, 40
 
 _Head = tuple[int, TopicPartition]
 
@@ -100,6 +101,7 @@ class _Buffer:
 
 
 def _size_bytes(run: FetchedColumns) -> int:
-    """The bytes from the first to the last value of a run."""
+    """The bytes from the first to the last value of a run, and those of its columns."""
     columns = run.columns
-    return max(0, columns.value_positions[-1] + max(0, columns.value_lengths[-1]) - columns.value_positions[0])
+    value_end = columns.value_positions[-1] + max(0, columns.value_lengths[-1])
+    return _RUN_BYTES + _ROW_BYTES * columns.count + max(0, value_end - columns.value_positions[0])
