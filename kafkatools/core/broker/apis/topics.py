@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kafkatools.core.broker.apis.contexts import ChangeContext, ReplicaContext
@@ -35,9 +35,12 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
 )
 from kafkatools.core.protocol.entities import Fields
+from kafkatools.core.protocol.messages import Shared
 from kafkatools.core.protocol.slices import paced
 
 NameAndId = tuple[str | None, uuid.UUID | None]
+ConfigItems = tuple[tuple[str, str], ...]
+MOST_DESCRIBED = 100
 _Outcome = DeleteRecordsStatus | int
 
 
@@ -67,9 +70,29 @@ def handle_create_topics(node: ChangeContext, request: Request) -> Response:
             allowed.append(NewTopic(topic.name, *numbers, tuple(assignments), configs))
     results = node.controller.create_topics(allowed, validate_only=entity.validate_only)
     overrides = {topic.name: topic.configs for topic in allowed}
-    for name, result in paced(results.items()):
-        responses[name] = _created_topic(node, request, result, overrides[name], name)
-    return request.respond({"topics": list(responses.values())})
+    described: dict[ConfigItems, Shared] = {}
+
+    def describe(name: str) -> Fields:
+        return _created_topic(node, request, results[name], overrides[name], name, described)
+
+    return request.respond({"topics": _Described(list(responses.values()), list(results), describe)})
+
+
+class _Described:
+    """The topics of a CreateTopics response. Each is described when it is written: the entries of all settings of
+    thousands of topics at once would take long to free, without a pause."""
+
+    def __init__(self, refused: Sequence[Fields], names: Sequence[str], describe: Callable[[str], Fields]) -> None:
+        self._refused = refused
+        self._names = names
+        self._describe = describe
+
+    def __len__(self) -> int:
+        return len(self._refused) + len(self._names)
+
+    def __iter__(self) -> Iterator[Fields]:
+        yield from self._refused
+        yield from map(self._describe, self._names)
 
 
 def _refused_topic(name: str, error: KafkaError) -> Fields:
@@ -82,18 +105,26 @@ def _created_topic(
     result: TopicState | KafkaError,
     overrides: Mapping[str, str | None],
     name: str,
+    described: dict[ConfigItems, Shared],
 ) -> Fields:
+    """Return the response for one topic. `described` has the entries of all settings, by the topics' own settings."""
     if isinstance(result, KafkaError):
         return _refused_topic(name, result)
     response: Fields = {"name": name, "topic_id": result.topic_id}
     if not node.authorize(request, DESCRIBE_CONFIGS, TOPIC, name):
         return {**response, "configs": [], "topic_config_error_code": TopicAuthorizationFailed.code}
     configs = {key: value for key, value in overrides.items() if value is not None}
+    items = tuple(configs.items())
+    entries = described.get(items)
+    if entries is None:
+        entries = Shared(describe_values(configs, node.controller.settings, None))
+        if len(described) < MOST_DESCRIBED:
+            described[items] = entries
     return {
         **response,
         "num_partitions": len(result.partitions),
         "replication_factor": len(result.partitions[0].replicas),
-        "configs": describe_values(configs, node.controller.settings, None),
+        "configs": entries,
     }
 
 
