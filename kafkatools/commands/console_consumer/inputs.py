@@ -10,7 +10,6 @@ from kafkatools.core.errors import ConfigError
 from kafkatools.exit_status import UsageError
 from kafkatools.options import INTERNAL_TOPICS, Args, Option, java_long, property_pairs, read_properties, settings_for
 from kafkatools.options.patterns import include_filter
-from kafkatools.options.slices import RANGE_FORM, TIME_FORM, is_range, parse_range, parse_time
 from kafkatools.output import visible
 from kafkatools.tools.lines.formatters import MessageFormatter, make_formatter
 from kafkatools.tools.lines.record_sources import RequestedTopics
@@ -88,6 +87,8 @@ def _time(args: Args, name: str, now_ms: int) -> Place | None:
     text = getattr(args, name)
     if text is None:
         return None
+    from kafkatools.options.slices import TIME_FORM, parse_time
+
     try:
         return Place(Anchor.TIME, parse_time(text, now_ms))
     except ValueError as error:
@@ -95,6 +96,8 @@ def _time(args: Args, name: str, now_ms: int) -> Place | None:
 
 
 def _offset_range(args: Args, now_ms: int) -> Slice | None:
+    from kafkatools.options.slices import RANGE_FORM, is_range, parse_range
+
     if is_range(args.offset):
         try:
             return parse_range(args.offset, now_ms)

@@ -7,6 +7,7 @@ offsets before it commits. So a group commits printed records only, however the 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from kafkatools.console import Console
 from kafkatools.core.config import Config
@@ -23,7 +24,9 @@ from kafkatools.tools.lines.interruption import Interruption
 from kafkatools.tools.lines.record_sources import RequestedTopics, Source, source_of
 from kafkatools.tools.lines.silence import Silence
 from kafkatools.tools.lines.slices import cut
-from kafkatools.tools.lines.time_order import TimeOrder
+
+if TYPE_CHECKING:
+    from kafkatools.tools.lines.time_order import TimeOrder
 
 _FOREVER_MS = 1 << 60
 _POLL_MS = 1000
@@ -136,6 +139,8 @@ class ConsoleConsumer:
         except RequestTimedOut as error:
             raise _problem(consumer) or error from None
         if self._ends is not None and (self._args.order == "time" or self._requested.of_all):
+            from kafkatools.tools.lines.time_order import TimeOrder
+
             self._order = TimeOrder(consumer, self._ends)
         return source
 
