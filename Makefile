@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-EXTRAS ?= avro,clients,demo,dev,protobuf,spark
+EXTRAS ?= avro,clients,demo,dev,protobuf,schemas,spark,sql
 WORKERS ?= 5
 # Tests wait for servers half of the time, so there are more workers than cores. Those that share little are spread one by one; those that share a cluster or a Spark
 # session stay together; times and kills want the machine for themselves.
