@@ -32,9 +32,9 @@ def run(console: Console, args: Args) -> ExitStatus:
     requested = inputs.requested_records(args, settings, console.clock.wall_ms())
     if requested.bounds is not None:
         inputs.set_for_slice(settings, args.timeout_ms)
-    formatter = inputs.formatter(console, args)
+    printer = inputs.printer(console, args)
     settings["bootstrap.servers"] = console.connect(args)
-    return ConsoleConsumer(console, args, formatter, requested).run(Config(CONSUMER, settings))
+    return ConsoleConsumer(console, args, printer, requested).run(Config(CONSUMER, settings))
 
 
 OPTIONS = (

@@ -12,6 +12,7 @@ from kafkatools.options import INTERNAL_TOPICS, Args, Option, java_long, propert
 from kafkatools.options.patterns import include_filter
 from kafkatools.output import visible
 from kafkatools.tools.lines.formatters import MessageFormatter, make_formatter
+from kafkatools.tools.lines.record_printer import RecordPrinter
 from kafkatools.tools.lines.record_sources import RequestedTopics
 from kafkatools.tools.lines.slice import LOG_END, LOG_START, Anchor, Place, Slice
 
@@ -153,6 +154,12 @@ def formatter(console: Console, args: Args) -> MessageFormatter:
         return make_formatter(args.formatter, properties, _visible if console.is_terminal else None)
     except ConfigError as error:
         raise UsageError(str(error)) from None
+
+
+def printer(console: Console, args: Args) -> RecordPrinter:
+    """Return the printer: formatter, steps and --max-messages. Raises UsageError."""
+    limit = args.max_messages if (args.max_messages or 0) >= 0 else None
+    return RecordPrinter(formatter(console, args), (), limit, console.error if args.skip_message_on_error else None)
 
 
 def _visible(text: bytes) -> bytes:

@@ -19,8 +19,8 @@ from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import KafkaError, RequestTimedOut
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import Args
-from kafkatools.tools.lines.formatters import MessageFormatter
 from kafkatools.tools.lines.interruption import Interruption
+from kafkatools.tools.lines.record_printer import RecordPrinter
 from kafkatools.tools.lines.record_sources import RequestedTopics, Source, source_of
 from kafkatools.tools.lines.silence import Silence
 from kafkatools.tools.lines.slices import cut
@@ -40,20 +40,15 @@ _INTERRUPTED_COMMIT_MS = 5000
 class ConsoleConsumer:
     """One run of kt console-consumer, for the topics that `requested` selects."""
 
-    def __init__(self, console: Console, args: Args, formatter: MessageFormatter, requested: RequestedTopics) -> None:
+    def __init__(self, console: Console, args: Args, printer: RecordPrinter, requested: RequestedTopics) -> None:
         self._console = console
         self._args = args
-        self._formatter = formatter
+        self._printer = printer
         self._requested = requested
-        self._count = 0
-        self._limit: int | None = args.max_messages if (args.max_messages or 0) >= 0 else None
         self._idle_ms = args.timeout_ms if args.timeout_ms is not None and args.timeout_ms >= 0 else _FOREVER_MS
-        self._has_skipped = False
         self._skipped: set[str] = set()
-        self._error: KafkaError | None = None
         self._ends: Ends | None = None
         self._order: TimeOrder | None = None
-        self._cut: set[TopicPartition] = set()  # partitions whose fetched records --max-messages cut off
         self._unprinted: dict[TopicPartition, int] = {}
         self._silence = Silence(console.error)
         self._commits = False
@@ -81,8 +76,8 @@ class ConsoleConsumer:
         if self._args.enable_systest_events:
             self._console.print("shutdown_complete")
         self._report_total()
-        if self._error is not None:
-            raise self._error
+        if self._printer.error is not None:
+            raise self._printer.error
         return status
 
     def _run(self, consumer: Consumer, has_group: bool) -> ExitStatus:
@@ -102,13 +97,13 @@ class ConsoleConsumer:
         return status if self._commit(consumer) else ExitStatus.FAILED
 
     def _consume(self, consumer: Consumer, interruption: Interruption | None) -> None:
-        if self._is_limit_reached():
+        if self._printer.is_limit_reached():
             return
         source = self._start(consumer, is_member=interruption is not None)
         now = self._console.clock.now_ms
         started = now()
         deadline = started + self._idle_ms
-        while self._error is None and not self._is_enough(consumer, now() - started):
+        while self._printer.error is None and not self._is_enough(consumer, now() - started):
             remaining_ms = deadline - now()
             if remaining_ms <= 0:
                 self._check_idle(consumer, source)
@@ -201,7 +196,7 @@ class ConsoleConsumer:
             order.add(source.select(self._before_end(item)))
         out = bytearray()
         for run in order.merged():
-            if self._format_run(out, run) is not None:
+            if self._printer.format(out, run) is not None:
                 break
             if len(out) > _WRITE_BYTES:
                 self._send_out(out, None)
@@ -216,25 +211,10 @@ class ConsoleConsumer:
         offset of the first one that was not printed or skipped, None when all were."""
         fetched = self._before_end(item)
         for run in source.select(fetched) if fetched.columns.count else ():
-            unprinted = self._format_run(out, run)
+            unprinted = self._printer.format(out, run)
             if unprinted is not None:
                 return unprinted
         return item.columns.offsets[fetched.columns.count] if fetched.columns.count < item.columns.count else None
-
-    def _format_run(self, out: bytearray, run: FetchedColumns) -> int | None:
-        fetched = None if self._has_failed() else self._within_limit(run)
-        if fetched is None:
-            return run.columns.offsets[0]
-        count = self._formatter.write(out, fetched, self._on_error)
-        self._count += count
-        if self._error is not None:
-            offset = fetched.columns.offsets[count - 1]
-            self._error = type(self._error)(f"{self._error} ({fetched.topic}-{fetched.partition} offset {offset})")
-            return offset
-        return run.columns.offsets[count] if count < run.columns.count else None
-
-    def _has_failed(self) -> bool:
-        return self._error is not None
 
     def _send_out(self, out: bytearray, interruption: Interruption | None) -> None:
         if not out:
@@ -251,31 +231,12 @@ class ConsoleConsumer:
     def _stop_at_ends(self, consumer: Consumer, ends: Ends) -> None:
         """Pause the partitions that were read beyond their end offset, at that offset."""
         for part, offset in list(self._unprinted.items()):
-            if offset >= ends.end_of(part) and part not in self._cut:
+            if offset >= ends.end_of(part) and part not in self._printer.cut:
                 consumer.seek(part, offset)
                 consumer.pause([part])
                 del self._unprinted[part]
 
-    def _within_limit(self, fetched: FetchedColumns) -> FetchedColumns | None:
-        """Cut fetched records at --max-messages; None when none are left."""
-        room = fetched.columns.count if self._limit is None else self._limit - self._count
-        if room >= fetched.columns.count:
-            return fetched
-        self._cut.add(fetched.topic_partition)
-        return fetched._replace(columns=fetched.columns.slice(0, room)) if room > 0 else None
-
-    def _on_error(self, error: KafkaError) -> bool:
-        """Handle a record that cannot be printed. Returns True to skip it (--skip-message-on-error), False to end the
-        run."""
-        if not self._args.skip_message_on_error:
-            self._error = error
-            return False
-        self._has_skipped = True
-        self._console.error(f"Error processing message, skipping this message: {error}")
-        return True
-
     def _skip_corrupt(self, damage: CorruptBatch) -> None:
-        self._has_skipped = True
         partition = f"{damage.topic}-{damage.partition}"
         last = damage.next_offset - 1
         line = f"Skipped offsets {damage.first_offset} to {last} of {partition}: {damage.cause}"
@@ -285,11 +246,8 @@ class ConsoleConsumer:
 
     # --- the end of the run
 
-    def _is_limit_reached(self) -> bool:
-        return self._limit is not None and self._count >= self._limit
-
     def _is_enough(self, consumer: Consumer, elapsed_ms: int) -> bool:
-        if self._is_limit_reached():
+        if self._printer.is_limit_reached():
             return True
         if self._ends is None:
             return False
@@ -299,13 +257,17 @@ class ConsoleConsumer:
         return not self._ends.undone() and not (self._order is not None and self._order.unprinted())
 
     def _status(self, consumer: Consumer) -> ExitStatus:
-        status = ExitStatus.FAILED if self._has_skipped else ExitStatus.OK
-        if self._ends is not None and self._error is None:
+        failures = self._printer.failures()
+        for line in failures:
+            self._console.error(line)
+        status = ExitStatus.FAILED if self._skipped or self._printer.has_skipped or failures else ExitStatus.OK
+        if self._ends is not None and self._printer.error is None:
             assigned = consumer.assignment()
-            undone = self._cut.union(self._ends.undone(), self._order.unprinted() if self._order is not None else ())
+            unprinted = self._order.unprinted() if self._order is not None else ()
+            undone = self._printer.cut.union(self._ends.undone(), unprinted)
             complete = sum(1 for part in assigned if part not in undone)
             self._console.note(f"complete: {complete}/{len(assigned)} partitions")
-            if complete < len(assigned) and (self._args.exit_at_end or not self._is_limit_reached()):
+            if complete < len(assigned) and (self._args.exit_at_end or not self._printer.is_limit_reached()):
                 status = ExitStatus.FAILED
         return status
 
@@ -328,7 +290,7 @@ class ConsoleConsumer:
         return True
 
     def _report_total(self) -> None:
-        self._console.note(f"Processed a total of {self._count} messages")
+        self._console.note(f"Processed a total of {self._printer.count} messages")
 
 
 def _problem(consumer: Consumer) -> KafkaError | None:

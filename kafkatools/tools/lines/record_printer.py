@@ -1,0 +1,92 @@
+"""Printing of fetched records: steps that decode or select them, the formatter, the limit on their number, failures.
+
+Rules: a printer appends to a bytearray and writes nowhere. After a failure it prints nothing more. Steps see every
+record of the slice, also those beyond the limit when these were fetched together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from kafkatools.core.consumer.completed_fetch import FetchedColumns
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.topic_partition import TopicPartition
+from kafkatools.tools.lines.formatters import MessageFormatter
+
+
+class Step(Protocol):
+    """A step between reading and printing."""
+
+    def apply(self, fetched: FetchedColumns) -> FetchedColumns:
+        """Return the records to pass on, in the order of their offsets; their count may be 0."""
+
+    def failures(self) -> Sequence[str]:
+        """Return a line for each kind of failure so far; with any the exit status is 1."""
+
+
+class RecordPrinter:
+    """Formats the records of one run. `limit` is the most records to print. A record that cannot be printed is skipped
+    with a line to `report_skipped`; without it the record ends the run with `error`."""
+
+    def __init__(
+        self,
+        formatter: MessageFormatter,
+        steps: Sequence[Step] = (),
+        limit: int | None = None,
+        report_skipped: Callable[[str], None] | None = None,
+    ) -> None:
+        self._formatter = formatter
+        self._steps = steps
+        self._limit = limit
+        self._report_skipped = report_skipped
+        self.count = 0
+        self.has_skipped = False
+        self.error: KafkaError | None = None
+        self.cut: set[TopicPartition] = set()  # partitions with fetched records beyond the limit
+
+    def is_limit_reached(self) -> bool:
+        """Return whether as many records were printed as the limit allows."""
+        return self._limit is not None and self.count >= self._limit
+
+    def failures(self) -> list[str]:
+        """Return the lines of failures of all steps."""
+        return [line for step in self._steps for line in step.failures()]
+
+    def format(self, out: bytearray, fetched: FetchedColumns) -> int | None:
+        """Append the records that the steps pass on, within the limit, to `out`. Returns the offset of the first record
+        that was neither printed nor skipped, None when there is none."""
+        if self.error is not None:
+            return fetched.columns.offsets[0]
+        if self.is_limit_reached():
+            self.cut.add(fetched.topic_partition)
+            return fetched.columns.offsets[0]
+        passed = fetched
+        for step in self._steps:
+            passed = step.apply(passed)
+            if not passed.columns.count:
+                return None
+        return self._print(out, passed)
+
+    def _print(self, out: bytearray, passed: FetchedColumns) -> int | None:
+        room = passed.columns.count if self._limit is None else self._limit - self.count
+        within = passed
+        if room < passed.columns.count:
+            self.cut.add(passed.topic_partition)
+            within = passed._replace(columns=passed.columns.slice(0, room))
+        count = self._formatter.write(out, within, self._on_error)
+        self.count += count
+        if self.error is not None:
+            offset = within.columns.offsets[count - 1]
+            self.error = type(self.error)(f"{self.error} ({passed.topic}-{passed.partition} offset {offset})")
+            return offset
+        return passed.columns.offsets[count] if count < passed.columns.count else None
+
+    def _on_error(self, error: KafkaError) -> bool:
+        """Handle a record that cannot be printed. Returns True to skip it, False to end the run."""
+        if self._report_skipped is None:
+            self.error = error
+            return False
+        self.has_skipped = True
+        self._report_skipped(f"Error processing message, skipping this message: {error}")
+        return True
