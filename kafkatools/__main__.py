@@ -1,5 +1,8 @@
 """Entry point of the program `kt`, which exits the process with the command's status.
 
+Started through a link that is named like a script of Kafka, such as `kafka-topics.sh`, it runs the command of that
+script with the same arguments; `kt shims` creates such links.
+
 Most objects live until the end of a command, so garbage collection runs rarely and not at exit: this saves 10 ms.
 """
 
@@ -13,12 +16,15 @@ def main() -> None:
     """Run `kt` with this process's arguments and console, then exit with the command's status; 130 after Ctrl-C."""
     from kafkatools.cli import main as run
     from kafkatools.cli import terminate_politely
+    from kafkatools.commands import command_of_script
     from kafkatools.console import Console
 
+    script = command_of_script(sys.argv[0])
+    arguments = sys.argv[1:] if script is None else [script, *sys.argv[1:]]
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
     try:
         terminate_politely()
-        status = int(run(sys.argv[1:], Console.of_process()))
+        status = int(run(arguments, Console.of_process()))
     except KeyboardInterrupt:
         status = 130
     gc.freeze()

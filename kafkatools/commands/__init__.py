@@ -58,6 +58,7 @@ GROUPS = {
     },
     "Shell": {
         "completion": "completion",
+        "shims": "shims",
         "help-json": "help_json",
     },
 }
@@ -67,6 +68,21 @@ COMMANDS = {name: module for group in GROUPS.values() for name, module in group.
 """Name of a command -> its module in this package."""
 
 ALIASES = {"dump-log-segments": "dump-log"}
+
+_OURS = ("doctor", "monitor", "pipeline", "sandbox", "completion", "shims", "help-json")
+"""The commands that no script of Kafka corresponds to."""
+
+KAFKA_SCRIPTS = {f"kafka-{name}.sh": name for name in sorted(COMMANDS) if name not in _OURS}
+"""Name of a script of Apache Kafka -> the command that takes its options."""
+
+
+def command_of_script(program: str) -> str | None:
+    """The command of the script as which `kt` was started: `topics` for `/opt/bin/kafka-topics.sh` or `kafka-topics`.
+    The name itself for a script of Kafka that `kt` lacks; None for any other program name."""
+    name = program.rpartition("/")[2]
+    if not name.startswith("kafka-"):
+        return None
+    return KAFKA_SCRIPTS.get(f"{name.removesuffix('.sh')}.sh", name if name.endswith(".sh") else None)
 
 
 def load(name: str) -> Command:

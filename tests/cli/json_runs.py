@@ -79,6 +79,7 @@ OTHERWISE = {
     "sandbox": "starts the broker of this machine",
     "server-start": "is the broker",
     "server-stop": "sends a signal to a process",
+    "shims": "creates links in a directory",
     "help-json": "asks nobody",
 }
 """Commands that need no broker, and what they do instead."""
@@ -140,6 +141,8 @@ class JsonRuns:
         for shell in ("bash", "zsh", "fish"):
             self.kt("completion", "--shell", shell, servers=False)
         self.kt("completion", "--profiles", servers=False)
+        self.kt("shims", "links", servers=False)
+        self.kt("shims", "--remove", "links", servers=False)
         self.kt("sandbox", "status", servers=False, status=1)
         self.kt("server-stop", servers=False, status=1)
         properties = self.file(
