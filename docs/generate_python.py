@@ -92,7 +92,7 @@ def error_table() -> str:
     lines = [
         "# Errors: `kafkatools.errors`",
         "",
-        "All are subclasses of `kafkatools.KafkaError`.",
+        "All are subclasses of `kafkatools.KafkaError`, except `PipelineError`, which `kafkatools.scan` raises.",
         "A code is that of Kafka's protocol; errors without one are raised by the client only.",
         "Made from the classes by `make docs`.",
         "",
@@ -109,6 +109,9 @@ def error_table() -> str:
 
 def _class(found: type[Any]) -> Iterator[str]:
     yield from (f"## {found.__name__}", "")
+    if inspect.isfunction(found):
+        yield from (f"`{found.__name__}{_signature(found)}`", "", _text(found), "")
+        return
     if _is_tuple(found):
         yield from (f"`{found.__name__}{_fields(found)}`", "")
     elif inspect.isfunction(found.__init__) and not issubclass(found, Exception):

@@ -5,7 +5,7 @@
     with kafkatools.Producer(bootstrap_servers="localhost:9092") as producer:
         producer.send("topic", b"value").result()
 
-Exports `Producer`, `Consumer`, `Admin`, and `EmbeddedBroker` and `EmbeddedCluster` for tests; exceptions are in
+Exports `Producer`, `Consumer`, `Admin`, `scan`, and `EmbeddedBroker` and `EmbeddedCluster` for tests; exceptions are in
 `kafkatools.errors`. The guide is docs/python.md. Each export is imported on first use.
 """
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from kafkatools.core.records.columns import RecordColumns as RecordColumns
     from kafkatools.core.records.columns import RowColumns as RowColumns
     from kafkatools.core.topic_partition import TopicPartition as TopicPartition
+    from kafkatools.pipeline.scan.scan import Scan as Scan
+    from kafkatools.pipeline.scan.scan import scan as scan
     from kafkatools.sandbox.embedded_broker import EmbeddedBroker as EmbeddedBroker
     from kafkatools.sandbox.embedded_cluster import EmbeddedCluster as EmbeddedCluster
 
@@ -64,8 +66,10 @@ _EXPORTS = {
     "RecordFuture": "core.producer.futures",
     "RecordMetadata": "core.producer.futures",
     "RowColumns": "core.records.columns",
+    "Scan": "pipeline.scan.scan",
     "SubscriptionPattern": "core.consumer.group_subscription",
     "TopicPartition": "core.topic_partition",
+    "scan": "pipeline.scan.scan",
 }
 
 _VERSIONS = ("KAFKA_VERSION", "__version__")

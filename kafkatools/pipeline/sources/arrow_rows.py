@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.types import StructType
 
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.records import _gather_kernel as kernel
@@ -25,9 +24,9 @@ from kafkatools.core.records.damage import explain
 from kafkatools.core.records.kernel import HEADER_WIDTH
 from kafkatools.core.records.layout import HEADER_SIZE
 from kafkatools.core.records.legacy import LegacyBatch
-from kafkatools.pipeline.sources.arrow_columns import Buffer, Chunk, Longs, new_column
+from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.sources.record_bounds import MAX_LONG, RecordBounds
-from kafkatools.pipeline.sources.spark_api import arrow_schema
+from kafkatools.tools.arrow.columns import Buffer, Chunk, ColumnTooLarge, Longs, new_column
 
 TARGET_ROWS = 32768
 TARGET_BYTES = 2 << 20
@@ -50,10 +49,10 @@ class ArrowRows:
     `first_offset` and `last_offset` cover all rows so far (offsets are -1 without rows)."""
 
     def __init__(
-        self, schema: StructType, topic: str, partition: int, bounds: RecordBounds | None = None, *,
+        self, schema: pa.Schema, topic: str, partition: int, bounds: RecordBounds | None = None, *,
         target_rows: int = TARGET_ROWS, target_bytes: int = TARGET_BYTES,
     ) -> None:  # fmt: skip
-        self._schema = arrow_schema(schema)
+        self._schema = schema
         self._columns = [new_column(field.name, field.type, topic, partition) for field in self._schema]
         self._bounds = bounds or RecordBounds()
         self._target_rows, self._target_bytes = target_rows, target_bytes
@@ -175,8 +174,11 @@ class ArrowRows:
         self.last_offset = int(offsets[-1])
         self.records += chunk.rows
         self._rows += chunk.rows
-        for column in self._columns:
-            column.add(chunk)
+        try:
+            for column in self._columns:
+                column.add(chunk)
+        except ColumnTooLarge as error:
+            raise PipelineError(str(error)) from error
 
     def _narrow(self, chunk: Chunk) -> None:
         """Remove the records outside the bounds from a chunk, in place."""

@@ -7,10 +7,13 @@ case, as in Spark; a reader returns the columns of the requested schema in its o
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-from pyspark.sql.types import DataType, StructField, StructType
+from typing import TYPE_CHECKING
 
 from kafkatools.pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import DataType, StructType
 
 HEADERS = "array<struct<key:string,value:binary>>"
 
@@ -48,7 +51,27 @@ def spark_schema(include_headers: bool = False, include_metadata: bool = False) 
 
 def struct_of(columns: Mapping[str, str]) -> StructType:
     """Build a schema of nullable columns from column names and Spark type names."""
+    from pyspark.sql.types import StructField, StructType
+
     return StructType([StructField(name, _type_of(text)) for name, text in columns.items()])
+
+
+def arrow_schema_of(columns: Mapping[str, str]) -> pa.Schema:
+    """Build the pyarrow.Schema of the same columns, with timestamps in UTC: the one that Spark asks its readers for."""
+    import pyarrow as pa
+
+    header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+    types = {
+        HEADERS: pa.list_(pa.field("element", header)),
+        "binary": pa.binary(),
+        "string": pa.string(),
+        "smallint": pa.int16(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "boolean": pa.bool_(),
+    }
+    return pa.schema([pa.field(name, types[text]) for name, text in columns.items()])
 
 
 def check_schema(schema: StructType, columns: Mapping[str, str] | None = None) -> None:

@@ -29,7 +29,7 @@ from kafkatools.core.records.layout import ATTRIBUTES_OFFSET, CONTROL_BIT, HEADE
 from kafkatools.core.records.legacy import LegacyBatch
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.reports import CHECKSUM, MAGIC, OFFSET, SIZE, Damage, SplitReport
-from kafkatools.pipeline.sources.arrow_columns import ABORTED, COMMITTED, OPEN
+from kafkatools.tools.arrow.columns import ABORTED, COMMITTED, OPEN
 
 _ROWS = 4096
 _POSITION, _BASE_OFFSET, _SIZE, _MAGIC, _CRC, _ATTRIBUTES, _LAST_DELTA, _PRODUCER_ID = 0, 1, 2, 3, 5, 6, 7, 10

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import pyarrow as pa
-from pyspark.sql.types import StructType
 
 from kafkatools.core.consumer.fetcher import FetchedBatches
 from kafkatools.core.consumer.range_reader import RangeLost, RangeReader
@@ -31,13 +30,12 @@ from kafkatools.pipeline.sources.live.cluster import LiveCluster
 from kafkatools.pipeline.sources.live.offsets import OffsetRange, split_ranges
 from kafkatools.pipeline.sources.live.options import SourceOptions
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
-from kafkatools.pipeline.sources.spark_api import InputPartition
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class LiveSplit(InputPartition):
+class LiveSplit:
     """The offset range [start, end) of one task; `topic_id` is the topic it was planned for. For the column
     `transaction`: transactions below `stable_end` were complete when the query was planned. For those above, the
     markers up to `whole_end`, the end of the query in this partition, decide."""
@@ -55,8 +53,8 @@ class LiveSplit(InputPartition):
 
 
 def splits_of(
-    ranges: Sequence[OffsetRange], options: SourceOptions, schema: StructType, cluster: LiveCluster
-) -> list[InputPartition]:
+    ranges: Sequence[OffsetRange], options: SourceOptions, schema: pa.Schema, cluster: LiveCluster
+) -> list[LiveSplit]:
     """Split ranges into tasks, by default enough for the cores of this machine. If the schema has the column
     `transaction` and the query is read_uncommitted, asks the cluster for the last stable offsets. Raises
     PipelineError."""
@@ -72,15 +70,15 @@ def splits_of(
     ]
 
 
-def _has(schema: StructType, column: str) -> bool:
-    return any(name.lower() == column for name in schema.fieldNames())
+def _has(schema: pa.Schema, column: str) -> bool:
+    return any(name.lower() == column for name in schema.names)
 
 
 class Task(NamedTuple):
     """The options, schema and bounds that all tasks of a query share; can be pickled."""
 
     options: SourceOptions
-    schema: StructType
+    schema: pa.Schema
     bounds: RecordBounds
 
 
@@ -169,22 +167,28 @@ def _add(rows: ArrowRows, run: Run, has_positions: bool) -> None:
             run.walk.note_damage(run.header(damage.row), RECORDS, damage.reason)
 
 
-# The consumers that no task uses, by their settings: a Python worker runs one task after another.
-_idle: dict[tuple[object, ...], RangeReader] = {}
+# The consumers that no task uses, by their settings: tasks follow each other in a Python worker and in a thread of a
+# scan. Lists are changed by single operations only, since threads share them.
+_idle: dict[tuple[object, ...], list[RangeReader]] = {}
 
 
 def close_idle() -> None:
     """Close the consumers that stay open for later tasks, in a process that is not a Spark worker."""
     while _idle:
-        _idle.popitem()[1].close()
+        _, readers = _idle.popitem()
+        while readers:
+            readers.pop().close()
 
 
 @contextlib.contextmanager
 def _reader_for(options: SourceOptions) -> Iterator[RangeReader]:
     """Yield a consumer for one range: one that an earlier task with the same settings left open, or a new one. At the
-    end it stays open for the next task; a consumer that failed, or a second one with these settings, is closed."""
+    end it stays open for the next task; a consumer that failed is closed."""
     key = (*sorted(options.settings.items()), options.poll_timeout_ms)
-    reader = _idle.pop(key, None) or RangeReader(options.settings, patience_ms=options.poll_timeout_ms)
+    try:
+        reader = _idle.setdefault(key, []).pop()
+    except IndexError:
+        reader = RangeReader(options.settings, patience_ms=options.poll_timeout_ms)
     is_usable = False
     try:
         yield reader
@@ -193,7 +197,7 @@ def _reader_for(options: SourceOptions) -> Iterator[RangeReader]:
         is_usable = True  # the query needs no more rows
         raise
     finally:
-        if is_usable and key not in _idle:
-            _idle[key] = reader
+        if is_usable:
+            _idle.setdefault(key, []).append(reader)
         else:
             reader.close()

@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from kafkatools.pipeline.sources.live.cluster import LiveCluster
 from kafkatools.pipeline.sources.live.options import SourceOptions, is_set, read_options
 from kafkatools.pipeline.sources.live.reader import LiveSplit, Task, read_split, splits_of
+from kafkatools.pipeline.sources.live.spark_partitions import spark_partitions
 from kafkatools.pipeline.sources.record_bounds import from_filters
 from kafkatools.pipeline.sources.schema import check_schema, spark_schema
 from kafkatools.pipeline.sources.spark_api import (
@@ -25,6 +26,7 @@ from kafkatools.pipeline.sources.spark_api import (
     DataSourceStreamReader,
     Filter,
     InputPartition,
+    arrow_schema,
 )
 
 
@@ -81,14 +83,15 @@ class LiveReader(DataSourceReader):
         them; empty if there is nothing to read. Raises PipelineError."""
         cluster = LiveCluster(self._options)
         try:
-            return splits_of(cluster.batch_ranges(self._bounds), self._options, self._schema, cluster)
+            splits = splits_of(cluster.batch_ranges(self._bounds), self._options, arrow_schema(self._schema), cluster)
+            return spark_partitions(splits)
         finally:
             cluster.close()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task as pyarrow.RecordBatches. Raises PipelineError."""
         if isinstance(partition, LiveSplit):  # PySpark passes its own partition if there are no tasks
-            yield from read_split(partition, Task(self._options, self._schema, self._bounds))
+            yield from read_split(partition, Task(self._options, arrow_schema(self._schema), self._bounds))
 
 
 class FilteredLiveReader(LiveReader):

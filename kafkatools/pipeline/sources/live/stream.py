@@ -28,6 +28,7 @@ from kafkatools.pipeline.sources.live.cluster import LiveCluster
 from kafkatools.pipeline.sources.live.offsets import JsonOffsets, OffsetRange, Offsets
 from kafkatools.pipeline.sources.live.options import SourceOptions
 from kafkatools.pipeline.sources.live.reader import LiveSplit, Task, read_split, splits_of
+from kafkatools.pipeline.sources.live.spark_partitions import spark_partitions
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
 from kafkatools.pipeline.sources.spark_api import (
     DataSourceStreamReader,
@@ -37,6 +38,7 @@ from kafkatools.pipeline.sources.spark_api import (
     ReadMaxRows,
     ReadMinRows,
     SupportsTriggerAvailableNow,
+    arrow_schema,
 )
 
 
@@ -111,12 +113,12 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if began is not None and self._began is not None:
             start = began
         ranges = self._ranges(live_offsets.from_json(start), live_offsets.from_json(end))
-        return splits_of(ranges, self._options, self._schema, self._cluster)
+        return spark_partitions(splits_of(ranges, self._options, arrow_schema(self._schema), self._cluster))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task as pyarrow.RecordBatches. Raises PipelineError."""
         if isinstance(partition, LiveSplit):
-            yield from read_split(partition, Task(self._options, self._schema, RecordBounds()))
+            yield from read_split(partition, Task(self._options, arrow_schema(self._schema), RecordBounds()))
 
     def commit(self, end: JsonOffsets) -> None:
         """Do nothing: progress is stored only in Spark's checkpoint."""

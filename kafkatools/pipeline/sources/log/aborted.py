@@ -24,7 +24,6 @@ from kafkatools.core.log.format.transaction_index import CURRENT_VERSION, ENTRY,
 from kafkatools.core.log.producers.snapshot import parse_snapshot
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline import storage
-from kafkatools.pipeline.sources.arrow_columns import ABORTED, COMMITTED, OPEN
 from kafkatools.pipeline.sources.log.files import LogFile
 from kafkatools.pipeline.sources.log.transaction_scan import (
     OpenTransaction,
@@ -33,6 +32,7 @@ from kafkatools.pipeline.sources.log.transaction_scan import (
     TransactionScan,
 )
 from kafkatools.pipeline.sources.record_bounds import MAX_LONG
+from kafkatools.tools.arrow.columns import ABORTED, COMMITTED, OPEN
 
 _THREADS = 4
 

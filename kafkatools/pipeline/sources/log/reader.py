@@ -12,19 +12,18 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql.types import StructType
 
 from kafkatools.core.records.layout import CONTROL_BIT, TRANSACTIONAL_BIT
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run import reports
 from kafkatools.pipeline.run.reports import Damage, SplitReport
-from kafkatools.pipeline.sources.arrow_columns import COMMITTED
 from kafkatools.pipeline.sources.arrow_rows import ArrowRows, Unread
 from kafkatools.pipeline.sources.log import sections as table
 from kafkatools.pipeline.sources.log.sections import Section, SectionWalk
 from kafkatools.pipeline.sources.log.splits import LogSplit, LogTask
 from kafkatools.pipeline.sources.record_bounds import MAX_LONG
+from kafkatools.tools.arrow.columns import COMMITTED
 
 RECORDS, BATCHES, ERRORS = "records", "batches", "errors"
 TABLES = (RECORDS, BATCHES, ERRORS)
@@ -42,9 +41,12 @@ class ReadOptions:
     report_path: str | None = None
 
 
-def read_task(task: LogTask, schema: StructType, options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a task as pyarrow.RecordBatches and, with `report_path`, write a report for each split after
-    its rows. Raises PipelineError for a file that cannot be read, and with `is_strict` for damage."""
+def read_task(
+    task: LogTask, schema: pa.Schema, options: ReadOptions, on_report: Callable[[SplitReport], None] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task as pyarrow.RecordBatches. After the rows of each split, pass its report to `on_report`,
+    and write it with `report_path`. Raises PipelineError for a file that cannot be read, and for damage if
+    `is_strict`."""
     readers: dict[str, Callable[..., Iterator[pa.RecordBatch]]] = {
         RECORDS: _SplitReader.records,
         BATCHES: _SplitReader.batches,
@@ -54,15 +56,17 @@ def read_task(task: LogTask, schema: StructType, options: ReadOptions) -> Iterat
         reader = _SplitReader(split, schema, options)
         yield from readers[options.table](reader)
         reader.finish()
+        if on_report is not None:
+            on_report(reader.report)
 
 
 class _SplitReader:
-    def __init__(self, split: LogSplit, schema: StructType, options: ReadOptions) -> None:
+    def __init__(self, split: LogSplit, schema: pa.Schema, options: ReadOptions) -> None:
         file = split.file
         self._split = split
         self._schema = schema
         self._options = options
-        self._needs_states = any(field.name.lower() == "transaction" for field in schema.fields)
+        self._needs_states = any(name.lower() == "transaction" for name in schema.names)
         self.report = SplitReport(file.topic, file.partition, file.url, split.start_position, split.end_position)
 
     def finish(self) -> None:
@@ -95,7 +99,7 @@ class _SplitReader:
     def errors(self) -> Iterator[pa.RecordBatch]:
         from kafkatools.pipeline.sources.log.tables import damage_rows
 
-        schema, self._schema, self._needs_states = self._schema, StructType([]), False
+        schema, self._schema, self._needs_states = self._schema, pa.schema([]), False
         for _ in self.records():
             pass
         self._schema = schema

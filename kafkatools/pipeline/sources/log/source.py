@@ -6,22 +6,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.sources import schema as columns
-from kafkatools.pipeline.sources.log.aborted import PartitionTransactions, find_all_transactions
-from kafkatools.pipeline.sources.log.files import LogFile, find_log_files
-from kafkatools.pipeline.sources.log.offsets import partition_bounds
 from kafkatools.pipeline.sources.log.options import LogOptions, read_options
+from kafkatools.pipeline.sources.log.plan import plan_tasks
 from kafkatools.pipeline.sources.log.reader import read_task
-from kafkatools.pipeline.sources.log.splits import LogTask, make_tasks
-from kafkatools.pipeline.sources.record_bounds import RecordBounds, from_filters
-from kafkatools.pipeline.sources.spark_api import DataSource, DataSourceReader, Filter, InputPartition
+from kafkatools.pipeline.sources.log.splits import LogTask
+from kafkatools.pipeline.sources.record_bounds import from_filters
+from kafkatools.pipeline.sources.spark_api import DataSource, DataSourceReader, Filter, InputPartition, arrow_schema
 
 _COLUMNS_OF_TABLE = {
     "records": columns.RECORD_COLUMNS | columns.HEADER_COLUMNS | columns.METADATA_COLUMNS,
@@ -52,6 +48,10 @@ class KafkaLogDataSource(DataSource):
         return (FilteredLogReader if options.pushes_filters else LogReader)(options, schema)
 
 
+class LogPartition(LogTask, InputPartition):
+    """A task as Spark passes it to an executor."""
+
+
 class LogReader(DataSourceReader):
     """The batch reader of `kafka-log`: splits segments on the driver and reads them on executors."""
 
@@ -63,36 +63,14 @@ class LogReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Find the segments and return the tasks that read them; empty if no record can be within the bounds. Raises
         PipelineError."""
-        options = self._options
-        files = find_log_files(options.paths, options.selection)
-        transactions = self._transactions(files)
-        bounds = self._bounds(files, transactions)
-        tasks = make_tasks(files, bounds, split_bytes=options.split_bytes, min_partitions=options.min_partitions or 1)
-        return [_with_transactions(task, transactions) for task in tasks]
+        tasks = plan_tasks(self._options, self._schema.names, self._pushed)
+        return [LogPartition(task.splits) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task as pyarrow.RecordBatches. Raises PipelineError."""
         if not isinstance(partition, LogTask):  # PySpark passes its own partition if there are no tasks
             return iter(())
-        return read_task(partition, self._schema, self._options.reading)
-
-    def _transactions(self, files: list[LogFile]) -> Mapping[TopicPartition, PartitionTransactions]:
-        names = {field.name.lower() for field in self._schema.fields}
-        if not self._options.reading.is_committed_only and "transaction" not in names:
-            return {}
-        return find_all_transactions(file for file in files if self._pushed.takes(file.topic, file.partition))
-
-    def _bounds(
-        self, files: list[LogFile], transactions: Mapping[TopicPartition, PartitionTransactions]
-    ) -> dict[TopicPartition, RecordBounds]:
-        """Return the bounds of each partition to read, up to the last stable offset under read_committed."""
-        result = {}
-        for partition, bounds in partition_bounds(files, self._options, self._pushed).items():
-            if self._options.reading.is_committed_only and partition in transactions:
-                end = min(bounds.end_offset, transactions[partition].last_stable_offset)
-                bounds = replace(bounds, end_offset=end)
-            result[partition] = bounds
-        return result
+        return read_task(partition, arrow_schema(self._schema), self._options.reading)
 
 
 class FilteredLogReader(LogReader):
@@ -108,13 +86,3 @@ class FilteredLogReader(LogReader):
         bounds, remaining = from_filters(filters)
         self._pushed = self._pushed.within(bounds)
         return remaining
-
-
-def _with_transactions(task: LogTask, transactions: Mapping[TopicPartition, PartitionTransactions]) -> LogTask:
-    if not transactions:
-        return task
-    splits = tuple(
-        replace(split, transactions=transactions[split.file.topic_partition].within(split.file))
-        for split in task.splits
-    )
-    return replace(task, splits=splits)

@@ -26,7 +26,6 @@ from kafkatools.pipeline.sources.log.aborted import FileTransactions
 from kafkatools.pipeline.sources.log.files import LogFile
 from kafkatools.pipeline.sources.log.sections import batch_window
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
-from kafkatools.pipeline.sources.spark_api import InputPartition
 
 SPLIT_BYTES = 128 << 20
 _ROWS = 4096
@@ -53,8 +52,8 @@ class LogSplit:
 
 
 @dataclass(frozen=True)
-class LogTask(InputPartition):
-    """The splits that one Spark task reads."""
+class LogTask:
+    """The splits that one task reads."""
 
     splits: tuple[LogSplit, ...]
 

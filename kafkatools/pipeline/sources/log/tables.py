@@ -7,15 +7,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql.types import StructType
 
 from kafkatools.core.records.layout import CONTROL_BIT, TRANSACTIONAL_BIT
 from kafkatools.pipeline.run.reports import Damage
-from kafkatools.pipeline.sources.arrow_columns import Items, micros, timestamp_types
 from kafkatools.pipeline.sources.log import sections as table
 from kafkatools.pipeline.sources.log.files import LogFile
 from kafkatools.pipeline.sources.log.sections import Section
-from kafkatools.pipeline.sources.spark_api import arrow_schema
+from kafkatools.tools.arrow.columns import Items, micros, timestamp_types
 
 Longs = npt.NDArray[np.int64]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -23,7 +21,7 @@ _CODEC = 7
 _ROWS_AT_ONCE = 1 << 14
 
 
-def damage_rows(schema: StructType, topic: str, partition: int, damages: Sequence[Damage]) -> pa.RecordBatch:
+def damage_rows(schema: pa.Schema, topic: str, partition: int, damages: Sequence[Damage]) -> pa.RecordBatch:
     """Return damaged ranges as rows of the table `errors`, with the columns of `schema`."""
     columns = {
         "topic": [topic] * len(damages),
@@ -33,17 +31,16 @@ def damage_rows(schema: StructType, topic: str, partition: int, damages: Sequenc
             for name in ("file", "position", "length", "kind", "reason")
         },
     }
-    arrow = arrow_schema(schema)
-    arrays = [pa.array(columns[field.name.lower()], field.type) for field in arrow]
-    return pa.RecordBatch.from_arrays(arrays, schema=arrow)
+    arrays = [pa.array(columns[field.name.lower()], field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 class BatchRows:
     """Collects one row of the table `batches` for each batch, over many sections. For messages of magic 0 and 1 the
     last offset is the header's offset, and `count` is 1 if uncompressed, else null."""
 
-    def __init__(self, schema: StructType, file: LogFile) -> None:
-        self._schema = arrow_schema(schema)
+    def __init__(self, schema: pa.Schema, file: LogFile) -> None:
+        self._schema = schema
         self._file = file
         self._headers: list[Longs] = []
         self._states: list[str | None] = []

@@ -13,9 +13,8 @@ from support.requirements import require
 
 try:
     import pyarrow as pa
-    import pyspark  # noqa: F401
 except ImportError:
-    require("PySpark is not installed: pip install 'kafkatools[spark]'")
+    require("pyarrow is not installed: pip install 'kafkatools[sql]'")
 
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "core" / "records"))
 
@@ -28,7 +27,12 @@ from kafkatools.core.records.columns import Record, TimestampType  # noqa: E402
 from kafkatools.core.records.legacy import write_message_set  # noqa: E402
 from kafkatools.pipeline.sources.arrow_rows import ArrowRows  # noqa: E402
 from kafkatools.pipeline.sources.record_bounds import RecordBounds  # noqa: E402
-from kafkatools.pipeline.sources.schema import METADATA_COLUMNS, RECORD_COLUMNS, spark_schema, struct_of  # noqa: E402
+from kafkatools.pipeline.sources.schema import (  # noqa: E402
+    HEADER_COLUMNS,
+    METADATA_COLUMNS,
+    RECORD_COLUMNS,
+    arrow_schema_of,
+)
 
 ALL = RECORD_COLUMNS | METADATA_COLUMNS
 CONTROL = 0x20
@@ -59,7 +63,7 @@ def fill(rows: ArrowRows, data: bytes, origin: int = 0) -> list[Any]:
 
 
 def rows_of(*columns: str, bounds: RecordBounds | None = None) -> ArrowRows:
-    return ArrowRows(struct_of({name: ALL[name] for name in columns}), "orders", 3, bounds)
+    return ArrowRows(arrow_schema_of({name: ALL[name] for name in columns}), "orders", 3, bounds)
 
 
 def records_of(batch: Any) -> list[tuple[Any, ...]]:
@@ -79,7 +83,7 @@ def records_of(batch: Any) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("name", recorded_names())
 def test_recorded_logs_are_told_record_by_record(name: str) -> None:
-    rows = ArrowRows(spark_schema(True), "orders", 3)
+    rows = ArrowRows(arrow_schema_of(RECORD_COLUMNS | HEADER_COLUMNS), "orders", 3)
     for data in segments(name):
         assert fill(rows, data) == []
     batch = rows.take()
@@ -159,11 +163,11 @@ def test_bounds_are_exact(name: str) -> None:
 
 
 def everything() -> Any:
-    return spark_schema(include_headers=True, include_metadata=True)
+    return arrow_schema_of(RECORD_COLUMNS | HEADER_COLUMNS | METADATA_COLUMNS)
 
 
 def test_only_wanted_columns_are_made_in_the_order_and_spelling_of_the_schema() -> None:
-    schema = struct_of({"VALUE": "binary", "offset": "bigint"})
+    schema = arrow_schema_of({"VALUE": "binary", "offset": "bigint"})
     rows = ArrowRows(schema, "orders", 3)
     fill(rows, segments("plain-java")[0])
     batch = rows.take()
@@ -183,7 +187,7 @@ def test_columns_grow_with_what_comes() -> None:
         (b"k%d" % n, None if n % 3 else b"v" * (n % 50), [("n", b"x")] * (n % 4)) for n in range(40_000)
     ]
     records.append((b"big", b"B" * (9 << 20), [("many", b"y")] * 9000))
-    rows = ArrowRows(spark_schema(True), "orders", 3)
+    rows = ArrowRows(arrow_schema_of(RECORD_COLUMNS | HEADER_COLUMNS), "orders", 3)
     assert fill(rows, one_batch(records)) == []
     assert rows.is_full
     batch = rows.take()
@@ -210,7 +214,7 @@ def test_a_batch_that_was_taken_is_never_written_again() -> None:
 
 
 def test_names_of_headers_that_are_no_utf8_get_replacement_characters() -> None:
-    rows = ArrowRows(spark_schema(True), "orders", 3)
+    rows = ArrowRows(arrow_schema_of(RECORD_COLUMNS | HEADER_COLUMNS), "orders", 3)
     fill(rows, one_batch([(None, b"v", [(b"caf\xc3\xa9", b"1"), (b"\xff\x80x", None)]), (None, b"w", [(b"ok", b"")])]))
     headers = rows.take().column("headers").to_pylist()
     assert [[tuple(each.values()) for each in row] for row in headers] == [

@@ -8,6 +8,7 @@ memory pages touched before is cheaper.
 from __future__ import annotations
 
 import sys
+import threading
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kafkatools.core.records import _gather_kernel as kernel
-from kafkatools.pipeline.errors import PipelineError
 
 Buffer = bytes | bytearray | memoryview
 Longs = npt.NDArray[np.int64]
@@ -60,11 +60,15 @@ class Chunk:
         return np.repeat(self.batches[:, column], self.counts)
 
 
+class ColumnTooLarge(Exception):
+    """A run of records has more bytes in one column than an Arrow array of 32-bit offsets holds."""
+
+
 class Column(Protocol):
     """A builder of one Arrow column."""
 
     def add(self, chunk: Chunk) -> None:
-        """Append the records of a chunk. Raises PipelineError if the column would exceed 2 GiB."""
+        """Append the records of a chunk. Raises ColumnTooLarge beyond 2 GiB."""
 
     def take(self, rows: int) -> pa.Array:
         """Return the finished pyarrow.Array of `rows` rows and start an empty column."""
@@ -76,28 +80,31 @@ class Column(Protocol):
 
 class Spares(Generic[B]):
     """A pool of buffers that Arrow arrays may still reference; a buffer is reused once no array does. Shared by all
-    tasks of a process."""
+    tasks and threads of a process."""
 
     def __init__(self, make: Callable[[int], B]) -> None:
         self._make: Callable[[int], B] = make
         self._buffers: list[B] = []
+        self._lock = threading.Lock()  # guards _buffers: a buffer that is found free must be the one that is removed
 
     def take(self, least: int) -> B:
         """Return a buffer with at least `least` items and arbitrary content: one of the pool that no array references,
         else a new one."""
         buffers = self._buffers
-        for index in range(len(buffers)):
-            # two references, the list's and the argument's: no Arrow array uses the buffer
-            if sys.getrefcount(buffers[index]) <= 2 and len(buffers[index]) >= least:
-                return buffers.pop(index)
+        with self._lock:
+            for index in range(len(buffers)):
+                # two references, the list's and the argument's: no Arrow array uses the buffer
+                if sys.getrefcount(buffers[index]) <= 2 and len(buffers[index]) >= least:
+                    return buffers.pop(index)
         return self._make(least)
 
     def release(self, buffer: B) -> None:
         """Put a buffer into the pool, which has the last twelve; a buffer above 8 MiB is ignored."""
         if memoryview(buffer).nbytes > _LARGEST_SPARE:  # type: ignore[arg-type]  # numpy types __buffer__ from 3.12 on
             return
-        self._buffers.append(buffer)
-        del self._buffers[:-_SPARES]
+        with self._lock:
+            self._buffers.append(buffer)
+            del self._buffers[:-_SPARES]
 
 
 def _new_ints(count: int) -> array[int]:
@@ -207,11 +214,11 @@ class Cells:
         return self._state[kernel.COLUMN_BYTES]
 
     def add(self, chunk: Chunk) -> None:
-        """Copy the keys or values of a chunk. Raises PipelineError beyond 2 GiB in one column."""
+        """Copy the keys or values of a chunk. Raises ColumnTooLarge beyond 2 GiB in one column."""
         self.add_places(chunk.buffer, chunk.places, chunk.rows)
 
     def add_places(self, buffer: Buffer, places: array[int], stop: int) -> None:
-        """Copy the cells at the first `stop` rows of a place table. Raises PipelineError beyond 2 GiB in one column."""
+        """Copy the cells at the first `stop` rows of a place table. Raises ColumnTooLarge beyond 2 GiB."""
         self._state[kernel.COLUMN_NEXT] = 0
         while True:
             row = kernel.gather_cells(
@@ -229,7 +236,7 @@ class Cells:
         size = self._state[kernel.COLUMN_BYTES]
         needed = size + length
         if needed > LARGEST_COLUMN:
-            raise PipelineError(
+            raise ColumnTooLarge(
                 f"A run of records has {needed} bytes in one column, more than the 2 GiB that Arrow holds"
             )
         larger = _BYTES.take(min(max(needed, 2 * len(self._bytes)), LARGEST_COLUMN))
@@ -290,7 +297,7 @@ class Headers:
         return self._names.size_bytes + self._values.size_bytes
 
     def add(self, chunk: Chunk) -> None:
-        """Copy the headers of a chunk's records. Raises PipelineError beyond 2 GiB of keys or of values."""
+        """Copy the headers of a chunk's records. Raises ColumnTooLarge beyond 2 GiB of keys or of values."""
         self._state[kernel.COLUMN_NEXT] = 0
         while True:
             before = self._state[kernel.COLUMN_NEXT]

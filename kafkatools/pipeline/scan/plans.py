@@ -1,0 +1,115 @@
+"""What a scan reads: the parts of a topic or of log files, each with a function that reads it.
+
+The options of the Spark sources describe a scan too, so both select, check and read records in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.run.reports import SplitReport
+from kafkatools.pipeline.scan.ordered import Task
+from kafkatools.pipeline.sources import schema
+from kafkatools.pipeline.sources.record_bounds import RecordBounds
+from kafkatools.pipeline.uris import LOG, TOPIC, Uri
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+RECORDS, BATCHES, ERRORS = "records", "batches", "errors"
+COLUMNS = {
+    RECORDS: schema.RECORD_COLUMNS | schema.HEADER_COLUMNS | schema.METADATA_COLUMNS,
+    BATCHES: schema.BATCH_COLUMNS,
+    ERRORS: schema.ERROR_COLUMNS,
+}
+"""The columns of each table, with the names of their types."""
+
+DEFAULT_COLUMNS = {
+    RECORDS: tuple(schema.RECORD_COLUMNS),
+    BATCHES: tuple(schema.BATCH_COLUMNS),
+    ERRORS: tuple(schema.ERROR_COLUMNS),
+}
+
+_LOG_PART_BYTES = 8 << 20
+_TOPIC_PART_OFFSETS = 100_000
+_LEVEL = "isolation.level"
+
+
+@dataclass(frozen=True)
+class ScanPlan:
+    """A scan that nothing has read yet. `settings` are those of a consumer, which may be secret; a scan of log files
+    uses only `isolation.level`. `on_report` receives the report of each part, from any thread; with it damage does not
+    end the scan."""
+
+    uri: Uri
+    columns: tuple[str, ...]
+    table: str = RECORDS
+    bounds: RecordBounds = RecordBounds()
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    threads: int = 1
+    on_report: Callable[[SplitReport], None] | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the batches. Raises PipelineError for a column that the table does not have."""
+        types = {name.lower(): text for name, text in COLUMNS[self.table].items()}
+        for name in self.columns:
+            if name.lower() not in types:
+                raise PipelineError(f"There is no column {name}; the columns are {', '.join(COLUMNS[self.table])}")
+        return schema.arrow_schema_of({name: types[name.lower()] for name in self.columns})
+
+    def tasks(self) -> Sequence[Task]:
+        """Find what is there now and return the parts to read, in the order of their records: by topic, partition and
+        offset. Raises PipelineError."""
+        return _log_tasks(self) if self.uri.kind == LOG else _topic_tasks(self)
+
+
+def _log_tasks(plan: ScanPlan) -> list[Task]:
+    from kafkatools.pipeline.sources.log.options import read_options
+    from kafkatools.pipeline.sources.log.plan import plan_tasks
+    from kafkatools.pipeline.sources.log.reader import read_task
+
+    texts = {
+        "path": plan.uri.target,
+        "table": plan.table,
+        "strict": "false" if plan.on_report or plan.table == ERRORS else "true",
+        "isolationLevel": plan.settings.get(_LEVEL, "read_uncommitted"),
+    }
+    if plan.threads > 1:
+        texts["splitBytes"] = str(_LOG_PART_BYTES)
+    options = read_options(texts)
+    tasks = plan_tasks(options, plan.columns, plan.bounds)
+    return [partial(read_task, task, plan.schema, options.reading, plan.on_report) for task in tasks]
+
+
+def _topic_tasks(plan: ScanPlan) -> list[Task]:
+    from kafkatools.pipeline.sources.live.cluster import LiveCluster
+    from kafkatools.pipeline.sources.live.options import read_options
+    from kafkatools.pipeline.sources.live.reader import Task as Reading
+    from kafkatools.pipeline.sources.live.reader import read_split, splits_of
+
+    if plan.table != RECORDS:
+        raise PipelineError(f"{plan.uri} has no table {plan.table}: it is for log: only")
+    texts = {f"kafka.{name}": value for name, value in plan.settings.items()}
+    texts |= {"subscribe": plan.uri.target, "maxRecordsPerPartition": str(_TOPIC_PART_OFFSETS)}
+    options = read_options(texts, is_streaming=False)
+    cluster = LiveCluster(options)
+    try:
+        splits = splits_of(cluster.batch_ranges(plan.bounds), options, plan.schema, cluster)
+    finally:
+        cluster.close()
+    splits.sort(key=lambda split: (split.topic, split.partition, split.start))
+    reading = Reading(options, plan.schema, plan.bounds)
+    return [partial(read_split, split, reading) for split in splits]
+
+
+def close_clients(uri: Uri) -> None:
+    """Close the consumers that the parts of a topic have left open."""
+    if uri.kind == TOPIC:
+        from kafkatools.pipeline.sources.live.reader import close_idle
+
+        close_idle()
