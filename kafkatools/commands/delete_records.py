@@ -1,7 +1,8 @@
 """kt delete-records: delete the records before an offset (kafka-delete-records.sh, DeleteRecordsCommand).
 
 Partitions that failed are named on stderr and the exit status is 1; the other partitions are processed. A missing topic
-or partition fails at once, without Kafka's retries. --dry-run compares requested offsets with the log's.
+or partition fails at once, without Kafka's retries. --dry-run compares requested offsets with the log's. With --topic
+the offsets are looked up when the command starts; records that arrive meanwhile stay.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kafkatools.exit_status import CommandError, ExitStatus
-from kafkatools.options import ALWAYS, BOOTSTRAP_SERVER, Args, Command, Option, command_config
+from kafkatools.exit_status import CommandError, ExitStatus, UsageError
+from kafkatools.options import ALWAYS, BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int, rules
 from kafkatools.options.connection import connect_admin
 from kafkatools.tools import json_files
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from kafkatools.core.admin.topics import DeletedRecords, TopicPartition
     from kafkatools.core.errors import KafkaError
     from kafkatools.core.json_values import JsonValue
+    from kafkatools.tools.lines.slice import Place
     from kafkatools.tools.record_deletions import Deletion
 
 _NOT_JSON = "The input string is not a valid JSON"
@@ -32,23 +34,70 @@ def run(console: Console, args: Args) -> ExitStatus:
     CommandError for an invalid file, KafkaError."""
     from kafkatools.tools.record_deletions import predict_deletions
 
-    offsets = _offsets(args.offset_json_file)
+    place = _place(console, args) if args.topic is not None else None
+    offsets = _offsets(args.offset_json_file) if place is None else {}
+    failures: dict[TopicPartition, KafkaError] = {}
     with connect_admin(console, args) as admin:
+        if place is not None:
+            offsets, failures = _offsets_at(admin, args, place)
         if args.dry_run:
-            return _show_deletions(console, args, predict_deletions(admin, offsets) if offsets else {})
+            return _show_deletions(console, args, failures | (predict_deletions(admin, offsets) if offsets else {}))
         if not args.json:
             console.print("Executing records delete operation")
             console.flush()
         results = _delete(console, admin, offsets)
     if not args.json:
         console.print("Records delete operation completed:")
-    status = ExitStatus.OK
+    status = ExitStatus.FAILED if failures else ExitStatus.OK
+    for key, error in failures.items():
+        _report(console, key, 0, error)
     for key in offsets:
         result = results[key]
         if result.error is not None:
             status = ExitStatus.FAILED
         _report(console, key, result.low_watermark, result.error)
     return status
+
+
+def _place(console: Console, args: Args) -> Place:
+    """Return the place of --before or --all. Raises UsageError."""
+    from kafkatools.options.slices import PLACE_FORM, parse_place
+    from kafkatools.tools.lines.slice import LOG_END
+
+    if args.all:
+        return LOG_END
+    try:
+        return parse_place(args.before, console.clock.wall_ms())
+    except ValueError as error:
+        raise UsageError(f"Invalid value of --before: {error}", PLACE_FORM) from None
+
+
+def _offsets_at(
+    admin: AdminClient, args: Args, place: Place
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaError]]:
+    """Return the first offset to keep of each requested partition of --topic, and the partitions whose offsets cannot
+    be looked up. Raises UsageError for an offset without --partition, CommandError for a missing partition, KafkaError
+    for a missing topic."""
+    from kafkatools.core.admin.topics import describe_topics
+    from kafkatools.tools.lines.slice import Anchor
+    from kafkatools.tools.record_places import offsets_at
+
+    description = describe_topics(admin, [args.topic])[args.topic]
+    if description.error is not None:
+        text = "does not exist" if description.error.name == "UNKNOWN_TOPIC_OR_PARTITION" else str(description.error)
+        raise CommandError(f"Topic {args.topic} {text}", kind=description.error.name)
+    numbers = [part.partition for part in description.partitions]
+    missing = [number for number in args.partition if number not in numbers]
+    if missing:
+        raise CommandError(f"Topic {args.topic} has no partition {missing[0]}: it has {len(numbers)}, from 0")
+    if place.anchor is Anchor.OFFSET and not args.partition and len(numbers) > 1:
+        raise UsageError(
+            f"An offset is one of a single partition, and {args.topic} has {len(numbers)}: pass --partition"
+        )
+    keys = [(args.topic, number) for number in sorted(set(args.partition or numbers))]
+    found = offsets_at(admin, keys, place)
+    failures = {key: offset for key, offset in found.items() if not isinstance(offset, int)}
+    return {key: offset for key, offset in found.items() if isinstance(offset, int)}, failures
 
 
 def _delete(
@@ -148,8 +197,24 @@ COMMAND = Command(
             'JSON file with partitions and the first offset to keep, -1 for the high watermark: {"partitions": '
             '[{"topic": "orders", "partition": 0, "offset": 5}], "version": 1}.',
             value="FILE",
-            required=True,
         ),
+        Option("--topic", "Delete records of this topic, instead of a file.", value="TOPIC", ours=True),
+        Option(
+            "--partition",
+            "With --topic: only this partition. Default: all.",
+            value="NUMBER",
+            type=java_int,
+            repeatable=True,
+            ours=True,
+        ),
+        Option(
+            "--before",
+            "With --topic: the first record to keep. An offset (100), a distance (-1000: keep the last 1000 offsets), "
+            "or the first record at or after a time: -7d, 2026-01-31T13:45, @ and ms since 1970.",
+            value="OFFSET|TIME",
+            ours=True,
+        ),
+        Option("--all", "With --topic: delete the records that are there when the command starts.", ours=True),
         BOOTSTRAP_SERVER,
         command_config(),
         Option(
@@ -159,8 +224,17 @@ COMMAND = Command(
         ),
     ),
     run=run,
+    rules=(
+        rules.Requirement(("offset-json-file", "topic")),
+        rules.Refusal("offset-json-file", ("topic", "partition", "before", "all")),
+        rules.Refusal("before", ("all",)),
+        rules.Requirement(("topic",), when=("partition",)),
+        rules.Requirement(("before", "all"), when=("topic",), message="--topic needs --before or --all"),
+    ),
     examples=(
-        "kt delete-records --offset-json-file old.json --dry-run",
+        "kt delete-records --topic orders --before -7d --dry-run",
+        "kt delete-records --topic orders --all",
+        "kt delete-records --topic orders --partition 0 --before 5000",
         "kt delete-records --offset-json-file old.json",
     ),
     destructive=ALWAYS,

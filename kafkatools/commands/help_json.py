@@ -65,7 +65,15 @@ def _option(option: Option) -> dict[str, object]:
     }
 
 
-_TYPES = {"java_int": "int", "java_long": "long", "java_short": "short", "int": "int", "java_double": "double"}
+_TYPES = {
+    "milliseconds": "long",
+    "byte_count": "long",
+    "java_int": "int",
+    "java_long": "long",
+    "java_short": "short",
+    "int": "int",
+    "java_double": "double",
+}
 """JSON type names by the name of the parsing function. Any other value is a string that the command parses."""
 
 COMMAND = Command(

@@ -13,7 +13,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
-from kafkatools.options import DURABILITY, Args, Command, Option, read_properties
+from kafkatools.options import DURABILITY, Args, Command, Option, read_properties, with_plain_numbers
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -32,7 +32,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         key, equals, value = text.partition("=")
         if not equals:
             raise UsageError(f"--override takes PROPERTY=VALUE, not {text}")
-        values[key] = value
+        values |= with_plain_numbers({key: value})
     if args.durability is not None:
         values["log.durability"] = args.durability
     _serve(console, _setup(console, args, values))

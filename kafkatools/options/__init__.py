@@ -15,6 +15,7 @@ from kafkatools.options.common import properties_file as properties_file
 from kafkatools.options.common import property_pairs as property_pairs
 from kafkatools.options.common import setting_option as setting_option
 from kafkatools.options.common import settings_for as settings_for
+from kafkatools.options.common import with_plain_numbers as with_plain_numbers
 from kafkatools.options.parser import parse as parse
 from kafkatools.options.patterns import INTERNAL_TOPICS as INTERNAL_TOPICS
 from kafkatools.options.patterns import TopicFilter as TopicFilter

@@ -126,8 +126,18 @@ def client_values(
         for name in pairs:
             if name not in table and not table.is_prefixed(name):
                 raise UsageError(str(table.unknown(name)))
-        values |= pairs
+        values |= with_plain_numbers(pairs)
     return values
+
+
+def with_plain_numbers(settings: dict[str, str]) -> dict[str, str]:
+    """Return settings of the command line with units as plain numbers: `linger.ms=5s`, `batch.size=1MiB`. Raises
+    CommandError for an unknown unit."""
+    if not any(value[-1:].isalpha() for value in settings.values()):
+        return settings
+    from kafkatools.options.quantities import plain_settings
+
+    return plain_settings(settings)
 
 
 def note_deprecated(args: Args, note: Callable[[str], None], old: str, new: str = "command-config") -> None:

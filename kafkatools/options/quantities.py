@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from kafkatools.exit_status import CommandError
+from kafkatools.options.table import java_long
 
 _DURATIONS = {
     "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000,
@@ -16,7 +17,7 @@ _DURATION = re.compile(rf"{_NUMBER}(ms|[smhdw])\s*", re.ASCII)
 _SIZE = re.compile(rf"{_NUMBER}([KMGT]iB|B)", re.ASCII)
 _WITH_UNIT = re.compile(r"(-?)\d+(?:\.\d+)?\s*(?![eE]\d)[A-Za-z]\w*", re.ASCII)
 """A number followed by letters that are no exponent: quotas are Doubles such as 9e9."""
-_SIZE_SUFFIXES = (".bytes", ".rate", "_byte_rate")
+_SIZE_SUFFIXES = (".bytes", ".rate", "_byte_rate", ".buffer.size", "batch.size", "buffer.memory", "max.request.size")
 DURATION_FORM = "a number with ms, s, m, h, d or w, like 90m or 1d12h"
 SIZE_FORM = "a number of bytes, or one with KiB, MiB, GiB or TiB, like 512MiB"
 
@@ -47,7 +48,19 @@ def size_bytes(text: str) -> int | None:
     return int(size) if size.denominator == 1 else None
 
 
-def plain_settings(settings: Mapping[str, str], note: Callable[[str], None]) -> dict[str, str]:
+def milliseconds(text: str) -> int:
+    """Parse an option in ms: `7d`, or a Long without a unit as in Kafka. Raises ValueError."""
+    number = duration_ms(text)
+    return java_long(text) if number is None else number
+
+
+def byte_count(text: str) -> int:
+    """Parse an option in bytes: `512MiB`, or a Long without a unit as in Kafka. Raises ValueError."""
+    number = size_bytes(text)
+    return java_long(text) if number is None else number
+
+
+def plain_settings(settings: Mapping[str, str], note: Callable[[str], None] | None = None) -> dict[str, str]:
     """Return the settings with units converted to plain numbers: `1h` in `*.ms` settings, `512MiB` in those in bytes.
     Other values stay. Calls `note` with a line for each conversion. Raises CommandError for an unknown unit, and for a
     negative number with a unit."""
@@ -62,6 +75,7 @@ def plain_settings(settings: Mapping[str, str], note: Callable[[str], None]) -> 
             reason = "negative with a unit" if wrong[1] else "unknown unit"
             raise CommandError(f"Invalid value {text} for configuration {name}: {reason}", hint=f"Write {form}.")
         if number is not None:
-            note(f"{name}={text} is sent as {name}={number}")
+            if note is not None:
+                note(f"{name}={text} is sent as {name}={number}")
             plain[name] = str(number)
     return plain

@@ -26,6 +26,10 @@ RANGE_FORM = (
     "Write an offset (100), a distance (-5 before the end, +5 behind the start), start or end, two of them (100:200, "
     "-100:end), or times (@-1h, @-1h:@-30m, @2026-01-31:2026-02-01)."
 )
+PLACE_FORM = (
+    "Write an offset (100), a distance (-5 before the end, +5 behind the start), a duration before now (-7d), a date "
+    "such as 2026-01-31 or 2026-01-31T13:45 (UTC without a zone), or @ and milliseconds since 1970."
+)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
 _SECONDS_DIGITS = 10
@@ -91,6 +95,17 @@ def parse_range(text: str, now_ms: int) -> Slice:
     if end is not None and start.anchor is end.anchor and _is_behind(start, end):
         raise ValueError(f"'{text}' ends before it starts")
     return Slice(start, end)
+
+
+def parse_place(text: str, now_ms: int) -> Place:
+    """Parse one place: an offset (100), a distance (-5, +5), `start`, `end`, or a time with or without `@`. A number
+    alone is an offset. Raises ValueError with a sentence on the text."""
+    place = _place(text.lower())
+    if place is None:
+        place = _time_place(text.removeprefix("@"), now_ms)
+    if place is None:
+        raise ValueError(f"'{text}' is neither an offset nor a time")
+    return place
 
 
 def _is_behind(start: Place, end: Place) -> bool:

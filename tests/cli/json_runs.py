@@ -226,6 +226,8 @@ class JsonRuns:
         kt("reassign-partitions", "--execute", "--reassignment-json-file", moves)
         kt("reassign-partitions", "--verify", "--reassignment-json-file", moves)
         kt("log-dirs", "--describe", "--broker-list", "9", status=1)
+        kt("log-dirs", "--sizes")
+        kt("log-dirs", "--sizes", "--by", "topic")
         kt("leader-election", "--election-type", "preferred", "--all-topic-partitions")
         kt("leader-election", "--election-type", "preferred", "--topic", "orders", "--partition", "0")
         kt("leader-election", "--election-type", "unclean", "--topic", "ghost", "--partition", "0", status=1)

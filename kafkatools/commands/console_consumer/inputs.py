@@ -8,7 +8,16 @@ from kafkatools.console import Console
 from kafkatools.core.config import CONSUMER
 from kafkatools.core.errors import ConfigError
 from kafkatools.exit_status import UsageError
-from kafkatools.options import INTERNAL_TOPICS, Args, Option, java_long, property_pairs, read_properties, settings_for
+from kafkatools.options import (
+    INTERNAL_TOPICS,
+    Args,
+    Option,
+    java_long,
+    property_pairs,
+    read_properties,
+    settings_for,
+    with_plain_numbers,
+)
 from kafkatools.options.patterns import include_filter
 from kafkatools.output import visible
 from kafkatools.tools.lines.formatters import MessageFormatter, make_formatter
@@ -174,8 +183,8 @@ def settings(console: Console, args: Args) -> dict[str, str]:
     """
     file_option = "command_config" if args.command_config else "consumer_config"
     properties = settings_for(CONSUMER, args, file_option, console.note)
-    properties.update(property_pairs(args.consumer_property, "consumer-property"))
-    properties.update(property_pairs(args.command_property, "command-property"))
+    pairs = property_pairs(args.consumer_property, "consumer-property")
+    properties.update(with_plain_numbers(pairs | property_pairs(args.command_property, "command-property")))
     for name in ("key.deserializer", "value.deserializer"):
         properties.pop(name, None)  # ignored as by Kafka's tool: the formatter deserializes
     group = _group(args.group, properties.get("group.id"))

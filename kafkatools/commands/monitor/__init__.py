@@ -10,12 +10,12 @@ from __future__ import annotations
 from kafkatools.commands.monitor.sections import SECTIONS
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
-from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, rules
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, positive_seconds, rules
 
 
 def seconds(text: str) -> float:
-    """Parse a number of seconds from 0.1 to 86400. Raises ValueError."""
-    number = float(text)
+    """Parse seconds from 0.1 to 86400, as a number or with a unit. Raises ValueError."""
+    number = positive_seconds(text)
     if not 0.1 <= number <= 86_400:
         raise ValueError(text)
     return number
@@ -33,7 +33,9 @@ def run(console: Console, args: Args) -> ExitStatus:
 OPTIONS = (
     BOOTSTRAP_SERVER,
     command_config(),
-    Option("--interval", "Refresh interval in seconds. Default: 2.", value="SECONDS", type=seconds),
+    Option(
+        "--interval", "Refresh interval in seconds, or with a unit: 500ms. Default: 2.", value="SECONDS", type=seconds
+    ),
     Option("--once", "Print one snapshot and exit."),
     Option("--topic", "Only this topic.", value="TOPIC", repeatable=True),
     Option("--group", "Only this group.", value="GROUP", repeatable=True),

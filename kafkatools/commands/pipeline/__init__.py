@@ -13,6 +13,7 @@ from importlib import import_module
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int, java_long, under
+from kafkatools.options.quantities import byte_count, milliseconds
 
 _MASTER = Option(
     "--master",
@@ -322,9 +323,9 @@ _RETENTION = Command(
     "retention-forecast",
     "Predict which retention rule deletes each segment, and when.",
     options=(
-        Option("--retention-ms", f"Value of retention.ms; -1: no limit. {_DEFAULT}", value="MS", type=java_long),
+        Option("--retention-ms", f"Value of retention.ms; -1: no limit. {_DEFAULT}", value="MS", type=milliseconds),
         Option(
-            "--retention-bytes", f"Value of retention.bytes; -1: no limit. {_DEFAULT}", value="BYTES", type=java_long
+            "--retention-bytes", f"Value of retention.bytes; -1: no limit. {_DEFAULT}", value="BYTES", type=byte_count
         ),
         *_SOURCE_OPTIONS,
     ),
@@ -338,8 +339,8 @@ _COMPACTION = Command(
     "Predict how much of each segment of compacted topics the cleaner would remove now.",
     options=(
         Option("--min-cleanable-dirty-ratio", f"Value of min.cleanable.dirty.ratio. {_DEFAULT}", value="RATIO"),
-        Option("--min-compaction-lag-ms", f"Value of min.compaction.lag.ms. {_DEFAULT}", value="MS", type=java_long),
-        Option("--max-compaction-lag-ms", f"Value of max.compaction.lag.ms. {_DEFAULT}", value="MS", type=java_long),
+        Option("--min-compaction-lag-ms", f"Value of min.compaction.lag.ms. {_DEFAULT}", value="MS", type=milliseconds),
+        Option("--max-compaction-lag-ms", f"Value of max.compaction.lag.ms. {_DEFAULT}", value="MS", type=milliseconds),
         *_SOURCE_OPTIONS,
     ),
     run=_job("forecasts", "run_compaction"),

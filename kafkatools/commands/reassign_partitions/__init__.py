@@ -91,7 +91,11 @@ def broker_ids(text: str) -> frozenset[int]:
 
 
 def byte_rate(text: str) -> int:
-    """Parse bytes per second such as `50M`, with k, M or G for powers of 1000. Raises ValueError."""
+    """Parse bytes per second such as `50M`, with k, M or G for powers of 1000, or `50MiB`. Raises ValueError."""
+    if text.endswith("B"):
+        from kafkatools.options.quantities import byte_count
+
+        text = str(byte_count(text))
     factor = _UNITS.get(text[-1:], 1)
     number = java_int(text[:-1] if factor > 1 else text) * factor
     if number < 1:
@@ -223,7 +227,7 @@ _RUN = Command(
         ),
         Option(
             "--throttle",
-            "Initial throttle of each broker in bytes per second, also with k, M or G: 50M.",
+            "Initial throttle of each broker in bytes per second, also with k, M, G or MiB: 50M.",
             value="BYTES",
             type=byte_rate,
             default=50_000_000,
@@ -250,11 +254,15 @@ _RUN = Command(
             default=50,
         ),
         Option(
-            "--interval", "Seconds between two progress checks.", value="SECONDS", type=positive_seconds, default=2.0
+            "--interval",
+            "Seconds between two progress checks, or a time with a unit: 1m.",
+            value="SECONDS",
+            type=positive_seconds,
+            default=2.0,
         ),
         Option(
             "--timeout",
-            "Stop waiting after this many seconds, with exit status 1. Moves in progress continue.",
+            "Stop waiting after this many seconds (or 2h), with exit status 1. Moves in progress continue.",
             value="SECONDS",
             type=positive_seconds,
         ),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkatools.commands.sandbox import nodes
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
-from kafkatools.options import ARGPARSE4J, DURABILITY, Args, Command, Option
+from kafkatools.options import ARGPARSE4J, DURABILITY, Args, Command, Option, with_plain_numbers
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -97,12 +97,12 @@ def _racks(args: Args) -> tuple[str, ...]:
 
 def _settings(texts: list[str]) -> dict[str, str]:
     """Return the broker settings of --set. Raises CommandError for an unknown setting or invalid value."""
-    pairs = {}
+    pairs: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals:
             raise CommandError(f"--set takes KEY=VALUE, not {text}", ExitStatus.USAGE)
-        pairs[key] = value
+        pairs |= with_plain_numbers({key: value})
     if pairs:
         from kafkatools.core import config
         from kafkatools.core.errors import ConfigError

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from kafkatools.commands.reassign_partitions import byte_rate
 from kafkatools.exit_status import CommandError
-from kafkatools.options.quantities import duration_ms, plain_settings, size_bytes
+from kafkatools.options import positive_seconds, with_plain_numbers
+from kafkatools.options.quantities import byte_count, duration_ms, milliseconds, plain_settings, size_bytes
 
 DURATIONS = {"ms": 1, "s": 1000, "m": 60 * 1000, "h": 3600 * 1000, "d": 24 * 3600 * 1000, "w": 7 * 24 * 3600 * 1000}
 SIZES = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3, "TiB": 1024**4}
@@ -68,3 +72,26 @@ def test_an_exponent_is_no_unit(text: str) -> None:
     told: list[str] = []
     assert plain_settings({"producer_byte_rate": text}, told.append) == {"producer_byte_rate": text}
     assert told == []
+
+
+def test_an_option_takes_a_unit_or_kafkas_number() -> None:
+    assert (milliseconds("7d"), milliseconds("604800000"), milliseconds("-1")) == (604_800_000, 604_800_000, -1)
+    assert (byte_count("1MiB"), byte_count("1048576"), byte_count("-1")) == (1 << 20, 1 << 20, -1)
+    assert (positive_seconds("500ms"), positive_seconds("1.5"), positive_seconds("2m")) == (0.5, 1.5, 120)
+    assert (byte_rate("50M"), byte_rate("1MiB"), byte_rate("1000")) == (50_000_000, 1 << 20, 1000)
+
+
+@pytest.mark.parametrize(
+    ("parse", "text"),
+    [(milliseconds, "7y"), (byte_count, "1MB"), (positive_seconds, "0s"), (positive_seconds, "5x"), (byte_rate, "1GB")],
+)
+def test_an_option_refuses_other_units(parse: Callable[[str], object], text: str) -> None:
+    with pytest.raises(ValueError):
+        parse(text)
+
+
+def test_settings_of_clients_take_units_and_keep_numbers_and_words() -> None:
+    plain = with_plain_numbers({"linger.ms": "5s", "batch.size": "1MiB", "acks": "all", "retries": "3"})
+    assert plain == {"linger.ms": "5000", "batch.size": "1048576", "acks": "all", "retries": "3"}
+    with pytest.raises(CommandError, match="Invalid value 1MB for configuration buffer.memory: unknown unit"):
+        with_plain_numbers({"buffer.memory": "1MB"})
