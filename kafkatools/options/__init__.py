@@ -27,5 +27,4 @@ from kafkatools.options.table import Command as Command
 from kafkatools.options.table import Option as Option
 from kafkatools.options.table import java_int as java_int
 from kafkatools.options.table import java_long as java_long
-from kafkatools.options.table import positive_seconds as positive_seconds
 from kafkatools.options.table import under as under

@@ -60,6 +60,15 @@ def byte_count(text: str) -> int:
     return java_long(text) if number is None else number
 
 
+def positive_seconds(text: str) -> float:
+    """Parse seconds above 0 and below 10^9, as a number with an optional fraction or with a unit: `500ms`, `5m`. Raises
+    ValueError."""
+    seconds = (duration_ms(text) or 0) / 1000 if text[-1:].isalpha() else float(text)
+    if not 0 < seconds < 1e9:
+        raise ValueError(text)
+    return seconds
+
+
 def plain_settings(settings: Mapping[str, str], note: Callable[[str], None] | None = None) -> dict[str, str]:
     """Return the settings with units converted to plain numbers: `1h` in `*.ms` settings, `512MiB` in those in bytes.
     Other values stay. Calls `note` with a line for each conversion. Raises CommandError for an unknown unit, and for a

@@ -40,20 +40,6 @@ def java_long(text: str) -> int:
     return _java_number(text, 64)
 
 
-def positive_seconds(text: str) -> float:
-    """Parse seconds above 0 and below 10^9, as a number with an optional fraction or with a unit: `500ms`, `5m`. Raises
-    ValueError."""
-    if text[-1:].isalpha():
-        from kafkatools.options.quantities import duration_ms  # few command lines have a unit
-
-        seconds = (duration_ms(text) or 0) / 1000
-    else:
-        seconds = float(text)
-    if not 0 < seconds < 1e9:
-        raise ValueError(text)
-    return seconds
-
-
 class Option(NamedTuple):
     """One command-line option. `value` is the placeholder in the help, empty for an option without a value.
 

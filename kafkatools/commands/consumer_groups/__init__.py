@@ -28,9 +28,9 @@ from kafkatools.options import (
     Option,
     command_config,
     java_long,
-    positive_seconds,
     rules,
 )
+from kafkatools.options.quantities import positive_seconds
 
 if TYPE_CHECKING:
     from kafkatools.commands.consumer_groups.session import Session

@@ -10,7 +10,8 @@ from __future__ import annotations
 from kafkatools.commands.monitor.sections import SECTIONS
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
-from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, positive_seconds, rules
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, rules
+from kafkatools.options.quantities import positive_seconds
 
 
 def seconds(text: str) -> float:

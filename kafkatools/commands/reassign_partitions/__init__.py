@@ -21,10 +21,10 @@ from kafkatools.options import (
     command_config,
     java_int,
     java_long,
-    positive_seconds,
     rules,
 )
 from kafkatools.options.connection import BOOTSTRAP_CONTROLLER
+from kafkatools.options.quantities import byte_count, positive_seconds
 
 GOALS = ("drain", "add", "set-rf", "balance")
 _UNITS = {"k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
@@ -93,8 +93,6 @@ def broker_ids(text: str) -> frozenset[int]:
 def byte_rate(text: str) -> int:
     """Parse bytes per second such as `50M`, with k, M or G for powers of 1000, or `50MiB`. Raises ValueError."""
     if text.endswith("B"):
-        from kafkatools.options.quantities import byte_count
-
         text = str(byte_count(text))
     factor = _UNITS.get(text[-1:], 1)
     number = java_int(text[:-1] if factor > 1 else text) * factor

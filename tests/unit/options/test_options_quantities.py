@@ -8,8 +8,15 @@ import pytest
 
 from kafkatools.commands.reassign_partitions import byte_rate
 from kafkatools.exit_status import CommandError
-from kafkatools.options import positive_seconds, with_plain_numbers
-from kafkatools.options.quantities import byte_count, duration_ms, milliseconds, plain_settings, size_bytes
+from kafkatools.options import with_plain_numbers
+from kafkatools.options.quantities import (
+    byte_count,
+    duration_ms,
+    milliseconds,
+    plain_settings,
+    positive_seconds,
+    size_bytes,
+)
 
 DURATIONS = {"ms": 1, "s": 1000, "m": 60 * 1000, "h": 3600 * 1000, "d": 24 * 3600 * 1000, "w": 7 * 24 * 3600 * 1000}
 SIZES = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3, "TiB": 1024**4}
