@@ -1,81 +1,37 @@
-"""A hierarchical timing wheel (Kafka's TimingWheel and SystemTimer).
+"""The tasks of a broker by the time when they run (Kafka's SystemTimer), in a heap.
 
-Rules: adding and cancelling a task take constant time. A task runs at the first `advance_to` at or after its
-expiration, rounded down to the tick of the wheel that held it. The caller passes the time. A task is in one bucket at
-most.
+Rules: a task runs at the first `advance_to` at or after its expiration, in the order of expirations, and of `add` for
+equal ones. A cancelled task forgets its function at once and leaves the heap later. The caller passes the time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
-WHEEL_SIZE = 20
-TICK_MS = 1
+FEWEST_CANCELLED = 100
+"""So many cancelled tasks may stay in the heap, and in a large one as many as there are others."""
+
+
+def _cancelled(_now_ms: int) -> None:
+    """What a cancelled task has instead of its function."""
 
 
 class TimerTask:
     """A function that a `Timer` calls at `expiration_ms`, unless it is cancelled first."""
 
-    __slots__ = ("_bucket", "expiration_ms", "run")
+    __slots__ = ("_timer", "expiration_ms", "run")
 
     def __init__(self, expiration_ms: int, run: Callable[[int], None]) -> None:
         self.expiration_ms = expiration_ms
         self.run = run
-        self._bucket: _Bucket | None = None
+        self._timer: Timer | None = None
 
     def cancel(self) -> None:
         """Cancel the task; does nothing if it ran already."""
-        if self._bucket is not None:
-            self._bucket.tasks.pop(self, None)
-            self._bucket = None
-
-
-class _Bucket:
-    __slots__ = ("expiration_ms", "tasks")
-
-    def __init__(self) -> None:
-        self.expiration_ms = -1
-        self.tasks: dict[TimerTask, None] = {}
-
-    def add(self, task: TimerTask) -> None:
-        task._bucket = self
-        self.tasks[task] = None
-
-
-class _TimingWheel:
-    """One level of the wheel: `WHEEL_SIZE` buckets of `tick_ms`. Later tasks go to the next level."""
-
-    def __init__(self, tick_ms: int, start_ms: int, queue: list[tuple[int, int, _Bucket]]) -> None:
-        self.tick_ms = tick_ms
-        self.interval_ms = tick_ms * WHEEL_SIZE
-        self.current_ms = start_ms - start_ms % tick_ms
-        self._queue = queue
-        self._buckets = [_Bucket() for _ in range(WHEEL_SIZE)]
-        self._overflow: _TimingWheel | None = None
-
-    def add(self, task: TimerTask) -> bool:
-        """Put a task into a bucket; False when it has already expired."""
-        expiration = task.expiration_ms
-        if expiration < self.current_ms + self.tick_ms:
-            return False
-        if expiration < self.current_ms + self.interval_ms:
-            tick = expiration // self.tick_ms
-            bucket = self._buckets[tick % WHEEL_SIZE]
-            bucket.add(task)
-            if bucket.expiration_ms != tick * self.tick_ms:
-                bucket.expiration_ms = tick * self.tick_ms
-                heappush(self._queue, (bucket.expiration_ms, id(bucket), bucket))
-            return True
-        if self._overflow is None:
-            self._overflow = _TimingWheel(self.interval_ms, self.current_ms, self._queue)
-        return self._overflow.add(task)
-
-    def advance_clock(self, now_ms: int) -> None:
-        if now_ms >= self.current_ms + self.tick_ms:
-            self.current_ms = now_ms - now_ms % self.tick_ms
-            if self._overflow is not None:
-                self._overflow.advance_clock(self.current_ms)
+        if self._timer is not None:
+            timer, self._timer, self.run = self._timer, None, _cancelled
+            timer._note_cancelled()
 
 
 class Timer:
@@ -84,14 +40,20 @@ class Timer:
 
     def __init__(self, start_ms: int, failed: Callable[[Exception], None] | None = None) -> None:
         """`failed` gets what a task raises; without it the exception reaches the caller."""
-        self._queue: list[tuple[int, int, _Bucket]] = []
-        self._wheel = _TimingWheel(TICK_MS, start_ms, self._queue)
+        self._now_ms = start_ms
         self._failed = failed
+        self._heap: list[tuple[int, int, TimerTask]] = []
+        self._added_count = 0
+        self._cancelled_count = 0
 
     def add(self, task: TimerTask, now_ms: int) -> None:
         """Schedule a task; one that is due runs at once, and what it then raises reaches the caller."""
-        if not self._wheel.add(task):
+        if task.expiration_ms <= self._now_ms:
             task.run(now_ms)
+            return
+        task._timer = self
+        self._added_count += 1
+        heappush(self._heap, (task.expiration_ms, self._added_count, task))
 
     def schedule(self, delay_ms: int, run: Callable[[int], None], now_ms: int) -> TimerTask:
         """Schedule `run(now_ms)` once, `delay_ms` from `now_ms`; returns its task."""
@@ -103,20 +65,13 @@ class Timer:
         """Run the tasks that are due at `now_ms`, without those that are cancelled meanwhile; returns their number.
         What a task raises goes to `failed`, or to the caller without it."""
         count = 0
-        queue = self._queue
-        while queue and queue[0][0] <= now_ms:
-            expiration, _, bucket = heappop(queue)
-            self._wheel.advance_clock(expiration)
-            bucket.expiration_ms = -1
-            tasks, bucket.tasks = bucket.tasks, {}
-            for task in tasks:
-                if task._bucket is not bucket:
-                    continue  # cancelled by a task that ran just before it
-                task._bucket = None
-                if not self._wheel.add(task):
-                    self._run(task, now_ms)
-                    count += 1
-        self._wheel.advance_clock(now_ms)
+        while (next_ms := self.next_expiration_ms()) is not None and next_ms <= now_ms:
+            task = heappop(self._heap)[2]
+            task._timer = None
+            self._now_ms = next_ms
+            self._run(task, now_ms)
+            count += 1
+        self._now_ms = max(self._now_ms, now_ms)
         return count
 
     def _run(self, task: TimerTask, now_ms: int) -> None:
@@ -128,9 +83,15 @@ class Timer:
             self._failed(error)
 
     def next_expiration_ms(self) -> int | None:
-        """A lower bound of the next task's expiration in ms; None without tasks."""
-        queue = self._queue
-        while queue and not queue[0][2].tasks:
-            bucket = heappop(queue)[2]
-            bucket.expiration_ms = -1
-        return queue[0][0] if queue else None
+        """The expiration of the next task in ms; None without tasks."""
+        while self._heap and self._heap[0][2]._timer is None:
+            heappop(self._heap)
+            self._cancelled_count -= 1
+        return self._heap[0][0] if self._heap else None
+
+    def _note_cancelled(self) -> None:
+        self._cancelled_count += 1
+        if self._cancelled_count > max(FEWEST_CANCELLED, len(self._heap) // 2):
+            self._heap = [entry for entry in self._heap if entry[2]._timer is not None]
+            heapify(self._heap)
+            self._cancelled_count = 0

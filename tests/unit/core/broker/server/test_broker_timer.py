@@ -1,4 +1,7 @@
-"""The timing wheel: tasks run once, at their time, in the order of their time."""
+"""The timer: tasks run once, at their time, in the order of their time."""
+
+import gc
+import weakref
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,6 +37,30 @@ def test_a_cancelled_task_never_runs_even_when_cancelled_by_its_neighbour() -> N
     timer.add(second, 0)
     timer.advance_to(100)
     assert ran == []
+    assert timer.next_expiration_ms() is None
+
+
+def test_a_cancelled_task_keeps_nothing_alive() -> None:
+    timer = Timer(0)
+    held = {1, 2}
+    reference = weakref.ref(held)
+    task = timer.schedule(30_000, lambda _, held=held: held.clear(), 0)  # type: ignore[misc]
+    task.cancel()
+    del held
+    gc.collect()
+    assert reference() is None
+
+
+def test_many_cancelled_tasks_disturb_no_other() -> None:
+    timer = Timer(0)
+    ran: list[int] = []
+    tasks = [timer.schedule(1 + index % 50, lambda _, index=index: ran.append(index), 0) for index in range(1000)]  # type: ignore[misc]
+    kept = set(range(0, 1000, 7))
+    for index, task in enumerate(tasks):
+        if index not in kept:
+            task.cancel()
+    assert timer.advance_to(100) == len(kept)
+    assert ran == sorted(kept, key=lambda index: (index % 50, index))
     assert timer.next_expiration_ms() is None
 
 
