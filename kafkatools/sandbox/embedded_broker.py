@@ -14,7 +14,9 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from subprocess import TimeoutExpired
+from typing import Self
 
+from kafkatools.core.closing import Closing
 from kafkatools.core.config.client_settings import settings_text
 from kafkatools.core.errors import IllegalState
 from kafkatools.sandbox.single import SandboxOptions, spawn
@@ -23,7 +25,7 @@ from kafkatools.sandbox.spawn import SandboxError
 _STOP_TIMEOUT_S = 30.0
 
 
-class EmbeddedBroker:
+class EmbeddedBroker(Closing):
     """A Kafka broker for tests, without Docker or a JVM: `with EmbeddedBroker() as broker: ... broker.bootstrap`.
 
     `settings` are broker settings by Kafka's names (docs/config/broker.md), or keyword arguments with underscores; a
@@ -47,12 +49,9 @@ class EmbeddedBroker:
         self._process: subprocess.Popen[bytes] | None = None
         self._bootstrap = ""
 
-    def __enter__(self) -> EmbeddedBroker:
+    def __enter__(self) -> Self:
         self.start()
         return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     @property
     def bootstrap(self) -> str:

@@ -10,13 +10,15 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from typing import Self
 
+from kafkatools.core.closing import Closing
 from kafkatools.core.config.client_settings import settings_text
 from kafkatools.core.errors import IllegalState
 from kafkatools.sandbox.cluster import ClusterOptions, SandboxCluster, start_cluster
 
 
-class EmbeddedCluster:
+class EmbeddedCluster(Closing):
     """A Kafka cluster for tests, without Docker or a JVM: `with EmbeddedCluster(nodes=3) as cluster: ...`.
 
     Nodes are numbered from 1; each is broker and controller. `settings` are settings of all brokers by Kafka's names
@@ -44,12 +46,9 @@ class EmbeddedCluster:
         self._home: str | None = None
         self._started: SandboxCluster | None = None
 
-    def __enter__(self) -> EmbeddedCluster:
+    def __enter__(self) -> Self:
         self.start()
         return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     @property
     def _cluster(self) -> SandboxCluster:

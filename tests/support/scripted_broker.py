@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from support.frames import encode_response, feed
+
 from kafkatools.core.protocol.api_versions import ApiKey
-from kafkatools.core.protocol.frames import FrameReader, RequestHeader, decode_request_header, encode_response
+from kafkatools.core.protocol.frames import FrameReader, RequestHeader, decode_request_header
 from kafkatools.core.protocol.messages import build, decode, request_type, response_type
 
 SILENCE = object()
@@ -78,7 +80,7 @@ class ScriptedBroker:
             self._drop(sock)
             return
         reader = self._connections[sock]
-        reader.feed(data)
+        feed(reader, data)
         for frame in reader.receive():
             if sock in self._connections:  # an answer may have been to close it
                 self._answer(sock, frame)
@@ -99,7 +101,7 @@ class ScriptedBroker:
             return
         if isinstance(said, Mapping):
             response = build(response_type(header.api_key, header.api_version), known_fields(header, said))
-            said = b"".join(encode_response(header.api_key, header.api_version, header.correlation_id, response))
+            said = encode_response(header.api_key, header.api_version, header.correlation_id, response)
         sock.sendall(said)
 
     def disconnect_all(self) -> None:

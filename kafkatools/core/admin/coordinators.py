@@ -67,6 +67,14 @@ def without_coordinator(admin: AdminClient, kind: int) -> dict[int, KafkaError]:
     return {NOBODY: CoordinatorNotAvailable(f"{problem} ({numbers}): what belongs to them is not shown")}
 
 
+def listing_errors(admin: AdminClient, results: Mapping[int, object], kind: int) -> tuple[dict[int, KafkaError], bool]:
+    """Return the errors of a list that all brokers were asked for, by broker, and whether any broker responded. If so,
+    `without_coordinator` is among the errors. Raises KafkaError."""
+    errors = {node: result for node, result in results.items() if isinstance(result, KafkaError)}
+    has_responses = len(errors) < len(results)
+    return errors | (without_coordinator(admin, kind) if has_responses else {}), has_responses
+
+
 def one_key_each(
     api_key: int,
     build: Callable[[str, int], Fields],

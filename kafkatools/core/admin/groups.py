@@ -15,8 +15,8 @@ from kafkatools.core.admin.coordinators import (
     GROUP,
     Coordinator,
     CoordinatorRequest,
+    listing_errors,
     send_to_coordinators,
-    without_coordinator,
 )
 from kafkatools.core.admin.results import refusals
 from kafkatools.core.errors import DecodeError, GroupIdNotFound, KafkaError, UnsupportedVersion
@@ -134,11 +134,7 @@ def list_groups(
             is_match = protocol_types is None or listing.protocol_type in protocol_types
             if is_match and _has_type(listing, types):
                 groups.setdefault(listing.group_id, listing)
-    errors = {node: result for node, result in results.items() if isinstance(result, KafkaError)}
-    has_responses = len(errors) < len(results)
-    if has_responses:
-        errors |= without_coordinator(admin, GROUP)
-    return GroupListings(list(groups.values()), errors, has_responses)
+    return GroupListings(list(groups.values()), *listing_errors(admin, results, GROUP))
 
 
 def _listing(group: Entity) -> GroupListing:

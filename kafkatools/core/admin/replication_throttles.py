@@ -74,21 +74,26 @@ def brokers_of(moves: Mapping[TopicPartition, PartitionMove]) -> list[int]:
     return sorted({broker for move in moves.values() for broker in move.sources | move.destinations})
 
 
+def throttled_replicas(moves: Mapping[TopicPartition, PartitionMove]) -> dict[str, dict[str, str]]:
+    """Return, by topic, the values of the settings that name the throttled replicas of these moves."""
+    replicas: dict[str, dict[str, set[str]]] = {}
+    for (topic, partition), move in moves.items():
+        of_topic = replicas.setdefault(topic, {LEADER_REPLICAS: set(), FOLLOWER_REPLICAS: set()})
+        of_topic[LEADER_REPLICAS].update(f"{partition}:{broker}" for broker in move.sources)
+        of_topic[FOLLOWER_REPLICAS].update(f"{partition}:{broker}" for broker in move.destinations)
+    return {
+        topic: {name: ",".join(sorted(names)) for name, names in of_topic.items()}
+        for topic, of_topic in replicas.items()
+    }
+
+
 def set_replica_throttles(
     admin: AdminClient, moves: Mapping[TopicPartition, PartitionMove]
 ) -> dict[str, KafkaError | None]:
     """Set the throttled replicas of each moved topic, replacing earlier lists; return None or the error by topic."""
-    lists: dict[str, tuple[set[str], set[str]]] = {}
-    for (topic, partition), move in moves.items():
-        leaders, followers = lists.setdefault(topic, (set(), set()))
-        leaders.update(f"{partition}:{broker}" for broker in move.sources)
-        followers.update(f"{partition}:{broker}" for broker in move.destinations)
     changes = {
-        (TOPIC, topic): [
-            ConfigChange(LEADER_REPLICAS, ",".join(sorted(leaders))),
-            ConfigChange(FOLLOWER_REPLICAS, ",".join(sorted(followers))),
-        ]
-        for topic, (leaders, followers) in lists.items()
+        (TOPIC, topic): [ConfigChange(name, value) for name, value in values.items()]
+        for topic, values in throttled_replicas(moves).items()
     }
     return {name: error for (_, name), error in incremental_alter_configs(admin, changes).items()}
 

@@ -13,9 +13,9 @@ from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.admin.coordinators import (
     TRANSACTION,
     CoordinatorRequest,
+    listing_errors,
     one_key_each,
     send_to_coordinators,
-    without_coordinator,
 )
 from kafkatools.core.admin.leaders import LeaderRequest, send_to_leaders
 from kafkatools.core.admin.results import by_partition, refusal
@@ -27,7 +27,6 @@ from kafkatools.core.topic_partition import topic_fields
 
 TopicPartition = tuple[str, int]
 
-NO_OFFSET = -1
 _FIRST_LIST_WITH_DURATION = 1
 _FIRST_LIST_WITH_PATTERN = 2
 _PARTITIONS_A_REQUEST = 500
@@ -109,11 +108,7 @@ def list_transactions(
 
     results = admin.send_to_brokers(admin.brokers(), ApiKey.LIST_TRANSACTIONS, fields, _listed)
     listings = [listing for result in results.values() if not isinstance(result, KafkaError) for listing in result]
-    errors = {node: result for node, result in results.items() if isinstance(result, KafkaError)}
-    has_responses = len(errors) < len(results)
-    if has_responses:
-        errors |= without_coordinator(admin, TRANSACTION)
-    return TransactionListings(sorted(listings), errors, has_responses)
+    return TransactionListings(sorted(listings), *listing_errors(admin, results, TRANSACTION))
 
 
 def _listed(response: BrokerResponse) -> list[TransactionListing] | KafkaError:

@@ -211,11 +211,6 @@ class SubscriptionState:
         """Return the paused partitions."""
         return [part for part, state in self._assignment.items() if state.paused]
 
-    def is_fetchable(self, partition: TopicPartition) -> bool:
-        """Return whether the partition is assigned and may be fetched."""
-        state = self._assignment.get(partition)
-        return state is not None and state.is_fetchable
-
     def fetchable_partitions(self, predicate: Callable[[TopicPartition], bool]) -> list[TopicPartition]:
         """Return the fetchable partitions that satisfy the predicate, in fetch order."""
         return [part for part, state in self._assignment.items() if state.is_fetchable and predicate(part)]

@@ -42,9 +42,6 @@ class Transport(Protocol):
         """Send from these buffers; return the number of bytes sent, 0 when the socket's buffer is full. Raises
         OSError."""
 
-    def sendfile(self, file_descriptor: int, position: int, count: int) -> int:
-        """Send bytes of a file; return the number of bytes sent, 0 when the socket's buffer is full. Raises OSError."""
-
     def close(self) -> None:
         """Close the connection. Safe to call again."""
 
@@ -99,12 +96,6 @@ class PlaintextTransport:
         buffer is full. Raises OSError."""
         try:
             return self._socket.sendmsg(buffers[:MAX_BUFFERS])
-        except (BlockingIOError, InterruptedError):
-            return 0
-
-    def sendfile(self, file_descriptor: int, position: int, count: int) -> int:
-        try:
-            return os.sendfile(self._socket.fileno(), file_descriptor, position, count)
         except (BlockingIOError, InterruptedError):
             return 0
 

@@ -57,7 +57,7 @@ def check_size(prefix: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -> int:
 
 
 class FrameReader:
-    """Splits a stream of bytes into frames. Pass bytes to `feed`, or receive them into `buffer()` and call `advance`.
+    """Splits a stream of bytes into frames: receive bytes into `buffer()` and call `advance`.
     Each frame is collected in one bytearray, which grows in steps up to the frame's size."""
 
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
@@ -94,17 +94,6 @@ class FrameReader:
         if self._filled == self._size:
             self._frames.append(self._frame)
             self._frame, self._filled = None, 0
-
-    def feed(self, data: Buffer) -> None:
-        """Accept the next bytes of the stream. Raises NotKafka for an impossible frame size."""
-        view = memoryview(data)
-        while view:
-            target = self.buffer()
-            count = min(len(target), len(view))
-            target[:count] = view[:count]
-            target.release()
-            self.advance(count)
-            view = view[count:]
 
     def receive(self) -> list[memoryview]:
         """Return the complete frames, without their size prefixes, and forget them."""
@@ -175,14 +164,6 @@ def frame_response(api_key: int, version: int, correlation_id: int, body: list[B
     header = encode_response_header(api_key, version, correlation_id)
     size = len(header) + sum(len(part) for part in body)
     return [_SIZE.pack(size) + header, *body]
-
-
-def encode_response(api_key: int, version: int, correlation_id: int, entity: Entity) -> list[Buffer]:
-    """Encode a response and return its buffers: size prefix and header, then the body. Raises ValueError for a value
-    that its field cannot hold."""
-    from kafkatools.core.protocol.messages import encode
-
-    return frame_response(api_key, version, correlation_id, [encode(entity)])
 
 
 def decode_response_header(api_key: int, version: int, frame: Buffer) -> tuple[int, int]:

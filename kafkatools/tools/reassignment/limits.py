@@ -22,13 +22,12 @@ from kafkatools.core.admin.configs import (
 from kafkatools.core.admin.reassignments import TopicPartition
 from kafkatools.core.admin.replication_throttles import (
     FOLLOWER_RATE,
-    FOLLOWER_REPLICAS,
     LEADER_RATE,
-    LEADER_REPLICAS,
     PartitionMove,
     Throttles,
     brokers_of,
     find_throttles,
+    throttled_replicas,
 )
 from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition
 from kafkatools.tools.reassignment.journal import Setting
@@ -48,16 +47,10 @@ class RemovedThrottles(NamedTuple):
 def settings_of(moves: Mapping[TopicPartition, PartitionMove], rate: int, throttles: Throttles) -> tuple[Setting, ...]:
     """The configs that throttle these moves to `rate` bytes per second on each broker. Each has its present value from
     `throttles`, None if it is unset."""
-    lists: dict[str, tuple[set[str], set[str]]] = {}
-    for (topic, partition), move in moves.items():
-        leaders, followers = lists.setdefault(topic, (set(), set()))
-        leaders.update(f"{partition}:{broker}" for broker in move.sources)
-        followers.update(f"{partition}:{broker}" for broker in move.destinations)
     settings = []
-    for topic, (leaders, followers) in sorted(lists.items()):
+    for topic, values in sorted(throttled_replicas(moves).items()):
         before = throttles.topics.get(topic, {})
-        for name, replicas in ((LEADER_REPLICAS, leaders), (FOLLOWER_REPLICAS, followers)):
-            settings.append(Setting(TOPIC, topic, name, before.get(name), (",".join(sorted(replicas)),)))
+        settings += [Setting(TOPIC, topic, name, before.get(name), (value,)) for name, value in values.items()]
     for broker in brokers_of(moves):
         rates = throttles.brokers.get(broker, {})
         for name in (LEADER_RATE, FOLLOWER_RATE):

@@ -157,13 +157,9 @@ class MetadataLog:
             self._bytes_since_snapshot = 0
         return snapshot
 
-    def read_batches(self, offset: int, end: int) -> Iterator[CommittedBatch]:
-        """Yield the batches between two offsets, control batches without records; counts them for the next snapshot."""
-        return (batch for batch in self.read_in_portions(offset, end) if batch is not None)
-
     def read_in_portions(self, offset: int, end: int) -> Iterator[CommittedBatch | None]:
-        """Yield the batches as `read_batches` does, and None after each `RECORDS_AT_ONCE` records that were decoded, so
-        that the caller can let other work run."""
+        """Yield the batches between two offsets, control batches without records; counts them for the next snapshot.
+        Yields None after each `RECORDS_AT_ONCE` decoded records, so that the caller can let other work run."""
         while offset < end:
             data = self.log.read(offset, READ_BYTES, max_offset=end).read()
             for batch in read_batches(data):

@@ -30,15 +30,6 @@ NO_CODEC = 0
 LENGTH_ROOM = 15
 
 
-@dataclass
-class FilterStats:
-    """Record counts of one cleaning round (CleanerStats)."""
-
-    records_read: int = 0
-    records_retained: int = 0
-    keyless_records: int = 0
-
-
 def delete_horizon_ms(header: BatchHeader) -> int | None:
     """Return a v2 batch's delete horizon (KIP-534) in ms since 1970, None when it has none or is of magic 0 or 1."""
     if header.magic >= 2 and header.attributes & DELETE_HORIZON_BIT:
@@ -70,17 +61,14 @@ class BatchFilter:
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
     _kernel_results: array[int] = field(default_factory=lambda: array("q", bytes(8 * kernel.FOUND_SIZE)), init=False)
     retains_legacy_tombstones: bool = field(default=True, init=False)
-    stats: FilterStats = field(default_factory=FilterStats, init=False)
 
     def apply(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
-        """Return the bytes that replace a batch in the cleaned segment, None to drop the batch. Counts its records in
-        `stats`. Raises CorruptRecord for damage, RecordTooLarge for records above `max_decompressed_bytes`,
-        UnsupportedCompressionType."""
+        """Return the bytes that replace a batch in the cleaned segment, None to drop the batch. Raises CorruptRecord
+        for damage, RecordTooLarge for records above `max_decompressed_bytes`, UnsupportedCompressionType."""
         ensure_valid(batch, header)
         return self._apply_v2(header, batch) if header.magic >= 2 else self._apply_legacy(header, batch)
 
     def _apply_v2(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
-        self.stats.records_read += header.record_count
         horizon = delete_horizon_ms(header)
         if header.is_control:
             is_of_nothing = self.transactions.on_control_batch(header, batch)
@@ -111,7 +99,6 @@ class BatchFilter:
     def _control_batch(self, header: BatchHeader, batch: memoryview, *, needs_horizon: bool) -> Buffer | None:
         if header.record_count == 0:
             return self._emptied(header)
-        self.stats.records_retained += header.record_count
         if not needs_horizon:
             return batch
         return self._rewritten(header, batch, bytearray(b"\1" * header.record_count), needs_horizon=True)
@@ -138,10 +125,8 @@ class BatchFilter:
         if readable_count != count:
             raise CorruptRecord(f"Record {max(readable_count, 0)} of the batch at offset {base_offset} is damaged")
         retained_count = results[kernel.KEPT_RECORDS]
-        self.stats.keyless_records += results[kernel.KEYLESS_RECORDS] if count else 0
         if retained_count == 0:
             return self._emptied(header)
-        self.stats.records_retained += retained_count
         needs_horizon = results[kernel.KEPT_TOMBSTONES] > 0 and horizon is None
         if retained_count == count and not needs_horizon:
             return batch
@@ -189,8 +174,6 @@ class BatchFilter:
         assert isinstance(entry, LegacyBatch)
         records = list(entry.columns(self.max_decompressed_bytes).records())
         retained = [record for record in records if self._keeps(record.offset, record.key, record.value)]
-        self.stats.records_read += len(records)
-        self.stats.records_retained += len(retained)
         if not retained:
             return None
         if len(retained) == len(records):
@@ -201,10 +184,8 @@ class BatchFilter:
     def _keeps(self, offset: int, key: bytes | None, value: bytes | None) -> bool:
         if offset > self.offset_map.latest_offset:
             return True
-        if key is None:
-            self.stats.keyless_records += 1
-            return False
-        return offset >= self.offset_map.get(key) and (value is not None or self.retains_legacy_tombstones)
+        may_stay = value is not None or self.retains_legacy_tombstones
+        return key is not None and offset >= self.offset_map.get(key) and may_stay
 
 
 def _header_fields(header: BatchHeader) -> HeaderFields:

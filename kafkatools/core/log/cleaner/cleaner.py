@@ -16,7 +16,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
 from kafkatools.core.errors import CorruptRecord, LogOffsetOverflow
-from kafkatools.core.log.cleaner.batch_filter import BatchFilter, FilterStats, plain_records
+from kafkatools.core.log.cleaner.batch_filter import BatchFilter, plain_records
 from kafkatools.core.log.cleaner.cleaned_transactions import CleanedTransactions
 from kafkatools.core.log.cleaner.log_to_clean import CleaningAborted, LogToClean, SegmentOverflowed, SegmentToClean
 from kafkatools.core.log.cleaner.offset_map import DEFAULT_LOAD_FACTOR, OffsetMap
@@ -40,10 +40,9 @@ class CleanedSegment(NamedTuple):
 
 
 class CleanerStats(NamedTuple):
-    """The result of one cleaning round: the log is clean below `end_offset`, with these record counts."""
+    """The result of one cleaning round: the log is clean below `end_offset`."""
 
     end_offset: int
-    counts: FilterStats
 
 
 Swap = Callable[[LogToClean, CleanedSegment], None]
@@ -67,7 +66,7 @@ class Cleaner:
     turn: Turn = never_wait
 
     def clean(self, plan: LogToClean, now_ms: int, swap: Swap) -> CleanerStats:
-        """Run one cleaning round over one log. Return the end of the clean part and the record counts.
+        """Run one cleaning round over one log. Return the end of the clean part.
 
         Raises CorruptRecord for a damaged batch, RecordTooLarge for a batch above max.decompressed.message.bytes,
         SegmentOverflowed for a segment that must be split first. Raises CleaningAborted, OSError, what `swap` and
@@ -92,7 +91,7 @@ class Cleaner:
         for group in group_by_size(mapped_segments, plan.config.segment_bytes, plan.config.segment_index_bytes):
             swap(plan, self._clean_group(plan, group, batch_filter, transactions))
             self.files.fsync_directory(plan.directory)
-        return CleanerStats(end_offset, batch_filter.stats)
+        return CleanerStats(end_offset)
 
     # first pass: the offset map
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafkatools.core.log.format.filenames import TopicPartition
 from kafkatools.core.log.format.transaction_index import AbortedTransaction
 from kafkatools.core.log.partition.log_config import LogConfig
 
@@ -71,7 +70,6 @@ class Measure(NamedTuple):
 class LogToClean:
     """The plan for cleaning one log: its segments, the offset range, and the transactions and producers in it."""
 
-    topic_partition: TopicPartition
     directory: str
     config: LogConfig
     measure: Measure

@@ -74,7 +74,6 @@ def plan(log: LogState, measured: Measure) -> LogToClean:
     start = segments[0].base_offset if segments else 0
     producers = log.producer_state.producers.items()
     return LogToClean(
-        log.topic_partition,
         log.directory,
         log.config,
         measured,

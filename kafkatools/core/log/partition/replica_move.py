@@ -23,11 +23,6 @@ class ReplicaMove:
         self.future = future
         self._unflushed_bytes = 0
 
-    @property
-    def lag(self) -> int:
-        """The number of offsets that are not copied yet."""
-        return max(0, self.current.log_end_offset - self.future.log_end_offset)
-
     def step(self, now_ms: int, max_bytes: int = SLICE_BYTES) -> int:
         """Copy up to `max_bytes`, at least one batch. Return the bytes copied, or 0 when the copy is complete. Return 1
         if the copy was only truncated, because its leader epochs diverge from the log's. Raises KafkaStorageError, and

@@ -31,7 +31,6 @@ class AppendOrigin(Enum):
     CLIENT = "client"
     COORDINATOR = "coordinator"
     REPLICATION = "replication"
-    RAFT_LEADER = "raft leader"
 
 
 class BatchMetadata(NamedTuple):

@@ -32,14 +32,6 @@ class SnapshotEntry(NamedTuple):
     coordinator_epoch: int
     current_txn_first_offset: int
 
-    @property
-    def first_sequence(self) -> int:
-        """The first sequence of the producer's last batch, -1 without a batch."""
-        if self.last_sequence < 0:
-            return -1
-        sequence = self.last_sequence - self.offset_delta
-        return sequence if sequence >= 0 else sequence + 0x80000000
-
 
 def parse_snapshot(data: bytes) -> list[SnapshotEntry]:
     """Return the entries in the bytes of a producer snapshot. Raises CorruptSnapshot with Kafka's reason."""

@@ -12,7 +12,6 @@ at the first read.
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import ssl
 from collections.abc import Sequence
@@ -141,10 +140,6 @@ class TlsTransport(PlaintextTransport):
             return 0
         self._unsent = None
         return count
-
-    def sendfile(self, file_descriptor: int, position: int, count: int) -> int:
-        """Read bytes of a file, then encrypt and send them: the system's sendfile cannot encrypt."""
-        return self.sendmsg([os.pread(file_descriptor, min(count, _WRITE_BYTES), position)])
 
     def close(self) -> None:
         """Send close_notify if that is possible without waiting, and close the connection."""

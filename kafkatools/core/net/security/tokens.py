@@ -21,7 +21,6 @@ from kafkatools.core.secrets import redacted, remember
 
 # The characters that Kafka's OAuthBearerClientInitialResponse accepts.
 _TOKEN = re.compile(r"[-_.~+/=a-zA-Z0-9]+")
-_DEFAULT_TIMEOUT_MS = 10_000
 _COMMAND_TIMEOUT_MS = 30_000
 _STRING, _NUMBER, _LIST = (f"unsecuredLogin{kind}Claim_" for kind in ("String", "Number", "List"))
 

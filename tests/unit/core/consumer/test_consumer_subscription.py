@@ -28,13 +28,13 @@ def assigned(reset: str = "latest", *partitions: TopicPartition) -> Subscription
 
 def test_new_partition_is_reset_to_the_default_policy() -> None:
     state = assigned("earliest")
-    assert not state.is_fetchable(P0)
+    assert not state.state(P0).is_fetchable
     state.reset_initializing_positions()
     strategies = state.partitions_needing_reset(now_ms=0)
     assert strategies[P0].kind is ResetKind.EARLIEST
     state.maybe_seek_unvalidated(P0, FetchPosition(7), strategies[P0])
     assert state.position(P0) == FetchPosition(7)
-    assert state.is_fetchable(P0)
+    assert state.state(P0).is_fetchable
 
 
 def test_without_a_policy_a_partition_without_position_is_an_error() -> None:
@@ -83,10 +83,10 @@ def test_pause_stops_fetching_and_keeps_the_position() -> None:
     state = assigned()
     state.seek(P0, FetchPosition(3))
     state.pause(P0)
-    assert not state.is_fetchable(P0)
+    assert not state.state(P0).is_fetchable
     assert state.paused_partitions() == [P0]
     state.resume(P0)
-    assert state.is_fetchable(P0)
+    assert state.state(P0).is_fetchable
     assert state.position(P0) == FetchPosition(3)
 
 
@@ -105,9 +105,9 @@ def awaiting_validation(reset: str = "latest") -> SubscriptionState:
 
 def test_position_with_epochs_is_validated_when_the_leader_changes() -> None:
     state = awaiting_validation()
-    assert not state.is_fetchable(P0)
+    assert not state.state(P0).is_fetchable
     state.maybe_complete_validation(P0, FetchPosition(20, 5, LEADER), 5, 20)
-    assert state.is_fetchable(P0)
+    assert state.state(P0).is_fetchable
     assert not state.maybe_validate_position_for_current_leader(P0, LEADER)
     assert state.maybe_validate_position_for_current_leader(P0, LeaderAndEpoch(2, 6))
     assert state.position(P0) == FetchPosition(20, 5, LeaderAndEpoch(2, 6))
@@ -117,14 +117,14 @@ def test_position_without_an_offset_epoch_needs_no_validation() -> None:
     state = assigned()
     state.seek(P0, FetchPosition(20))
     assert not state.maybe_validate_position_for_current_leader(P0, LEADER)
-    assert state.is_fetchable(P0)
+    assert state.state(P0).is_fetchable
 
 
 def test_truncated_log_moves_the_position_back() -> None:
     state = awaiting_validation()
     state.maybe_complete_validation(P0, FetchPosition(20, 5, LEADER), 4, 13)
     assert state.position(P0) == FetchPosition(13, 4, LEADER)
-    assert state.is_fetchable(P0)
+    assert state.state(P0).is_fetchable
 
 
 def test_truncated_log_without_a_policy_is_an_error_that_says_where() -> None:
@@ -146,7 +146,7 @@ def test_validation_answer_for_an_older_position_is_ignored() -> None:
     state.seek(P0, FetchPosition(50, 5, LEADER))
     state.maybe_complete_validation(P0, FetchPosition(20, 5, LEADER), 4, 13)
     assert state.position(P0) == FetchPosition(50, 5, LEADER)
-    assert not state.is_fetchable(P0)
+    assert not state.state(P0).is_fetchable
 
 
 def test_preferred_read_replica_holds_until_it_expires() -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from support.frames import feed
 
 from kafkatools.core.errors import DecodeError, NotKafka, UnsupportedVersion
 from kafkatools.core.net.api_version_check import read_api_versions
@@ -40,7 +41,7 @@ def test_frames_are_the_same_however_the_bytes_arrive(chunk: int) -> None:
     reader = FrameReader()
     frames = []
     for start in range(0, len(stream), chunk):
-        reader.feed(stream[start : start + chunk])
+        feed(reader, stream[start : start + chunk])
         frames += [bytes(item) for item in reader.receive()]
     assert frames == [b"one", b"", b"three" * 20]
     assert reader.is_inside_a_frame
@@ -50,9 +51,9 @@ def test_frames_are_the_same_however_the_bytes_arrive(chunk: int) -> None:
 def test_large_frame_grows_in_steps_and_is_whole() -> None:
     body = bytes(range(256)) * (GROWTH_BYTES // 64)
     reader = FrameReader()
-    reader.feed(len(body).to_bytes(4, "big"))
+    feed(reader, len(body).to_bytes(4, "big"))
     assert len(reader.buffer()) == GROWTH_BYTES
-    reader.feed(body)
+    feed(reader, body)
     assert bytes(reader.receive()[0]) == body
 
 
@@ -67,14 +68,14 @@ def test_large_frame_grows_in_steps_and_is_whole() -> None:
 )
 def test_other_protocols_are_named(data: bytes, message: str) -> None:
     with pytest.raises(NotKafka, match=message):
-        FrameReader(max_bytes=1000).feed(data)
+        feed(FrameReader(max_bytes=1000), data)
 
 
 def test_frame_over_the_limit_is_refused_on_its_size_alone() -> None:
     reader = FrameReader(max_bytes=10)
-    reader.feed(b"\x00\x00\x00\x0a")
+    feed(reader, b"\x00\x00\x00\x0a")
     with pytest.raises(NotKafka):
-        FrameReader(max_bytes=10).feed(b"\x00\x00\x00\x0b")
+        feed(FrameReader(max_bytes=10), b"\x00\x00\x00\x0b")
 
 
 def test_table_of_versions_is_kafkas() -> None:

@@ -78,6 +78,12 @@ class TransactionCoordinator:
             raise errors.InvalidProducerIdMapping()
         return transaction
 
+    def _named(self, transactional_id: str) -> Transaction:
+        """The state of the transactional id in a request. Raises InvalidRequest for an empty id, and as `find`."""
+        if not transactional_id:
+            raise errors.InvalidRequest()
+        return self.find(transactional_id)
+
     def _now_ms(self) -> int:
         return self.clock.wall_ms()
 
@@ -154,15 +160,11 @@ class TransactionCoordinator:
         Writes nothing if all partitions are in the open transaction already."""
         added = frozenset(partitions)
         try:
-            if not transactional_id:
-                raise errors.InvalidRequest()
-            transaction = self.find(transactional_id)
+            transaction = self._named(transactional_id)
             if transaction.pending is not None:
                 raise errors.ConcurrentTransactions()
             value = transaction.value
-            _ensure_same(value, producer)
-            if value.state.is_prepared:
-                raise errors.ConcurrentTransactions()
+            _ensure_accepts(value, producer)
         except errors.KafkaError as error:
             respond(error.code)
             return
@@ -202,24 +204,11 @@ class TransactionCoordinator:
         the whole request fails, every partition has its code, such as ProducerFenced or ConcurrentTransactions."""
         requested = list(partitions)
         try:
-            if not transactional_id:
-                raise errors.InvalidRequest()
-            value = self.find(transactional_id).value
-            _ensure_same(value, producer)
-            if value.state.is_prepared:
-                raise errors.ConcurrentTransactions()
+            value = self._named(transactional_id).value
+            _ensure_accepts(value, producer)
         except errors.KafkaError as error:
             return dict.fromkeys(requested, error.code)
         return {place: NONE if place in value.partitions else errors.TransactionAbortable.code for place in requested}
-
-    def is_ongoing(self, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition) -> bool:
-        """Return whether a partition belongs to the open transaction of this producer id and epoch."""
-        transaction = self.transactions.get(transactional_id)
-        if transaction is None:
-            return False
-        value = transaction.value
-        is_same = value.producer_id == producer_id and value.producer_epoch == epoch
-        return is_same and value.state is TransactionState.ONGOING and partition in value.partitions
 
     # -- the end ---------------------------------------------------------------------------------------------------
     def end_transaction(self, transactional_id: str, request: EndRequest, respond: IdentityCallback) -> None:
@@ -228,9 +217,7 @@ class TransactionCoordinator:
         repeated end of a transaction that already ended so gets 0 and writes nothing."""
         is_fence = False
         try:
-            if not transactional_id:
-                raise errors.InvalidRequest()
-            transaction = self.find(transactional_id)
+            transaction = self._named(transactional_id)
             is_fence = transaction.pending is TransactionState.PREPARE_EPOCH_FENCE
             prepared = prepare_end(transaction, request, self.new_producer_id, self._now_ms())
         except errors.KafkaError as error:
@@ -402,11 +389,15 @@ class TransactionCoordinator:
                 self._write_markers(transaction, completed)
 
 
-def _ensure_same(value: TransactionValue, producer: ProducerIdentity) -> None:
+def _ensure_accepts(value: TransactionValue, producer: ProducerIdentity) -> None:
+    """Raise InvalidProducerIdMapping or ProducerFenced for another producer, and ConcurrentTransactions while the last
+    transaction is being completed."""
     if value.producer_id != producer.producer_id:
         raise errors.InvalidProducerIdMapping()
     if value.producer_epoch != producer.producer_epoch:
         raise errors.ProducerFenced()
+    if value.state.is_prepared:
+        raise errors.ConcurrentTransactions()
 
 
 def _may_go_on(value: TransactionValue, expected: ProducerIdentity) -> bool:

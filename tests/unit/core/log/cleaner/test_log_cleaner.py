@@ -88,7 +88,6 @@ def test_the_newest_record_of_each_key_stays(tmp_path: Path) -> None:
     newest = [(number, b"k%d" % (number % 7), b"v%d" % number) for number in range(53, 60)]
     assert rows(log) == [*newest, (60, b"k0", b"in the active segment")]
     assert log.first_dirty_offset == 60
-    assert stats.counts.records_read == 60 and stats.counts.records_retained == 7
 
 
 def test_a_cleaned_log_is_read_from_any_offset_and_after_a_restart(tmp_path: Path) -> None:
@@ -198,8 +197,7 @@ def test_the_last_batch_of_a_round_stays_so_that_the_end_is_known(tmp_path: Path
     append(log, (None, b"without a key"))
     log.roll(NOW_MS)
     log.update_config(CONFIG)
-    stats = clean(log)
-    assert stats is not None and stats.counts.keyless_records == 1
+    assert clean(log) is not None
     assert rows(log) == [(0, b"a", b"1")]
     assert [(b.base_offset, b.record_count) for b in batches(log)] == [(0, 1), (1, 0)]
 

@@ -12,6 +12,7 @@ from kafkatools.core.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     InvalidProducerEpoch,
+    InvalidProducerIdMapping,
     InvalidTxnState,
     KafkaStorageError,
     NotCoordinator,
@@ -334,10 +335,10 @@ def test_a_start_leaves_open_transactions_open(harness: Any) -> None:
     harness.add((PID, 0), T)
     harness.restart()
     assert harness.state == "Ongoing"
-    assert harness.coordinator.is_ongoing("x", PID, 0, T)
-    assert not harness.coordinator.is_ongoing("x", PID, 0, U)
-    assert not harness.coordinator.is_ongoing("x", PID, 1, T)
-    assert not harness.coordinator.is_ongoing("y", PID, 0, T)
+    assert harness.coordinator.verify_partitions("x", ProducerIdentity(PID, 1), [T]) == {T: ProducerFenced.code}
+    assert harness.coordinator.verify_partitions("y", ProducerIdentity(PID, 0), [T]) == {
+        T: InvalidProducerIdMapping.code
+    }
     assert harness.coordinator.verify_partitions("x", ProducerIdentity(PID, 0), [T, U]) == {
         T: 0,
         U: TransactionAbortable.code,
