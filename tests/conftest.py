@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import pathlib
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -99,19 +100,29 @@ def empty_three_nodes(three_nodes: three_brokers.ThreeNodes) -> three_brokers.Th
     return three_nodes
 
 
-def _is_of_the_pipeline(item: pytest.Item) -> bool:
-    return item.path.parent == pathlib.Path(__file__).parent / "pipeline"
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Without garbage collections: tests live until the end, and each collection would walk over all found so far."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()  # nor need collections within the tests walk over what was imported
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # the workers of xdist put the group into the names of the tests next
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With --dist loadgroup the tests of a file stay together, as they share clusters, and all those that share the
     Spark session; files that say so have a session of their own. Those of the pipeline take longest and begin first."""
+    if not getattr(config.option, "loadgroup", False):
+        return
     with_spark = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group("spark" if item.path in with_spark else str(item.path)))
-    items.sort(key=lambda item: not _is_of_the_pipeline(item))
+    pipeline = pathlib.Path(__file__).parent / "pipeline"
+    items.sort(key=lambda item: item.path.parent != pipeline)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

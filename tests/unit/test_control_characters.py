@@ -1,8 +1,10 @@
 """Control characters in foreign text: what a terminal gets, what JSON holds."""
 
+import functools
 import io
 import json
 import unicodedata
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
@@ -16,14 +18,24 @@ from kafkatools.progress import TerminalProgress
 from kafkatools.terminal import TerminalStream
 
 SPOKEN = ("\u200c", "\u200d")  # they spell words and join emoji
-EVERY = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
 BIDI = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
-DANGEROUS = [
-    one
-    for one in EVERY
-    if (unicodedata.category(one) in ("Cc", "Zl", "Zp") or unicodedata.bidirectional(one) in BIDI) and one not in SPOKEN
-]
 HOSTILE = "a\x1b[31mb\x1b]0;title\x07c\x9b2Jd\x7fe\re\u202ef\u2028g"
+
+
+def every_character() -> Iterator[str]:
+    """Each character of Unicode but for the halves of surrogate pairs."""
+    return (chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000)
+
+
+@functools.cache
+def dangerous_characters() -> tuple[str, ...]:
+    """The characters that a terminal or a line of output must not get. The search takes a second."""
+    return tuple(
+        one
+        for one in every_character()
+        if (unicodedata.category(one) in ("Cc", "Zl", "Zp") or unicodedata.bidirectional(one) in BIDI)
+        and one not in SPOKEN
+    )
 
 
 class Terminal(io.BytesIO):
@@ -37,12 +49,12 @@ def terminal_console() -> tuple[Console, Terminal, Terminal]:
 
 
 def is_harmless(text: str) -> bool:
-    return not any(one in text for one in DANGEROUS if one not in "\t\n")
+    return not any(one in text for one in dangerous_characters() if one not in "\t\n")
 
 
 def test_every_control_of_the_line_is_escaped() -> None:
-    assert len(DANGEROUS) >= 65 + 2 + 9
-    for one in DANGEROUS:
+    assert len(dangerous_characters()) >= 65 + 2 + 9
+    for one in dangerous_characters():
         assert visible(one).isascii() and visible(one).isprintable(), hex(ord(one))
         assert visible_text(one) in (visible(one), "\t", "\n"), hex(ord(one))
 
@@ -65,7 +77,11 @@ def test_json_reads_back_and_holds_no_control(text: str) -> None:
 
 
 def test_the_quick_look_misses_nothing() -> None:
-    missed = [one for one in EVERY if ord(one) > 0x7F and json_safe(one) != one and not may_need_escapes(one.encode())]
+    missed = [
+        one
+        for one in every_character()
+        if ord(one) > 0x7F and json_safe(one) != one and not may_need_escapes(one.encode())
+    ]
     assert missed == []
 
 
