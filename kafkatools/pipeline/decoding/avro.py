@@ -8,7 +8,6 @@ unchanged, other values as JSON. Times of day, durations and nanosecond timestam
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,75 +15,39 @@ from typing import Any
 from pyspark.sql import types as T
 from pyspark.sql.types import DataType
 
-from kafkatools.pipeline.decoding.schema_registry import HEADER_SIZE, RegisteredSchema, SchemaRegistry, schema_id
-from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.errors import PipelineError, schema_failures
+from kafkatools.tools.schemas import avro_schema
+from kafkatools.tools.schemas.avro_schema import Schema, decode_exactly
+from kafkatools.tools.schemas.registry import RegisteredSchema, SchemaRegistry
+from kafkatools.tools.schemas.wire_format import HEADER_SIZE, schema_id
 
 _PLAIN_LOGICAL_TYPES = ("time-millis", "time-micros", "duration", "timestamp-nanos", "local-timestamp-nanos")
 _TIMESTAMPS = ("timestamp-millis", "timestamp-micros")
 _LOCAL_TIMESTAMPS = ("local-timestamp-millis", "local-timestamp-micros")
 _NUMBERS = ("int", "long", "float", "double")
 
-Schema = Any
-"""A schema as JSON has it and as fastavro parses it: the name of a type, a union, or the description of a type."""
-
 Shape = Callable[[Any], object]
 """Makes of one value of fastavro's what Arrow takes."""
 
 
-def ensure_installed() -> None:
-    """Raise PipelineError if the package fastavro is not installed."""
-    from importlib.util import find_spec
-
-    if find_spec("fastavro") is None:
-        raise PipelineError("Avro needs the Python package fastavro: pip install 'kafkatools[avro]'")
+ensure_installed = schema_failures()(avro_schema.ensure_installed)
 
 
-class AvroSchema:
-    """An Avro schema, parsed with the schemas it references. Raises PipelineError that names `origin` if it is
-    invalid."""
+class AvroSchema(avro_schema.AvroSchema):
+    """An Avro schema with its Spark type. Raises PipelineError that names `origin` if the schema is invalid."""
 
     def __init__(self, registered: RegisteredSchema, origin: str) -> None:
-        from fastavro.schema import SchemaParseException, UnknownType, parse_schema
-
-        self._named_schemas: dict[str, dict[str, Schema]] = {}
-        try:
-            for _, reference in registered.references:
-                self._add(reference)
-            text = _without_logical(json.loads(registered.text))
-            self.parsed: Schema = parse_schema(text, named_schemas=self._named_schemas)
-        except UnknownType as error:
-            raise PipelineError(f"{origin} is not a valid Avro schema: there is no type {error.name}") from None
-        except (ValueError, SchemaParseException) as error:
-            raise PipelineError(f"{origin} is not a valid Avro schema: {error}") from None
-
-    def _add(self, registered: RegisteredSchema) -> None:
-        from fastavro.schema import parse_schema
-
-        for _, reference in registered.references:
-            self._add(reference)
-        parse_schema(_without_logical(json.loads(registered.text)), named_schemas=self._named_schemas)
+        with schema_failures():
+            super().__init__(registered, origin, _PLAIN_LOGICAL_TYPES)
 
     def spark_type(self) -> DataType:
         """Return the Spark type of the decoded column. Raises PipelineError for a recursive record."""
-        return _Types(self._named_schemas).of(self.parsed, ())
+        return _Types(self.named_schemas).of(self.parsed, ())
 
     def shaper(self) -> Shape | None:
         """Return a function that converts fastavro's values to values Arrow accepts; None if no conversion is
         needed."""
-        return _Types(self._named_schemas).shaper(self.parsed)
-
-
-def _without_logical(schema: Schema) -> Schema:
-    """Remove the logical types that have no Spark type, so that fastavro leaves their values as numbers or bytes."""
-    if isinstance(schema, list):
-        return [_without_logical(member) for member in schema]
-    if isinstance(schema, dict):
-        return {
-            key: _without_logical(value) if key in ("type", "items", "values", "fields") else value
-            for key, value in schema.items()
-            if not (key == "logicalType" and value in _PLAIN_LOGICAL_TYPES)
-        }
-    return schema
+        return _Types(self.named_schemas).shaper(self.parsed)
 
 
 class _Types:
@@ -214,7 +177,7 @@ class AvroDecoder:
             if self._registry is None:
                 value = _decode_local(data, reader.parsed)
             else:
-                value = _decode_exactly(data, HEADER_SIZE, self._writer(data, writers), reader.parsed)
+                value = decode_exactly(data, HEADER_SIZE, self._writer(data, writers), reader.parsed)
             return value if shape is None or value is None else shape(value)
 
         return decode
@@ -225,7 +188,8 @@ class AvroDecoder:
             raise ValueError("the value does not begin with a schema ID")
         if number not in writers:
             assert self._registry is not None
-            registered = self._registry.by_id(number)
+            with schema_failures():
+                registered = self._registry.by_id(number)
             writers[number] = None if registered is None else AvroSchema(registered, f"schema {number}").parsed
         if writers[number] is None:
             raise ValueError(f"the registry has no schema {number}")
@@ -236,22 +200,8 @@ def _decode_local(data: bytes, schema: Schema) -> object:
     """Decode plain Avro bytes; if that fails and the value has a wire-format header, decode the bytes after the
     header."""
     try:
-        return _decode_exactly(data, 0, schema, None)
+        return decode_exactly(data, 0, schema, None)
     except ValueError:
         if schema_id(data) is None:
             raise
-        return _decode_exactly(data, HEADER_SIZE, schema, None)
-
-
-def _decode_exactly(data: bytes, start: int, writer: Schema, reader: Schema) -> object:
-    from fastavro import schemaless_reader
-
-    stream = io.BytesIO(data)
-    stream.seek(start)
-    try:
-        value = schemaless_reader(stream, writer, reader)
-    except Exception as error:  # for invalid bytes fastavro raises exceptions of any type
-        raise ValueError(f"{type(error).__name__}: {error}") from error
-    if stream.tell() != len(data):
-        raise ValueError(f"{len(data) - stream.tell()} bytes are left over")
-    return value
+        return decode_exactly(data, HEADER_SIZE, schema, None)

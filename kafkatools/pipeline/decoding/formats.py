@@ -19,12 +19,14 @@ from pyspark.sql import types as T
 from pyspark.sql.types import DataType, StructType
 
 from kafkatools.pipeline.decoding import avro, protobuf
-from kafkatools.pipeline.decoding.schema_registry import RegisteredSchema, SchemaRegistry, schema_id
-from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.errors import PipelineError, schema_failures
 from kafkatools.pipeline.run.session import plain_error
 from kafkatools.pipeline.run.spec import Decoding
 from kafkatools.pipeline.sources.spark_api import arrow_schema
 from kafkatools.pipeline.storage import read_text
+from kafkatools.tools.schemas.access import RegistryAccess, basic_authorization
+from kafkatools.tools.schemas.registry import RegisteredSchema, SchemaRegistry
+from kafkatools.tools.schemas.wire_format import schema_id
 
 SAMPLE_RECORDS = 1000
 _SAMPLE_VALUE_BYTES = 1 << 16
@@ -73,10 +75,17 @@ def plan_decoding(spark: SparkSession, part: str, decoding: Decoding, sample: Sa
     if decoding.format == "json":
         schema = _read_spark_schema(decoding.schema) if decoding.schema else _infer_schema(spark, part, sample)
         return Plan(part, "json", schema)
-    registry = SchemaRegistry(decoding.registry, decoding.credentials) if decoding.registry else None
+    registry = _registry(decoding)
     if decoding.format == "avro":
         return _avro(part, decoding, registry, sample, subject)
     return _protobuf(part, decoding, registry, sample, subject)
+
+
+def _registry(decoding: Decoding) -> SchemaRegistry | None:
+    if decoding.registry is None:
+        return None
+    authorization = basic_authorization(*decoding.credentials) if decoding.credentials else None
+    return SchemaRegistry(RegistryAccess((decoding.registry,), authorization))
 
 
 def decode(table: DataFrame, plan: Plan, *, strict: bool) -> DataFrame:
@@ -256,7 +265,8 @@ def _avro(part: str, decoding: Decoding, registry: SchemaRegistry | None, sample
         origin, reader = decoding.schema, RegisteredSchema(read_text(decoding.schema), "AVRO")
     else:
         assert registry is not None
-        origin, reader = _newest(part, registry, sample, subject, "AVRO", "")
+        with schema_failures():
+            origin, reader = _newest(part, registry, sample, subject, "AVRO", "")
     spark_type = avro.AvroSchema(reader, origin).spark_type()
     return Plan(part, "avro", spark_type, avro.AvroDecoder(reader, registry))
 
@@ -269,7 +279,8 @@ def _protobuf(
         origin, descriptors = decoding.schema, protobuf.read_descriptors(decoding.schema)
     else:
         assert registry is not None
-        origin, registered = _newest(part, registry, sample, subject, "PROTOBUF", "serialized")
+        with schema_failures():
+            origin, registered = _newest(part, registry, sample, subject, "PROTOBUF", "serialized")
         descriptors = protobuf.descriptors_of(registered, origin)
     message = protobuf.ProtobufMessage(descriptors, decoding.message, origin)
     decoder = protobuf.ProtobufDecoder(descriptors, message.descriptor.full_name, registry is not None)

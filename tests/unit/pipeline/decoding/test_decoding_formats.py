@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from kafkatools.pipeline.decoding.schema_registry import RegisteredSchema
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.tools.schemas.registry import RegisteredSchema
 
 pytest.importorskip("pyspark")
 fastavro = pytest.importorskip("fastavro")

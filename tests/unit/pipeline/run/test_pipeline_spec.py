@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from kafkatools.pipeline import uris
-from kafkatools.pipeline.decoding.schema_registry import schema_id
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run import manifest
 from kafkatools.pipeline.run.spec import Decoding, pipeline_from, read_toml
+from kafkatools.tools.schemas.wire_format import schema_id
 
 
 def made(**values: Any) -> Any:

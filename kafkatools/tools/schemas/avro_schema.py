@@ -1,0 +1,83 @@
+"""Avro schemas: parsed by fastavro with the schemas they reference, and values decoded by fastavro."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Collection
+from typing import Any
+
+from kafkatools.tools.schemas.errors import SchemaError
+from kafkatools.tools.schemas.registry import RegisteredSchema
+
+Schema = Any
+"""A schema as JSON has it and as fastavro parses it: the name of a type, a union, or the description of a type."""
+
+
+def ensure_installed() -> None:
+    """Raise SchemaError if the package fastavro is not installed."""
+    from importlib.util import find_spec
+
+    if find_spec("fastavro") is None:
+        raise SchemaError("Avro needs the Python package fastavro: pip install 'kafkatools[avro]'")
+
+
+class AvroSchema:
+    """An Avro schema, parsed with the schemas it references; `plain_types` are the logical types to remove, so that
+    fastavro leaves their values as numbers or bytes. Raises SchemaError that names `origin` if it is invalid."""
+
+    def __init__(self, registered: RegisteredSchema, origin: str, plain_types: Collection[str] = ()) -> None:
+        from fastavro.schema import SchemaParseException, UnknownType
+
+        self.named_schemas: dict[str, dict[str, Schema]] = {}
+        self._plain_types = plain_types
+        try:
+            self.parsed: Schema = self._parse(registered, set())
+        except UnknownType as error:
+            raise SchemaError(f"{origin} is not a valid Avro schema: there is no type {error.name}") from None
+        except RecursionError:
+            raise SchemaError(f"{origin} is not a valid Avro schema: it is nested too deeply") from None
+        except (ValueError, SchemaParseException) as error:
+            raise SchemaError(f"{origin} is not a valid Avro schema: {error}") from None
+        except (AttributeError, KeyError, TypeError) as error:  # fastavro of a schema with missing or other parts
+            raise SchemaError(f"{origin} is not a valid Avro schema: {type(error).__name__} {error}") from None
+
+    def _parse(self, registered: RegisteredSchema, added: set[str]) -> Schema:
+        """Parse a schema behind those it references. Two of these may share a reference, which is added once."""
+        from fastavro.schema import parse_schema
+
+        for name, reference in registered.references:
+            if name not in added:
+                added.add(name)
+                self._parse(reference, added)
+        return parse_schema(
+            _without_logical(json.loads(registered.text), self._plain_types), named_schemas=self.named_schemas
+        )
+
+
+def _without_logical(schema: Schema, names: Collection[str]) -> Schema:
+    """Remove the logical types in `names` from a schema."""
+    if isinstance(schema, list):
+        return [_without_logical(member, names) for member in schema]
+    if isinstance(schema, dict):
+        return {
+            key: _without_logical(value, names) if key in ("type", "items", "values", "fields") else value
+            for key, value in schema.items()
+            if not (key == "logicalType" and value in names)
+        }
+    return schema
+
+
+def decode_exactly(data: bytes, start: int, writer: Schema, reader: Schema) -> object:
+    """Decode the bytes from `start` on with fastavro. Raises ValueError for invalid bytes, and if bytes are left."""
+    from fastavro import schemaless_reader
+
+    stream = io.BytesIO(data)
+    stream.seek(start)
+    try:
+        value = schemaless_reader(stream, writer, reader)
+    except Exception as error:  # for invalid bytes fastavro raises exceptions of any type
+        raise ValueError(f"{type(error).__name__}: {error}") from error
+    if stream.tell() != len(data):
+        raise ValueError(f"{len(data) - stream.tell()} bytes are left over")
+    return value

@@ -1,0 +1,134 @@
+"""HTTP requests to a schema registry: JSON in both directions, errors as one line.
+
+Rules: redirects are not followed, since the request may carry a password. Several addresses are tried in order. Answers
+of 404 are for the caller; denied access, server errors and what is not JSON mean that the registry as a whole fails.
+"""
+
+from __future__ import annotations
+
+import json
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError, URLError
+from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Request, build_opener
+
+from kafkatools.tools.schemas.errors import RegistryFailed, SchemaError
+
+if TYPE_CHECKING:
+    from kafkatools.core.json_values import JsonValue
+    from kafkatools.tools.schemas.access import RegistryAccess
+
+_CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+_ACCEPT = f"{_CONTENT_TYPE}, application/json"
+_MAX_ANSWER_BYTES = 64 << 20
+_ATTEMPTS = 3
+_SERVER_ERRORS = 500
+_HINTS = {
+    401: "Set basic.auth.user.info=USER:PASSWORD or bearer.auth.token in the profile or in a properties file.",
+    403: "The user may not do this.",
+}
+
+
+class NotFound(SchemaError):
+    """The registry does not have what the path names (404)."""
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
+        """Follow no redirect."""
+
+
+class RegistryTransport:
+    """Sends requests to the addresses of a registry. The object can be pickled."""
+
+    def __init__(self, access: RegistryAccess) -> None:
+        self._access = access
+        self._opener: OpenerDirector | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_access": self._access, "_opener": None}
+
+    def request(self, method: str, path: str, body: JsonValue = None) -> Any:
+        """Return the JSON of the answer. Raises NotFound, RegistryFailed if no address gives a usable answer, and
+        SchemaError with the registry's message for other errors."""
+        failure: RegistryFailed | None = None
+        for url in self._access.urls:
+            for attempt in range(_ATTEMPTS):
+                try:
+                    return self._answer(url, method, path, body)
+                except RegistryFailed as error:
+                    failure = error
+                    if attempt and not isinstance(error, _ServerError):
+                        break  # one more attempt, for a connection that was closed
+                    if isinstance(error, _Final):
+                        break
+        assert failure is not None
+        raise failure
+
+    def _answer(self, url: str, method: str, path: str, body: JsonValue) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(url + path, data, {"Accept": _ACCEPT}, method=method)
+        if data is not None:
+            request.add_header("Content-Type", _CONTENT_TYPE)
+        if self._access.authorization is not None:
+            request.add_header("Authorization", self._access.authorization)
+        try:
+            with self._open(request) as answer:
+                content = answer.read(_MAX_ANSWER_BYTES)
+                kind = answer.headers.get_content_type()
+        except HTTPError as error:
+            with error:
+                raise _error_of(url, path, error) from None
+        except TimeoutError:
+            raise _Final(f"{url} does not answer within {self._access.timeout_ms} ms") from None
+        except (OSError, HTTPException, ValueError) as error:
+            raise _unreachable(url, error, self._access.timeout_ms) from None
+        try:
+            return json.loads(content)
+        except ValueError:
+            raise _Final(f"{url}{path} answers with {kind}, not with JSON: it is not a schema registry") from None
+
+    def _open(self, request: Request) -> Any:
+        if self._opener is None:
+            self._opener = build_opener(_NoRedirects, HTTPSHandler(context=self._access.tls_context()))
+        return self._opener.open(request, timeout=self._access.timeout_ms / 1000)
+
+
+class _Final(RegistryFailed):
+    """A failure that another attempt would not change."""
+
+
+class _ServerError(RegistryFailed):
+    """The registry answered with an error of its own (500 to 599)."""
+
+
+def _unreachable(url: str, error: Exception, timeout_ms: int) -> RegistryFailed:
+    reason = error.reason if isinstance(error, URLError) else error
+    if isinstance(reason, TimeoutError):
+        return _Final(f"{url} does not answer within {timeout_ms} ms")
+    text = getattr(reason, "verify_message", None) or getattr(reason, "strerror", None)
+    kind = RegistryFailed if isinstance(reason, ConnectionError) else _Final
+    return kind(f"{url} does not answer: {text or str(reason) or type(reason).__name__}")
+
+
+def _error_of(url: str, path: str, error: HTTPError) -> SchemaError:
+    """Return the exception for an answer with an error status."""
+    content, message = error.read(1 << 16), ""
+    try:
+        answer = json.loads(content)
+        message = " ".join(str(answer["message"]).split())
+    except (ValueError, TypeError, KeyError):
+        answer = None
+    if error.code == 404 and isinstance(answer, dict):
+        return NotFound(message or f"{url}{path}: not found")
+    if 300 <= error.code < 400:
+        target = error.headers.get("Location", "another address")
+        return _Final(f"{url} redirects to {target}: give that address of the schema registry")
+    text = f"{url}{path}: {error.code} {error.reason}" + (f": {message}" if message else "")
+    if error.code >= _SERVER_ERRORS:
+        return _ServerError(text)
+    if error.code in (401, 403):
+        return _Final(text, hint=_HINTS[error.code])
+    if answer is None:
+        return _Final(f"{text}: is this the address of a schema registry?")
+    return SchemaError(text)
