@@ -17,7 +17,7 @@ KERNELS := tests/unit/core $(wildcard tests/cli/test_dump_log*.py tests/cli/test
 # Every command of a test and every broker is a process. Without bytecode on the disk each compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: environment demo test test-small test-large test-alone test-pure test-pythons test-oldest test-newest setup-oldest setup-newest dependencies dependencies-others bytecode bytecode-newest lint format docs bench soak history fuzz crash clean tools setup install-check
+.PHONY: environment demo test test-registry test-small test-large test-alone test-pure test-pythons test-oldest test-newest setup-oldest setup-newest dependencies dependencies-others bytecode bytecode-newest lint format docs bench soak history fuzz crash clean tools setup install-check
 
 setup: $(STAMP)
 
@@ -60,7 +60,7 @@ test-small: setup tools
 	$(BIN)/python .ci/pytest -n $(WORKERS) $(SMALL) $(PYTEST_ARGS)
 
 test-large: setup tools
-	$(JAVA) $(BIN)/python .ci/pytest -n $(WAITERS) --dist loadgroup --no-loadscope-reorder $(addprefix --ignore=,$(SMALL) $(ALONE)) $(PYTEST_ARGS)
+	$(JAVA) $(BIN)/python .ci/pytest -n $(WAITERS) --dist loadgroup --no-loadscope-reorder $(addprefix --ignore=,$(SMALL) $(ALONE) tests/registry) $(PYTEST_ARGS)
 
 test-alone: setup tools
 	$(BIN)/python .ci/pytest $(ALONE) $(PYTEST_ARGS)
@@ -140,6 +140,10 @@ crash: $(STAMP)
 
 install-check:
 	sh .ci/install-check $(PYTHON)
+
+# Against a real schema registry, which Maven fetches: 140 MB, too large for each run of the suite. RECORD=1 makes the recordings anew.
+test-registry: setup
+	$(JAVA) KT_RECORD=$(RECORD) $(BIN)/python -m pytest tests/registry $(PYTEST_ARGS)
 
 bench: $(STAMP) tools
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)

@@ -37,6 +37,9 @@ GROUPS = {
         "doctor": "doctor",
         "monitor": "monitor",
     },
+    "Schemas": {
+        "schemas": "schemas",
+    },
     "Files": {
         "dump-log": "dump_log",
         "storage": "storage",

@@ -65,7 +65,7 @@ def _warn_of_unknown(name: str, path: str) -> None:
     from kafkatools.core.config import ADMIN, CONSUMER, PRODUCER
 
     tables = (ADMIN, CONSUMER, PRODUCER)
-    if name in _CODECS or name.startswith(REGISTRY_PREFIXES):
+    if name in _CODECS or is_registry_setting(name):
         return
     if any(name in table or table.is_prefixed(name) for table in tables):
         return
@@ -91,8 +91,14 @@ def properties_file(args: Args, file_option: str) -> dict[str, str]:
     return read_properties(path) if path else {}
 
 
-REGISTRY_PREFIXES = ("basic.auth.", "schema.registry.")
-"""Settings of Confluent's clients that are for a schema registry, not for Kafka."""
+_REGISTRY_PREFIXES = ("basic.auth.", "bearer.auth.", "schema.registry.")
+_REGISTRY_SETTINGS = ("auto.register.schemas", "key.subject.name.strategy", "value.subject.name.strategy")
+
+
+def is_registry_setting(name: str) -> bool:
+    """Return whether a setting of Confluent's clients is for a schema registry and serializers, not for Kafka."""
+    return name.startswith(_REGISTRY_PREFIXES) or name in _REGISTRY_SETTINGS
+
 
 _CODECS = ("key.serializer", "value.serializer", "key.deserializer", "value.deserializer")
 
@@ -104,7 +110,7 @@ def settings_for(table: Table, args: Args, file_option: str, warn: Callable[[str
     settings = {name: value for name, value in profile_settings(args).items() if name not in _CODECS}
     settings = {name: value for name, value in settings.items() if name in table or table.is_prefixed(name)}
     for name, value in properties_file(args, file_option).items():
-        if name in _CODECS:
+        if name in _CODECS or is_registry_setting(name):
             continue
         if name in table or table.is_prefixed(name):
             settings[name] = value

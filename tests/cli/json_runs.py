@@ -20,6 +20,8 @@ from support.embedded import embedded_broker
 from support.kt import Ran, patient_completion, run_kt
 from support.live_groups import ConsumerMember, GroupClient, visit_share_group
 from support.raw_transactions import RawProducer
+from support.schema_registry import recorded
+from support.schema_stories import Story
 from support.scripted_broker import ScriptedBroker, partition
 from support.scripted_cluster import ScriptedCluster
 
@@ -81,6 +83,7 @@ OTHERWISE = {
     "server-stop": "sends a signal to a process",
     "shims": "creates links in a directory",
     "help-json": "asks nobody",
+    "schemas": "asks a schema registry",
 }
 """Commands that need no broker, and what they do instead."""
 
@@ -125,6 +128,7 @@ class JsonRuns:
             self._measurements()
             self._endings()
         self._files()
+        self._schemas()
         replicas = {"orders": [[1, 2], [2, 1], [1, 2]]}
         with ScriptedCluster(dict.fromkeys((1, 2, 3)), replicas).running() as cluster:
             self.bootstrap = cluster.bootstrap
@@ -159,6 +163,25 @@ class JsonRuns:
         self.kt("storage", "info", "--config", properties, servers=False)
         self.kt("storage", "version-mapping", servers=False)
         self.kt("storage", "feature-dependencies", "--feature", "transaction.version=2", servers=False)
+
+    def _schemas(self) -> None:
+        with recorded("subjects") as registry:
+            Story(registry.url, self.directory)  # writes the files of the schemas
+            address = ("--schema-registry", registry.url)
+
+            def kt(*words: str, status: int = 0) -> None:
+                self.kt("schemas", *words, *address, servers=False, status=status)
+
+            kt("list")
+            kt("register", "orders-value", "--schema", "order.avsc", "--dry-run")
+            kt("register", "orders-value", "--schema", "order.avsc")
+            kt("set-compatibility", "orders-value", "--level", "backward")
+            kt("compatibility", "orders-value")
+            kt("check", "orders-value", "--schema", "other.avsc", status=3)
+            kt("show", "orders-value:1")
+            kt("versions", "baskets-value")
+            kt("list")
+            kt("delete", "tickets-value", "--dry-run")
 
     # -- against one broker --
 

@@ -12,7 +12,7 @@ from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.cluster import describe_cluster
 from kafkatools.exit_status import CommandError, UsageError
 from kafkatools.options import Args, client_settings, property_pairs, read_properties
-from kafkatools.options.common import REGISTRY_PREFIXES
+from kafkatools.options.common import is_registry_setting
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.session import (
     DEFAULT_MASTER,
@@ -181,7 +181,7 @@ def other_cluster(console: Console, bootstrap: str, config_file: str | None, *to
 
 
 def _of_kafka(settings: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in settings.items() if not name.startswith(REGISTRY_PREFIXES)}
+    return {name: value for name, value in settings.items() if not is_registry_setting(name)}
 
 
 def ensure_reached(console: Console, cluster: Cluster, topics: tuple[str, ...]) -> None:

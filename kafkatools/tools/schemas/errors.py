@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from kafkatools.exit_status import CommandError
 
 
@@ -12,3 +15,12 @@ class SchemaError(CommandError):
 class RegistryFailed(SchemaError):
     """The schema registry does not answer, denies access, or is not a schema registry: other requests would fail
     too."""
+
+
+@contextmanager
+def reading_reply(url: str) -> Iterator[None]:
+    """Raise RegistryFailed for JSON that lacks what is read in this context."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise RegistryFailed(f"{url} answers with JSON that a schema registry does not send") from None

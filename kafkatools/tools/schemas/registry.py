@@ -18,7 +18,7 @@ from urllib.parse import quote
 from kafkatools.core import atomic_file
 from kafkatools.core.clock import SystemClock
 from kafkatools.tools.schemas.access import RegistryAccess
-from kafkatools.tools.schemas.errors import RegistryFailed, SchemaError
+from kafkatools.tools.schemas.errors import RegistryFailed, SchemaError, reading_reply
 from kafkatools.tools.schemas.transport import NotFound, RegistryTransport
 
 if TYPE_CHECKING:
@@ -106,22 +106,23 @@ class SchemaRegistry:
     def newest_id(self, subject: str) -> int | None:
         """Fetch the ID of the newest schema of a subject; None if the subject is unknown. Raises RegistryFailed."""
         reply = self.get(subject_path(subject, "versions", LATEST), is_constant=False)
-        return None if reply is None else int(reply["id"])
+        with reading_reply(self.url):
+            return None if reply is None else int(reply["id"])
 
     def schema_of(self, reply: Any, query: str = "") -> RegisteredSchema:
         """Make a schema of a registry's reply, with the schemas it references. Raises RegistryFailed for a reply that
         is not a schema, SchemaError if a referenced schema is missing."""
-        if not isinstance(reply, dict) or not isinstance(reply.get("schema"), str):
-            raise RegistryFailed(f"{self.url} answers with JSON that is not a schema: it is not a schema registry")
+        with reading_reply(self.url):
+            text, kind = str(reply["schema"]), str(reply.get("schemaType") or AVRO)
+            named = [(str(one["name"]), str(one["subject"]), one["version"]) for one in reply.get("references") or ()]
         references = []
-        for reference in reply.get("references") or ():
-            subject, version = reference["subject"], reference["version"]
+        for name, subject, version in named:
             referenced = self.get(subject_path(subject, "versions", version) + query)
             if referenced is None:
-                name = f"version {version} of {subject}"
-                raise SchemaError(f"{self.url}: a schema references {name}, which the registry does not have")
-            references.append((str(reference["name"]), self.schema_of(referenced, query)))
-        return RegisteredSchema(reply["schema"], reply.get("schemaType") or AVRO, tuple(references))
+                missing = f"version {version} of {subject}"
+                raise SchemaError(f"{self.url}: a schema references {missing}, which the registry does not have")
+            references.append((name, self.schema_of(referenced, query)))
+        return RegisteredSchema(text, kind, tuple(references))
 
     def get(self, path: str, *, is_constant: bool = True) -> Any:
         """Return the reply to a GET request, once requested; None if the registry does not have it. `is_constant`: the

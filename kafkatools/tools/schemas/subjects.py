@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from kafkatools.tools.schemas.errors import RegistryFailed, SchemaError
+from kafkatools.exit_status import UsageError
+from kafkatools.tools.schemas.errors import RegistryFailed, SchemaError, reading_reply
 from kafkatools.tools.schemas.registry import AVRO, LATEST, SchemaRegistry, subject_path
 from kafkatools.tools.schemas.transport import NotFound
 
@@ -67,25 +69,22 @@ class Subjects:
     def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
         """Return the version numbers of a subject."""
         query = "?deleted=true" if deleted else ""
-        return sorted(map(int, self._request("GET", subject_path(subject, "versions") + query, of=subject)))
+        reply = self._request("GET", subject_path(subject, "versions") + query, of=subject)
+        with self._reading():
+            return sorted(map(int, reply))
 
     def version(self, subject: str, version: int | None = None, *, deleted: bool = False) -> Version:
         """Return a version of a subject, None is the newest."""
         path = subject_path(subject, "versions", version or LATEST) + ("?deleted=true" if deleted else "")
         reply = self._request("GET", path, of=_name(subject, version))
-        return self._version(reply, int(reply["id"]))
+        with self._reading():
+            return _version(reply, int(reply["id"]))
 
     def by_id(self, schema_id: int) -> Version:
         """Return the schema with this ID."""
-        return self._version(self._request("GET", f"/schemas/ids/{schema_id}", of=f"schema {schema_id}"), schema_id)
-
-    def _version(self, reply: Any, schema_id: int) -> Version:
-        references = tuple(
-            Reference(str(one["name"]), str(one["subject"]), int(one["version"]))
-            for one in reply.get("references") or ()
-        )
-        kind, text = reply.get("schemaType") or AVRO, str(reply["schema"])
-        return Version(reply.get("subject"), reply.get("version"), schema_id, kind, text, references)
+        reply = self._request("GET", f"/schemas/ids/{schema_id}", of=f"schema {schema_id}")
+        with self._reading():
+            return _version(reply, schema_id)
 
     def find(self, subject: str, schema: NewSchema) -> Version | None:
         """Return the version of a subject that has this schema, None if it has none."""
@@ -93,13 +92,15 @@ class Subjects:
             reply = self._registry.request("POST", subject_path(subject), schema.body())
         except NotFound:
             return None
-        return self._version(reply, int(reply["id"]))
+        with self._reading():
+            return _version(reply, int(reply["id"]))
 
     def register(self, subject: str, schema: NewSchema) -> int:
         """Register a schema under a subject and return its ID, that of the existing one if it is registered
         already."""
         reply = self._request("POST", subject_path(subject, "versions"), schema.body(), of=subject)
-        return int(reply["id"])
+        with self._reading():
+            return int(reply["id"])
 
     def check(self, subject: str, schema: NewSchema, version: int | None = None) -> tuple[str, ...] | None:
         """Check a schema by the compatibility level of its subject: against this version, None is the newest. Return
@@ -111,10 +112,11 @@ class Subjects:
             if version is None:
                 return None
             raise SchemaError(f"The registry has no {_name(subject, version)}") from None
-        if reply.get("is_compatible"):
-            return None
-        messages = reply.get("messages") or [reply.get("reason") or "the registry gives no reason"]
-        return tuple(" ".join(str(message).split()) for message in messages)
+        with self._reading():
+            if reply.get("is_compatible"):
+                return None
+            messages = reply.get("messages") or [reply.get("reason") or "the registry gives no reason"]
+            return tuple(" ".join(str(message).split()) for message in messages)
 
     def delete(self, subject: str, version: int | None = None, *, permanent: bool = False) -> list[int]:
         """Delete a version, or with None the subject, and return the deleted versions. `permanent` removes what was
@@ -122,7 +124,8 @@ class Subjects:
         path = subject_path(subject) if version is None else subject_path(subject, "versions", version)
         path += "?permanent=true" if permanent else ""
         reply = self._request("DELETE", path, of=_name(subject, version) if version else subject)
-        return sorted(map(int, reply)) if isinstance(reply, list) else [int(reply)]
+        with self._reading():
+            return sorted(map(int, reply)) if isinstance(reply, list) else [int(reply)]
 
     def compatibility(self, subject: str | None = None) -> str | None:
         """Return the compatibility level of a subject, or of the registry; None if the subject has none of its own."""
@@ -132,7 +135,8 @@ class Subjects:
             if subject is None:
                 raise
             return None
-        return str(reply.get("compatibilityLevel") or reply.get("compatibility"))
+        with self._reading():
+            return str(reply.get("compatibilityLevel") or reply["compatibility"])
 
     def set_compatibility(self, level: str, subject: str | None = None) -> None:
         """Set the compatibility level of a subject, or of the registry."""
@@ -142,11 +146,22 @@ class Subjects:
         """Remove the level of a subject, so that the registry's level applies."""
         self._request("DELETE", _config_path(subject), of=f"compatibility level of {subject}")
 
+    def _reading(self) -> AbstractContextManager[None]:
+        return reading_reply(self._registry.url)
+
     def _request(self, method: str, path: str, body: Any = None, *, of: str) -> Any:
         try:
             return self._registry.request(method, path, body)
         except NotFound as error:
             raise SchemaError(f"The registry has no {of}: {error}") from None
+
+
+def _version(reply: Any, schema_id: int) -> Version:
+    references = tuple(
+        Reference(str(one["name"]), str(one["subject"]), int(one["version"])) for one in reply.get("references") or ()
+    )
+    kind = str(reply.get("schemaType") or AVRO)
+    return Version(reply.get("subject"), reply.get("version"), schema_id, kind, str(reply["schema"]), references)
 
 
 def _name(subject: str, version: int | None) -> str:
@@ -155,3 +170,22 @@ def _name(subject: str, version: int | None) -> str:
 
 def _config_path(subject: str | None) -> str:
     return "/config" if subject is None else f"/config/{quote(subject, safe='')}"
+
+
+def split_version(text: str) -> tuple[str, int | None]:
+    """Split SUBJECT:VERSION; the version is None if it is missing or `latest`. A subject may contain colons."""
+    subject, colon, version = text.rpartition(":")
+    if colon and subject and version == LATEST:
+        return subject, None
+    if colon and subject and version.isdecimal():
+        return subject, int(version)
+    return text, None
+
+
+def parse_reference(text: str) -> Reference:
+    """Parse NAME=SUBJECT:VERSION. Raises UsageError."""
+    name, equals, place = text.partition("=")
+    subject, version = split_version(place)
+    if not (name and equals and subject) or version is None:
+        raise UsageError(f"--reference takes NAME=SUBJECT:VERSION, not '{text}'")
+    return Reference(name, subject, version)

@@ -1,0 +1,116 @@
+"""kt schemas against the recorded answers of a real registry, and against servers that are no registry."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+from support.kt import Ran, run_kt
+from support.schema_registry import Answer, Request, recorded, serving
+from support.schema_stories import ORDER, Story
+
+
+def run(url: str, *words: str, cwd: pathlib.Path | None = None, status: int = 1) -> Ran:
+    ran = run_kt("schemas", *words, "--schema-registry", url, cwd=cwd)
+    assert ran.status == status, ran
+    assert ran.err.count("\n") <= 2, "an error is one line, and perhaps one of advice"
+    return ran
+
+
+def test_subjects_of_a_recorded_registry(tmp_path: pathlib.Path) -> None:
+    with recorded("subjects") as registry:
+        Story(registry.url, tmp_path).subjects()
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (Answer(401, '{"error_code": 401, "message": "Unauthorized"}'), "401 Unauthorized: Unauthorized"),
+        (Answer(403, "no", "text/plain"), "403 Forbidden"),
+        (Answer(404, "<html>", "text/html"), "404 Not Found: is this the address of a schema registry?"),
+        (Answer(200, "<html>", "text/html"), "answers with text/html, not with JSON: it is not a schema registry"),
+        (Answer(200, '{"a": 1}'), "answers with JSON that is not a list of subjects"),
+        (Answer(302, "", headers={"Location": "http://elsewhere/"}), "redirects to http://elsewhere/"),
+        (Answer(503, '{"message": "starting"}'), "503 Service Unavailable: starting"),
+    ],
+    ids=["401", "403", "404", "html", "other-json", "redirect", "503"],
+)
+def test_a_server_that_is_no_usable_registry_is_one_line(answer: Answer, error: str) -> None:
+    with serving(lambda request: answer) as server:
+        ran = run(server.url, "list")
+        assert error in ran.err.splitlines()[0]
+        assert len(server.requests) == (3 if answer.status == 503 else 1)
+
+
+@pytest.mark.parametrize("reply", ['{"id": "x"}', "7", '{"id": 1, "schema": "x", "references": [1]}', '["x"]'])
+@pytest.mark.parametrize("words", [("show", "s"), ("show", "--id", "1"), ("versions", "s"), ("compatibility",)])
+def test_json_of_another_kind_is_one_line(reply: str, words: tuple[str, ...]) -> None:
+    with serving(lambda request: Answer(200, reply)) as server:
+        assert "answers with JSON that a schema registry does not send" in run(server.url, *words).err
+
+
+def test_a_registry_that_is_down_ends_at_once() -> None:
+    assert "http://127.0.0.1:1 does not answer: Connection refused" in run("http://127.0.0.1:1", "list").err
+
+
+def test_the_second_address_answers_when_the_first_is_down() -> None:
+    with serving(lambda request: Answer(200, '["a"]')) as server:
+        assert run(f"http://127.0.0.1:1,{server.url}", "list", status=0).out == "a\n"
+
+
+@pytest.mark.parametrize("url", ["localhost:8081", "ftp://x", "http://", "http://h:x", "http://u:secret@h:0/", "/"])
+def test_an_invalid_address_is_a_usage_error_without_the_password(url: str) -> None:
+    ran = run(url, "list", status=2)
+    assert "must be http://HOST:PORT or https://HOST:PORT" in ran.err and "secret" not in ran.err
+
+
+def test_user_token_and_profile_settings_log_in(tmp_path: pathlib.Path) -> None:
+    def respond(request: Request) -> Answer:
+        return Answer(200, json.dumps([request.headers.get("Authorization", "none")]))
+
+    with serving(respond) as server:
+        for name, text in (
+            ("user.properties", "basic.auth.credentials.source=USER_INFO\nbasic.auth.user.info=Ada:pass:word\n"),
+            ("token.properties", "bearer.auth.credentials.source=STATIC_TOKEN\nbearer.auth.token=tok-en-1\n"),
+            ("url.properties", f"schema.registry.url={server.url}\nschema.registry.basic.auth.user.info=a:b\n"),
+            ("other.properties", "schema.registry.url=http://127.0.0.1:2\nbasic.auth.user.info=a:b\n"),
+        ):
+            (tmp_path / name).write_text(text)
+            (tmp_path / name).chmod(0o600)
+
+        def sent(*words: str, url: str | None = server.url) -> str:
+            address = ("--schema-registry", url) if url else ()
+            ran = run_kt("schemas", "list", *address, *words, cwd=tmp_path)
+            assert ran.status == 0, ran
+            return ran.out.strip()
+
+        assert sent() == "none"
+        assert sent(url=server.url.replace("//", "//Ada:pass%3Aword@")) == "Basic QWRhOnBhc3M6d29yZA=="
+        assert sent("--command-config", "user.properties") == "Basic QWRhOnBhc3M6d29yZA=="
+        assert sent("--command-config", "token.properties") == "Bearer tok-en-1"
+        assert sent("--command-config", "url.properties", url=None) == "Basic YTpi"
+        assert sent("--command-config", "other.properties") == "none", "a password of another registry stays here"
+
+
+def test_wrong_command_lines(tmp_path: pathlib.Path) -> None:
+    with serving(lambda request: Answer(200, json.dumps({"id": 1, "schema": json.dumps(ORDER)}))) as server:
+        (tmp_path / "order.txt").write_text("{}")
+        (tmp_path / "a.avsc").write_text("{}")
+        (tmp_path / "broken.avsc").write_text('{"type": ')
+        for words, error, status in (
+            (("versions",), "kt schemas versions needs a subject", 2),
+            (("show",), "needs either SUBJECT[:VERSION] or --id ID", 2),
+            (("check", "s", "--schema", "none.avsc"), "none.avsc cannot be read: No such file or directory", 1),
+            (("check", "s", "--schema", "order.txt"), "the type of a schema is known by .avsc, .proto or .json", 2),
+            (("check", "s", "--schema", "broken.avsc"), "broken.avsc is not JSON: Expecting value at line 1", 1),
+            (("register", "s", "--schema", "order.txt", "--type", "xml"), "--type", 2),
+            (("register", "s", "--schema", "a.avsc", "--reference", "x"), "NAME=SUBJECT:VERSION, not 'x'", 2),
+            (("set-compatibility", "s"), "needs either --level LEVEL or --inherit", 2),
+            (("set-compatibility", "--inherit"), "--inherit needs a subject", 2),
+            (("set-compatibility", "--level", "most"), "--level", 2),
+        ):
+            assert error in run(server.url, *words, cwd=tmp_path, status=status).err
+        assert not server.requests
+    missing = run_kt("schemas", "list")
+    assert missing.status == 2 and "give --schema-registry URL or set schema.registry.url" in missing.err
