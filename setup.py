@@ -5,7 +5,15 @@ import os
 from setuptools import Extension, setup
 
 RECORDS = "kafkatools.core.records"
-RECORD_KERNELS = ("_kernel", "_kernel_text", "_scan_kernel", "_dump_kernel", "_clean_kernel", "_gather_kernel")
+RECORD_KERNELS = (
+    "_kernel",
+    "_kernel_text",
+    "_scan_kernel",
+    "_dump_kernel",
+    "_clean_kernel",
+    "_gather_kernel",
+    "_format_kernel",
+)
 KERNELS = (*(f"{RECORDS}.{name}" for name in RECORD_KERNELS), "kafkatools.core.protocol._codec")
 # pairs of numbers that were just written one by one would be read back as one, which costs half of the loop's time
 MORE_FLAGS = {f"{RECORDS}._gather_kernel": ("-fno-tree-slp-vectorize",)}

@@ -58,6 +58,7 @@ def consume(broker: str, bootstrap: str, lines: pathlib.Path) -> None:
             ["kcat", "-C", "-q", "-b", bootstrap, "-t", "out", "-o", "beginning", "-c", str(COUNT)], stdout=result
         )
         measure.compare(f"console-consumer 1 M records from {broker}", ours, kcat, "kcat", target=1.0)
+        with_format(broker, bootstrap, result, arguments)
     java = measure.Work(peers.java("console-consumer", *arguments), stdout=result)
     ensure_all_read(java, lines)
     measure.compare(
@@ -65,6 +66,20 @@ def consume(broker: str, bootstrap: str, lines: pathlib.Path) -> None:
     )
 
     through_group(broker, bootstrap, lines)
+
+
+def with_format(broker: str, bootstrap: str, result: pathlib.Path, arguments: list[str]) -> None:
+    """The same records, printed by a format of kcat; both have to write the same bytes."""
+    form = r"%t %p %o %T %k %S %s\n"
+    ours = measure.Work([*peers.KT, "console-consumer", *arguments, "--format", form], stdout=result)
+    command = ["kcat", "-C", "-q", "-b", bootstrap, "-t", "out", "-o", "beginning", "-c", str(COUNT), "-f", form]
+    theirs = result.with_name("formatted-by-kcat.txt")
+    kcat = measure.Work(command, stdout=theirs)
+    for work in (ours, kcat):
+        measure.run(work)
+    if not filecmp.cmp(result, theirs, shallow=False):
+        raise SystemExit("benchmark: console-consumer --format and kcat -f wrote different bytes")
+    measure.compare(f"console-consumer --format 1 M records from {broker}", ours, kcat, "kcat -f", target=1.0)
 
 
 def through_group(broker: str, bootstrap: str, lines: pathlib.Path) -> None:

@@ -17,6 +17,7 @@ from kafkatools.options.common import setting_option
 
 _DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
 _NOT_TOGETHER = "Options {option} and {other} cannot be specified together."
+_NOT_WITH_FORMAT = "--format cannot be used with --{other}"
 _BOTH_NAMES = "Options --{option} and --{other} cannot be specified together."
 
 
@@ -112,6 +113,15 @@ OPTIONS = (
         "print.offset (true or false), key.separator, line.separator, headers.separator, null.literal, "
         "key.deserializer, value.deserializer, headers.deserializer.",
     ),
+    Option(
+        "--format",
+        "Print each record by this format of kcat: %s value, %S its size, %R its size as 4 bytes, %k key, %K its size, "
+        "%t topic, %p partition, %o offset, %T timestamp, %h headers, %% percent sign; \\n, \\t, \\r, \\xNN. Prints "
+        "no line end of its own.",
+        value="FORMAT",
+        aliases=("-f",),
+        ours=True,
+    ),
     Option("--formatter-config", "Properties file with settings of the formatter.", value="FILE"),
     Option("--key-deserializer", "Deserializer class for keys.", value="CLASS"),
     Option("--value-deserializer", "Deserializer class for values.", value="CLASS"),
@@ -134,6 +144,9 @@ RULES = (
     rules.Refusal("consumer-property", ("command-property",), _BOTH_NAMES),
     rules.Refusal("consumer.config", ("command-config",), _BOTH_NAMES),
     rules.Refusal("property", ("formatter-property",), _BOTH_NAMES),
+    rules.Refusal(
+        "format", ("formatter", "formatter-property", "formatter-config", "property", "json"), _NOT_WITH_FORMAT
+    ),
 )
 
 COMMAND = Command(
@@ -148,6 +161,7 @@ COMMAND = Command(
         "kt console-consumer --topic __consumer_offsets --formatter offsets --from-beginning --exit-at-end",
         "kt console-consumer --topic orders --partition 0 --offset 42 --max-messages 1 --json",
         "kt console-consumer --topic orders --last 10",
+        "kt console-consumer --topic orders --last 10 --format '%T %k %s\\n'",
         "kt console-consumer --topic orders --since -1h --until -30m",
     ),
 )

@@ -20,7 +20,7 @@ from kafkatools.options import (
 )
 from kafkatools.options.patterns import include_filter
 from kafkatools.output import visible
-from kafkatools.tools.lines.formatters import MessageFormatter, make_formatter
+from kafkatools.tools.lines.formatters import MessageFormatter, make_formatter, named_deserializer
 from kafkatools.tools.lines.record_printer import RecordPrinter
 from kafkatools.tools.lines.record_sources import RequestedTopics
 from kafkatools.tools.lines.slice import LOG_END, LOG_START, Anchor, Place, Slice
@@ -147,7 +147,8 @@ def _start_offset(args: Args) -> str | int:
 
 
 def formatter(console: Console, args: Args) -> MessageFormatter:
-    """Return the formatter of --formatter or --json. Raises UsageError for an unknown formatter or property."""
+    """Return the formatter of --formatter, --format or --json. Raises UsageError for an unknown formatter or property,
+    and for an invalid format."""
     properties = read_properties(args.formatter_config) if args.formatter_config else {}
     properties.update(property_pairs(args.property, "property"))
     properties.update(property_pairs(args.formatter_property, "formatter-property"))
@@ -160,7 +161,13 @@ def formatter(console: Console, args: Args) -> MessageFormatter:
             from kafkatools.tools.lines.json_formatter import JsonFormatter
 
             return JsonFormatter(args.formatter, properties)
-        return make_formatter(args.formatter, properties, _visible if console.is_terminal else None)
+        escape = _visible if console.is_terminal else None
+        if args.format is not None:
+            from kafkatools.tools.lines.format_string import StringFormatter
+
+            key, value = (named_deserializer(properties, f"{part}.deserializer") for part in ("key", "value"))
+            return StringFormatter(args.format, key, value, escape)
+        return make_formatter(args.formatter, properties, escape)
     except ConfigError as error:
         raise UsageError(str(error)) from None
 

@@ -6,7 +6,15 @@ from __future__ import annotations
 import os
 import sys
 
-RECORD_KERNELS = ("_kernel", "_kernel_text", "_scan_kernel", "_dump_kernel", "_clean_kernel", "_gather_kernel")
+RECORD_KERNELS = (
+    "_kernel",
+    "_kernel_text",
+    "_scan_kernel",
+    "_dump_kernel",
+    "_clean_kernel",
+    "_gather_kernel",
+    "_format_kernel",
+)
 KERNELS = (*(f"records.{name}" for name in RECORD_KERNELS), "protocol._codec")
 
 

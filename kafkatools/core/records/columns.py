@@ -103,18 +103,21 @@ class RecordColumns:
 
     def headers(self, index: int) -> tuple[Header, ...]:
         """Return names and values of a record's headers. A name that is not UTF-8 gets replacement characters."""
-        count = self.header_counts[index]
-        if count == 0:
+        if not self.header_counts[index]:
             return ()
+        return tuple([(str(name, "utf-8", "replace"), value) for name, value in self.raw_headers(index)])
+
+    def raw_headers(self, index: int) -> list[tuple[bytes, bytes | None]]:
+        """Return names and values of a record's headers as they are in the log."""
         position = self.header_positions[index]
         headers = []
-        for _ in range(count):
+        for _ in range(self.header_counts[index]):
             size, position = read_varint(self.buffer, position)
-            name = str(self.buffer[position : position + size], "utf-8", "replace")
+            name = bytes(self.buffer[position : position + size])
             size, position = read_varint(self.buffer, position + size)
             headers.append((name, bytes(self.buffer[position : position + size]) if size >= 0 else None))
             position += max(size, 0)
-        return tuple(headers)
+        return headers
 
     def record(self, index: int) -> Record:
         """Return a row as a Record."""

@@ -85,6 +85,8 @@ def plain_kernel(name: str) -> types.ModuleType:
     try:
         if name != "_kernel":
             sys.modules["kafkatools.core.records._kernel"] = plain_kernel("_kernel")
+        if name == "_format_kernel":
+            sys.modules["kafkatools.core.records._kernel_text"] = plain_kernel("_kernel_text")
         loader.exec_module(module)
     finally:
         sys.modules.update(before)
