@@ -23,6 +23,7 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from kafkatools.core.records.columns import RecordColumns
 
+Buffer = bytes | bytearray | memoryview
 Writable = bytearray | memoryview
 
 COMPILED: bool = cython.compiled
@@ -38,13 +39,12 @@ BINARY_VALUE_SIZE = 5
 OFFSET = 6
 TIMESTAMP = 7
 
-LONGEST_NUMBER = 20
-
 
 def _room(
     columns: RecordColumns, items: array[int], width: int, values: array[int], keys: array[int], end: int
 ) -> tuple[int, int]:
-    """Return how many rows have their cells inside the buffer, and the most bytes that these rows take."""
+    """Return how many rows have their cells inside the buffer, and the most bytes that these rows take; 20 for each
+    number."""
     value_sizes, key_sizes, count = _int_items(columns.value_lengths), _int_items(columns.key_lengths), columns.count
     fixed, value_count, key_count, part = 0, 0, 0, 0
     while part < width:
@@ -103,7 +103,7 @@ def write_parts(  # noqa: C901, PLR0915 - one branch for each kind of part, in t
     return count
 
 
-def _put(slots: Writable, position: int, source: Writable, start: int, length: int) -> int:
+def _put(slots: Writable, position: int, source: Buffer, start: int, length: int) -> int:
     if length <= 0:
         return position
     _copy(slots, position, source, start, length)
