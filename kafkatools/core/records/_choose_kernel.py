@@ -14,6 +14,7 @@ RECORD_KERNELS = (
     "_clean_kernel",
     "_gather_kernel",
     "_format_kernel",
+    "_search_kernel",
 )
 KERNELS = (*(f"records.{name}" for name in RECORD_KERNELS), "protocol._codec")
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum, unique
 from typing import NamedTuple
 
+from kafkatools.core.records import kernel
 from kafkatools.core.records.kernel import read_varint, varint
 
 Buffer = bytes | bytearray | memoryview
@@ -138,18 +139,38 @@ class RecordColumns:
     def __iter__(self) -> Iterator[Record]:
         return self.records()
 
+    @property
+    def places(self) -> tuple[array[int], ...]:
+        """The positions and lengths of keys, those of values, and the positions and counts of headers."""
+        return (
+            self.key_positions,
+            self.key_lengths,
+            self.value_positions,
+            self.value_lengths,
+            self.header_positions,
+            self.header_counts,
+        )
+
     def slice(self, start: int, stop: int) -> RecordColumns:
         """Return the rows from `start` to before `stop`, over the same buffer."""
         rows = slice(start, stop)
-        ints = (
-            self.key_positions[rows],
-            self.key_lengths[rows],
-            self.value_positions[rows],
-            self.value_lengths[rows],
-            self.header_positions[rows],
-            self.header_counts[rows],
-        )
+        ints = tuple(column[rows] for column in self.places)
         return RecordColumns(self.buffer, (self.offsets[rows], self.timestamps[rows]), ints, self.timestamp_type)
+
+    def take(self, rows: array[int]) -> RecordColumns:
+        """Return the rows with these numbers, an array('i'), in this order and over the same buffer. Raises IndexError
+        for a row that does not exist."""
+        from kafkatools.core.records import _search_kernel as search_kernel
+
+        count = len(rows)
+        longs = kernel.new_longs(count), kernel.new_longs(count)
+        ints = tuple(kernel.new_ints(count) for _ in self.places)
+        for column, target in zip((self.offsets, self.timestamps), longs, strict=True):
+            if search_kernel.take_longs(column, rows, target) < count:
+                raise IndexError(f"a row is outside of the {self.count} rows of these columns")
+        for column, target in zip(self.places, ints, strict=True):
+            search_kernel.take_ints(column, rows, target)
+        return RecordColumns(self.buffer, longs, ints, self.timestamp_type)
 
 
 class RowColumns:
