@@ -18,7 +18,6 @@ import pyarrow as pa
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.records import _gather_kernel as kernel
 from kafkatools.core.records.batch import RecordBatch
-from kafkatools.core.records.columns import RecordColumns
 from kafkatools.core.records.compression import decompress
 from kafkatools.core.records.damage import explain
 from kafkatools.core.records.kernel import HEADER_WIDTH
@@ -26,7 +25,7 @@ from kafkatools.core.records.layout import HEADER_SIZE
 from kafkatools.core.records.legacy import LegacyBatch
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.sources.record_bounds import MAX_LONG, RecordBounds
-from kafkatools.tools.arrow.columns import Buffer, Chunk, ColumnTooLarge, Longs, new_column
+from kafkatools.tools.arrow.columns import Buffer, Chunk, ColumnTooLarge, Longs, new_column, places_of
 
 TARGET_ROWS = 32768
 TARGET_BYTES = 2 << 20
@@ -158,7 +157,7 @@ class ArrowRows:
         batches[0, 10:13] = -1
         for start in range(0, columns.count, PLACE_ROWS):
             stop = min(start + PLACE_ROWS, columns.count)
-            places = _places_of(columns, start, stop)
+            places = places_of(columns, start, stop)
             counts = np.array([stop - start], np.int32)
             self._add_chunk(Chunk(columns.buffer, places, stop - start, batches, counts, *about))
 
@@ -210,15 +209,3 @@ def _unread(buffer: Buffer, headers: Longs, run: array[int], is_compressed: bool
     end = start + size
     words = explain(memoryview(buffer)[:end], position, reason == kernel.RUN_DAMAGED, is_compressed)
     return Unread(row, position if position < end else start, words)
-
-
-def _places_of(columns: RecordColumns, start: int, stop: int) -> array[int]:
-    """Build the kernel's place table for records without headers."""
-    places = np.zeros((stop - start, kernel.PLACE_WIDTH), np.int64)
-    sources = (
-        columns.offsets, columns.timestamps, columns.key_positions, columns.key_lengths, columns.value_positions,
-        columns.value_lengths,
-    )  # fmt: skip
-    for index, column in enumerate(sources):
-        places[:, index] = column[start:stop]
-    return array("q", places.tobytes())

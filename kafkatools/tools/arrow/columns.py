@@ -12,6 +12,7 @@ import threading
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kafkatools.core.records import _gather_kernel as kernel
+from kafkatools.core.records.columns import RecordColumns
 
 Buffer = bytes | bytearray | memoryview
 Longs = npt.NDArray[np.int64]
@@ -261,17 +263,35 @@ class Cells:
         return buffers
 
 
-class Names(Cells):
-    """Builds the column of record header keys; invalid UTF-8 becomes replacement characters, as in Java."""
+class Texts(Cells):
+    """Builds a column of keys, values or header names as text; invalid UTF-8 becomes replacement characters, as in
+    Java."""
 
     def _check(self, buffers: list[pa.Buffer], rows: int) -> list[pa.Buffer]:
         data = buffers[2]
         if not len(data) or int(np.frombuffer(data, np.uint8).max()) < 0x80:
             return buffers
         offsets = np.frombuffer(buffers[1], np.int32)
+        if _are_texts(data, offsets):
+            return buffers
         whole = data.to_pybytes()
-        names = [whole[offsets[row] : offsets[row + 1]].decode("utf-8", "replace") for row in range(rows)]
-        return list(pa.array(names, pa.string()).buffers())
+        texts: list[str | None] = [
+            whole[start:end].decode("utf-8", "replace") for start, end in pairwise(offsets.tolist())
+        ]
+        if buffers[0] is not None:
+            validity = np.unpackbits(np.frombuffer(buffers[0], np.uint8), count=rows, bitorder="little").tolist()
+            texts = [text if is_valid else None for text, is_valid in zip(texts, validity, strict=True)]
+        return list(pa.array(texts, pa.string()).buffers())
+
+
+def _are_texts(data: pa.Buffer, offsets: npt.NDArray[np.int32]) -> bool:
+    """Return whether each cell is valid UTF-8: all bytes together are, and no cell begins within a character."""
+    try:
+        str(data, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    starts = offsets[:-1][np.diff(offsets) > 0]
+    return not (np.frombuffer(data, np.uint8)[starts] & 0xC0 == 0x80).any()
 
 
 class Headers:
@@ -281,8 +301,8 @@ class Headers:
     def __init__(self, arrow_type: pa.DataType) -> None:
         self._type = arrow_type
         entry = arrow_type.value_type
-        self._names = Names(entry.field(0).type, kernel.PLACE_KEY)
-        self._values = Cells(entry.field(1).type, kernel.PLACE_VALUE)
+        self._names = Texts(entry.field(0).type, kernel.PLACE_KEY)
+        self._values = _cells(entry.field(1).type, kernel.PLACE_VALUE)
         self._listed = array("q", bytes(8 * kernel.PLACE_WIDTH * _HEADER_PLACES))
         self._begin(_FIRST_ROWS)
 
@@ -332,6 +352,23 @@ class Headers:
         return column
 
 
+def _cells(arrow_type: pa.DataType, column: int) -> Cells:
+    """Return a builder of text or of bytes, as the type of the column says."""
+    return (Texts if arrow_type == pa.string() else Cells)(arrow_type, column)
+
+
+def places_of(columns: RecordColumns, start: int, stop: int) -> array[int]:
+    """Return the kernel's place table for rows start..stop of a column set."""
+    places = np.empty((stop - start, kernel.PLACE_WIDTH), np.int64)
+    sources = (
+        columns.offsets, columns.timestamps, columns.key_positions, columns.key_lengths, columns.value_positions,
+        columns.value_lengths, columns.header_positions, columns.header_counts,
+    )  # fmt: skip
+    for index, column in enumerate(sources):
+        places[:, index] = column[start:stop]
+    return array("q", places.tobytes())
+
+
 # -- the values of each column --
 
 
@@ -359,7 +396,8 @@ def _sequences(chunk: Chunk) -> Items:
 
 def new_column(name: str, arrow_type: pa.DataType, topic: str, partition: int) -> Column:
     """Return an empty builder for a column of the record table, by the column's name in any case. `topic` and
-    `partition` are the values of the columns of these names. Raises KeyError for an unknown name."""
+    `partition` are the values of the columns of these names. Keys, values and header values are text if the type is
+    string. Raises KeyError for an unknown name."""
     numbers: dict[str, tuple[str, Callable[[Chunk], Items]]] = {
         "offset": ("i8", _offsets),
         "timestamp": ("i8", lambda chunk: micros(chunk.view[:, kernel.PLACE_TIMESTAMP])),
@@ -374,8 +412,10 @@ def new_column(name: str, arrow_type: pa.DataType, topic: str, partition: int) -
     if name in numbers:
         return Numbers(arrow_type, *numbers[name])
     factories: dict[str, Callable[[], Column]] = {
-        "key": lambda: Cells(arrow_type, kernel.PLACE_KEY),
-        "value": lambda: Cells(arrow_type, kernel.PLACE_VALUE),
+        "key": lambda: _cells(arrow_type, kernel.PLACE_KEY),
+        "value": lambda: _cells(arrow_type, kernel.PLACE_VALUE),
+        "key_bytes": lambda: Cells(arrow_type, kernel.PLACE_KEY),
+        "value_bytes": lambda: Cells(arrow_type, kernel.PLACE_VALUE),
         "headers": lambda: Headers(arrow_type),
         "topic": lambda: Constant(arrow_type, topic),
         "partition": lambda: Constant(arrow_type, partition),

@@ -1,0 +1,147 @@
+"""The SQL of `kt query` and of `--where`: DuckDB's, over columns of records, without access to files or the network.
+
+A statement cannot read Python variables, files or settings of the process, nor load extensions; a caller lists the
+files that it allows. Timestamps without a zone are UTC. Two things differ from plain DuckDB, so that records can be
+searched without preparation:
+
+- `offset` is a column where DuckDB's grammar expects an expression. In DuckDB it is a keyword, so the word is quoted
+  before parsing. A clause OFFSET never follows the words and signs after which an expression begins.
+- `value->>'user'` is null if the value is not JSON; DuckDB raises an error, so one such record would end a search.
+  The operator `->` cannot be replaced; its error says what to use.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import duckdb
+
+# fmt: off
+_EXPRESSION_FOLLOWS = frozenset((
+    "and", "any", "between", "by", "case", "distinct", "else", "filter", "having", "ilike", "in", "is", "like", "not",
+    "on", "or", "qualify", "returning", "select", "some", "then", "using", "values", "when", "where",
+))
+# fmt: on
+_SETTINGS = (
+    "SET TimeZone='UTC'",
+    "SET python_enable_replacements=false",
+    "SET autoinstall_known_extensions=false",
+    "SET autoload_known_extensions=false",
+    "SET errors_as_json=true",
+    'CREATE MACRO "->>"(value, path) AS try(json_extract_string(value, path))',
+    "CREATE MACRO header(headers, name) AS list_filter(headers, lambda entry: entry.key = name)[-1].value",
+)
+_LOCKS = ("SET enable_external_access=false", "SET lock_configuration=true")
+
+
+class SqlError(Exception):
+    """A statement is wrong or failed: one line, with line and column if DuckDB names the place."""
+
+
+class QuotedSql(NamedTuple):
+    """A statement with `"offset"` in quotes, and the positions in the original text where quotes were added around a
+    word."""
+
+    text: str
+    quoted: tuple[int, ...]
+
+    def original_position(self, position: int) -> int:
+        """Convert a position in `text` to one in the original text."""
+        added = 0
+        for start in self.quoted:
+            if position > start + added:
+                added += 1
+            if position > start + added + len("offset"):
+                added += 1
+        return position - added
+
+
+def connect(files: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
+    """Open an in-memory DuckDB that may read only `files` (paths). Raises ImportError without the package duckdb."""
+    import duckdb
+
+    connection = duckdb.connect()
+    for setting in _SETTINGS:
+        connection.execute(setting)
+    if files:
+        paths = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
+        connection.execute(f"SET allowed_paths=[{paths}]")
+    for lock in _LOCKS:
+        connection.execute(lock)
+    return connection
+
+
+def quote_offset(text: str) -> QuotedSql:
+    """Quote each word `offset` that stands where an expression begins."""
+    import duckdb
+
+    starts = [position for position, _ in duckdb.tokenize(text)]
+    quoted: list[int] = []
+    previous = ""
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        token = text[start:end].split()[0].lower() if text[start:end].split() else ""
+        word = re.match(r"[a-z_]+|.", token, re.S)
+        if word is not None and word[0] == "offset" and _begins_expression(previous):
+            quoted.append(start)
+        previous = token
+    pieces, at = [], 0
+    for start in quoted:
+        pieces += [text[at:start], '"', text[start : start + len("offset")], '"']
+        at = start + len("offset")
+    return QuotedSql("".join([*pieces, text[at:]]), tuple(quoted))
+
+
+def _begins_expression(previous: str) -> bool:
+    return previous in _EXPRESSION_FOLLOWS or previous[-1:] in tuple("(,=<>+-*/%|&!~^[:")
+
+
+def words_of(text: str) -> frozenset[str]:
+    """Return the words of a statement in lower case, quoted ones too: more than the names of its columns."""
+    return frozenset(word.lower() for word in re.findall(r"\w+", text))
+
+
+def describe_error(error: Exception, sql: QuotedSql, part: slice = slice(None)) -> str:
+    """Return DuckDB's error as one line: what is wrong, and line and column in the user's text, which is the `part` of
+    the original statement."""
+    prefix, _, detail = str(error).partition(": ")
+    try:
+        values = json.loads(detail if detail.startswith("{") else str(error))
+    except ValueError:
+        return _one_line(str(error))
+    message = _one_line(str(values.get("exception_message", prefix)))
+    if "position" not in values:
+        return message
+    whole = sql_without_quotes(sql)
+    first, stop, _ = part.indices(len(whole))
+    text, position = whole[first:stop].rstrip(), sql.original_position(int(values["position"])) - first
+    if position >= len(text):
+        return "the SQL ends too early" if values["exception_type"] == "Parser" else message
+    line = text.count("\n", 0, position) + 1
+    column = position - (text.rfind("\n", 0, position) + 1) + 1
+    return f"line {line}, column {column}: {message}" if line > 1 else f"column {column}: {message}"
+
+
+def sql_without_quotes(sql: QuotedSql) -> str:
+    """Return the original text of a statement."""
+    pieces, at, added = [], 0, 0
+    for start in sql.quoted:
+        place = start + added
+        pieces += [sql.text[at:place], sql.text[place + 1 : place + 1 + len("offset")]]
+        at = place + len("offset") + 2
+        added += 2
+    return "".join([*pieces, sql.text[at:]])
+
+
+def _one_line(text: str) -> str:
+    """Join the lines of a message, without the excerpt of the statement (`LINE 1: ...`) and lists of functions."""
+    text, _, functions = text.split("\n\nLINE ")[0].partition("\n\tCandidate functions:")
+    line = "; ".join(line.strip() for line in text.splitlines() if line.strip())
+    if functions and "'json_extract(" in line and "BOOLEAN)'" in line:
+        line += " The operator -> binds weakly: write (value->'field') in parentheses, or use ->>."
+    if line.startswith("Malformed JSON"):
+        line += " Use ->>, which is null for a value that is not JSON, with a path such as '$.customer.name'."
+    return line
