@@ -42,6 +42,7 @@ GROUPS = {
     },
     "Files": {
         "dump-log": "dump_log",
+        "check": "pipeline.in_process.check",
         "storage": "storage",
     },
     "Spark": {

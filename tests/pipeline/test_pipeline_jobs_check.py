@@ -10,7 +10,8 @@ import pytest
 from support import recorded_segments
 
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.jobs.check import check, files_to_check, spread
+from kafkatools.pipeline.jobs.check import CheckFinding, check_here, files_to_check, spread
+from kafkatools.pipeline.jobs.spark_check import check
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +26,9 @@ def test_findings_of_a_log_directory(spark: SparkSession, tmp_path: pathlib.Path
     for path in lost:
         path.unlink()
     rows = check(spark, [str(tmp_path)]).collect()
+    assert check_here(files_to_check([str(tmp_path)])) == sorted(
+        map(CheckFinding._make, rows), key=lambda row: row.place
+    )
     by_directory = {pathlib.Path(row.directory).name for row in rows}
     assert by_directory == {"cold-0", "moved-1", tmp_path.name}
     zeroed = [
@@ -36,7 +40,7 @@ def test_findings_of_a_log_directory(spark: SparkSession, tmp_path: pathlib.Path
     assert [row.kind for row in rows if row.directory == str(tmp_path)] == ["recovery-point-offset-checkpoint"]
     assert rows[0].position is None or rows[0].position >= 0
     (sound,) = files_to_check([str(tmp_path / "sound-0" / f"{0:020d}.log")])
-    assert check(spark, [sound.path]).count() == 0
+    assert check(spark, [sound.path]).count() == len(check_here([sound])) == 0
 
 
 def test_files_are_spread_by_size(tmp_path: pathlib.Path) -> None:

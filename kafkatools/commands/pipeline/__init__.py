@@ -22,10 +22,10 @@ _MASTER = Option(
     value="URL",
 )
 _CONF = Option("--conf", "Spark setting, as for spark-submit.", value="KEY=VALUE", repeatable=True)
-_SPARK_OPTIONS = (_MASTER, _CONF)
+SPARK_OPTIONS = (_MASTER, _CONF)
 _FROM_OPTION = Option("--from-option", "Spark option of the source.", value="KEY=VALUE", repeatable=True)
 _CONNECTION = (BOOTSTRAP_SERVER, command_config())
-_SOURCE_OPTIONS = (_FROM_OPTION, *_SPARK_OPTIONS, *_CONNECTION)
+_SOURCE_OPTIONS = (_FROM_OPTION, *SPARK_OPTIONS, *_CONNECTION)
 _DEFAULT = "Default: the topic's setting in the cluster of --bootstrap-server, if given, else Kafka's default."
 _FORMATS = ("binary", "string", "json", "avro", "protobuf")
 
@@ -139,7 +139,7 @@ _RUN_OPTIONS = (
     ),
     *under(
         "Spark",
-        *_SPARK_OPTIONS,
+        *SPARK_OPTIONS,
         Option(
             "--report-path",
             "Existing directory or URL through which executors on other machines return counts and damage reports, "
@@ -170,7 +170,7 @@ _RUN = Command(
 _VERIFY = Command(
     "verify",
     "Check that the sources and the sink of a run still match its manifest.",
-    options=(*_SPARK_OPTIONS, *_CONNECTION),
+    options=(*SPARK_OPTIONS, *_CONNECTION),
     run=_job("verify"),
     operand="MANIFEST",
     examples=("kt pipeline verify orders.json",),
@@ -263,7 +263,7 @@ _DIFF = Command(
         Option("--limit", "Number of differences to print. All are counted.", value="N", type=java_int, default=1000),
         *_other_cluster("right", "Brokers of the second topic if it is in another cluster."),
         _FROM_OPTION._replace(about="Spark option of both sources."),
-        *_SPARK_OPTIONS,
+        *SPARK_OPTIONS,
         *_CONNECTION,
     ),
     run=_job("diff"),
@@ -274,10 +274,12 @@ _DIFF = Command(
     ),
 )
 
+DEEP = Option("--deep", "Also read every record, not only the checksums of batches.")
+
 _CHECK = Command(
     "check",
     "Check log directories: batches, indexes, snapshots, leader epochs and transactions. Prints a table of problems.",
-    options=(Option("--deep", "Also read every record, not only the checksums of batches."), *_SPARK_OPTIONS),
+    options=(DEEP, *SPARK_OPTIONS),
     run=_job("check"),
     operand="DIRECTORY...",
     examples=("kt pipeline check /var/lib/kafka/data", "kt pipeline check /backup/orders-0 /backup/orders-1 --json"),

@@ -17,7 +17,8 @@ def run(console: Console, args: Args) -> ExitStatus:
     """
     if not args.operands:
         raise UsageError("kt pipeline check needs a log directory, a partition directory or a log file")
-    from kafkatools.pipeline.jobs.check import check, files_to_check
+    from kafkatools.pipeline.jobs.check import files_to_check
+    from kafkatools.pipeline.jobs.spark_check import check
 
     paths = [path.removeprefix("log:") for path in args.operands]
     with failures():

@@ -150,6 +150,6 @@ def _rows(count: int | None) -> str:
     return "rows" if count is None else count_text(count, "row")
 
 
-def count_text(count: int, noun: str) -> str:
+def count_text(count: int, noun: str, plural: str = "") -> str:
     """Return a count with its noun: `1 row`, `2 rows`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"

@@ -1,22 +1,20 @@
-"""`check`: verify each batch checksum and each file of log directories; the result is a table of findings.
+"""`check`: verify each batch checksum and each file of log directories; the result is a list of findings.
 
-Files are distributed over the executors by size and checked one by one (check_files.py). Then the facts of a
-directory's segments are checked against each other (check_partition.py). The directories must be local; on a cluster,
-all workers must see them, since indexes are compared with file positions.
+Files are checked one by one (check_files.py), then the facts of a directory's segments are checked against each other
+(check_partition.py). `check_here` does it in this process and others of this machine, `spark_check.py` on a cluster.
 """
 
 from __future__ import annotations
 
 import heapq
-import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, astuple
-from typing import Any, NamedTuple
-
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from multiprocessing import get_context
+from typing import NamedTuple
 
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.dump.damage import Damage
@@ -35,12 +33,7 @@ from kafkatools.core.log.format.filenames import (
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.jobs.check_files import Problem, SegmentFacts, check_segment, check_small_file
 from kafkatools.pipeline.jobs.check_partition import check_partition
-from kafkatools.pipeline.run.session import default_parallelism
 
-FINDINGS_SCHEMA = (
-    "directory string, file string, kind string, position bigint, severity string, problem string, lost string"
-)
-_RESULT_SCHEMA = f"{FINDINGS_SCHEMA}, facts string"
 _CHECKPOINTS = (
     CLEANER_OFFSET_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
@@ -48,7 +41,8 @@ _CHECKPOINTS = (
     REPLICATION_OFFSET_CHECKPOINT,
 )
 _SUFFIXES = (".log", ".index", ".timeindex", ".snapshot", ".txnindex")
-_TASKS_PER_CORE = 4
+_TASKS_PER_PROCESS = 4
+_LEAST_BYTES = 256 << 20  # the start of a process costs as much as checking these
 
 
 class CheckedFile(NamedTuple):
@@ -59,6 +53,41 @@ class CheckedFile(NamedTuple):
     size_bytes: int
     is_alone: bool = False
     """The path names this file, so the rest of its directory is not checked."""
+
+
+class CheckFinding(NamedTuple):
+    """A finding: `position` in bytes, None if the whole file is meant; `severity` is damage or warning; `lost`
+    describes the effect."""
+
+    directory: str
+    file: str
+    kind: str
+    position: int | None
+    severity: str
+    problem: str
+    lost: str | None
+
+    @classmethod
+    def of(cls, directory: str, problem: Problem) -> CheckFinding:
+        """Return a problem of a file in a directory as a finding."""
+        position = problem.position if problem.position >= 0 else None
+        return cls(
+            directory, problem.file, problem.kind, position, problem.severity, problem.problem, problem.lost or None
+        )
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The key by which findings are sorted: file, then position, the whole file first."""
+        return self.file, -1 if self.position is None else self.position
+
+
+class CheckedGroup(NamedTuple):
+    """The outcome of checking some files: their findings, and by directory the facts of its segments. A directory of
+    which only named files are checked is missing there."""
+
+    findings: list[CheckFinding]
+    facts: dict[str, list[SegmentFacts]]
+    size_bytes: int
 
 
 def files_to_check(paths: Iterable[str]) -> list[CheckedFile]:
@@ -97,13 +126,60 @@ def _is_checked(name: str) -> bool:
     return name.endswith(_SUFFIXES) and offset_from_name(name) is not None
 
 
-def check(spark: SparkSession, paths: Iterable[str], *, deep: bool = False) -> DataFrame:
-    """Return all findings below the paths as rows of FINDINGS_SCHEMA; `deep` decodes each record too. `position` is in
-    bytes, null if the whole file is meant; `severity` is damage or warning. The files are listed now and read when
-    Spark runs the query. Raises PipelineError for a path without log files."""
-    groups = spread(files_to_check(paths), _TASKS_PER_CORE * default_parallelism(spark))
-    findings = spark.range(0, len(groups), 1, len(groups)).mapInArrow(_FileTask(groups, deep), _RESULT_SCHEMA)
-    return findings.groupBy("directory").applyInArrow(_whole_partition, FINDINGS_SCHEMA)
+def check_here(
+    files: Sequence[CheckedFile], *, deep: bool = False, advance: Callable[[int], None] = lambda size_bytes: None
+) -> list[CheckFinding]:
+    """Return all findings in the files, sorted by `place`; `deep` decodes each record too. Many bytes are divided among
+    as many processes as this one may use cores. `advance` is called with the size of files that were checked. Raises
+    PipelineError if a process dies."""
+    processes = min(os.cpu_count() or 1, len(files))
+    findings: list[CheckFinding] = []
+    facts_of: dict[str, list[SegmentFacts]] = {}
+    if processes < 2 or sum(file.size_bytes for file in files) < _LEAST_BYTES:
+        groups: Iterable[CheckedGroup] = (check_group([file], deep) for file in files)
+    else:
+        groups = _in_processes(spread(files, _TASKS_PER_PROCESS * processes), deep, processes)
+    for group in groups:
+        advance(group.size_bytes)
+        findings += group.findings
+        for directory, facts in group.facts.items():
+            facts_of.setdefault(directory, []).extend(facts)
+    for directory, facts in facts_of.items():
+        findings += [CheckFinding.of(directory, problem) for problem in check_partition(directory, facts)]
+    return sorted(findings, key=lambda finding: finding.place)
+
+
+def _in_processes(groups: Sequence[Sequence[CheckedFile]], deep: bool, processes: int) -> Iterator[CheckedGroup]:
+    pool = ProcessPoolExecutor(processes, get_context("spawn"), _ignore_interrupts)
+    try:
+        futures: list[Future[CheckedGroup]] = [pool.submit(check_group, group, deep) for group in groups]
+        for future in as_completed(futures):
+            yield future.result()
+    except BrokenProcessPool:
+        raise PipelineError("A process that checked files was killed; the kernel's log says why") from None
+    except BaseException:
+        for process in list((pool._processes or {}).values()):
+            with suppress(ProcessLookupError):
+                process.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _ignore_interrupts() -> None:
+    """Leave Ctrl-C to the process that started this one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def check_group(files: Iterable[CheckedFile], deep: bool) -> CheckedGroup:
+    """Check files one by one."""
+    group = CheckedGroup([], {}, sum(file.size_bytes for file in files))
+    for file in files:
+        problems, facts = check_file(file.path, deep=deep)
+        group.findings.extend(CheckFinding.of(file.directory, problem) for problem in problems)
+        if not file.is_alone:
+            group.facts.setdefault(file.directory, []).extend(() if facts is None else (facts,))
+    return group
 
 
 def spread(files: Sequence[CheckedFile], groups: int) -> list[list[CheckedFile]]:
@@ -116,20 +192,6 @@ def spread(files: Sequence[CheckedFile], groups: int) -> list[list[CheckedFile]]
         members.append(file)
         heapq.heappush(buckets, (size + file.size_bytes, number, members))
     return [members for _, _, members in sorted(buckets, key=lambda bucket: bucket[1])]
-
-
-class _FileTask:
-    """Checks groups of files on an executor; the IDs of the input rows select the groups."""
-
-    def __init__(self, groups: list[list[CheckedFile]], deep: bool) -> None:
-        self._groups = groups
-        self._deep = deep
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for file in self._groups[number]:
-                    yield _rows(file, *check_file(file.path, deep=self._deep))
 
 
 def check_file(path: str, *, deep: bool = False) -> tuple[list[Problem], SegmentFacts | None]:
@@ -155,44 +217,3 @@ def _check_checkpoint(path: str) -> list[Problem]:
     except (KafkaError, ValueError) as error:
         return [Problem(path, os.path.basename(path), -1, str(error))]
     return []
-
-
-def _rows(file: CheckedFile, problems: Sequence[Problem], facts: SegmentFacts | None) -> pa.RecordBatch:
-    rows = [(file.directory, *_cells(problem), None) for problem in problems]
-    if not file.is_alone:
-        rows.append((file.directory, *[None] * 6, json.dumps({} if facts is None else asdict(facts))))
-    return _record_batch(rows, _RESULT_SCHEMA)
-
-
-def _cells(problem: Problem) -> tuple[object, ...]:
-    file, kind, position, text, loss, severity = astuple(problem)
-    return file, kind, (position if position >= 0 else None), severity, text, loss or None
-
-
-def _record_batch(rows: Sequence[tuple[object, ...]], schema: str) -> pa.RecordBatch:
-    kinds = {"string": pa.string(), "bigint": pa.int64()}
-    fields = [field.split() for field in schema.split(", ")]
-    columns = list(zip(*rows, strict=True)) or [()] * len(fields)
-    arrays = [pa.array(column, kinds[kind]) for column, (_, kind) in zip(columns, fields, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in fields])
-
-
-def _whole_partition(table: pa.Table) -> pa.Table:
-    """Return the findings of one directory. If the directory was checked as a whole, and not only files of it by name,
-    the problems across its files are added."""
-    directory = table.column("directory")[0].as_py()
-    facts = [json.loads(text) for text in table.column("facts").to_pylist() if text]
-    segments = [
-        SegmentFacts(**{key: _pairs(value) for key, value in segment_facts.items()})
-        for segment_facts in facts
-        if segment_facts
-    ]
-    findings = table.filter(pc.is_valid(table.column("file"))).drop_columns(["facts"])
-    if not facts:
-        return findings
-    across = [(directory, *_cells(problem)) for problem in check_partition(directory, segments)]
-    return pa.concat_tables([findings, pa.Table.from_batches([_record_batch(across, FINDINGS_SCHEMA)])])
-
-
-def _pairs(value: Any) -> Any:
-    return [tuple(pair) for pair in value] if isinstance(value, list) else value

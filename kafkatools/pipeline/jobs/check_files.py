@@ -33,7 +33,8 @@ from kafkatools.core.log.format.transaction_index import ENTRY_SIZE, parse_entri
 from kafkatools.core.records import kernel
 from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.control import ControlRecordType, parse_control_type
-from kafkatools.tools.arrow.columns import Longs
+
+Longs = npt.NDArray[np.int64]
 
 DAMAGE = "damage"
 WARNING = "warning"

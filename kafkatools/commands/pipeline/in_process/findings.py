@@ -1,0 +1,106 @@
+"""Run and output of kt check in this process."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+
+from kafkatools.commands.pipeline.job_source import print_rows
+from kafkatools.commands.pipeline.show import count_text
+from kafkatools.commands.pipeline.spark import failures
+from kafkatools.console import Console
+from kafkatools.core import atomic_file
+from kafkatools.core.log.format.filenames import LOG_SUFFIX, is_log_name, parse_partition_directory
+from kafkatools.core.log.recovery.salvage import LostRange, SalvagedPartition, salvage_partition
+from kafkatools.exit_status import CommandError, ExitStatus, UsageError
+from kafkatools.options import Args
+
+_LOST_FILE = "lost.jsonl"
+_UNFINISHED = ".unfinished"
+_METADATA_LOG = "__cluster_metadata-0"
+
+
+def check_and_salvage(console: Console, args: Args) -> ExitStatus:
+    """Check the files of the operands and print the problems; with --salvage also copy what is sound. Returns FINDINGS
+    for damage or loss. Raises UsageError, CommandError."""
+    if not args.operands:
+        raise UsageError("kt check needs a log directory, a partition directory or a log file")
+    try:
+        from kafkatools.pipeline.jobs.check import CheckFinding, check_here, files_to_check
+    except ModuleNotFoundError as error:
+        raise UsageError(f"kt check needs the Python package {error.name}: pip install 'kafkatools[sql]'") from None
+    paths = [path.removeprefix("log:") for path in args.operands]
+    with failures():
+        files = files_to_check(paths)
+        directories = _partitions(paths) if args.salvage else []
+        if args.salvage:
+            _ensure_new(args.salvage, directories)
+        size = sum(file.size_bytes for file in files)
+        with console.progress("Checking", size, is_bytes=True, prints=False) as progress:
+            findings = check_here(files, deep=args.deep, advance=progress.advance)
+    print_rows(console, "finding", CheckFinding._fields, findings)
+    damages = sum(finding.severity == "damage" for finding in findings)
+    summary = f"{count_text(len(files), 'file')}, {count_text(size, 'byte')} checked"
+    console.note(f"{summary}: {count_text(damages, 'damaged place')}, {count_text(len(findings) - damages, 'warning')}")
+    has_lost = bool(args.salvage) and _salvage(console, args, directories)
+    return ExitStatus.FINDINGS if damages or has_lost else ExitStatus.OK
+
+
+# -- salvage --
+
+
+def _partitions(paths: Iterable[str]) -> list[str]:
+    """Return the partition directories below the paths. Raises UsageError for a file, two directories of one name, or
+    none."""
+    found: dict[str, str] = {}
+    for path in map(os.path.abspath, paths):
+        if not os.path.isdir(path):
+            raise UsageError(f"{path} is a file; --salvage takes directories")
+        for root, names, files in os.walk(path):
+            names.sort()
+            name = os.path.basename(root)
+            has_segment = any(file.endswith(LOG_SUFFIX) and is_log_name(file) for file in files)
+            if not has_segment or parse_partition_directory(name) is None or name == _METADATA_LOG:
+                continue
+            if found.setdefault(name, root) != root:
+                raise UsageError(f"{found[name]} and {root} are the same partition; salvage one of them at a time")
+    if not found:
+        raise UsageError("There is no partition directory (topic-number) with segments to salvage")
+    return list(found.values())
+
+
+def _ensure_new(target: str, directories: Iterable[str]) -> None:
+    if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):
+        raise UsageError(f"{target} is not empty; --salvage takes a new directory")
+    inside = os.path.join(os.path.realpath(target), "")
+    for directory in directories:
+        if inside.startswith(os.path.join(os.path.realpath(directory), "")):
+            raise UsageError(f"{target} is in {directory}, which is to be salvaged; name another directory")
+
+
+def _salvage(console: Console, args: Args, directories: list[str]) -> bool:
+    """Copy what is sound and print what is lost. Returns whether anything is. Raises CommandError."""
+    lost: list[LostRange] = []
+    salvaged: list[SalvagedPartition] = []
+    size = sum(entry.stat().st_size for path in directories for entry in os.scandir(path) if is_log_name(entry.name))
+    try:
+        os.makedirs(args.salvage, exist_ok=True)
+        with console.progress("Salvaging", size, is_bytes=True, prints=False) as progress:
+            for directory in directories:
+                target = os.path.join(args.salvage, os.path.basename(directory))
+                partition = salvage_partition(directory, target + _UNFINISHED, deep=args.deep, advance=progress.advance)
+                os.rename(target + _UNFINISHED, target)
+                salvaged.append(partition)
+                lost += partition.lost
+        rows = (json.dumps(row._asdict(), separators=(",", ":")) + "\n" for row in lost)
+        atomic_file.replace_durably(os.path.join(args.salvage, _LOST_FILE), "".join(rows).encode())
+    except OSError as error:
+        raise CommandError(f"{error.filename or args.salvage}: {error.strerror}") from error
+    print_rows(console, "lost", LostRange._fields, lost)
+    batches, size = sum(part.batches for part in salvaged), sum(part.size_bytes for part in salvaged)
+    console.note(
+        f"{args.salvage}: {count_text(len(salvaged), 'partition')}, {count_text(batches, 'batch', 'batches')}, "
+        f"{count_text(size, 'byte')}; {count_text(len(lost), 'lost range')}"
+    )
+    return bool(lost)
