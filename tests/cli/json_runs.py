@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shutil
 import signal
 import subprocess
 import time
@@ -77,6 +78,7 @@ OTHERWISE = {
     "doctor": "says what is wrong with the address: findings (3), told on stdout",
     "completion": "never disturbs the shell: no names, and 0",
     "dump-log": "reads files",
+    "check": "reads files",
     "storage": "reads and writes files",
     "sandbox": "starts the broker of this machine",
     "server-start": "is the broker",
@@ -393,6 +395,8 @@ class JsonRuns:
         self._dump("damaged-text-tail", "00000000000000000000.log", status=3)
         self._dump("cluster-metadata", "00000000000000000000.log", "--cluster-metadata-decoder")
         self._dump("plain-java", "00000000000000000009.log", status=1)
+        shutil.copytree(recorded_segments.log_directory("damaged-zero-middle"), self.directory / "cold-0")
+        self.kt("check", "cold-0", "--salvage", "sound", servers=False, status=3)
         (checkpoint,) = (self.directory / "data").glob("bootstrap.checkpoint")
         self.kt("dump-log", "--files", str(checkpoint), "--cluster-metadata-decoder", servers=False)
 

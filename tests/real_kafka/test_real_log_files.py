@@ -1,5 +1,6 @@
 """Apache Kafka's own tools and broker read the log directories that are written here."""
 
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,8 @@ from support.log_batches import NOW_MS, TRANSACTIONAL, make_batch, make_marker
 from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.partition_log import PartitionLog
 from kafkatools.core.log.producers.append import AppendOrigin
+from kafkatools.core.log.recovery.salvage import salvage_partition
+from kafkatools.core.records.batch import RecordBatch, read_batches
 
 Tool = Callable[..., subprocess.CompletedProcess[bytes]]
 
@@ -126,3 +129,44 @@ def test_the_broker_opens_a_log_that_was_continued_here(is_clean: bool, new_kafk
     assert again.log_end_offset == end + 1
     assert b"last" in again.read(end, 1000).read()
     again.close()
+
+
+@pytest.mark.slow
+def test_the_broker_opens_what_was_salvaged_of_a_damaged_log(
+    new_kafka: Callable[..., ApacheKafka], tmp_path: Path
+) -> None:
+    cluster = new_kafka()
+    cluster.start()
+    after = "message.timestamp.after.max.ms=9000000000000"
+    cluster.tool("topics", "--create", "--topic", "rescued", "--config", after)
+    cluster.stop()
+    directory = cluster.log_dir() / "rescued-0"
+    log = PartitionLog.open(str(directory), CONFIG, now_ms=NOW_MS)
+    write_story(log, 60)
+    end = log.log_end_offset
+    log.flush()
+    log.close()
+    segments = sorted(directory.glob("*.log"))
+    damaged = bytearray(segments[1].read_bytes())
+    batches = list(read_batches(bytes(damaged)))
+    start = batches[0].size_bytes + batches[1].size_bytes
+    damaged[start + 62 : start + 66] = bytes(4)
+    segments[1].write_bytes(damaged)
+    (lost,) = salvage_partition(str(directory), str(tmp_path / "rescued-0")).lost
+    assert (lost.first_offset, lost.last_offset) == (batches[2].base_offset, batches[2].last_offset)
+    controls = {batch.base_offset for segment in segments for batch in _batches(segment) if batch.is_control}
+    shutil.rmtree(directory)
+    shutil.copytree(tmp_path / "rescued-0", directory)
+    (cluster.log_dir() / ".kafka_cleanshutdown").unlink()  # so that the broker recovers it
+    cluster.start(format_first=False)
+    assert cluster.tool("get-offsets", "--topic", "rescued").strip() == f"rescued:0:{end}"
+    text = cluster.tool(
+        "console-consumer", "--topic", "rescued", "--from-beginning", "--timeout-ms", "3000",
+        "--formatter-property", "print.offset=true", "--formatter-property", "print.value=false",
+    )  # fmt: skip
+    offsets = {int(line.removeprefix("Offset:")) for line in text.splitlines()}
+    assert offsets == set(range(end)) - controls - {lost.first_offset}
+
+
+def _batches(segment: Path) -> list[RecordBatch]:
+    return [batch for batch in read_batches(segment.read_bytes()) if isinstance(batch, RecordBatch)]

@@ -5,7 +5,8 @@ They have the options and the output of the job of the same name. `--engine spar
 
 from __future__ import annotations
 
-from kafkatools.options import Option
+from kafkatools.exit_status import UsageError
+from kafkatools.options import Args, Option
 
 ENGINE = Option(
     "--engine",
@@ -14,3 +15,12 @@ ENGINE = Option(
     choices=("local", "spark"),
     default="local",
 )
+
+
+def ensure_local(args: Args) -> None:
+    """Raise UsageError for an unknown engine, and for options of Spark without it."""
+    if args.engine != "local":
+        raise UsageError(f"--engine takes local or spark, not {args.engine}")
+    for name in ("master", "conf"):
+        if getattr(args, name):
+            raise UsageError(f"--{name} is for --engine spark")

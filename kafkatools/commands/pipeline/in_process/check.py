@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kafkatools.commands.pipeline import DEEP, SPARK_OPTIONS
-from kafkatools.commands.pipeline.in_process import ENGINE
+from kafkatools.commands.pipeline.in_process import ENGINE, ensure_local
 from kafkatools.console import Console
-from kafkatools.exit_status import ExitStatus, UsageError
+from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args, Command, Option, rules
 
 
@@ -17,9 +17,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
         ensure_spark(args)
         return spark_check.run(console, args)
-    for name in ("master", "conf"):
-        if getattr(args, name):
-            raise UsageError(f"--{name} is for --engine spark")
+    ensure_local(args)
     from kafkatools.commands.pipeline.in_process.findings import check_and_salvage
 
     return check_and_salvage(console, args)

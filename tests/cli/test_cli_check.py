@@ -1,0 +1,93 @@
+"""kt check: findings without Spark, and the salvage of what is sound."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+
+import pytest
+from support import recorded_segments
+from support.kt import Ran, run_kt
+
+from kafkatools.pipeline.jobs import check
+
+DAMAGED = "damaged-zero-middle"
+
+
+@pytest.fixture
+def damaged(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A log directory with a sound partition and a damaged one."""
+    root = tmp_path / "data"
+    shutil.copytree(recorded_segments.log_directory("multi-segment"), root / "sound-0")
+    shutil.copytree(recorded_segments.log_directory(DAMAGED), root / "cold-0")
+    return root
+
+
+def kt_check(*words: object, status: int = 0) -> Ran:
+    ran = run_kt("check", *map(str, words))
+    assert ran.status == status, ran
+    return ran
+
+
+def rows(ran: Ran) -> dict[str, list[dict[str, object]]]:
+    found: dict[str, list[dict[str, object]]] = {"finding": [], "lost": []}
+    for line in ran.out.splitlines():
+        row = json.loads(line)
+        found[row.pop("type")].append(row)
+    return found
+
+
+def test_damage_ends_with_3_and_a_sound_partition_with_0(damaged: pathlib.Path) -> None:
+    ran = kt_check(damaged / "sound-0")
+    assert ran.out == "" and "0 damaged places, 0 warnings" in ran.err
+    damages = [row for row in rows(kt_check(damaged, "--json", status=3))["finding"] if row["severity"] == "damage"]
+    assert [row["position"] for row in damages if row["kind"] == "log"] == [4681]
+    assert kt_check(f"log:{damaged}", status=3).out.count("cold-0") >= 1
+
+
+def test_what_is_salvaged_is_sound_and_the_rest_is_listed(damaged: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    out = tmp_path / "salvaged"
+    (lost,) = rows(kt_check(damaged, "--salvage", out, "--json", status=3))["lost"]
+    assert [json.loads(line) for line in (out / "lost.jsonl").read_text().splitlines()] == [lost]
+    assert sorted(path.name for path in out.iterdir()) == ["cold-0", "lost.jsonl", "sound-0"]
+    for path in (damaged / "sound-0").glob("*.log"):
+        assert (out / "sound-0" / path.name).read_bytes() == path.read_bytes()
+    again = kt_check(out / "sound-0", out / "cold-0")
+    assert "0 damaged places" in again.err
+
+
+def test_files_are_divided_among_processes(damaged: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = check.files_to_check([str(damaged)])
+    alone = check.check_here(files)
+    monkeypatch.setattr(check, "_LEAST_BYTES", 0)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    sizes: list[int] = []
+    assert check.check_here(files, advance=sizes.append) == alone
+    assert sum(sizes) == sum(file.size_bytes for file in files)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        ((), 2, "usage: kt check [OPTION]... DIRECTORY..."),
+        (("{root}/nowhere",), 1, "{root}/nowhere: there is no such file or directory"),
+        (("{root}", "--engine", "fast"), 2, "--engine takes local or spark, not fast"),
+        (("{root}", "--master", "local[1]"), 2, "--master is for --engine spark"),
+        (("{root}", "--salvage", "{root}"), 2, "{root} is not empty; --salvage takes a new directory"),
+        (("{root}/cold-0", "--salvage", "{root}/cold-0/out"), 2, "is in {root}/cold-0, which is to be salvaged"),
+        (("{root}", "{root}/../copy", "--salvage", "{root}/out"), 2, "are the same partition"),
+        (("{root}", "--salvage", "{root}/out", "--engine", "spark"), 2, "--salvage runs in this process"),
+        (("{root}/empty", "--salvage", "{root}/out"), 1, "{root}/empty contains no files of a log"),
+    ],
+)
+def test_wrong_words_are_refused_before_anything_is_written(
+    words: tuple[str, ...], status: int, message: str, damaged: pathlib.Path
+) -> None:
+    (damaged / "empty").mkdir()
+    shutil.copytree(damaged / "cold-0", damaged.parent / "copy" / "cold-0")
+    before = sorted(damaged.rglob("*"))
+    ran = kt_check(*(word.replace("{root}", str(damaged)) for word in words), status=status)
+    assert message.replace("{root}", str(damaged)) in ran.err
+    assert ran.out == ""
+    assert sorted(damaged.rglob("*")) == before
