@@ -209,6 +209,7 @@ class JsonRuns:
         kt("console-producer", "--topic", "orders", stdin=b'{"value": "x", "partition": 9}\n', status=1)
         kt("console-consumer", "--topic", "orders", "--from-beginning", "--exit-at-end", "--group", "shop")
         kt("console-consumer", "--topic", "ghost", "--exit-at-end", status=1)
+        kt("console-consumer", "--topic", "orders", "--count", "--grep", "a")
         kt("topics", "--list")
         kt("topics", "--describe")
         kt("topics", "--describe", "--topic", "orders", "--topics-with-overrides")

@@ -87,6 +87,33 @@ OPTIONS = (
         choices=("time",),
         ours=True,
     ),
+    Option(
+        "--key",
+        "Print only the records with exactly this key. With an end, such as --exit-at-end, only the partition of the "
+        "key is read if a sample of the topic's keys proves the partitioner.",
+        value="KEY",
+        ours=True,
+    ),
+    Option(
+        "--grep",
+        "Print only the records whose key, value, header name or header value contains a match of this regular "
+        "expression (Python's, over bytes). ^ and $ match at the start and the end of each of these.",
+        value="REGEX",
+        ours=True,
+    ),
+    Option(
+        "--grep-in",
+        "Where --grep searches: key, value, headers, or several with commas. Default: all three.",
+        value="PARTS",
+        ours=True,
+    ),
+    Option("--ignore-case", "--grep takes A to Z and a to z as equal.", aliases=("-i",), ours=True),
+    Option(
+        "--count",
+        "Print only the number of records; with --json, that of each partition. Counts up to the end of the topic, and "
+        "from its beginning unless an option says where to start.",
+        ours=True,
+    ),
     BOOTSTRAP_SERVER,
     command_config("Properties file with settings of the consumer."),
     setting_option("--command-property", "Setting of the consumer."),
@@ -140,6 +167,9 @@ RULES = (
     rules.Refusal("from-beginning", ("since", "last"), _NOT_TOGETHER),
     rules.Refusal("offset", ("since", "until", "last"), _NOT_TOGETHER),
     rules.Requirement(("last",), when=("in-all",), message="--in-all needs --last"),
+    rules.Requirement(("grep",), when=("grep-in",), message="--grep-in needs --grep"),
+    rules.Requirement(("grep",), when=("ignore-case",), message="--ignore-case needs --grep"),
+    rules.Refusal("count", ("group", "formatter", "formatter-property", "format", "order"), _NOT_TOGETHER),
     rules.Refusal("group", ("partition",), _NOT_TOGETHER),
     rules.Refusal("consumer-property", ("command-property",), _BOTH_NAMES),
     rules.Refusal("consumer.config", ("command-config",), _BOTH_NAMES),
@@ -163,5 +193,8 @@ COMMAND = Command(
         "kt console-consumer --topic orders --last 10",
         "kt console-consumer --topic orders --last 10 --format '%T %k %s\\n'",
         "kt console-consumer --topic orders --since -1h --until -30m",
+        "kt console-consumer --topic orders --key alice --from-beginning --exit-at-end",
+        "kt console-consumer --topic orders --grep 'timeout|refused' --grep-in value --since -1h --until now",
+        "kt console-consumer --topic orders --count",
     ),
 )

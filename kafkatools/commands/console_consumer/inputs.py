@@ -21,7 +21,7 @@ from kafkatools.options import (
 from kafkatools.options.patterns import include_filter
 from kafkatools.output import visible
 from kafkatools.tools.lines.formatters import MessageFormatter, make_formatter, named_deserializer
-from kafkatools.tools.lines.record_printer import RecordPrinter
+from kafkatools.tools.lines.record_printer import RecordPrinter, Step
 from kafkatools.tools.lines.record_sources import RequestedTopics
 from kafkatools.tools.lines.slice import LOG_END, LOG_START, Anchor, Place, Slice
 
@@ -83,7 +83,7 @@ def _slice(args: Args, now_ms: int) -> Slice | None:
     if args.offset is not None:
         return _offset_range(args, now_ms)
     if args.since is None and args.until is None and args.last is None:
-        return None
+        return Slice(LOG_START, LOG_END) if args.count and args.offset is None else None
     since, until = _time(args, "since", now_ms), _time(args, "until", now_ms)
     if since and until and since.value >= until.value:
         raise UsageError(f"--until {args.until} is not after --since {args.since}")
@@ -175,7 +175,21 @@ def formatter(console: Console, args: Args) -> MessageFormatter:
 def printer(console: Console, args: Args) -> RecordPrinter:
     """Return the printer: formatter, steps and --max-messages. Raises UsageError."""
     limit = args.max_messages if (args.max_messages or 0) >= 0 else None
-    return RecordPrinter(formatter(console, args), (), limit, console.error if args.skip_message_on_error else None)
+    steps: list[Step] = []
+    search = counter = None
+    if args.key is not None or args.grep is not None:
+        from kafkatools.commands.console_consumer.finding import search_of
+
+        search = search_of(args)
+        steps.append(search)
+    if args.count:
+        from kafkatools.tools.search.counting import RecordCounter
+
+        counter = RecordCounter()
+    report_skipped = console.error if args.skip_message_on_error else None
+    printer = RecordPrinter(counter or formatter(console, args), steps, limit, report_skipped)
+    printer.search, printer.counter = search, counter
+    return printer
 
 
 def _visible(text: bytes) -> bytes:

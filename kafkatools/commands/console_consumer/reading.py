@@ -7,6 +7,7 @@ offsets before it commits. So a group commits printed records only, however the 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from kafkatools.console import Console
@@ -26,6 +27,7 @@ from kafkatools.tools.lines.silence import Silence
 from kafkatools.tools.lines.slices import cut
 
 if TYPE_CHECKING:
+    from kafkatools.commands.console_consumer.finding import Finding
     from kafkatools.tools.lines.time_order import TimeOrder
 
 _FOREVER_MS = 1 << 60
@@ -52,7 +54,12 @@ class ConsoleConsumer:
         self._unprinted: dict[TopicPartition, int] = {}
         self._silence = Silence(console.error)
         self._commits = False
-        self._stops = bool(args.exit_at_end) or requested.ends_at_once
+        self._stops = bool(args.exit_at_end or args.count) or requested.ends_at_once
+        self._finding: Finding | None = None
+        if printer.search is not None or printer.counter is not None:
+            from kafkatools.commands.console_consumer.finding import Finding
+
+            self._finding = Finding(console, args, printer)
 
     def run(self, config: Config) -> ExitStatus:
         """Print records until the run ends, then the total on stderr.
@@ -73,6 +80,8 @@ class ConsoleConsumer:
         except Exception:  # cli.main prints the error, after the number of records printed so far
             self._report_total()
             raise
+        if self._finding is not None:
+            self._finding.print_counts()
         if self._args.enable_systest_events:
             self._console.print("shutdown_complete")
         self._report_total()
@@ -82,7 +91,8 @@ class ConsoleConsumer:
 
     def _run(self, consumer: Consumer, has_group: bool) -> ExitStatus:
         if not has_group:
-            self._consume(consumer, None)
+            with self._finding.progress() if self._finding is not None else nullcontext():
+                self._consume(consumer, None)
             return self._status(consumer)
         try:
             with Interruption(consumer.wakeup) as interruption:
@@ -127,12 +137,17 @@ class ConsoleConsumer:
     def _start(self, consumer: Consumer, *, is_member: bool) -> Source:
         """Assign or subscribe, and look up where to stop. Raises the errors of Source.start and of Ends, and that of an
         unreachable leader instead of a time-out."""
-        source = source_of(self._console.note, consumer, self._requested, is_member)
+        requested = self._requested
+        if self._finding is not None:
+            requested = self._finding.narrowed(consumer, requested, has_end=self._stops, is_member=is_member)
+        source = source_of(self._console.note, consumer, requested, is_member)
         try:
             source.start(to_end=self._stops)
             self._maybe_take_ends(source)  # before the first fetch, or the request would wait behind it
         except RequestTimedOut as error:
             raise _problem(consumer) or error from None
+        if self._finding is not None:
+            self._finding.partitions = consumer.assignment()
         if self._ends is not None and (self._args.order == "time" or self._requested.of_all):
             from kafkatools.tools.lines.time_order import TimeOrder
 
@@ -290,6 +305,8 @@ class ConsoleConsumer:
         return True
 
     def _report_total(self) -> None:
+        if self._finding is not None:
+            self._finding.report()
         self._console.note(f"Processed a total of {self._printer.count} messages")
 
 

@@ -7,12 +7,16 @@ record of the slice, also those beyond the limit when these were fetched togethe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.tools.lines.formatters import MessageFormatter
+
+if TYPE_CHECKING:
+    from kafkatools.tools.search.counting import RecordCounter
+    from kafkatools.tools.search.search import Search
 
 
 class Step(Protocol):
@@ -40,6 +44,8 @@ class RecordPrinter:
         self._steps = steps
         self._limit = limit
         self._report_skipped = report_skipped
+        self.search: Search | None = None  # the one of the steps that searches
+        self.counter: RecordCounter | None = None  # the formatter, if it counts
         self.count = 0
         self.has_skipped = False
         self.error: KafkaError | None = None

@@ -77,10 +77,12 @@ class Search:
             first, last = min(earlier.first, offsets[0]), max(earlier.last, offsets[-1])
             self.searched[part] = Searched(earlier.record_count + len(offsets), first, last)
 
-    def summary(self, found: int) -> str:
-        """Return the line that says how far the search looked and how many records it printed or counted."""
+    def summary(self, found: int, partition_count: int) -> str:
+        """Return the line that says how far the search looked and how many records were printed or counted.
+        `partition_count`: the read partitions, also those without records."""
         parts = sorted(self.searched)
-        line = f"Searched {_number(self.count, 'record')} of {_number(len(parts), 'partition')}"
+        count = max(partition_count, len(parts))
+        line = f"Searched {_number(self.count, 'record')} of {_number(count, 'partition')}"
         if parts and len(parts) <= _MOST_NAMED:
             ranges = (f"{part} offsets {self.searched[part].first} to {self.searched[part].last}" for part in parts)
             line += f" ({', '.join(ranges)})"

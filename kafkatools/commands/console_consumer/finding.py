@@ -1,0 +1,119 @@
+"""--key, --grep, --where and --count of kt console-consumer: filters, the partition of a key, and what is reported."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from kafkatools.console import Console
+from kafkatools.core.topic_partition import TopicPartition
+from kafkatools.exit_status import UsageError
+from kafkatools.options import Args
+from kafkatools.tools.lines.record_printer import RecordPrinter
+from kafkatools.tools.lines.record_sources import RequestedTopics
+from kafkatools.tools.search.search import Filter, Search
+
+if TYPE_CHECKING:
+    from kafkatools.tools.search.key_partition import SampledReader
+
+_ONLY_NEW_RECORDS = (
+    "Searching only records that arrive from now on; add --from-beginning --exit-at-end to search those of the topic"
+)
+_NO_END = (
+    "Reading all partitions: without an end, such as --exit-at-end, a partition that is added later may take the key"
+)
+
+
+def search_of(args: Args) -> Search:
+    """Return the step of the search options. Raises UsageError."""
+    filters: list[Filter] = []
+    if args.key is not None:
+        from kafkatools.tools.search.key_filter import KeyFilter
+
+        filters.append(KeyFilter(_bytes(args.key)))
+    if args.grep is not None:
+        filters.append(_grep(args))
+    return Search(filters)
+
+
+def _grep(args: Args) -> Filter:
+    from kafkatools.tools.search.grep import PARTS, Grep
+
+    parts = 0
+    for name in args.grep_in.split(",") if args.grep_in is not None else PARTS:
+        part = PARTS.get(name.strip().lower())
+        if part is None:
+            raise UsageError(f"Invalid value of --grep-in: '{name}' is not {', '.join(PARTS)}")
+        parts |= part
+    try:
+        return Grep(_bytes(args.grep), parts, ignores_case=bool(args.ignore_case))
+    except re.error as error:
+        raise UsageError(f"Invalid value of --grep: {error}", "It is a regular expression of Python") from None
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+class Finding:
+    """What one run of kt console-consumer searches and counts."""
+
+    def __init__(self, console: Console, args: Args, printer: RecordPrinter) -> None:
+        self._console = console
+        self._args = args
+        self._printer = printer
+        self._search = printer.search
+        self.partitions: Sequence[TopicPartition] = ()  # those that are read
+
+    def narrowed(
+        self, reader: SampledReader, requested: RequestedTopics, *, has_end: bool, is_member: bool
+    ) -> RequestedTopics:
+        """Return the requested partitions, with --key those that can contain the key. Says which are read."""
+        args = self._args
+        if self._search is not None and not has_end and requested.bounds is None and requested.start == "latest":
+            self._console.note(_ONLY_NEW_RECORDS)
+        if args.key is None or requested.topic is None or requested.partition is not None or is_member:
+            return requested
+        if not has_end:
+            self._console.note(_NO_END)
+            return requested
+        from kafkatools.tools.search.key_partition import place_of_key
+
+        place = place_of_key(reader, requested.topic, _bytes(args.key))
+        if place.reason:
+            self._console.note(place.reason)
+        return requested._replace(partition=place.partition)
+
+    @contextmanager
+    def progress(self) -> Iterator[None]:
+        """Show on a terminal how many records were searched, or counted, so far."""
+        search, printer = self._search, self._printer
+
+        def measure() -> int:
+            progress.label = f"Searched {search.count:,} records" if search else f"Counted {printer.count:,} records"
+            return 0
+
+        with self._console.progress("Searching", measure=measure, prints=not self._args.count) as progress:
+            yield
+
+    def print_counts(self) -> None:
+        """Print the number of records to stdout; with --json that of each partition."""
+        counter = self._printer.counter
+        if counter is None:
+            return
+        if not self._console.is_json:
+            self._console.print(str(sum(counter.counts.values())))
+            return
+        for part in sorted({*self.partitions, *counter.counts}):
+            row = {"topic": part.topic, "partition": part.partition, "count": counter.counts.get(part, 0)}
+            self._console.print_json(row)
+
+    def report(self) -> None:
+        """Print to stderr how far the search looked, and what could not be compared."""
+        if self._search is not None:
+            for line in self._search.notes():
+                self._console.note(line)
+            found = self._printer.count
+            self._console.note(self._search.summary(found, len(self.partitions)), self._search.summary_row(found))

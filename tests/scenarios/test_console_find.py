@@ -1,0 +1,213 @@
+"""Finding and counting records by kt console-consumer, with the same expected records from the embedded broker and
+Apache Kafka."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import zlib
+from collections.abc import Iterator
+
+import pytest
+from support.embedded import embedded_broker
+from support.kt import Ran, run_kt
+from support.raw_client import RawClient
+
+import kafkatools
+from kafkatools.core.producer.partitioners import partition_for_key
+from kafkatools.exit_status import ExitStatus
+
+PARTITIONS = 3
+KEYS = [f"user-{number}".encode() for number in range(150)]
+ALL = ("--from-beginning", "--exit-at-end")
+START = 1_700_000_000_000
+
+
+@pytest.fixture(scope="module", params=["embedded", "kafka"])
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker with topics whose keys are placed by murmur2, CRC-32, another number of partitions, or not at all."""
+    if request.param == "kafka":
+        bootstrap = request.getfixturevalue("real_kafka").bootstrap
+        prepare(bootstrap)
+        yield bootstrap
+        return
+    directory: pathlib.Path = tmp_path_factory.mktemp("find")
+    with embedded_broker(directory, auto_create_topics_enable="false") as bootstrap:
+        prepare(bootstrap)
+        yield bootstrap
+
+
+def prepare(bootstrap: str) -> None:
+    with RawClient(bootstrap) as client:
+        for topic, place in {
+            "hashed": lambda key: partition_for_key(key, PARTITIONS),
+            "consistent": lambda key: zlib.crc32(key) % PARTITIONS,
+            "grown": lambda key: partition_for_key(key, 2),
+            "scattered": lambda key: len(key) % PARTITIONS,
+            "unkeyed": None,
+        }.items():
+            client.create_topic(f"find-{topic}", PARTITIONS)
+            for part in range(PARTITIONS):
+                rows = [
+                    (START + number, key, b"value of %d" % number, (("trace", b"t-%d" % number),))
+                    for number, key in enumerate(KEYS)
+                    if place is not None and place(key) == part
+                ]
+                if place is None:
+                    rows = [(START, None, b"value", ()), (START, None, None, ())] * 100
+                if rows:
+                    client.produce_rows(f"find-{topic}", part, rows)
+        client.create_topic("find-gaps")
+    settings = {"transactional.id": "find"}
+    with kafkatools.Producer(settings, bootstrap_servers=bootstrap) as producer:
+        producer.init_transactions()
+        for number in range(6):
+            producer.begin_transaction()
+            producer.send("find-gaps", f"{number}".encode())
+            producer.flush()
+            if number % 2:
+                producer.abort_transaction()
+            else:
+                producer.commit_transaction()
+
+
+def consume(bootstrap: str, topic: str, *options: str) -> Ran:
+    return run_kt("console-consumer", "--bootstrap-server", bootstrap, "--topic", f"find-{topic}", *options)
+
+
+def values(ran: Ran) -> list[str]:
+    assert ran.status == ExitStatus.OK, ran.err
+    return sorted(ran.out.splitlines())
+
+
+@pytest.mark.parametrize(("topic", "name"), [("hashed", "murmur2"), ("consistent", "CRC-32")])
+def test_a_key_is_read_from_its_partition_only(broker: str, topic: str, name: str) -> None:
+    for number in (0, 17, 149):
+        ran = consume(broker, topic, "--key", f"user-{number}", *ALL)
+        assert values(ran) == [f"value of {number}"]
+        key = KEYS[number]
+        part = partition_for_key(key, PARTITIONS) if topic == "hashed" else zlib.crc32(key) % PARTITIONS
+        assert f"Reading only find-{topic}-{part}: {name}" in ran.err
+        assert "complete: 1/1 partitions" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("topic", "key", "expected", "reason"),
+    [
+        ("grown", "user-17", ["value of 17"], "is not where the hash puts it"),
+        ("scattered", "user-17", ["value of 17"], "is not where the hash puts it"),
+        ("unkeyed", "user-17", [], "too few different keys"),
+        ("consistent", "", [], "an empty key may be in any of them"),
+    ],
+)
+def test_without_proof_all_partitions_are_read(
+    broker: str, topic: str, key: str, expected: list[str], reason: str
+) -> None:
+    ran = consume(broker, topic, "--key", key, *ALL)
+    assert values(ran) == expected
+    assert f"Reading all 3 partitions of find-{topic}: " in ran.err
+    assert reason in ran.err
+    assert "complete: 3/3 partitions" in ran.err
+
+
+def test_a_named_partition_is_read_without_a_sample(broker: str) -> None:
+    part = partition_for_key(KEYS[5], PARTITIONS)
+    for number in range(PARTITIONS):
+        ran = consume(broker, "hashed", "--key", "user-5", "--partition", str(number), *ALL)
+        assert values(ran) == (["value of 5"] if number == part else [])
+        assert "Reading" not in ran.err
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--grep", "of 12$"], [12]),
+        (["--grep", "user-12$"], [12]),
+        (["--grep", "^t-12$"], [12]),
+        (["--grep", "user-12$", "--grep-in", "value,headers"], []),
+        (["--grep", "T-14[0-9]"], []),
+        (["--grep", "T-14[0-9]", "-i"], range(140, 150)),
+        (["--grep", "trace", "--grep-in", "headers"], range(150)),
+        (["--grep", "of (7|70|9)$", "--grep-in", "value"], [7, 9, 70]),
+        (["--grep", "-3$", "--key", "user-3"], [3]),
+        (["--grep", "-3$", "--key", "user-4"], []),
+    ],
+)
+def test_grep_prints_the_matching_records(broker: str, options: list[str], expected: list[int]) -> None:
+    ran = consume(broker, "hashed", *options, *ALL)
+    assert values(ran) == sorted(f"value of {number}" for number in expected)
+    assert ran.err.splitlines()[-1] == f"Processed a total of {len(expected)} messages"
+    assert ran.err.splitlines()[-2].startswith("Searched ")
+    assert ran.err.splitlines()[-2].endswith(f": {len(expected)} found")
+
+
+def test_a_search_says_how_far_it_looked(broker: str) -> None:
+    counts = [sum(partition_for_key(key, PARTITIONS) == part for key in KEYS) for part in range(PARTITIONS)]
+    ranges = ", ".join(f"find-hashed-{part} offsets 0 to {count - 1}" for part, count in enumerate(counts))
+    ran = consume(broker, "hashed", "--grep", "nothing", *ALL)
+    assert ran.status == ExitStatus.OK
+    assert f"Searched 150 records of 3 partitions ({ranges}): 0 found\n" in ran.err
+    ran = consume(broker, "hashed", "--grep", "nothing", "--json", *ALL)
+    [row] = [row for row in map(json.loads, ran.err.splitlines()) if "searched" in row]
+    assert (row["searched"], row["found"]) == (150, 0)
+    assert [part["records"] for part in row["partitions"]] == counts
+    assert [part["last_offset"] for part in row["partitions"]] == [count - 1 for count in counts]
+
+
+def test_a_search_composes_with_slices_limits_and_order(broker: str) -> None:
+    ran = consume(broker, "hashed", "--grep", "of 1", "--since", str(START + 10), "--until", str(START + 13))
+    assert values(ran) == ["value of 10", "value of 11", "value of 12"]
+    ran = consume(broker, "hashed", "--grep", "of 14", "--order", "time", *ALL)
+    assert ran.out.splitlines() == [f"value of {number}" for number in (14, *range(140, 150))]
+    ran = consume(broker, "hashed", "--grep", "value", "--max-messages", "4", "--from-beginning")
+    assert len(values(ran)) == 4
+    assert ": 4 found" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("topic", "options", "expected"),
+    [
+        ("hashed", [], 150),
+        ("hashed", ["--grep", "of 14"], 11),
+        ("hashed", ["--key", "user-9"], 1),
+        ("hashed", ["--last", "5"], 15),
+        ("hashed", ["--since", str(START + 100)], 50),
+        ("hashed", ["--max-messages", "7"], 7),
+        ("hashed", ["--grep", "no such text"], 0),
+        ("gaps", [], 6),
+        ("gaps", ["--isolation-level", "read_committed"], 3),
+        ("gaps", ["--partition", "0", "--offset", "2"], 5),
+        ("unkeyed", [], 600),
+    ],
+)
+def test_count_prints_the_number_of_records(broker: str, topic: str, options: list[str], expected: int) -> None:
+    ran = consume(broker, topic, "--count", *options)
+    assert ran.status == ExitStatus.OK, ran.err
+    assert ran.out == f"{expected}\n"
+
+
+def test_count_by_partition(broker: str) -> None:
+    ran = consume(broker, "hashed", "--count", "--key", "user-9", "--json")
+    part = partition_for_key(KEYS[9], PARTITIONS)
+    assert [json.loads(line) for line in ran.out.splitlines()] == [
+        {"topic": "find-hashed", "partition": part, "count": 1}
+    ]
+    ran = consume(broker, "hashed", "--count", "--grep", "nothing", "--json")
+    assert [json.loads(line)["count"] for line in ran.out.splitlines()] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--grep", "[a"], "Invalid value of --grep: unterminated character set at position 0"),
+        (["--grep", "a", "--grep-in", "val"], "Invalid value of --grep-in: 'val' is not key, value, headers"),
+        (["--grep-in", "key"], "--grep-in needs --grep"),
+        (["-i"], "--ignore-case needs --grep"),
+        (["--count", "--group", "g"], "Options count and group cannot be specified together."),
+        (["--count", "--format", "%s"], "Options count and format cannot be specified together."),
+    ],
+)
+def test_wrong_options_end_before_anything_is_read(options: list[str], message: str) -> None:
+    ran = run_kt("console-consumer", "--bootstrap-server", "127.0.0.1:1", "--topic", "orders", *options)
+    assert ran.status == ExitStatus.USAGE
+    assert message in ran.err
