@@ -17,15 +17,15 @@ from kafkatools.exit_status import CommandError, UsageError
 T = TypeVar("T")
 
 
-def write_undo_file(path: str, lines: Iterable[str]) -> None:
-    """Write lines, each with its newline, to a new file that only its owner can read. Raises CommandError if the file
-    exists or cannot be written."""
+def write_undo_file(path: str, lines: Iterable[str], hint: str = "Name another one with --undo-file.") -> None:
+    """Write lines, each with its newline, to a new file that only its owner can read. Raises CommandError with `hint`
+    if the file exists or cannot be written."""
     try:
         write_new_file(path, lines)
     except OSError as error:
         raise CommandError(
             f"The undo file {path} cannot be written, so nothing was changed: {error.strerror}",
-            hint="Name another one with --undo-file.",
+            hint=hint,
         ) from None
 
 

@@ -14,7 +14,8 @@ from kafkatools.core.admin.groups import delete_groups
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.exit_status import ExitStatus
 from kafkatools.tools.groups.deletions import committed_offsets, refusals, subscribed_topics
-from kafkatools.tools.groups.plan_file import save_undo
+from kafkatools.tools.groups.plan_file import undo_lines
+from kafkatools.tools.undo_files import write_undo_file
 
 
 def delete(session: Session) -> ExitStatus:
@@ -71,4 +72,4 @@ def note_offsets(session: Session, requested: Mapping[str, Collection[TopicParti
     for name, group_offsets in committed_offsets(session.admin, list(requested)).items():
         keys = requested[name]
         before[name] = {key: offset for key, offset in group_offsets.offsets.items() if keys is None or key in keys}
-    save_undo(session.args.undo_file, before)
+    write_undo_file(session.args.undo_file, undo_lines(session.args.undo_file, before))

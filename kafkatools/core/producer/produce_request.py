@@ -15,7 +15,7 @@ import struct
 from collections.abc import Mapping, Sequence
 
 from kafkatools.core.protocol.api_versions import ApiKey
-from kafkatools.core.protocol.varints import unsigned_varint
+from kafkatools.core.protocol.varints import compact_string, plain_string, unsigned_varint
 
 Buffer = bytes | bytearray | memoryview
 PartitionRecords = tuple[int, Buffer]
@@ -27,7 +27,6 @@ _ACKS_TIMEOUT_COUNT = struct.Struct(">hii")
 _ACKS_TIMEOUT = struct.Struct(">hi")
 _INDEX_SIZE = struct.Struct(">ii")
 _INDEX = struct.Struct(">i")
-_LENGTH = struct.Struct(">h")
 
 
 def produce_request_body(
@@ -42,32 +41,17 @@ def produce_request_body(
     `topic_ids`: 16 bytes for each topic, read from version 13 on."""
     if version >= FIRST_FLEXIBLE_VERSION:
         return _flexible_body(version, acks, timeout_ms, topics, topic_ids, transactional_id)
-    head = bytearray(_nullable_string(transactional_id))
+    head = bytearray(plain_string(transactional_id))
     head += _ACKS_TIMEOUT_COUNT.pack(acks, timeout_ms, len(topics))
     buffers: list[Buffer] = []
     for topic, partitions in topics.items():
-        name = topic.encode()
-        head += _LENGTH.pack(len(name)) + name + _INDEX.pack(len(partitions))
+        head += plain_string(topic) + _INDEX.pack(len(partitions))
         for index, records in partitions:
             head += _INDEX_SIZE.pack(index, len(records))
             buffers.append(bytes(head))
             buffers.append(records)
             head.clear()
     return buffers
-
-
-def _nullable_string(text: str | None) -> bytes:
-    if text is None:
-        return b"\xff\xff"
-    data = text.encode()
-    return _LENGTH.pack(len(data)) + data
-
-
-def _compact_string(text: str | None) -> bytes:
-    if text is None:
-        return b"\x00"
-    data = text.encode()
-    return unsigned_varint(len(data) + 1) + data
 
 
 def _flexible_body(
@@ -78,11 +62,11 @@ def _flexible_body(
     topic_ids: Mapping[str, bytes],
     transactional_id: str | None,
 ) -> list[Buffer]:
-    head = bytearray(_compact_string(transactional_id))
+    head = bytearray(compact_string(transactional_id))
     head += _ACKS_TIMEOUT.pack(acks, timeout_ms) + unsigned_varint(len(topics) + 1)
     buffers: list[Buffer] = []
     for topic, partitions in topics.items():
-        head += topic_ids[topic] if version >= FIRST_TOPIC_ID_VERSION else _compact_string(topic)
+        head += topic_ids[topic] if version >= FIRST_TOPIC_ID_VERSION else compact_string(topic)
         head += unsigned_varint(len(partitions) + 1)
         for index, records in partitions:
             head += _INDEX.pack(index) + unsigned_varint(len(records) + 1)

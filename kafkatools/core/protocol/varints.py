@@ -1,4 +1,4 @@
-"""Kafka's UNSIGNED_VARINT, and the sections of tagged fields that use it (KIP-482), for messages framed by hand.
+"""Kafka's UNSIGNED_VARINT, strings, and sections of tagged fields (KIP-482), for messages framed by hand.
 
 A varint has at most five bytes. Nothing is read past the end of the buffer, and a varint without an end is a
 DecodeError. The zig-zag varints inside records are in `core/records/kernel.py`.
@@ -6,8 +6,11 @@ DecodeError. The zig-zag varints inside records are in `core/records/kernel.py`.
 
 from __future__ import annotations
 
+from struct import Struct
+
 from kafkatools.core.errors import DecodeError
 
+_LENGTH = Struct(">h")
 _MAX_SHIFT = 28
 # No message has more than a dozen; a frame of hostile bytes could hold fifty million.
 _MOST_TAGGED_FIELDS = 1000
@@ -20,6 +23,22 @@ def unsigned_varint(number: int) -> bytes:
     out = bytearray()
     write_unsigned_varint(out, number)
     return bytes(out)
+
+
+def compact_string(text: str | None) -> bytes:
+    """Encode a string or None as a flexible version does: with an unsigned varint as its length."""
+    if text is None:
+        return b"\0"
+    encoded = text.encode()
+    return unsigned_varint(len(encoded) + 1) + encoded
+
+
+def plain_string(text: str | None) -> bytes:
+    """Encode a string or None as a version before the flexible ones does: with two bytes as its length."""
+    if text is None:
+        return b"\xff\xff"
+    encoded = text.encode()
+    return _LENGTH.pack(len(encoded)) + encoded
 
 
 def write_unsigned_varint(out: bytearray, number: int) -> None:

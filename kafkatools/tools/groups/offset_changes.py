@@ -15,9 +15,8 @@ from kafkatools.core.admin.group_offsets import TopicPartition, alter_offsets, d
 from kafkatools.core.admin.results import AlteredOffsets
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.group.metadata import OffsetAndMetadata
-from kafkatools.exit_status import CommandError
-from kafkatools.tools.groups.plan_file import write_undo
-from kafkatools.tools.undo_files import free_undo_path
+from kafkatools.tools.groups.plan_file import undo_lines
+from kafkatools.tools.undo_files import free_undo_path, write_undo_file
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _MAX_NAME = 100
@@ -85,14 +84,8 @@ def save_previous(admin: AdminClient, plans: Sequence[GroupPlan], path: str | No
     """Write the committed offsets that the plans change to `path` (None: a new file in the working directory); return
     the path. Raises CommandError when the file cannot be written, KafkaError when the offsets cannot be fetched."""
     undo_path = path or _default_path([plan.group_id for plan in plans], wall_ms)
-    before = _offsets_before(admin, plans)
-    try:
-        write_undo(undo_path, before)
-    except OSError as error:
-        raise CommandError(
-            f"The undo file {undo_path} cannot be written, so nothing was changed: {error.strerror}",
-            hint="Name another one with --undo-file, or do without it with --no-undo-file.",
-        ) from None
+    lines = undo_lines(undo_path, _offsets_before(admin, plans))
+    write_undo_file(undo_path, lines, "Name another one with --undo-file, or do without it with --no-undo-file.")
     return undo_path
 
 

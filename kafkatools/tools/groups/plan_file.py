@@ -15,7 +15,6 @@ from typing import NamedTuple
 from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.exit_status import CommandError
 from kafkatools.output import json_line
-from kafkatools.tools.undo_files import write_new_file, write_undo_file
 
 TopicPartition = tuple[str, int]
 NO_OFFSET = "none"
@@ -235,19 +234,8 @@ def plan_json(group_id: str, key: TopicPartition, new: OffsetAndMetadata | None)
     }
 
 
-def write_undo(path: str, before: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata | None]]) -> None:
-    """Write the previous offsets to a new file: one JSON object a line for .json and .jsonl, else CSV. The file appears
-    complete and synced, or not at all. Raises OSError, also for an existing file."""
-    write_new_file(path, _undo_lines(path, before))
-
-
-def save_undo(path: str, before: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata | None]]) -> None:
-    """Write the previous offsets like `write_undo`. Raises CommandError, which says that nothing was changed, if the
-    file exists or cannot be written."""
-    write_undo_file(path, _undo_lines(path, before))
-
-
-def _undo_lines(path: str, before: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata | None]]) -> Iterator[str]:
+def undo_lines(path: str, before: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata | None]]) -> Iterator[str]:
+    """Yield the lines of an undo file with the previous offsets: a JSON object each for .json and .jsonl, else CSV."""
     is_json = path.endswith((".json", ".jsonl"))
     for group_id, offsets in before.items():
         for key, old in sorted(offsets.items()):

@@ -25,9 +25,10 @@ from kafkatools.core.java.hash_order import hash_order
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args
 from kafkatools.tools.groups.offset_changes import GroupPlan
-from kafkatools.tools.groups.plan_file import csv_line, save_undo
+from kafkatools.tools.groups.plan_file import csv_line, undo_lines
 from kafkatools.tools.groups.targets import Goal, Reset, Targets, require_partitions
 from kafkatools.tools.groups.times import DATETIME_FORM, parse_datetime
+from kafkatools.tools.undo_files import write_undo_file
 
 _INACTIVE = ("Empty", "Dead")
 
@@ -119,7 +120,7 @@ def _note_offsets(session: Session, requested: Mapping[str, Collection[TopicPart
         start_offsets = _as_committed(share_offsets).offsets
         keys = requested[name]
         before[name] = {key: start_offsets.get(key) for key in (share_offsets.offsets if keys is None else keys)}
-    save_undo(path, before)
+    write_undo_file(path, undo_lines(path, before))
 
 
 def _carry_out(session: Session, plan: GroupPlan) -> GroupPlan:

@@ -22,7 +22,7 @@ from kafkatools.core.broker.replicas.delayed_produce import DelayedProduce, Prod
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.broker.replicas.replica_manager import error_code_of
 from kafkatools.core.broker.server.requests import DELAYED, NO_RESPONSE, CloseConnection, Request, Response
-from kafkatools.core.broker.server.response_framing import compact_string, endpoint_tags, plain_string
+from kafkatools.core.broker.server.response_framing import endpoint_tags
 from kafkatools.core.errors import (
     DecodeError,
     InvalidRecord,
@@ -37,7 +37,7 @@ from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.messages import decode, request_type
 from kafkatools.core.protocol.slices import TooManyElements
 from kafkatools.core.protocol.uuids import UUID_ZERO
-from kafkatools.core.protocol.varints import unsigned_varint
+from kafkatools.core.protocol.varints import compact_string, plain_string, unsigned_varint
 from kafkatools.core.records.layout import HEADER_SIZE, HEADER_SIZE_UP_TO_MAGIC, MAGIC_OFFSET
 
 ALL = -1

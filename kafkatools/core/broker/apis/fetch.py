@@ -31,12 +31,12 @@ from kafkatools.core.broker.replicas.fetch_reads import FetchReads
 from kafkatools.core.broker.replicas.fetch_session import FetchContext
 from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import CloseConnection, FileRegion, Part, Request, Response
-from kafkatools.core.broker.server.response_framing import compact_string, endpoint_tags, plain_string
+from kafkatools.core.broker.server.response_framing import endpoint_tags
 from kafkatools.core.errors import DecodeError, NotLeaderOrFollower, TopicAuthorizationFailed
 from kafkatools.core.net.metadata import NodeEndpoint
 from kafkatools.core.protocol.api_versions import ApiKey, is_flexible
 from kafkatools.core.protocol.slices import paced
-from kafkatools.core.protocol.varints import unsigned_varint
+from kafkatools.core.protocol.varints import compact_string, plain_string, unsigned_varint
 
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity

@@ -11,10 +11,9 @@ from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from kafkatools.core.broker.server.response_framing import compact_string, plain_string
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.slices import paced
-from kafkatools.core.protocol.varints import unsigned_varint
+from kafkatools.core.protocol.varints import compact_string, plain_string, unsigned_varint
 
 FIRST_VERSION_OF_ERRORS = 2
 FIRST_VERSION_OF_THROTTLE = 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkatools.core.broker.apis.contexts import TransactionContext
-from kafkatools.core.broker.coordinators.transactions.coordinator import NOBODY, ProducerIdentity
+from kafkatools.core.broker.coordinators.transactions.coordinator import NOBODY, IdentityCallback, ProducerIdentity
 from kafkatools.core.broker.metadata.controller.acls import (
     CLUSTER,
     CLUSTER_NAME,
@@ -40,12 +40,7 @@ def handle_init_producer_id(node: TransactionContext, request: Request) -> Respo
     """
     entity = request.decode()
     response = Deferred(request)
-
-    def respond(code: int, identity: ProducerIdentity) -> None:
-        if code == ProducerFenced.code and request.version < FIRST_VERSION_OF_FENCING:
-            code = InvalidProducerEpoch.code
-        response.respond({"error_code": code, **identity._asdict()})
-
+    respond = identity_responder(request, response, FIRST_VERSION_OF_FENCING)
     try:
         _authorize(node, request, entity)
         current = _current_identity(entity)
@@ -75,6 +70,18 @@ def _current_identity(entity: Entity) -> ProducerIdentity | None:
     if identity.producer_id == NOBODY.producer_id or identity.producer_epoch == NOBODY.producer_epoch:
         raise InvalidRequest()
     return identity
+
+
+def identity_responder(request: Request, response: Deferred, first_version_of_fencing: int) -> IdentityCallback:
+    """A function that responds with an error code and a producer id and epoch. In an older version PRODUCER_FENCED is
+    INVALID_PRODUCER_EPOCH."""
+
+    def respond(code: int, identity: ProducerIdentity) -> None:
+        if code == ProducerFenced.code and request.version < first_version_of_fencing:
+            code = InvalidProducerEpoch.code
+        response.respond({"error_code": code, **identity._asdict()})
+
+    return respond
 
 
 def handle_describe_producers(node: TransactionContext, request: Request) -> Response:

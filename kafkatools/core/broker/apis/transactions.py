@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from kafkatools.core.broker.apis.contexts import TransactionContext
+from kafkatools.core.broker.apis.producers import identity_responder
 from kafkatools.core.broker.coordinators.transactions.coordinator import NOBODY, ProducerIdentity
 from kafkatools.core.broker.coordinators.transactions.ending import EndRequest
 from kafkatools.core.broker.coordinators.transactions.markers import Marker
@@ -160,12 +161,7 @@ def handle_end_txn(node: TransactionContext, request: Request) -> Response:
     an error code the id and epoch may be -1."""
     entity = request.decode()
     response = Deferred(request)
-
-    def respond(code: int, identity: ProducerIdentity) -> None:
-        if code == ProducerFenced.code and request.version < FIRST_END_TXN_VERSION_OF_FENCING:
-            code = InvalidProducerEpoch.code
-        response.respond({"error_code": code, **identity._asdict()})
-
+    respond = identity_responder(request, response, FIRST_END_TXN_VERSION_OF_FENCING)
     try:
         node.authorize_or_raise(request, WRITE, TRANSACTIONAL_ID, entity.transactional_id)
     except KafkaError as error:

@@ -194,32 +194,32 @@ class Coordination:
         self.host.when_durable(list(statuses.values()), respond)
 
     # -- elections and topics --------------------------------------------------------------------------------------
-    def _of(self, topic: str) -> Shards | None:
-        if topic == OffsetsTopic.name:
+    def _shards_of(self, partition: Partition) -> Shards | None:
+        """Drop the share partitions of a partition whose leader changed. Return the shards of its topic; None for a
+        topic without a coordinator, and on a broker without a cluster."""
+        if not self.is_clustered:
+            return None
+        if self._has_opened("share_partitions"):
+            self.share_partitions.drop(partition)
+        if partition.topic == OffsetsTopic.name:
             return self.groups
-        if topic == TRANSACTION_TOPIC:
+        if partition.topic == TRANSACTION_TOPIC:
             return self.transactions
-        return self.share if topic == SHARE_TOPIC else None
+        return self.share if partition.topic == SHARE_TOPIC else None
 
     def on_elected(self, partition: Partition) -> None:
         """Load a partition of an internal topic after this broker became its leader or got a new leader epoch. For any
         topic, drop the partition's share partitions. Does nothing on a broker without a cluster."""
-        self._drop_share_partitions(partition)
-        shards = self._of(partition.topic) if self.is_clustered else None
+        shards = self._shards_of(partition)
         if shards is not None:
             shards.on_elected(partition)
 
     def on_resigned(self, partition: Partition) -> None:
         """Unload a partition of an internal topic that this broker no longer leads. For any topic, drop the partition's
         share partitions. Does nothing on a broker without a cluster."""
-        self._drop_share_partitions(partition)
-        shards = self._of(partition.topic) if self.is_clustered else None
+        shards = self._shards_of(partition)
         if shards is not None:
             shards.on_resigned(partition)
-
-    def _drop_share_partitions(self, partition: Partition) -> None:
-        if self.is_clustered and self._has_opened("share_partitions"):
-            self.share_partitions.drop(partition)
 
     def _has_opened(self, name: str) -> bool:
         return name in self.__dict__

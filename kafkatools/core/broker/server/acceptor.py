@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Protocol
 
 from kafkatools.core.broker.server.requests import Request, Response
@@ -22,31 +23,25 @@ class Dispatch(Protocol):
         ...
 
 
+@dataclass(eq=False, repr=False)
 class Acceptor:
     """One listener in Kafka's sense: a name, a bound address and a request handler.
 
     `is_internal` says that only other nodes of the cluster connect to it. `is_protected` says that a connection above a
-    limit other than max.connections.per.ip is accepted, and a client's connection closed for it.
+    limit other than max.connections.per.ip is accepted, and a client's connection closed for it. `socket` is one of
+    `bind_acceptor`; with `is_open` it listens.
     """
 
-    def __init__(
-        self,
-        name: str,
-        bound: socket.socket,
-        dispatch: Dispatch,
-        *,
-        is_open: bool = True,
-        is_internal: bool = False,
-        is_protected: bool = False,
-    ) -> None:
-        """`bound` is a socket of `bind_acceptor`; with `is_open` it listens."""
-        self.name = name
-        self.dispatch = dispatch
-        self.socket = bound
-        self.host, self.port = bound.getsockname()[:2]
-        self.is_open = is_open
-        self.is_internal = is_internal
-        self.is_protected = is_protected
+    name: str
+    socket: socket.socket
+    dispatch: Dispatch
+    _: KW_ONLY
+    is_open: bool = True
+    is_internal: bool = False
+    is_protected: bool = False
+
+    def __post_init__(self) -> None:
+        self.host, self.port = self.socket.getsockname()[:2]
 
     def open(self) -> None:
         """Accept connections from now on. Raises OSError with the address."""

@@ -1,4 +1,4 @@
-"""Encoding of Produce and Fetch responses by hand: strings, and the field NodeEndpoints (KIP-951).
+"""Encoding of Produce and Fetch responses by hand: the field NodeEndpoints (KIP-951).
 
 By NodeEndpoints a client that asked the wrong broker gets the leader's address without a Metadata request.
 """
@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from struct import Struct
 
 from kafkatools.core.net.metadata import NodeEndpoint
-from kafkatools.core.protocol.varints import unsigned_varint
+from kafkatools.core.protocol.varints import compact_string, unsigned_varint
 
-_INT16, _INT32 = Struct(">h"), Struct(">i")
+_INT32 = Struct(">i")
 
 
 def endpoint_tags(endpoints: Sequence[NodeEndpoint]) -> bytes:
@@ -22,19 +22,3 @@ def endpoint_tags(endpoints: Sequence[NodeEndpoint]) -> bytes:
     for node_id, host, port, rack in endpoints:
         field += _INT32.pack(node_id) + compact_string(host) + _INT32.pack(port) + compact_string(rack) + b"\0"
     return b"\1\0" + unsigned_varint(len(field)) + field
-
-
-def compact_string(text: str | None) -> bytes:
-    """Encode a string or None as a flexible version does: with an unsigned varint as its length."""
-    if text is None:
-        return b"\0"
-    encoded = text.encode()
-    return unsigned_varint(len(encoded) + 1) + encoded
-
-
-def plain_string(text: str | None) -> bytes:
-    """Encode a string or None as a version before the flexible ones does: with two bytes as its length."""
-    if text is None:
-        return b"\xff\xff"
-    encoded = text.encode()
-    return _INT16.pack(len(encoded)) + encoded

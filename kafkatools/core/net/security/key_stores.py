@@ -89,7 +89,7 @@ def _trusted_of(store: _Store, data: bytes) -> list[bytes]:
         return list(_java_key_store(store, data).certificates)
     from kafkatools.core.net.security.pkcs12 import trusted_of
 
-    return trusted_of(data, store.password, store.source, store.wrong_password)
+    return trusted_of(data, store.password, store.wrong_password)
 
 
 def identity(config: Config) -> Identity | None:

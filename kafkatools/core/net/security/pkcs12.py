@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
 
 
-def trusted_of(data: bytes, password: str | None, source: str, wrong: KeyStoreUnreadable) -> list[bytes]:
+def trusted_of(data: bytes, password: str | None, wrong: KeyStoreUnreadable) -> list[bytes]:
     """The trusted certificates of a PKCS #12 file as DER. Raises `wrong` for a wrong password or a damaged file."""
     from cryptography.hazmat.primitives.serialization import Encoding
 

@@ -7,7 +7,8 @@ import pytest
 
 from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.exit_status import CommandError
-from kafkatools.tools.groups.plan_file import csv_line, read_plan, write_undo
+from kafkatools.tools.groups.plan_file import csv_line, read_plan, undo_lines
+from kafkatools.tools.undo_files import write_new_file
 
 TRAILING_COMMA = (  # the words and the place are the standard library's
     "column 13: Illegal trailing comma before end of object"
@@ -106,7 +107,7 @@ def test_csv_is_quoted_as_recorded_from_apache_kafka(group: str | None, topic: s
 def test_an_undo_file_is_read_back(tmp_path: pathlib.Path, name: str) -> None:
     before = {"g,1": {("t", 1): None, ("t", 0): OffsetAndMetadata(7, 2, 'an "m"\n')}, "h": {("u", 0): None}}
     path = tmp_path / name
-    write_undo(str(path), before)
+    write_new_file(str(path), undo_lines(str(path), before))
     epoch, text = (2, 'an "m"\n') if name.endswith("l") else (-1, "")
     assert [tuple(line)[1:] for line in read_plan(str(path), None).lines] == [
         ("g,1", "t", 0, 7, epoch, text),
@@ -120,18 +121,20 @@ def test_an_undo_file_is_never_overwritten(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "undo.csv"
     path.write_text("mine")
     with pytest.raises(FileExistsError):
-        write_undo(str(path), {"g": {("t", 0): None}})
+        write_new_file(str(path), undo_lines(str(path), {"g": {("t", 0): None}}))
     assert path.read_text() == "mine"
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_every_key_of_an_undo_file(tmp_path: pathlib.Path) -> None:
     before = {"a": {("t", 1): None, ("t", 0): OffsetAndMetadata(5, 3, "m")}, "b": {("u", 0): OffsetAndMetadata(7)}}
-    write_undo(str(tmp_path / "undo.jsonl"), before)
-    assert (tmp_path / "undo.jsonl").read_text().splitlines() == [
+    path = tmp_path / "undo.jsonl"
+    write_new_file(str(path), undo_lines(str(path), before))
+    assert path.read_text().splitlines() == [
         '{"group":"a","topic":"t","partition":0,"offset":5,"leader_epoch":3,"metadata":"m"}',
         '{"group":"a","topic":"t","partition":1,"offset":null,"leader_epoch":null,"metadata":null}',
         '{"group":"b","topic":"u","partition":0,"offset":7,"leader_epoch":null,"metadata":""}',
     ]
-    write_undo(str(tmp_path / "undo.csv"), before)
-    assert (tmp_path / "undo.csv").read_text().splitlines() == ["a,t,0,5", "a,t,1,none", "b,u,0,7"]
+    path = tmp_path / "undo.csv"
+    write_new_file(str(path), undo_lines(str(path), before))
+    assert path.read_text().splitlines() == ["a,t,0,5", "a,t,1,none", "b,u,0,7"]

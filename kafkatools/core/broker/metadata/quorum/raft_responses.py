@@ -110,18 +110,21 @@ def _voted(raft: Member, node_id: int, *, is_granted: bool) -> None:
         raft.back_off(state)
 
 
-def _settle_fetch(raft: Member, node_id: int, partition: Any) -> bool | None:
+def _unsettled_partition(raft: Member, node_id: int, topics: Any, name: str) -> Entity | bool:
+    """The metadata partition of a Fetch or FetchSnapshot response, after its epoch and leader are applied. If nothing
+    else of it counts, whether the response settles its request."""
+    partition = wire.only_partition(topics, name)
+    if partition is None:
+        return False
     leader = partition.current_leader
-    return _settle(raft, node_id, int(partition.error_code), leader.leader_epoch, leader.leader_id)
+    settled = _settle(raft, node_id, int(partition.error_code), leader.leader_epoch, leader.leader_id)
+    return partition if settled is None else settled
 
 
 def _fetched(raft: Member, node_id: int, entity: Entity) -> bool:
-    partition = wire.only_partition(entity.responses, "topic")
-    if partition is None:
-        return False
-    settled = _settle_fetch(raft, node_id, partition)
-    if settled is not None:
-        return settled
+    partition = _unsettled_partition(raft, node_id, entity.responses, "topic")
+    if isinstance(partition, bool):
+        return partition
     if partition.error_code:
         return _unexpected(raft, node_id, int(partition.error_code))
     state = raft.state
@@ -192,12 +195,9 @@ def _begin_snapshot(raft: Member, state: Follower, snapshot_id: SnapshotId) -> b
 
 
 def _snapshot_fetched(raft: Member, node_id: int, entity: Entity) -> bool:
-    partition = wire.only_partition(entity.topics, "name")
-    if partition is None:
-        return False
-    settled = _settle_fetch(raft, node_id, partition)
-    if settled is not None:
-        return settled
+    partition = _unsettled_partition(raft, node_id, entity.topics, "name")
+    if isinstance(partition, bool):
+        return partition
     state = raft.state
     if not isinstance(state, Follower) or node_id != state.leader_id or state.download is None:
         return True

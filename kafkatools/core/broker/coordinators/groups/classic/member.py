@@ -3,46 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from dataclasses import InitVar, dataclass, field
 
 from kafkatools.core.broker.coordinators.groups.requests import Client, Protocols, ResponseCallback
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Member:
     """A member of a classic group: protocols, assignment and pending responses."""
 
-    __slots__ = (
-        "assignment",
-        "client",
-        "instance_id",
-        "is_new",
-        "awaiting_join_callback",
-        "member_id",
-        "protocol_type",
-        "protocols",
-        "rebalance_timeout_ms",
-        "session_timeout_ms",
-        "awaiting_sync_callback",
-    )
+    member_id: str
+    instance_id: str | None
+    client: Client
+    timeouts_ms: InitVar[tuple[int, int]]
+    protocol_type: str
+    protocols: Protocols
+    session_timeout_ms: int = field(init=False)
+    rebalance_timeout_ms: int = field(init=False)
+    assignment: bytes = field(default=b"", init=False)
+    is_new: bool = field(default=False, init=False)
+    awaiting_join_callback: ResponseCallback | None = field(default=None, init=False)
+    awaiting_sync_callback: ResponseCallback | None = field(default=None, init=False)
 
-    def __init__(
-        self,
-        member_id: str,
-        instance_id: str | None,
-        client: Client,
-        timeouts_ms: tuple[int, int],
-        protocol_type: str,
-        protocols: Protocols,
-    ) -> None:
-        self.member_id = member_id
-        self.instance_id = instance_id
-        self.client = client
+    def __post_init__(self, timeouts_ms: tuple[int, int]) -> None:
         self.session_timeout_ms, self.rebalance_timeout_ms = timeouts_ms
-        self.protocol_type = protocol_type
-        self.protocols = protocols
-        self.assignment = b""
-        self.is_new = False
-        self.awaiting_join_callback: ResponseCallback | None = None
-        self.awaiting_sync_callback: ResponseCallback | None = None
 
     @property
     def is_awaiting_join(self) -> bool:
