@@ -55,11 +55,14 @@ class Requirement(NamedTuple):
 
 
 class ExactlyOne(NamedTuple):
-    """Exactly one of `options` is required."""
+    """Exactly one of `options` is required, unless one of `unless` is given."""
 
     options: tuple[str, ...]
     message: str
+    unless: tuple[str, ...] = ()
 
     def violation(self, option_names: Collection[str]) -> str | None:
         """Return the message unless exactly one of the rule's options is on the command line."""
+        if any(name in option_names for name in self.unless):
+            return None
         return None if sum(name in option_names for name in self.options) == 1 else self.message

@@ -1,4 +1,5 @@
-"""Slices of topics by kt console-consumer, with the same expected records from the embedded broker and Apache Kafka."""
+"""Slices of topics by kt console-consumer: the same expected records from the embedded broker, from Apache Kafka, and
+from the segment files that each of them is writing."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import pytest
 from support.embedded import embedded_broker
@@ -22,18 +24,38 @@ MINUTE = 60_000
 COUNT = 20
 
 
+class Written(NamedTuple):
+    """A running broker, and the log directory that it writes."""
+
+    bootstrap: str
+    directory: pathlib.Path
+
+
 @pytest.fixture(scope="module", params=["embedded", "kafka"])
-def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Written]:
     """A broker with topics: `even` (partition 0 has even minutes, 1 odd ones), `late`, `gaps`, `empty`."""
     if request.param == "kafka":
-        bootstrap = request.getfixturevalue("real_kafka").bootstrap
-        prepare(bootstrap)
-        yield bootstrap
+        kafka = request.getfixturevalue("real_kafka")
+        prepare(kafka.bootstrap)
+        yield Written(kafka.bootstrap, kafka.log_dir())
         return
     directory: pathlib.Path = tmp_path_factory.mktemp("slices")
     with embedded_broker(directory, auto_create_topics_enable="false") as bootstrap:
         prepare(bootstrap)
-        yield bootstrap
+        yield Written(bootstrap, directory)
+
+
+@pytest.fixture
+def broker(written: Written) -> str:
+    return written.bootstrap
+
+
+@pytest.fixture(params=["broker", "files"])
+def source(request: pytest.FixtureRequest, written: Written) -> list[str]:
+    """The options that name where the records come from."""
+    if request.param == "files":
+        return ["--from", f"log:{written.directory}"]
+    return ["--bootstrap-server", written.bootstrap]
 
 
 def prepare(bootstrap: str) -> None:
@@ -64,7 +86,11 @@ def prepare(bootstrap: str) -> None:
 
 
 def consume(bootstrap: str, *args: str) -> Ran:
-    return run_kt("console-consumer", "--bootstrap-server", bootstrap, *args)
+    return read(["--bootstrap-server", bootstrap], *args)
+
+
+def read(source: list[str], *args: str) -> Ran:
+    return run_kt("console-consumer", *source, *args)
 
 
 def minutes(ran: Ran) -> list[int]:
@@ -104,8 +130,8 @@ EVEN, ODD = range(0, 40, 2), range(1, 40, 2)
         (["--offset", "19:", "--exit-at-end"], [38, 39]),
     ],
 )
-def test_a_slice_has_exactly_its_records(broker: str, options: list[str], expected: list[int]) -> None:
-    ran = consume(broker, "--topic", "even", *options)
+def test_a_slice_has_exactly_its_records(source: list[str], options: list[str], expected: list[int]) -> None:
+    ran = read(source, "--topic", "even", *options)
     printed = minutes(ran)
     assert sorted(printed) == list(expected)
     for parity in (0, 1):  # each partition in its order
@@ -118,27 +144,28 @@ def test_a_slice_has_exactly_its_records(broker: str, options: list[str], expect
 
 
 @pytest.mark.parametrize("options", [["--until", iso(39)], ["--offset", ":end"], ["--last", "15"]])
-def test_order_time_merges_the_partitions(broker: str, options: list[str]) -> None:
-    printed = minutes(consume(broker, "--topic", "even", "--order", "time", *options))
+def test_order_time_merges_the_partitions(source: list[str], options: list[str]) -> None:
+    printed = minutes(read(source, "--topic", "even", "--order", "time", *options))
     assert printed == sorted(printed)
     assert len(printed) == {"--until": 39, "--offset": 40, "--last": 30}[options[0]]
 
 
-def test_order_time_that_is_cut_off_is_not_complete(broker: str) -> None:
+def test_order_time_that_is_cut_off_is_not_complete(source: list[str]) -> None:
     options = ("--topic", "even", "--order", "time", "--last", "5", "--max-messages", "3")
     for more, status in (((), ExitStatus.OK), (("--exit-at-end",), ExitStatus.FAILED)):
-        ran = consume(broker, *options, *more)
+        ran = read(source, *options, *more)
         assert ran.status == status
         assert ran.out.split() == ["m30", "m31", "m32"]
         assert "complete: 0/2 partitions" in ran.err
 
 
-def test_late_records_of_a_slice_by_time(broker: str) -> None:
-    # Of minutes 0 1 5 2 6 3 7 the slice starts at 5, the first record at or after 2, and ends before 6.
-    ran = consume(broker, "--topic", "late", "--since", iso(2), "--until", iso(6))
-    assert minutes(ran) == [5, 2]
+def test_late_records_of_a_slice_by_time(source: list[str]) -> None:
+    # Of minutes 0 1 5 2 6 3 7 the slice starts at 5, the first record at or after 2. From a broker it ends before 6;
+    # in files the late 3 behind it is found too.
+    ran = read(source, "--topic", "late", "--since", iso(2), "--until", iso(6))
+    assert minutes(ran) == ([5, 2, 3] if source[0] == "--from" else [5, 2])
     for options in ([], ["--in-all"], ["--order", "time"]):  # a partition keeps its order
-        assert minutes(consume(broker, "--topic", "late", "--last", "3", *options)) == [6, 3, 7]
+        assert minutes(read(source, "--topic", "late", "--last", "3", *options)) == [6, 3, 7]
 
 
 @pytest.mark.parametrize(
@@ -152,23 +179,33 @@ def test_late_records_of_a_slice_by_time(broker: str) -> None:
         ("read_uncommitted", 12, [f"{number}{part}" for number in range(6) for part in "ab"]),
     ],
 )
-def test_last_counts_records_not_offsets(broker: str, isolation: str, count: int, expected: list[str]) -> None:
-    ran = consume(broker, "--topic", "gaps", "--last", str(count), "--isolation-level", isolation)
+def test_last_counts_records_not_offsets(source: list[str], isolation: str, count: int, expected: list[str]) -> None:
+    ran = read(source, "--topic", "gaps", "--last", str(count), "--isolation-level", isolation)
     assert ran.status == ExitStatus.OK
     assert ran.out.split() == expected
 
 
-def test_an_empty_topic_has_no_last_record(broker: str) -> None:
+def test_an_empty_topic_has_no_last_record(source: list[str]) -> None:
     for options in (["--last", "5"], ["--last", "5", "--in-all"], ["--until", "now"], ["--offset", ":end"]):
-        ran = consume(broker, "--topic", "empty", *options)
+        ran = read(source, "--topic", "empty", *options)
         assert (ran.status, ran.out) == (ExitStatus.OK, "")
         assert "complete: 2/2 partitions" in ran.err
 
 
-def test_a_range_beyond_the_log_says_where_the_log_ends(broker: str) -> None:
-    ran = consume(broker, "--topic", "even", "--partition", "0", "--offset", "18:30")
+def test_a_range_beyond_the_log_says_where_the_log_ends(source: list[str]) -> None:
+    ran = read(source, "--topic", "even", "--partition", "0", "--offset", "18:30")
     assert minutes(ran) == [36, 38]
     assert "even-0 ends at offset 20, before offset 30" in ran.err
+
+
+def test_an_offset_beyond_the_log_is_refused(source: list[str]) -> None:
+    options = [] if source[0] == "--from" else ["--timeout-ms", "100"]
+    beyond = read(source, "--topic", "even", "--partition", "0", "--offset", "25", *options)
+    assert beyond.status == ExitStatus.FAILED
+    assert "Offset 25 is out of range: even-0 holds offsets 0 to 20" in beyond.err
+
+
+def test_a_range_without_an_end_must_begin_in_the_only_log(broker: str) -> None:
     beyond = consume(broker, "--topic", "even", "--partition", "0", "--offset", "25:", "--timeout-ms", "100")
     assert beyond.status == ExitStatus.FAILED
     assert "Offset 25 is out of range: even-0 holds offsets 0 to 20" in beyond.err

@@ -30,6 +30,10 @@ def run(console: Console, args: Args) -> ExitStatus:
 
     inputs.warn_deprecated(console, args, OPTIONS)
     settings = inputs.settings(console, args)
+    if args.has_option("from"):
+        from kafkatools.commands.console_consumer import log_files
+
+        return log_files.run(console, args, inputs.printer(console, args), settings)
     requested = inputs.requested_records(args, settings, console.clock.wall_ms())
     if requested.bounds is not None:
         inputs.set_for_slice(settings, args.timeout_ms)
@@ -114,6 +118,14 @@ OPTIONS = (
         "from its beginning unless an option says where to start.",
         ours=True,
     ),
+    Option(
+        "--from",
+        "Read the segment files of a log directory instead of a broker, to their end: log:DIRECTORY. DIRECTORY is one "
+        "of log.dirs (with --topic or --include), the directory of one partition, or one .log file. Nothing is "
+        "written there.",
+        value="SOURCE",
+        ours=True,
+    ),
     BOOTSTRAP_SERVER,
     command_config("Properties file with settings of the consumer."),
     setting_option("--command-property", "Setting of the consumer."),
@@ -162,7 +174,10 @@ OPTIONS = (
 
 RULES = (
     rules.Refusal("partition", ("include",), "The topic is required when partition is specified."),
-    rules.ExactlyOne(("topic", "include"), "Exactly one of the following arguments is required: [topic], [include]"),
+    rules.ExactlyOne(
+        ("topic", "include"), "Exactly one of the following arguments is required: [topic], [include]", unless=("from",)
+    ),
+    rules.Refusal("topic", ("include",), _NOT_TOGETHER, when=("from",)),
     rules.Refusal("from-beginning", ("offset",), _NOT_TOGETHER),
     rules.Refusal("from-beginning", ("since", "last"), _NOT_TOGETHER),
     rules.Refusal("offset", ("since", "until", "last"), _NOT_TOGETHER),
@@ -196,5 +211,6 @@ COMMAND = Command(
         "kt console-consumer --topic orders --key alice --from-beginning --exit-at-end",
         "kt console-consumer --topic orders --grep 'timeout|refused' --grep-in value --since -1h --until now",
         "kt console-consumer --topic orders --count",
+        "kt console-consumer --from log:/var/lib/kafka --topic orders --last 10",
     ),
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from kafkatools.console import Console
 from kafkatools.core.config import CONSUMER
 from kafkatools.core.errors import ConfigError
+from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.exit_status import UsageError
 from kafkatools.options import (
     INTERNAL_TOPICS,
@@ -43,27 +44,39 @@ _GROUP_CONFLICT = (
 )
 
 
-def requested_records(args: Args, settings: Mapping[str, str], now_ms: int) -> RequestedTopics:
+def requested_records(
+    args: Args,
+    settings: Mapping[str, str],
+    now_ms: int,
+    only: TopicPartition | None = None,
+    *,
+    has_end: bool = False,
+) -> RequestedTopics:
     """Return the topics, partition and start offset or slice that the options select; times are relative to `now_ms`.
-    Raises UsageError."""
+    `only`: the partition to read if no option names one. `has_end`: reading ends also without such an option. Raises
+    UsageError."""
+    topic, partition = args.topic, args.partition
+    if only is not None and args.include is None:
+        topic = topic or only.topic
+        partition = only.partition if partition is None else partition
     hidden = () if settings.get("exclude.internal.topics", "").strip().lower() == "false" else INTERNAL_TOPICS
     takes = None if args.include is None else include_filter(args.include, hidden)
-    bounds = _slice(args, now_ms)
+    bounds = _slice(args, now_ms, partition)
     if bounds is not None and settings.get("group.id"):
         raise UsageError(_NO_SLICE_IN_GROUP)
     start = _start_offset(args) if bounds is None else "earliest"
-    requested = RequestedTopics(args.topic, args.include, takes, args.partition, start, bounds, bool(args.in_all))
+    requested = RequestedTopics(topic, args.include, takes, partition, start, bounds, bool(args.in_all))
     if args.order is not None:
-        _check_order(args, settings, requested)
+        _check_order(args, settings, has_end or args.exit_at_end or requested.ends_at_once)
     return requested
 
 
-def _check_order(args: Args, settings: Mapping[str, str], requested: RequestedTopics) -> None:
+def _check_order(args: Args, settings: Mapping[str, str], has_end: bool) -> None:
     if args.order != "time":
         raise UsageError(f"Invalid value of --order: '{args.order}'. The only order is time")
     if settings.get("group.id"):
         raise UsageError("--order time cannot be used with --group")
-    if not (args.exit_at_end or requested.ends_at_once):
+    if not has_end:
         raise UsageError(_NO_ORDER)
 
 
@@ -77,11 +90,11 @@ def set_for_slice(settings: dict[str, str], timeout_ms: int | None) -> None:
     settings.setdefault("default.api.timeout.ms", str(max(_LEAST_LOOKUP_MS, lookup_ms)))
 
 
-def _slice(args: Args, now_ms: int) -> Slice | None:
+def _slice(args: Args, now_ms: int, partition: int | None) -> Slice | None:
     """Return the slice of --since, --until and --last, or of a range of --offset; None for Kafka's own options. Raises
     UsageError."""
     if args.offset is not None:
-        return _offset_range(args, now_ms)
+        return _offset_range(args, now_ms, partition)
     if args.since is None and args.until is None and args.last is None:
         return Slice(LOG_START, LOG_END) if args.count and args.offset is None else None
     since, until = _time(args, "since", now_ms), _time(args, "until", now_ms)
@@ -105,7 +118,7 @@ def _time(args: Args, name: str, now_ms: int) -> Place | None:
         raise UsageError(f"Invalid value of --{name}: {error}", TIME_FORM) from None
 
 
-def _offset_range(args: Args, now_ms: int) -> Slice | None:
+def _offset_range(args: Args, now_ms: int, partition: int | None) -> Slice | None:
     from kafkatools.options.slices import RANGE_FORM, is_range, parse_range
 
     if is_range(args.offset):
@@ -115,7 +128,7 @@ def _offset_range(args: Args, now_ms: int) -> Slice | None:
             if any(character in args.offset for character in ":@+-"):
                 raise UsageError(f"Invalid value of --offset: {error}", RANGE_FORM) from None
             raise UsageError(_BAD_OFFSET.format(args.offset), RANGE_FORM) from None
-    if args.partition is None:
+    if partition is None:
         raise UsageError("The partition is required when offset is specified.")
     return None
 

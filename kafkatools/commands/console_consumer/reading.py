@@ -7,12 +7,12 @@ offsets before it commits. So a group commits printed records only, however the 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from kafkatools.console import Console
 from kafkatools.core.config import Config
-from kafkatools.core.consumer.completed_fetch import FetchedColumns
+from kafkatools.core.consumer.completed_fetch import FetchedColumns, SkipCorrupt
 from kafkatools.core.consumer.consumer import Consumer
 from kafkatools.core.consumer.ends import Ends
 from kafkatools.core.consumer.errors import CorruptBatch, WakeupError
@@ -21,6 +21,7 @@ from kafkatools.core.errors import KafkaError, RequestTimedOut
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import Args
 from kafkatools.tools.lines.interruption import Interruption
+from kafkatools.tools.lines.partition_reader import PartitionReader
 from kafkatools.tools.lines.record_printer import RecordPrinter
 from kafkatools.tools.lines.record_sources import RequestedTopics, Source, source_of
 from kafkatools.tools.lines.silence import Silence
@@ -71,7 +72,7 @@ class ConsoleConsumer:
         skip = self._skip_corrupt if self._args.skip_corrupt else None
         status = ExitStatus.OK
         try:
-            with Consumer(config, self._console.clock, skip) as consumer:
+            with self._open(config, skip) as consumer:
                 status = self._run(consumer, bool(config.group_id))
         except KeyboardInterrupt:
             status = ExitStatus.INTERRUPTED
@@ -89,8 +90,11 @@ class ConsoleConsumer:
             raise self._printer.error
         return status
 
-    def _run(self, consumer: Consumer, has_group: bool) -> ExitStatus:
-        if not has_group:
+    def _open(self, config: Config, skip_corrupt: SkipCorrupt | None) -> AbstractContextManager[PartitionReader]:
+        return Consumer(config, self._console.clock, skip_corrupt)
+
+    def _run(self, consumer: PartitionReader, has_group: bool) -> ExitStatus:
+        if not has_group or not isinstance(consumer, Consumer):
             with self._finding.progress() if self._finding is not None else nullcontext():
                 self._consume(consumer, None)
             return self._status(consumer)
@@ -106,7 +110,7 @@ class ConsoleConsumer:
             raise
         return status if self._commit(consumer) else ExitStatus.FAILED
 
-    def _consume(self, consumer: Consumer, interruption: Interruption | None) -> None:
+    def _consume(self, consumer: PartitionReader, interruption: Interruption | None) -> None:
         if self._printer.is_limit_reached():
             return
         source = self._start(consumer, is_member=interruption is not None)
@@ -134,7 +138,7 @@ class ConsoleConsumer:
             elif now() - started >= _POLL_MS:
                 self._ends.ensure_reachable()
 
-    def _start(self, consumer: Consumer, *, is_member: bool) -> Source:
+    def _start(self, consumer: PartitionReader, *, is_member: bool) -> Source:
         """Assign or subscribe, and look up where to stop. Raises the errors of Source.start and of Ends, and that of an
         unreachable leader instead of a time-out."""
         requested = self._requested
@@ -155,7 +159,7 @@ class ConsoleConsumer:
         return source
 
     def _poll(
-        self, consumer: Consumer, source: Source, left_ms: int, interruption: Interruption | None
+        self, consumer: PartitionReader, source: Source, left_ms: int, interruption: Interruption | None
     ) -> list[FetchedColumns]:
         wait_ms = min(left_ms, _POLL_MS)
         if self._stops and (self._ends is None or None in map(consumer.known_position, consumer.assignment())):
@@ -175,7 +179,7 @@ class ConsoleConsumer:
         if self._stops and self._ends is None and source.is_assigned():
             self._ends = source.ends()
 
-    def _check_idle(self, consumer: Consumer, source: Source) -> None:
+    def _check_idle(self, consumer: PartitionReader, source: Source) -> None:
         """End a run of --timeout-ms: raise CommandError if the topics do not exist, KafkaError if no broker or leader
         answers. Else it returns."""
         if not source.has_topics():
@@ -187,7 +191,11 @@ class ConsoleConsumer:
     # --- printing
 
     def _write(
-        self, consumer: Consumer, source: Source, fetched: Iterable[FetchedColumns], interruption: Interruption | None
+        self,
+        consumer: PartitionReader,
+        source: Source,
+        fetched: Iterable[FetchedColumns],
+        interruption: Interruption | None,
     ) -> None:
         out = bytearray()
         next_offsets: dict[TopicPartition, int] = {}
@@ -243,7 +251,7 @@ class ConsoleConsumer:
             if interruption is not None:
                 interruption.is_writing = False
 
-    def _stop_at_ends(self, consumer: Consumer, ends: Ends) -> None:
+    def _stop_at_ends(self, consumer: PartitionReader, ends: Ends) -> None:
         """Pause the partitions that were read beyond their end offset, at that offset."""
         for part, offset in list(self._unprinted.items()):
             if offset >= ends.end_of(part) and part not in self._printer.cut:
@@ -261,7 +269,7 @@ class ConsoleConsumer:
 
     # --- the end of the run
 
-    def _is_enough(self, consumer: Consumer, elapsed_ms: int) -> bool:
+    def _is_enough(self, consumer: PartitionReader, elapsed_ms: int) -> bool:
         if self._printer.is_limit_reached():
             return True
         if self._ends is None:
@@ -271,7 +279,7 @@ class ConsoleConsumer:
             return elapsed_ms >= _EMPTY_ASSIGNMENT_MS
         return not self._ends.undone() and not (self._order is not None and self._order.unprinted())
 
-    def _status(self, consumer: Consumer) -> ExitStatus:
+    def _status(self, consumer: PartitionReader) -> ExitStatus:
         failures = self._printer.failures()
         for line in failures:
             self._console.error(line)
@@ -310,5 +318,5 @@ class ConsoleConsumer:
         self._console.note(f"Processed a total of {self._printer.count} messages")
 
 
-def _problem(consumer: Consumer) -> KafkaError | None:
+def _problem(consumer: PartitionReader) -> KafkaError | None:
     return consumer.connection_problem() or consumer.missing_leader()

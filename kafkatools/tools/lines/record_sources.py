@@ -15,6 +15,7 @@ from kafkatools.core.consumer.ends import Ends
 from kafkatools.core.consumer.group_subscription import RebalanceListener
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.exit_status import CommandError
+from kafkatools.tools.lines.partition_reader import PartitionReader
 from kafkatools.tools.lines.slice import Anchor, Slice
 from kafkatools.tools.lines.slices import NewestRecords, Selection, SliceBounds, SliceFinder, cut_before
 from kafkatools.tools.lines.topic_follower import TopicFollower
@@ -47,7 +48,7 @@ class RequestedTopics(NamedTuple):
 class Source:
     """The partitions that a consumer reads; some may be created later. By default all are assigned directly."""
 
-    def __init__(self, note: Callable[[str], None], consumer: Consumer, requested: RequestedTopics) -> None:
+    def __init__(self, note: Callable[[str], None], consumer: PartitionReader, requested: RequestedTopics) -> None:
         self._note = note
         self._consumer = consumer
         self._requested = requested
@@ -87,13 +88,17 @@ class Source:
         self._note(f"{self._requested.missing} yet: waiting for {'it' if self._requested.topic else 'one'}")
 
 
-def source_of(note: Callable[[str], None], consumer: Consumer, requested: RequestedTopics, is_member: bool) -> Source:
+def source_of(
+    note: Callable[[str], None], consumer: PartitionReader, requested: RequestedTopics, is_member: bool
+) -> Source:
     """Return the source for the requested topics: a group's if `is_member`, else directly assigned partitions."""
     if requested.bounds is not None:
         return SlicedTopics(note, consumer, requested, requested.bounds)
     if requested.partition is not None:
         return OnePartition(note, consumer, requested)
-    return GroupTopics(note, consumer, requested) if is_member else FollowedTopics(note, consumer, requested)
+    if is_member and isinstance(consumer, Consumer):
+        return GroupTopics(note, consumer, requested)
+    return FollowedTopics(note, consumer, requested)
 
 
 class OnePartition(Source):
@@ -124,7 +129,7 @@ class OnePartition(Source):
             raise CommandError(f"Offset {offset} is out of range: {topic}-{partition} holds offsets {low} to {high}")
 
 
-def existing_partition(consumer: Consumer, requested: RequestedTopics) -> TopicPartition:
+def existing_partition(consumer: PartitionReader, requested: RequestedTopics) -> TopicPartition:
     """Return the requested partition. Raises CommandError if topic or partition does not exist."""
     topic, partition = requested.topic or "", requested.partition or 0
     existing = consumer.partitions_for(topic)
@@ -139,7 +144,7 @@ def existing_partition(consumer: Consumer, requested: RequestedTopics) -> TopicP
 class FollowedTopics(Source):
     """All partitions of the matching topics, including those created later."""
 
-    def __init__(self, note: Callable[[str], None], consumer: Consumer, requested: RequestedTopics) -> None:
+    def __init__(self, note: Callable[[str], None], consumer: PartitionReader, requested: RequestedTopics) -> None:
         super().__init__(note, consumer, requested)
         self._follower = TopicFollower(consumer, requested.topic, requested.takes)
 
@@ -158,7 +163,7 @@ class SlicedTopics(FollowedTopics):
     partitions created later."""
 
     def __init__(
-        self, note: Callable[[str], None], consumer: Consumer, requested: RequestedTopics, bounds: Slice
+        self, note: Callable[[str], None], consumer: PartitionReader, requested: RequestedTopics, bounds: Slice
     ) -> None:
         super().__init__(note, consumer, requested)
         self._slice = bounds
@@ -210,7 +215,10 @@ class SlicedTopics(FollowedTopics):
 class GroupTopics(Source, RebalanceListener):
     """The partitions that a group assigns to this member."""
 
-    _is_assigned = False
+    def __init__(self, note: Callable[[str], None], consumer: Consumer, requested: RequestedTopics) -> None:
+        super().__init__(note, consumer, requested)
+        self._member = consumer
+        self._is_assigned = False
 
     def start(self, *, to_end: bool) -> None:
         """Subscribe. Raises CommandError for missing topics if `to_end`, else prints that it waits."""
@@ -221,7 +229,7 @@ class GroupTopics(Source, RebalanceListener):
             is_there = any(takes(topic) for topic in self._consumer.list_topics())
         if not is_there:
             self._report_missing(to_end)
-        self._consumer.subscribe([self._requested.topic or ""] if takes is None else takes, self)
+        self._member.subscribe([self._requested.topic or ""] if takes is None else takes, self)
 
     def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         """Record that a rebalance is complete, even with an empty assignment."""
@@ -235,7 +243,5 @@ class GroupTopics(Source, RebalanceListener):
         """Return all partitions of the subscribed topics, any of which may be assigned to this member."""
         partitions = self._consumer.known_partitions()
         return [
-            TopicPartition(topic, index)
-            for topic in self._consumer.subscription()
-            for index in partitions.get(topic, ())
+            TopicPartition(topic, index) for topic in self._member.subscription() for index in partitions.get(topic, ())
         ]

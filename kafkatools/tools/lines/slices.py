@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kafkatools.core.consumer.completed_fetch import FetchedColumns
-from kafkatools.core.consumer.consumer import Consumer
 from kafkatools.core.consumer.ends import Ends
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.exit_status import CommandError
+from kafkatools.tools.lines.partition_reader import LateRecordFinder, PartitionReader
 from kafkatools.tools.lines.slice import Anchor, Place, Slice
 
 _POLL_MS = 1000
@@ -40,7 +40,7 @@ class SliceBounds(NamedTuple):
 class SliceFinder:
     """Finds the bounds of one slice. `note` prints a line about offsets that the log does not have."""
 
-    def __init__(self, consumer: Consumer, requested: Slice, note: Callable[[str], None]) -> None:
+    def __init__(self, consumer: PartitionReader, requested: Slice, note: Callable[[str], None]) -> None:
         self._consumer = consumer
         self._slice = requested
         self._note = note
@@ -66,13 +66,18 @@ class SliceFinder:
             return SliceBounds(starts, None)
         ends = dict(log_ends)
         if self._slice.end is not None:
-            ends = self._offsets(self._slice.end, log_starts, log_ends)
+            ends = self._ends(self._slice.end, log_starts, log_ends)
         for part, offset in ends.items():
             is_offset = self._slice.end is not None and self._slice.end.anchor is Anchor.OFFSET
             if is_offset and starts[part] < log_ends[part] < offset:
                 self._notes.append(f"{part} ends at offset {log_ends[part]}, before offset {offset}")
             ends[part] = max(min(offset, log_ends[part]), starts[part])
         return SliceBounds(starts, ends)
+
+    def _ends(self, place: Place, log_starts: Offsets, log_ends: Offsets) -> Offsets:
+        if place.anchor is Anchor.TIME and isinstance(self._consumer, LateRecordFinder):
+            return self._consumer.ends_before_times(dict.fromkeys(log_ends, place.value))
+        return self._offsets(place, log_starts, log_ends)
 
     def _offsets(self, place: Place, log_starts: Offsets, log_ends: Offsets) -> Offsets:
         if place.anchor is Anchor.TIME:
@@ -100,7 +105,7 @@ class SliceFinder:
 class NewestRecords:
     """Finds the newest records within the bounds of a slice, of each partition or of all partitions together."""
 
-    def __init__(self, consumer: Consumer, requested: Slice) -> None:
+    def __init__(self, consumer: PartitionReader, requested: Slice) -> None:
         self._consumer = consumer
         self._selection = Selection(*requested.times)
         self._tails: dict[TopicPartition, _Tail] = {}

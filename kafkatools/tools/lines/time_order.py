@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from kafkatools.core.consumer.completed_fetch import FetchedColumns
-from kafkatools.core.consumer.consumer import Consumer
 from kafkatools.core.consumer.ends import Ends
 from kafkatools.core.consumer.subscription import TopicPartition
+from kafkatools.tools.lines.partition_reader import PartitionReader
 
 MOST_BUFFERED_BYTES = 1 << 20
 _RUN_BYTES, _ROW_BYTES = 1024, 40
@@ -26,7 +26,7 @@ _Head = tuple[int, TopicPartition]
 class TimeOrder:
     """The buffered records of the partitions that a consumer reads up to `ends`."""
 
-    def __init__(self, consumer: Consumer, ends: Ends) -> None:
+    def __init__(self, consumer: PartitionReader, ends: Ends) -> None:
         self._consumer = consumer
         self._ends = ends
         self._buffers = {part: _Buffer() for part in consumer.assignment()}

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kafkatools.core.consumer.consumer import Consumer
 from kafkatools.core.consumer.subscription import TopicPartition
+from kafkatools.tools.lines.partition_reader import PartitionReader
 
 
 class TopicFollower:
@@ -18,7 +18,7 @@ class TopicFollower:
     Without both: of all topics."""
 
     def __init__(
-        self, consumer: Consumer, topic: str | None = None, takes: Callable[[str], bool] | None = None
+        self, consumer: PartitionReader, topic: str | None = None, takes: Callable[[str], bool] | None = None
     ) -> None:
         self._consumer = consumer
         self._topic = topic

@@ -22,15 +22,11 @@ from kafkatools.core.log.dump.segment_file import SegmentFile
 from kafkatools.core.log.format.filenames import SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX
 from kafkatools.core.log.format.transaction_index import CURRENT_VERSION, ENTRY, ENTRY_SIZE, AbortedTransaction
 from kafkatools.core.log.producers.snapshot import parse_snapshot
+from kafkatools.core.log.reading.transaction_scan import OpenTransaction, TransactionEnd, TransactionFollower
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.sources.log.files import LogFile
-from kafkatools.pipeline.sources.log.transaction_scan import (
-    OpenTransaction,
-    TransactionEnd,
-    TransactionFollower,
-    TransactionScan,
-)
+from kafkatools.pipeline.sources.log.transaction_scan import TransactionScan
 from kafkatools.pipeline.sources.record_bounds import MAX_LONG
 from kafkatools.tools.arrow.columns import ABORTED, COMMITTED, OPEN
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from kafkatools.core.log.dump.batch_headers import LARGEST_IN_MEMORY
 from kafkatools.core.log.dump.resync import next_valid_batch
 from kafkatools.core.log.dump.segment_file import SegmentFile
+from kafkatools.core.log.reading import header_columns
 from kafkatools.core.records import kernel
 from kafkatools.core.records.crc import crc32c
 from kafkatools.core.records.layout import HEADER_SIZE, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, SMALLEST_OVERHEAD
@@ -27,10 +28,8 @@ from kafkatools.pipeline.run.reports import Damage
 Longs = npt.NDArray[np.int64]
 ROWS = 4096
 _STEP = 1 << 20
-_LARGEST_BATCH = 1 << 30
-LARGEST_OFFSET_GAP = 1 << 31  # two offsets of one segment differ by less
-KNOWN_ATTRIBUTES = 0x7F
-WIDTH = kernel.HEADER_WIDTH
+WIDTH = header_columns.WIDTH
+KNOWN_ATTRIBUTES, LARGEST_OFFSET_GAP = header_columns.KNOWN_ATTRIBUTES, header_columns.LARGEST_OFFSET_GAP
 # Columns of the table of headers.
 POSITION, BASE_OFFSET, SIZE, MAGIC, LEADER_EPOCH, CRC, ATTRIBUTES, LAST_DELTA = range(8)
 BASE_TIMESTAMP, MAX_TIMESTAMP, PRODUCER_ID, PRODUCER_EPOCH, BASE_SEQUENCE, COUNT = range(8, 14)
@@ -245,15 +244,6 @@ class SectionWalk:
             )
             return reports.CHECKSUM, reason, start + 1, before
         return reports.CHECKSUM, _corrupt(batch), start + 1, before
-
-
-def batch_window(file: SegmentFile, position: int, end: int) -> memoryview:
-    """Return the bytes from `position` up to `end` at most, at least one whole batch if one of up to 1 GiB fits."""
-    window = file.window(position, min(HEADER_SIZE, end - position))
-    size = int.from_bytes(window[8:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
-    if len(window) < size <= min(end - position, _LARGEST_BATCH):
-        window = file.window(position, size)
-    return window[: end - position]
 
 
 def _checksums(batch: memoryview) -> tuple[int, int]:

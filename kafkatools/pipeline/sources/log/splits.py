@@ -18,13 +18,13 @@ import numpy.typing as npt
 from kafkatools.core.log.dump.resync import next_valid_batch
 from kafkatools.core.log.dump.segment_file import SegmentFile
 from kafkatools.core.log.format.filenames import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from kafkatools.core.log.reading.transaction_scan import batch_window
 from kafkatools.core.records import kernel
 from kafkatools.core.records.layout import HEADER_SIZE, V2_HEADER
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.sources.log.aborted import FileTransactions
 from kafkatools.pipeline.sources.log.files import LogFile
-from kafkatools.pipeline.sources.log.sections import batch_window
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
 
 SPLIT_BYTES = 128 << 20

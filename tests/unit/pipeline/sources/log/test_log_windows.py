@@ -10,9 +10,10 @@ import pytest
 from support.log_batches import TRANSACTIONAL, emptied, make_batch, make_marker
 
 from kafkatools.core.log.dump.segment_file import SegmentFile
+from kafkatools.core.log.reading.transaction_scan import is_sound
 from kafkatools.pipeline.run.reports import Damage
 from kafkatools.pipeline.sources.log.sections import BASE_OFFSET, LARGEST_OFFSET_GAP, SectionWalk
-from kafkatools.pipeline.sources.log.transaction_scan import TransactionScan, is_sound
+from kafkatools.pipeline.sources.log.transaction_scan import TransactionScan
 
 WINDOW_BYTES = 4096
 GAP = 2 * LARGEST_OFFSET_GAP
