@@ -27,7 +27,8 @@ def main() -> None:
         status = int(run(arguments, Console.of_process()))
     except KeyboardInterrupt:
         status = 130
-    gc.freeze()
+    if "duckdb" not in sys.modules:  # its library reports all objects that are not freed at exit
+        gc.freeze()
     sys.exit(status)
 
 

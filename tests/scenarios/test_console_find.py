@@ -141,6 +141,29 @@ def test_grep_prints_the_matching_records(broker: str, options: list[str], expec
     assert ran.err.splitlines()[-2].endswith(f": {len(expected)} found")
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--where", "key = 'user-12'"], [12]),
+        (["--where", f"timestamp < to_timestamp({START // 1000}) + INTERVAL 3 MILLISECOND"], [0, 1, 2]),
+        (["--where", "header(headers, 'trace') IN ('t-8', 't-9') AND offset >= 0"], [8, 9]),
+        (["--where", "value LIKE '%7'", "--grep", "of 1"], [17, 107, 117, 127, 137, 147]),
+    ],
+)
+def test_where_prints_the_records_for_which_a_condition_is_true(
+    broker: str, options: list[str], expected: list[int]
+) -> None:
+    pytest.importorskip("duckdb")
+    assert values(consume(broker, "hashed", *options, *ALL)) == sorted(f"value of {number}" for number in expected)
+
+
+def test_where_counts_values_that_are_not_json(broker: str) -> None:
+    pytest.importorskip("duckdb")
+    ran = consume(broker, "hashed", "--where", "value->>'user' = 'a'", *ALL)
+    assert values(ran) == []
+    assert "--where: 150 values are not JSON; the condition is null for them" in ran.err
+
+
 def test_a_search_says_how_far_it_looked(broker: str) -> None:
     counts = [sum(partition_for_key(key, PARTITIONS) == part for key in KEYS) for part in range(PARTITIONS)]
     ranges = ", ".join(f"find-hashed-{part} offsets 0 to {count - 1}" for part, count in enumerate(counts))
@@ -202,6 +225,8 @@ def test_count_by_partition(broker: str) -> None:
         (["--grep", "[a"], "Invalid value of --grep: unterminated character set at position 0"),
         (["--grep", "a", "--grep-in", "val"], "Invalid value of --grep-in: 'val' is not key, value, headers"),
         (["--grep-in", "key"], "--grep-in needs --grep"),
+        (["--where", "valu = 'a'"], 'Invalid value of --where: column 1: Referenced column "valu" not found'),
+        (["--where", "count(*) > 3"], "Invalid value of --where: a condition is about one record"),
         (["-i"], "--ignore-case needs --grep"),
         (["--count", "--group", "g"], "Options count and group cannot be specified together."),
         (["--count", "--format", "%s"], "Options count and format cannot be specified together."),

@@ -113,6 +113,14 @@ OPTIONS = (
     ),
     Option("--ignore-case", "--grep takes A to Z and a to z as equal.", aliases=("-i",), ours=True),
     Option(
+        "--where",
+        "Print only the records for which this condition in SQL is true, such as value->>'user' = 'alice' AND "
+        "timestamp > now() - INTERVAL 1 HOUR. Columns: topic, partition, offset, timestamp, key, value, headers, "
+        "key_bytes, value_bytes.",
+        value="CONDITION",
+        ours=True,
+    ),
+    Option(
         "--count",
         "Print only the number of records; with --json, that of each partition. Counts up to the end of the topic, and "
         "from its beginning unless an option says where to start.",

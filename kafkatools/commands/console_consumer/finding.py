@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kafkatools.console import Console
 from kafkatools.core.topic_partition import TopicPartition
-from kafkatools.exit_status import UsageError
+from kafkatools.exit_status import CommandError, UsageError
 from kafkatools.options import Args
 from kafkatools.tools.lines.record_printer import RecordPrinter
 from kafkatools.tools.lines.record_sources import RequestedTopics
@@ -35,6 +35,8 @@ def search_of(args: Args) -> Search:
         filters.append(KeyFilter(_bytes(args.key)))
     if args.grep is not None:
         filters.append(_grep(args))
+    if args.where is not None:
+        filters.append(_where(args.where))
     return Search(filters)
 
 
@@ -51,6 +53,18 @@ def _grep(args: Args) -> Filter:
         return Grep(_bytes(args.grep), parts, ignores_case=bool(args.ignore_case))
     except re.error as error:
         raise UsageError(f"Invalid value of --grep: {error}", "It is a regular expression of Python") from None
+
+
+def _where(condition: str) -> Filter:
+    try:
+        from kafkatools.tools.search.sql import SqlError
+        from kafkatools.tools.search.where import Where
+
+        return Where(condition)
+    except ImportError as error:
+        raise CommandError(f"--where needs the Python package {error.name}: pip install 'kafkatools[sql]'") from None
+    except SqlError as error:
+        raise UsageError(f"Invalid value of --where: {error}") from None
 
 
 def _bytes(text: str) -> bytes:

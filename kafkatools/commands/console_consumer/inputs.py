@@ -190,7 +190,7 @@ def printer(console: Console, args: Args) -> RecordPrinter:
     limit = args.max_messages if (args.max_messages or 0) >= 0 else None
     steps: list[Step] = []
     search = counter = None
-    if args.key is not None or args.grep is not None:
+    if args.key is not None or args.grep is not None or args.where is not None:
         from kafkatools.commands.console_consumer.finding import search_of
 
         search = search_of(args)

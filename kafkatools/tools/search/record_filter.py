@@ -49,13 +49,15 @@ class RecordFilter:
     def __init__(self, condition: str) -> None:
         """Check the condition, before any record is read. Raises SqlError, and ImportError without the package
         duckdb."""
+        if not condition.strip():
+            raise SqlError("the condition is empty")
         self._connection = sql.connect()
         self._records = _Records()
         self._connection.register("records", self._records)
         self._sql = sql.quote_offset(f"{_BEFORE}{condition}{_AFTER}")
         words = sql.words_of(condition)
         self._names = [name for name in COLUMNS if name in words]
-        self._nulls = {name: pa.nulls(1, arrow_type) for name, arrow_type in COLUMNS.items()}
+        self._nulls = {name: pa.nulls(2, arrow_type) for name, arrow_type in COLUMNS.items()}
         self._bind()
 
     def close(self) -> None:
@@ -82,9 +84,10 @@ class RecordFilter:
             raise self._error(error) from None
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise SqlError("a condition is one expression, without ';'")
-        # one row of nulls: over an empty table DuckDB would not evaluate constants, such as a malformed timestamp
+        # two rows of nulls: over an empty table DuckDB would not evaluate constants, such as a malformed timestamp
         self._records.batch = pa.RecordBatch.from_arrays(list(self._nulls.values()), schema=_SCHEMA)
-        self._run(self._sql.text)
+        if len(self._run(self._sql.text)) != len(self._records.batch):
+            raise SqlError("a condition is about one record: it cannot have aggregates such as count(*)")
 
     def _run(self, text: str) -> npt.NDArray[np.bool_]:
         import duckdb

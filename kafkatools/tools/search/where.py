@@ -1,0 +1,87 @@
+"""Select records by a condition in SQL (--where).
+
+Rules: a record for which the condition is null is not selected. A record on which the condition fails, such as a cast
+of a text that is no number, counts as null, and so does a value that is not JSON for `->>`; both are counted. From the
+first failure on, DuckDB evaluates the condition within TRY, which is slower.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Sequence
+
+import numpy as np
+
+from kafkatools.core.consumer.completed_fetch import FetchedColumns
+from kafkatools.tools.search.record_filter import RecordFilter
+from kafkatools.tools.search.sql import SqlError
+
+_USES_JSON = re.compile(r"->|\bjson", re.IGNORECASE)
+_NOT_JSON = "value IS NOT NULL AND NOT json_valid(value) AND (try((\n{}\n)) IS NULL)"
+_TRIED = "try((\n{}\n))"
+_FAILED = "try((\n{}\n) IS NULL) IS NULL"
+
+
+class Where:
+    """Selects the records for which the condition is true. Raises SqlError for an invalid condition, and ImportError
+    without the packages of the extra `sql`."""
+
+    def __init__(self, condition: str) -> None:
+        self._condition = condition
+        self._filter = RecordFilter(condition)
+        self._not_json = self._filter_of_not_json()
+        self._failed: RecordFilter | None = None
+        self._not_json_count = 0
+        self._failed_count = 0
+        self._first_error = ""
+
+    def _filter_of_not_json(self) -> RecordFilter | None:
+        """Return the filter of values that are not JSON, None for a condition that does not read JSON or that cannot be
+        within TRY."""
+        if _USES_JSON.search(self._condition) is None:
+            return None
+        try:
+            return RecordFilter(_NOT_JSON.format(self._condition))
+        except SqlError:
+            return None
+
+    def rows(self, fetched: FetchedColumns) -> array[int]:
+        """Return the rows for which the condition is true. Raises SqlError if it fails and cannot be within TRY."""
+        mask = self._mask(fetched)
+        if self._failed is not None:
+            self._failed_count += int(self._failed.mask(fetched).sum())
+        if self._not_json is not None and not mask.all():
+            self._not_json_count += int(self._not_json.mask(fetched).sum())
+        rows = array("i")
+        rows.frombytes(np.flatnonzero(mask).astype(np.intc).tobytes())
+        return rows
+
+    def _mask(self, fetched: FetchedColumns) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        try:
+            return self._filter.mask(fetched)
+        except SqlError as error:
+            if self._failed is not None:
+                raise
+            self._first_error = str(error)
+        tried = RecordFilter(_TRIED.format(self._condition))
+        self._failed = RecordFilter(_FAILED.format(self._condition))
+        self._filter.close()
+        self._filter = tried
+        return tried.mask(fetched)
+
+    def failures(self) -> Sequence[str]:
+        """Return no failures."""
+        return ()
+
+    def notes(self) -> list[str]:
+        """Return how many records could not be compared."""
+        lines = []
+        if self._not_json_count:
+            lines.append(f"--where: {self._not_json_count:,} values are not JSON; the condition is null for them")
+        if self._failed_count:
+            lines.append(
+                f"--where: the condition failed on {self._failed_count:,} records, which are not selected: "
+                f"{self._first_error}"
+            )
+        return lines
