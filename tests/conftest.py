@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import pathlib
 import subprocess
 import sys
@@ -20,6 +21,10 @@ from support.requirements import require  # noqa: E402
 # How long an example takes says how busy the machine is, nothing about the property.
 settings.register_profile("any-load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-load")
+
+# A session of Spark lives for some short queries here. Compiled for speed, its JVM would take twice the processor time.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", os.environ["SPARK_SUBMIT_OPTS"])  # of the JVM that starts it
 
 Tool = Callable[..., subprocess.CompletedProcess[bytes]]
 
