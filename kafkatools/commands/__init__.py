@@ -10,6 +10,7 @@ GROUPS = {
     "Records": {
         "console-producer": "console_producer",
         "console-consumer": "console_consumer",
+        "copy": "copy",
         "get-offsets": "get_offsets",
         "delete-records": "delete_records",
     },
@@ -73,7 +74,7 @@ COMMANDS = {name: module for group in GROUPS.values() for name, module in group.
 
 ALIASES = {"dump-log-segments": "dump-log"}
 
-_OURS = ("doctor", "monitor", "pipeline", "sandbox", "completion", "shims", "help-json")
+_OURS = ("copy", "doctor", "monitor", "pipeline", "sandbox", "completion", "shims", "help-json")
 """The commands that no script of Kafka corresponds to."""
 
 KAFKA_SCRIPTS = {f"kafka-{name}.sh": name for name in sorted(COMMANDS) if name not in _OURS}

@@ -49,7 +49,7 @@ from kafkatools.core.producer.row_groups import cells_of, group_rows, oversized_
 from kafkatools.core.producer.sender import MAX_POLL_MS
 from kafkatools.core.producer.serializers import AnySerializer, Serializer, serialize_bytes, serializer_for
 from kafkatools.core.producer.transactional import as_transactional
-from kafkatools.core.records.columns import RowColumns
+from kafkatools.core.records.columns import RowColumns, decode_headers
 
 if TYPE_CHECKING:
     from kafkatools.core.net.metadata import ClusterView
@@ -352,7 +352,8 @@ class Producer:
                 sink.future.add(run)
 
             try:
-                self._send(ProducerRecord(topic, value, key, partition, timestamp), report)
+                headers = () if rows.headers is None else decode_headers(rows.headers[row])
+                self._send(ProducerRecord(topic, value, key, partition, timestamp, headers), report)
             except KafkaError as error:
                 if self._transactions is None:
                     raise

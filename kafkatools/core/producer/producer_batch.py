@@ -457,7 +457,8 @@ def batch_size_upper_bound(payload: Payload) -> int:
 
 def rows_size_upper_bound(columns: RowColumns, row: int) -> int:
     """The maximum size in bytes of a batch with only this row of the columns."""
-    size = HEADER_SIZE + MAX_RECORD_OVERHEAD + 1 + _cell_size(columns.value_lengths[row])
+    headers_size = 1 if columns.headers is None else len(columns.headers[row])
+    size = HEADER_SIZE + MAX_RECORD_OVERHEAD + headers_size + _cell_size(columns.value_lengths[row])
     return size + (1 if columns.key_lengths is None else _cell_size(columns.key_lengths[row]))
 
 

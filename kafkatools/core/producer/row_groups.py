@@ -54,22 +54,13 @@ def _gather(columns: RowColumns, rows: array[int]) -> RowColumns:
         pick(columns.key_positions),
         pick(columns.key_lengths),
         pick(columns.timestamps),
+        None if columns.headers is None else [columns.headers[row] for row in rows],
     )
 
 
 def cells_of(rows: RowColumns) -> list[tuple[bytes | None, bytes | None]]:
     """The (key, value) of each row as bytes; None is a null."""
-    buffer = rows.buffer
-
-    def cell(positions: array[int] | None, lengths: array[int] | None, row: int) -> bytes | None:
-        if positions is None or lengths is None or lengths[row] < 0:
-            return None
-        return bytes(buffer[positions[row] : positions[row] + lengths[row]])
-
-    return [
-        (cell(rows.key_positions, rows.key_lengths, row), cell(rows.value_positions, rows.value_lengths, row))
-        for row in range(rows.count)
-    ]
+    return [(rows.key(row), rows.value(row)) for row in range(rows.count)]
 
 
 def oversized_rows(rows: RowColumns, config: Config) -> list[int]:
@@ -78,6 +69,8 @@ def oversized_rows(rows: RowColumns, config: Config) -> list[int]:
     limit: int = config.max_request_size
     if config.compression_type == "none" and config.batch_size <= limit:
         return []
+    if rows.headers is not None:
+        return [row for row in range(rows.count) if rows_size_upper_bound(rows, row) > limit]
     columns = [column for column in (rows.value_lengths, rows.key_lengths) if column is not None]
     # Key and value may be the same bytes, so each of them can be as long as the buffer.
     largest = limit - _OVERHEAD_BYTES

@@ -41,6 +41,8 @@ __all__ = ["BatchBuilder", "BatchHeader", "RowColumns", "write_header"]
 
 COMPRESSION_RATE_ESTIMATION_FACTOR = 1.05
 MAX_OFFSET_DELTA = 0x7FFFFFFF
+MOST_RECORD_OVERHEAD = 31
+"""The bytes of a record beside key, value and headers, at most: DefaultRecord.MAX_RECORD_OVERHEAD and two lengths."""
 MOST_LENGTH_GROWTH = 15
 """Bytes by which another base timestamp can lengthen a record: its timestamp delta and its size."""
 
@@ -213,6 +215,8 @@ class BatchBuilder:
         buffer."""
         if self._batch_bytes is not None:
             return 0
+        if columns.headers is not None:
+            return self._append_with_headers(columns, columns.headers, range(start, stop), now_ms)
         self._state[kernel.STATE_DEFAULT_TIMESTAMP] = now_ms
         cells = (
             columns.key_positions,
@@ -232,6 +236,21 @@ class BatchBuilder:
             if needed_bytes < 0:
                 raise ValueError(f"row {start + row_count} lies outside the buffer of its columns")
             self._grow(needed_bytes)
+
+    def _append_with_headers(self, columns: RowColumns, headers: Sequence[bytes], rows: range, now_ms: int) -> int:
+        """Add these rows one by one while there is room, at least one to an empty batch. Return how many were added."""
+        for count, row in enumerate(rows):
+            key, value = columns.key(row), columns.value(row)
+            encoded = headers[row]
+            timestamp = now_ms if columns.timestamps is None else columns.timestamps[row]
+            size = MOST_RECORD_OVERHEAD + len(key or b"") + len(value or b"") + len(encoded)
+            if not self.has_room_for(size):
+                return count
+            delta = kernel.append_record(self._buffer, self._state, timestamp, key, value, encoded)
+            if delta < 0:
+                self._grow(self._state[kernel.STATE_NEEDED])
+                kernel.append_record(self._buffer, self._state, timestamp, key, value, encoded)
+        return len(rows)
 
     def _grow(self, needed_bytes: int) -> None:
         """Continue in a larger buffer of the builder's own. A pool's buffer keeps its size."""

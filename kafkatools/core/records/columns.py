@@ -120,6 +120,17 @@ class RecordColumns:
             position += max(size, 0)
         return headers
 
+    def encoded_headers(self, index: int) -> bytes:
+        """Return the headers of a record as they are encoded, with their count. Names need not be UTF-8."""
+        count, start = self.header_counts[index], self.header_positions[index]
+        if count == 0:
+            return NO_HEADERS
+        position = start
+        for _ in range(2 * count):
+            size, position = read_varint(self.buffer, position)
+            position += max(size, 0)
+        return varint(count) + bytes(self.buffer[start:position])
+
     def record(self, index: int) -> Record:
         """Return a row as a Record."""
         return Record(
@@ -174,11 +185,21 @@ class RecordColumns:
 
 
 class RowColumns:
-    """Rows to produce: values, optional keys and timestamps, as positions in one buffer; no headers. Positions and
-    lengths are array('i'), timestamps array('q') in ms. Without key arrays all keys are null, without timestamps the
-    time of append is used. Raises ValueError for columns of different lengths."""
+    """Rows to produce: values, optional keys and timestamps, as positions in one buffer. Positions and lengths are
+    array('i'), timestamps array('q') in ms. Without key arrays all keys are null, without timestamps the time of append
+    is used. `headers`: the encoded headers of each row, as of `encode_headers`; None for rows without headers. Raises
+    ValueError for columns of different lengths."""
 
-    __slots__ = ("buffer", "count", "key_lengths", "key_positions", "timestamps", "value_lengths", "value_positions")
+    __slots__ = (
+        "buffer",
+        "count",
+        "headers",
+        "key_lengths",
+        "key_positions",
+        "timestamps",
+        "value_lengths",
+        "value_positions",
+    )
 
     def __init__(
         self,
@@ -188,8 +209,10 @@ class RowColumns:
         key_positions: array[int] | None = None,
         key_lengths: array[int] | None = None,
         timestamps: array[int] | None = None,
+        headers: Sequence[bytes] | None = None,
     ) -> None:
         self.buffer = buffer
+        self.headers = headers
         self.count = len(value_positions)
         self.value_positions = value_positions
         self.value_lengths = value_lengths
@@ -198,12 +221,22 @@ class RowColumns:
         self.timestamps = timestamps
         if (key_positions is None) != (key_lengths is None):
             raise ValueError("key_positions and key_lengths must be given together")
-        for column in (value_lengths, key_positions, key_lengths, timestamps):
+        for column in (value_lengths, key_positions, key_lengths, timestamps, headers):
             if column is not None and len(column) != self.count:
                 raise ValueError("all columns must have the same length")
 
     def __len__(self) -> int:
         return self.count
+
+    def key(self, row: int) -> bytes | None:
+        """Return a copy of a row's key, None when it is null. Raises ValueError for a key outside the buffer."""
+        if self.key_positions is None or self.key_lengths is None:
+            return None
+        return _cell(self.buffer, self.key_positions[row], self.key_lengths[row], row)
+
+    def value(self, row: int) -> bytes | None:
+        """Return a copy of a row's value, None when it is null. Raises ValueError for a value outside the buffer."""
+        return _cell(self.buffer, self.value_positions[row], self.value_lengths[row], row)
 
     @classmethod
     def of_values(cls, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None) -> RowColumns:
@@ -217,6 +250,14 @@ class RowColumns:
         return cls(bytes(data), value_positions, value_lengths, key_positions, key_lengths)
 
 
+def _cell(buffer: Buffer, position: int, length: int, row: int) -> bytes | None:
+    if length < 0:
+        return None
+    if position < 0 or position + length > len(buffer):
+        raise ValueError(f"row {row} lies outside the buffer of its columns")
+    return bytes(buffer[position : position + length])
+
+
 def _gather(data: bytearray, cells: Sequence[bytes | None]) -> tuple[array[int], array[int]]:
     positions, lengths = array("i"), array("i")
     for cell in cells:
@@ -224,6 +265,19 @@ def _gather(data: bytearray, cells: Sequence[bytes | None]) -> tuple[array[int],
         lengths.append(-1 if cell is None else len(cell))
         data += cell or b""
     return positions, lengths
+
+
+def decode_headers(encoded: bytes) -> tuple[Header, ...]:
+    """Return names and values of encoded headers. A name that is not UTF-8 gets replacement characters."""
+    count, position = read_varint(encoded, 0)
+    headers = []
+    for _ in range(count):
+        size, position = read_varint(encoded, position)
+        name = str(encoded[position : position + size], "utf-8", "replace")
+        size, position = read_varint(encoded, position + size)
+        headers.append((name, encoded[position : position + size] if size >= 0 else None))
+        position += max(size, 0)
+    return tuple(headers)
 
 
 def encode_headers(headers: Sequence[tuple[str | bytes, bytes | None]]) -> bytes:

@@ -1,0 +1,1 @@
+"""Copy the records of a topic to another topic, exactly once, and compare both (kt copy)."""
