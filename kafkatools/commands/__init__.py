@@ -74,10 +74,15 @@ COMMANDS = {name: module for group in GROUPS.values() for name, module in group.
 
 ALIASES = {"dump-log-segments": "dump-log"}
 
-_OURS = ("copy", "doctor", "monitor", "pipeline", "sandbox", "completion", "shims", "help-json")
-"""The commands that no script of Kafka corresponds to."""
+_SCRIPTS = (
+    "acls", "broker-api-versions", "cluster", "configs", "console-consumer", "console-producer", "consumer-groups",
+    "consumer-perf-test", "delegation-tokens", "delete-records", "dump-log", "e2e-latency", "features",
+    "get-offsets", "groups", "leader-election", "log-dirs", "metadata-quorum", "producer-perf-test",
+    "reassign-partitions", "replica-verification", "server-start", "server-stop", "share-groups", "storage",
+    "topics", "transactions", "verifiable-consumer", "verifiable-producer",
+)  # fmt: skip
 
-KAFKA_SCRIPTS = {f"kafka-{name}.sh": name for name in sorted(COMMANDS) if name not in _OURS}
+KAFKA_SCRIPTS = {f"kafka-{name}.sh": name for name in _SCRIPTS}
 """Name of a script of Apache Kafka -> the command that takes its options."""
 
 

@@ -33,7 +33,7 @@ MISSING_SCRIPTS = {
     "kafka-streams-groups.sh": "",
     "kafka-verifiable-share-consumer.sh": "",
     "connect-distributed.sh": "",
-    "connect-mirror-maker.sh": "",
+    "connect-mirror-maker.sh": "kt copy",
     "connect-plugin-path.sh": "",
     "connect-standalone.sh": "",
     "trogdor.sh": "",

@@ -49,6 +49,7 @@ UNREACHABLE = {
     "groups": (*SERVER, "--list"),
     "share-groups": (*SERVER, "--list"),
     "transactions": (*SERVER, "list"),
+    "copy": (*SERVER, "t", "u"),
     "get-offsets": SERVER,
     "delete-records": (*SERVER, "--offset-json-file", "records.json"),
     "reassign-partitions": (*SERVER, "--list"),
@@ -252,6 +253,9 @@ class JsonRuns:
         kt("reassign-partitions", "--execute", "--reassignment-json-file", moves)
         kt("reassign-partitions", "--verify", "--reassignment-json-file", moves)
         kt("log-dirs", "--describe", "--broker-list", "9", status=1)
+        kt("copy", "orders", "orders-copy", "--create", "--dry-run")
+        kt("copy", "orders", "orders-copy", "--create")
+        kt("topics", "--delete", "--topic", "orders-copy")
         kt("log-dirs", "--sizes")
         kt("log-dirs", "--sizes", "--by", "topic")
         kt("leader-election", "--election-type", "preferred", "--all-topic-partitions")

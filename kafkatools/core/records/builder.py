@@ -41,8 +41,6 @@ __all__ = ["BatchBuilder", "BatchHeader", "RowColumns", "write_header"]
 
 COMPRESSION_RATE_ESTIMATION_FACTOR = 1.05
 MAX_OFFSET_DELTA = 0x7FFFFFFF
-MOST_RECORD_OVERHEAD = 31
-"""The bytes of a record beside key, value and headers, at most: DefaultRecord.MAX_RECORD_OVERHEAD and two lengths."""
 MOST_LENGTH_GROWTH = 15
 """Bytes by which another base timestamp can lengthen a record: its timestamp delta and its size."""
 
@@ -163,12 +161,15 @@ class BatchBuilder:
         headers: Sequence[tuple[str | bytes, bytes | None]] = (),
     ) -> int:
         """Return the uncompressed size in bytes of a record as the batch's next one (DefaultRecord.sizeInBytes)."""
+        return self._encoded_size(timestamp, key, value, len(encode_headers(headers)))
+
+    def _encoded_size(self, timestamp: int, key: Buffer | None, value: Buffer | None, headers_size: int) -> int:
         return kernel.record_size(
             timestamp - self._state[kernel.STATE_BASE_TIMESTAMP] if self.record_count else 0,
             self._state[kernel.STATE_NEXT_DELTA],
             -1 if key is None else len(key),
             -1 if value is None else len(value),
-            len(encode_headers(headers)),
+            headers_size,
         )
 
     def append(
@@ -240,11 +241,9 @@ class BatchBuilder:
     def _append_with_headers(self, columns: RowColumns, headers: Sequence[bytes], rows: range, now_ms: int) -> int:
         """Add these rows one by one while there is room, at least one to an empty batch. Return how many were added."""
         for count, row in enumerate(rows):
-            key, value = columns.key(row), columns.value(row)
-            encoded = headers[row]
+            key, value, encoded = columns.key(row), columns.value(row), headers[row]
             timestamp = now_ms if columns.timestamps is None else columns.timestamps[row]
-            size = MOST_RECORD_OVERHEAD + len(key or b"") + len(value or b"") + len(encoded)
-            if not self.has_room_for(size):
+            if not self.has_room_for(self._encoded_size(timestamp, key, value, len(encoded))):
                 return count
             delta = kernel.append_record(self._buffer, self._state, timestamp, key, value, encoded)
             if delta < 0:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kafkatools.core.records.batch import RecordBatch, stamp_batch
 from kafkatools.core.records.builder import BatchBuilder, RowColumns
-from kafkatools.core.records.columns import TimestampType
+from kafkatools.core.records.columns import TimestampType, decode_headers, encode_headers
 from kafkatools.core.records.compression import CompressionType
 from kafkatools.core.records.layout import HEADER_SIZE
 
@@ -39,18 +39,22 @@ def test_what_was_appended_is_read(rows: list, codec: CompressionType, base_offs
 
 
 @settings(deadline=None)
-@given(ROWS, st.sampled_from([0, 1]), st.integers(61, 2000), st.sampled_from([1.0, 0.3]))
-def test_columns_are_taken_as_records_would_be(rows: list, codec: int, capacity: int, ratio: float) -> None:
+@given(ROWS, st.sampled_from([0, 1]), st.integers(61, 2000), st.sampled_from([1.0, 0.3]), st.booleans())
+def test_columns_are_taken_as_records_would_be(
+    rows: list, codec: int, capacity: int, ratio: float, has_headers: bool
+) -> None:
+    rows = rows if has_headers else [(*row[:3], []) for row in rows]
     columns = RowColumns.of_values([row[2] for row in rows], [row[1] for row in rows])
     columns.timestamps = array("q", [row[0] for row in rows])
+    columns.headers = [encode_headers(row[3]) for row in rows] if has_headers else None
     one = BatchBuilder(capacity, codec, estimated_ratio=ratio)
     taken = one.append_columns(columns, 0, len(rows), 5)
     other = BatchBuilder(capacity, codec, estimated_ratio=ratio)
-    for count, (timestamp, key, value, _) in enumerate(rows):
-        if not other.has_room_for(other.record_size(timestamp, key, value)):
+    for count, row in enumerate(rows):
+        if not other.has_room_for(other.record_size(*row)):
             assert taken == count
             break
-        other.append(timestamp, key, value)
+        other.append(*row)
     assert one.record_count == taken == other.record_count
     assert bytes(one.close()) == bytes(other.close())
 
@@ -190,3 +194,17 @@ def test_columns_of_a_batch() -> None:
     part = columns.slice(1, 3)
     assert [(r.offset, r.timestamp) for r in part] == [(11, 2), (12, 3)]
     assert part.buffer is columns.buffer
+
+
+@given(HEADERS)
+def test_headers_are_decoded_as_they_were_encoded(headers: list) -> None:
+    assert decode_headers(encode_headers(headers)) == tuple(headers)
+
+
+def test_headers_are_read_as_they_are_encoded_whatever_their_names() -> None:
+    builder = BatchBuilder(1000)
+    headers = [(b"\xff\xfe", b"1"), (b"", None), (b"name", b"")]
+    builder.append(1, None, b"value", headers)
+    builder.append(2, None, b"value")
+    columns = RecordBatch(builder.close()).columns()
+    assert [columns.encoded_headers(row) for row in (0, 1)] == [encode_headers(headers), b"\x00"]
