@@ -41,6 +41,19 @@ def replace_durably(path: str, data: bytes) -> None:
     sync_directory(os.path.dirname(path))
 
 
+def rename_to_new(temporary: str, path: str) -> None:
+    """Rename a file. Raises FileExistsError if `path` exists, another OSError if the rename fails. A file system
+    without hard links replaces an existing `path`."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        os.rename(temporary, path)
+    else:
+        os.unlink(temporary)
+
+
 def sync_directory(path: str) -> None:
     """Make creations, renames and removals in a directory durable with fsync; an empty path is the current directory.
     Raises OSError."""

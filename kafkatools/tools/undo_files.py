@@ -40,7 +40,7 @@ def write_new_file(path: str, lines: Iterable[str]) -> None:
             file.writelines(lines)
             file.flush()
             os.fsync(file.fileno())
-        _rename_to_new(temporary, path)
+        atomic_file.rename_to_new(temporary, path)
     except BaseException:
         if os.path.lexists(temporary):
             os.unlink(temporary)
@@ -63,19 +63,6 @@ def free_undo_path(name: str, wall_ms: int, suffix: str) -> str:
 def _open_private(path: str, flags: int) -> int:
     """Open a file descriptor; a file that this creates can be read and written by its owner only (mode 0600)."""
     return os.open(path, flags, 0o600)
-
-
-def _rename_to_new(temporary: str, path: str) -> None:
-    """Rename a file. Raises FileExistsError if `path` exists, another OSError if the rename fails. A file system
-    without hard links replaces an existing `path`."""
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without hard links
-        os.rename(temporary, path)
-    else:
-        os.unlink(temporary)
 
 
 def read_changes(path: str, convert: Callable[[JsonValue], T]) -> list[T]:

@@ -1,17 +1,24 @@
-"""kt console-consumer --format beside kcat -f on one broker: the same bytes."""
+"""Formats and files of kt console-consumer: --format beside kcat -f on one broker, --output-format, --output."""
 
 from __future__ import annotations
 
+import io
 import pathlib
 import shutil
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 
+import fastavro
+import pyarrow.parquet as pq
 import pytest
 from support.embedded import embedded_broker
-from support.kt import run_kt
+from support.kt import Ran, run_kt
+from support.kt_process import start_kt
 from support.raw_client import RawClient
 from support.requirements import require
+from support.waiting import eventually
 
 START = 1_700_000_000_000
 ROWS = [
@@ -21,6 +28,7 @@ ROWS = [
     (-1, b"\xff\xfe", bytes(range(256)), ((b"twice", b"1"), (b"twice", b"2"))),
     (START + 4, "ключ".encode(), b"%s %d\\n", (("имя".encode(), b"\xff"), (b"", b"no name"))),
 ]
+LARGE = b"x" * 40_000
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +38,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with embedded_broker(directory) as bootstrap:
         with RawClient(bootstrap) as client:
             client.create_topic("odd.topic-1", 2)
+            client.create_topic("large")
+            client.produce_rows("large", 0, [(START, None, LARGE, ())] * 4)
             client.produce_rows("odd.topic-1", 1, [row[:3] + (named(row[3]),) for row in ROWS])
         yield bootstrap
 
@@ -85,3 +95,108 @@ def test_limit_and_deserializer(broker: str) -> None:
     string = "org.apache.kafka.common.serialization.StringDeserializer"
     options = ("--from-beginning", "--max-messages", "2", "--key-deserializer", string)
     assert by_kt(broker, "%k/%s;", *options) == b"k1/plain;/;"
+
+
+# -- files and other formats --
+
+
+def consume(bootstrap: str, *options: str, topic: str = "odd.topic-1", terminal: bool = False) -> Ran:
+    arguments = ["--bootstrap-server", bootstrap, "--topic", topic, *options]
+    return run_kt("console-consumer", *arguments, terminal=terminal)
+
+
+TO_END = ("--from-beginning", "--exit-at-end")
+
+
+@pytest.mark.parametrize("form", ["text", "json", "csv", "parquet", "avro"])
+def test_file_has_the_bytes_of_stdout(broker: str, tmp_path: pathlib.Path, form: str) -> None:
+    path = tmp_path / "records"
+    printed = consume(broker, *TO_END, "--output-format", form)
+    filed = consume(broker, *TO_END, "--output-format", form, "--output", str(path))
+    assert (printed.status, filed.status, filed.stdout) == (0, 0, b""), filed.err
+    if form in ("parquet", "avro"):
+        assert values(printed.stdout) == values(path.read_bytes()) == [row[2] for row in ROWS]
+    else:
+        assert path.read_bytes() == printed.stdout != b""
+    again = consume(broker, *TO_END, "--output-format", form, "-o", str(path))
+    assert (again.status, again.err.splitlines()[0]) == (1, f"The file {path} exists already")
+    assert consume(broker, *TO_END, "--output-format", form, "-o", str(path), "--force").status == 0
+    assert [name.name for name in tmp_path.iterdir()] == ["records"]
+
+
+def values(data: bytes) -> list[bytes | None]:
+    stream = io.BytesIO(data)
+    rows = list(fastavro.reader(stream)) if data[:3] == b"Obj" else pq.read_table(stream).to_pylist()
+    return [row["value"] for row in rows]
+
+
+def test_directory_has_a_file_for_each_partition_with_records(broker: str, tmp_path: pathlib.Path) -> None:
+    ran = consume(broker, *TO_END, "--output-format", "parquet", "-o", f"{tmp_path}/out/")
+    assert ran.status == 0, ran.err
+    [path] = (tmp_path / "out").iterdir()
+    assert (path.name, values(path.read_bytes())) == ("odd.topic-1-1.parquet", [row[2] for row in ROWS])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--output-format", "cvs"], "Invalid value of --output-format: 'cvs'"),
+        (["--output-format", "csv", "--json"], "--json and --output-format csv contradict each other"),
+        (["--output-format", "avro", "--formatter", "default"], "--output-format avro cannot be used with --formatter"),
+        (["--output-format", "json", "-f", "%s"], "--output-format json cannot be used with --format"),
+        (["-o", "beginning"], "--output (-o) takes a file, not 'beginning'"),
+        (["--force"], "--force needs --output"),
+        (["--group", "g", "-o", "file"], "With --group, offsets would be committed before the output file is complete"),
+        (["-f", "%s%", "-o", "file"], "The format ends with % at character 3; write %% for a percent sign"),
+    ],
+)
+def test_wrong_output_is_refused_before_anything_is_read(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, options: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = consume("127.0.0.1:1", *options)
+    assert ran.status == 2
+    assert message in ran.err.splitlines()[0]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_binary_is_not_shown_on_a_terminal() -> None:
+    ran = consume("127.0.0.1:1", "--output-format", "parquet", terminal=True)
+    assert (ran.status, "is binary and cannot be shown on a terminal" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize(("form", "package"), [("parquet", "pyarrow"), ("avro", "fastavro")])
+def test_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch, form: str, package: str) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    ran = consume("127.0.0.1:1", "--output-format", form)
+    line = f"--output-format {form} needs the Python package {package}: pip install 'kafkatools[{form}]'"
+    assert (ran.status, ran.err) == (1, line + "\n")
+
+
+def test_failed_run_leaves_a_partial_file(broker: str, tmp_path: pathlib.Path) -> None:
+    """The third key does not have two bytes, the run ends there."""
+    short = "org.apache.kafka.common.serialization.ShortDeserializer"
+    path = tmp_path / "out"
+    ran = consume(broker, *TO_END, "-f", "%o=%k;", "--key-deserializer", short, "-o", str(path))
+    assert (ran.status, (tmp_path / "out.partial").read_bytes()) == (1, b"0=27441;1=;")
+    assert f"The run ended early; the records so far are in {path}.partial" in ran.err
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("has_end", [False, True])
+def test_ctrl_c_completes_the_file_of_a_run_without_other_end(
+    broker: str, tmp_path: pathlib.Path, has_end: bool
+) -> None:
+    path = tmp_path / "out"
+    partial = tmp_path / "out.partial"
+    arguments = ["--bootstrap-server", broker, "--topic", "large", "--from-beginning", "-o", str(path)]
+    child = start_kt(tmp_path, "console-consumer", *arguments, *(["--max-messages", "100"] if has_end else []))
+    try:
+        eventually(lambda: partial.exists() and partial.stat().st_size > 0)
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=60)
+    finally:
+        child.kill()
+    assert child.returncode == 130, err
+    kept, gone = (partial, path) if has_end else (path, partial)
+    assert (kept.read_bytes(), gone.exists()) == ((LARGE + b"\n") * 4, False)

@@ -5,7 +5,8 @@ consumer group and commits the offsets of printed records. Stdout holds records 
 total goes to stderr. A run ends by --max-messages, --timeout-ms, --exit-at-end, Ctrl-C or an error. docs/differences.md
 lists the differences from Kafka's tool.
 
-`inputs.py` turns options into settings, `reading.py` runs the consumer.
+`inputs.py` turns options into settings, `outputs.py` writes files and other formats than text, `reading.py` runs the
+consumer.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ def run(console: Console, args: Args) -> ExitStatus:
 
     inputs.warn_deprecated(console, args, OPTIONS)
     settings = inputs.settings(console, args)
+    output = inputs.output(console, args, settings)
     if args.has_option("from"):
         from kafkatools.commands.console_consumer import log_files
 
-        return log_files.run(console, args, inputs.printer(console, args), settings)
+        return log_files.run(console, args, output, settings)
     requested = inputs.requested_records(args, settings, console.clock.wall_ms())
     if requested.bounds is not None:
         inputs.set_for_slice(settings, args.timeout_ms)
-    printer = inputs.printer(console, args)
     settings["bootstrap.servers"] = console.connect(args)
-    return ConsoleConsumer(console, args, printer, requested).run(Config(CONSUMER, settings))
+    return ConsoleConsumer(console, args, output, requested).run(Config(CONSUMER, settings))
 
 
 OPTIONS = (
@@ -169,6 +170,23 @@ OPTIONS = (
         aliases=("-f",),
         ours=True,
     ),
+    Option(
+        "--output-format",
+        "Format of the records: text (default), json (one object per line, as with --json), csv, parquet or avro (a "
+        "container file).",
+        value="FORMAT",
+        choices=("text", "json", "csv", "parquet", "avro"),
+        ours=True,
+    ),
+    Option(
+        "--output",
+        "Write the records to this file, which appears when the run reaches its end. A directory, or a name with / at "
+        "its end: one file per partition.",
+        value="FILE",
+        aliases=("-o",),
+        ours=True,
+    ),
+    Option("--force", "With --output: replace files that exist.", ours=True),
     Option("--formatter-config", "Properties file with settings of the formatter.", value="FILE"),
     Option("--key-deserializer", "Deserializer class for keys.", value="CLASS"),
     Option("--value-deserializer", "Deserializer class for values.", value="CLASS"),
@@ -192,7 +210,11 @@ RULES = (
     rules.Requirement(("last",), when=("in-all",), message="--in-all needs --last"),
     rules.Requirement(("grep",), when=("grep-in",), message="--grep-in needs --grep"),
     rules.Requirement(("grep",), when=("ignore-case",), message="--ignore-case needs --grep"),
-    rules.Refusal("count", ("group", "formatter", "formatter-property", "format", "order"), _NOT_TOGETHER),
+    rules.Refusal(
+        "count",
+        ("group", "formatter", "formatter-property", "format", "order", "output", "output-format"),
+        _NOT_TOGETHER,
+    ),
     rules.Refusal("group", ("partition",), _NOT_TOGETHER),
     rules.Refusal("consumer-property", ("command-property",), _BOTH_NAMES),
     rules.Refusal("consumer.config", ("command-config",), _BOTH_NAMES),
@@ -220,5 +242,6 @@ COMMAND = Command(
         "kt console-consumer --topic orders --grep 'timeout|refused' --grep-in value --since -1h --until now",
         "kt console-consumer --topic orders --count",
         "kt console-consumer --from log:/var/lib/kafka --topic orders --last 10",
+        "kt console-consumer --topic orders --until now --output-format parquet --output orders.parquet",
     ),
 )

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kafkatools.commands.console_consumer.outputs import (
+    Output,
+    check_output,
+    output_format,
+    record_files,
+    table_formatter,
+)
 from kafkatools.console import Console
 from kafkatools.core.config import CONSUMER
 from kafkatools.core.errors import ConfigError
@@ -160,21 +167,24 @@ def _start_offset(args: Args) -> str | int:
 
 
 def formatter(console: Console, args: Args) -> MessageFormatter:
-    """Return the formatter of --formatter, --format or --json. Raises UsageError for an unknown formatter or property,
-    and for an invalid format."""
+    """Return the formatter of --output-format, --formatter, --format or --json. Raises UsageError for an unknown
+    formatter or property, and for an invalid format."""
+    name = output_format(args)
+    if name not in ("text", "json"):
+        return table_formatter(name)
     properties = read_properties(args.formatter_config) if args.formatter_config else {}
     properties.update(property_pairs(args.property, "property"))
     properties.update(property_pairs(args.formatter_property, "formatter-property"))
     for part in ("key", "value"):
-        name = getattr(args, f"{part}_deserializer")
-        if name:
-            properties[f"{part}.deserializer"] = name
+        deserializer = getattr(args, f"{part}_deserializer")
+        if deserializer:
+            properties[f"{part}.deserializer"] = deserializer
     try:
-        if args.json:
+        if name == "json":
             from kafkatools.tools.lines.json_formatter import JsonFormatter
 
             return JsonFormatter(args.formatter, properties)
-        escape = _visible if console.is_terminal else None
+        escape = _visible if console.is_terminal and args.output is None else None
         if args.format is not None:
             from kafkatools.tools.lines.format_string import StringFormatter
 
@@ -185,8 +195,16 @@ def formatter(console: Console, args: Args) -> MessageFormatter:
         raise UsageError(str(error)) from None
 
 
-def printer(console: Console, args: Args) -> RecordPrinter:
-    """Return the printer: formatter, steps and --max-messages. Raises UsageError."""
+def output(console: Console, args: Args, settings: Mapping[str, str]) -> Output:
+    """Return the printer and where it prints. Creates no file yet. Raises UsageError, and CommandError if a package is
+    missing."""
+    check_output(console, args, settings)
+    to_print = formatter(console, args)
+    files = record_files(args, lambda: formatter(console, args)) if args.output is not None else None
+    return Output(console, _printer(console, args, to_print if files is None else files), files)
+
+
+def _printer(console: Console, args: Args, formatter: MessageFormatter) -> RecordPrinter:
     limit = args.max_messages if (args.max_messages or 0) >= 0 else None
     steps: list[Step] = []
     search = counter = None
@@ -200,7 +218,7 @@ def printer(console: Console, args: Args) -> RecordPrinter:
 
         counter = RecordCounter()
     report_skipped = console.error if args.skip_message_on_error else None
-    printer = RecordPrinter(counter or formatter(console, args), steps, limit, report_skipped)
+    printer = RecordPrinter(counter or formatter, steps, limit, report_skipped)
     printer.search, printer.counter = search, counter
     return printer
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from kafkatools.commands.console_consumer.inputs import requested_records
+from kafkatools.commands.console_consumer.outputs import Output
 from kafkatools.commands.console_consumer.reading import ConsoleConsumer
 from kafkatools.console import Console
 from kafkatools.core.config import CONSUMER, Config
@@ -20,7 +21,6 @@ from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args
 from kafkatools.tools.lines.log_files import LogFilesReader
 from kafkatools.tools.lines.partition_reader import PartitionReader
-from kafkatools.tools.lines.record_printer import RecordPrinter
 from kafkatools.tools.lines.record_sources import RequestedTopics
 from kafkatools.tools.lines.slice import LOG_END, LOG_START, Slice
 
@@ -37,7 +37,7 @@ _NEED_A_BROKER = (
 )
 
 
-def run(console: Console, args: Args, printer: RecordPrinter, settings: dict[str, str]) -> ExitStatus:
+def run(console: Console, args: Args, output: Output, settings: dict[str, str]) -> ExitStatus:
     """Print the requested records of the files. Returns FAILED when records were skipped or missing. Raises UsageError,
     CommandError, KafkaError, OSError."""
     for option in _NEED_A_BROKER:
@@ -55,7 +55,7 @@ def run(console: Console, args: Args, printer: RecordPrinter, settings: dict[str
     only = directories[0].topic_partition if len(directories) == 1 else None
     requested = requested_records(args, settings, console.clock.wall_ms(), only, has_end=True)
     requested = _with_topic(requested, directories, path)
-    return _LogFilesConsumer(console, args, printer, _to_the_end(args, requested), directories).run(
+    return _LogFilesConsumer(console, args, output, _to_the_end(args, requested), directories).run(
         Config(CONSUMER, settings)
     )
 
@@ -93,11 +93,11 @@ class _LogFilesConsumer(ConsoleConsumer):
         self,
         console: Console,
         args: Args,
-        printer: RecordPrinter,
+        output: Output,
         requested: RequestedTopics,
         directories: Sequence[PartitionDirectory],
     ) -> None:
-        super().__init__(console, args, printer, requested)
+        super().__init__(console, args, output, requested)
         self._directories = directories
         self._stops = True
 

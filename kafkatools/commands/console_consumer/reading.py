@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
+from kafkatools.commands.console_consumer.outputs import Output
 from kafkatools.console import Console
 from kafkatools.core.config import Config
 from kafkatools.core.consumer.completed_fetch import FetchedColumns, SkipCorrupt
@@ -22,7 +23,6 @@ from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import Args
 from kafkatools.tools.lines.interruption import Interruption
 from kafkatools.tools.lines.partition_reader import PartitionReader
-from kafkatools.tools.lines.record_printer import RecordPrinter
 from kafkatools.tools.lines.record_sources import RequestedTopics, Source, source_of
 from kafkatools.tools.lines.silence import Silence
 from kafkatools.tools.lines.slices import cut
@@ -43,11 +43,14 @@ _INTERRUPTED_COMMIT_MS = 5000
 class ConsoleConsumer:
     """One run of kt console-consumer, for the topics that `requested` selects."""
 
-    def __init__(self, console: Console, args: Args, printer: RecordPrinter, requested: RequestedTopics) -> None:
+    def __init__(self, console: Console, args: Args, output: Output, requested: RequestedTopics) -> None:
         self._console = console
         self._args = args
-        self._printer = printer
+        self._printer = printer = output.printer
         self._requested = requested
+        self._output = output
+        self._is_member = False
+        self._is_whole = True
         self._idle_ms = args.timeout_ms if args.timeout_ms is not None and args.timeout_ms >= 0 else _FOREVER_MS
         self._skipped: set[str] = set()
         self._ends: Ends | None = None
@@ -71,6 +74,7 @@ class ConsoleConsumer:
         self._commits = bool(config.group_id) and config.enable_auto_commit
         skip = self._skip_corrupt if self._args.skip_corrupt else None
         status = ExitStatus.OK
+        self._output.open()
         try:
             with self._open(config, skip) as consumer:
                 status = self._run(consumer, bool(config.group_id))
@@ -80,12 +84,14 @@ class ConsoleConsumer:
             raise
         except Exception:  # cli.main prints the error, after the number of records printed so far
             self._report_total()
+            self._output.abandon()
             raise
         if self._finding is not None:
             self._finding.print_counts()
         if self._args.enable_systest_events:
             self._console.print("shutdown_complete")
         self._report_total()
+        self._end_output(status)
         if self._printer.error is not None:
             raise self._printer.error
         return status
@@ -93,11 +99,24 @@ class ConsoleConsumer:
     def _open(self, config: Config, skip_corrupt: SkipCorrupt | None) -> AbstractContextManager[PartitionReader]:
         return Consumer(config, self._console.clock, skip_corrupt)
 
+    def _end_output(self, status: ExitStatus) -> None:
+        """Complete the output if the run reached its end. Ctrl-C is the end of a run that has no other."""
+        has_other_end = self._stops or self._printer.limit is not None or self._idle_ms < _FOREVER_MS
+        is_early = status == ExitStatus.INTERRUPTED and has_other_end
+        if is_early or not self._is_whole or self._printer.error is not None:
+            self._output.abandon()
+        else:
+            self._output.complete()
+
     def _run(self, consumer: PartitionReader, has_group: bool) -> ExitStatus:
         if not has_group or not isinstance(consumer, Consumer):
-            with self._finding.progress() if self._finding is not None else nullcontext():
-                self._consume(consumer, None)
+            # signals are deferred where half of a batch must not be left in a file
+            wakeup = consumer.wakeup if isinstance(consumer, Consumer) else _do_nothing
+            deferred = Interruption(wakeup) if self._output.has_end else nullcontext()
+            with self._finding.progress() if self._finding is not None else nullcontext(), deferred as interruption:
+                self._consume(consumer, interruption)
             return self._status(consumer)
+        self._is_member = True
         try:
             with Interruption(consumer.wakeup) as interruption:
                 self._consume(consumer, interruption)
@@ -113,7 +132,7 @@ class ConsoleConsumer:
     def _consume(self, consumer: PartitionReader, interruption: Interruption | None) -> None:
         if self._printer.is_limit_reached():
             return
-        source = self._start(consumer, is_member=interruption is not None)
+        source = self._start(consumer, interruption)
         now = self._console.clock.now_ms
         started = now()
         deadline = started + self._idle_ms
@@ -138,18 +157,22 @@ class ConsoleConsumer:
             elif now() - started >= _POLL_MS:
                 self._ends.ensure_reachable()
 
-    def _start(self, consumer: PartitionReader, *, is_member: bool) -> Source:
+    def _start(self, consumer: PartitionReader, interruption: Interruption | None) -> Source:
         """Assign or subscribe, and look up where to stop. Raises the errors of Source.start and of Ends, and that of an
         unreachable leader instead of a time-out."""
         requested = self._requested
         if self._finding is not None:
-            requested = self._finding.narrowed(consumer, requested, has_end=self._stops, is_member=is_member)
-        source = source_of(self._console.note, consumer, requested, is_member)
+            requested = self._finding.narrowed(consumer, requested, has_end=self._stops, is_member=self._is_member)
+        source = source_of(self._console.note, consumer, requested, self._is_member)
         try:
             source.start(to_end=self._stops)
             self._maybe_take_ends(source)  # before the first fetch, or the request would wait behind it
         except RequestTimedOut as error:
             raise _problem(consumer) or error from None
+        except WakeupError:
+            if interruption is not None:
+                interruption.check()
+            raise
         if self._finding is not None:
             self._finding.partitions = consumer.assignment()
         if self._ends is not None and (self._args.order == "time" or self._requested.of_all):
@@ -290,6 +313,7 @@ class ConsoleConsumer:
             undone = self._printer.cut.union(self._ends.undone(), unprinted)
             complete = sum(1 for part in assigned if part not in undone)
             self._console.note(f"complete: {complete}/{len(assigned)} partitions")
+            self._is_whole = complete == len(assigned) or self._printer.is_limit_reached()
             if complete < len(assigned) and (self._args.exit_at_end or not self._printer.is_limit_reached()):
                 status = ExitStatus.FAILED
         return status
@@ -316,6 +340,10 @@ class ConsoleConsumer:
         if self._finding is not None:
             self._finding.report()
         self._console.note(f"Processed a total of {self._printer.count} messages")
+
+
+def _do_nothing() -> None:
+    """Wake up a reader that never waits."""
 
 
 def _problem(consumer: PartitionReader) -> KafkaError | None:

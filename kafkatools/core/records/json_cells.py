@@ -81,12 +81,19 @@ def header_lists(columns: RecordColumns) -> list[str] | None:
     return lists
 
 
-def fetched_lines(topic: str, partition: int, columns: RecordColumns) -> str | None:
-    """Return records as console-consumer's JSON lines (docs/json/records.md). None if a header name is not UTF-8 or
-    contains U+FFFD."""
-    headers = header_lists(columns)
-    if headers is None:
-        return None
+def lossless_header_lists(columns: RecordColumns) -> list[str]:
+    """Return the headers of each record as a JSON list of [name, value]. A name that is not UTF-8 is {"b64": ...}."""
+    if not any(columns.header_counts):
+        return ["[]"] * columns.count
+    return [
+        "[" + ",".join([f"[{cell(name)},{cell(value)}]" for name, value in columns.raw_headers(row)]) + "]"
+        for row in range(columns.count)
+    ]
+
+
+def fetched_lines(topic: str, partition: int, columns: RecordColumns) -> str:
+    """Return records as console-consumer's JSON lines (docs/json/records.md)."""
+    headers = lossless_header_lists(columns)
     start = f'{{"topic":{quoted(topic)},"partition":{partition},"offset":'
     middle = f',"timestamp_type":{quoted(columns.timestamp_type.label)},"key":'
     keys = cells(columns.buffer, columns.key_positions, columns.key_lengths)

@@ -28,10 +28,8 @@ class JsonFormatter:
         if self._internal is None and self._key is None and self._value is None and self._header is None:
             from kafkatools.core.records.json_cells import fetched_lines
 
-            lines = fetched_lines(fetched.topic, fetched.partition, fetched.columns)
-            if lines is not None:
-                out += lines.encode()
-                return fetched.columns.count
+            out += fetched_lines(fetched.topic, fetched.partition, fetched.columns).encode()
+            return fetched.columns.count
         return self._write_singly(out, fetched, on_error)
 
     def _write_singly(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
@@ -60,7 +58,7 @@ class JsonFormatter:
             "timestamp": columns.timestamps[index],
             "timestamp_type": columns.timestamp_type.label,
             **content,
-            "headers": [[name, _text(value, self._header)] for name, value in columns.headers(index)],
+            "headers": [[name, _text(value, self._header)] for name, value in columns.raw_headers(index)],
         }
 
 

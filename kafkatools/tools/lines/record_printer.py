@@ -7,7 +7,7 @@ record of the slice, also those beyond the limit when these were fetched togethe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.errors import KafkaError
@@ -29,6 +29,20 @@ class Step(Protocol):
         """Return a line for each kind of failure so far; with any the exit status is 1."""
 
 
+@runtime_checkable
+class EndedFormatter(MessageFormatter, Protocol):
+    """A formatter whose output has an end, such as the footer of a Parquet file."""
+
+    def finish(self, out: bytearray) -> None:
+        """Append what ends the output. Nothing is written afterwards."""
+
+
+def finish(formatter: MessageFormatter, out: bytearray) -> None:
+    """Append what ends the formatter's output, if anything does."""
+    if isinstance(formatter, EndedFormatter):
+        formatter.finish(out)
+
+
 class RecordPrinter:
     """Formats the records of one run. `limit` is the most records to print. A record that cannot be printed is skipped
     with a line to `report_skipped`; without it the record ends the run with `error`."""
@@ -40,9 +54,9 @@ class RecordPrinter:
         limit: int | None = None,
         report_skipped: Callable[[str], None] | None = None,
     ) -> None:
-        self._formatter = formatter
+        self.formatter = formatter
         self._steps = steps
-        self._limit = limit
+        self.limit = limit
         self._report_skipped = report_skipped
         self.search: Search | None = None  # the one of the steps that searches
         self.counter: RecordCounter | None = None  # the formatter, if it counts
@@ -53,7 +67,11 @@ class RecordPrinter:
 
     def is_limit_reached(self) -> bool:
         """Return whether as many records were printed as the limit allows."""
-        return self._limit is not None and self.count >= self._limit
+        return self.limit is not None and self.count >= self.limit
+
+    def finish(self, out: bytearray) -> None:
+        """Append what ends the formatter's output."""
+        finish(self.formatter, out)
 
     def failures(self) -> list[str]:
         """Return the lines of failures of all steps."""
@@ -75,12 +93,12 @@ class RecordPrinter:
         return self._print(out, passed)
 
     def _print(self, out: bytearray, passed: FetchedColumns) -> int | None:
-        room = passed.columns.count if self._limit is None else self._limit - self.count
+        room = passed.columns.count if self.limit is None else self.limit - self.count
         within = passed
         if room < passed.columns.count:
             self.cut.add(passed.topic_partition)
             within = passed._replace(columns=passed.columns.slice(0, room))
-        count = self._formatter.write(out, within, self._on_error)
+        count = self.formatter.write(out, within, self._on_error)
         self.count += count
         if self.error is not None:
             offset = within.columns.offsets[count - 1]
