@@ -208,7 +208,7 @@ class Metadata:
         """Hook: the topics of a partial Metadata request."""
         return self.topics_of_interest() or ()
 
-    def retain_topic(self, topic: str, is_internal: bool, now_ms: int) -> bool:
+    def retain_topic(self, topic: str, now_ms: int) -> bool:
         """Hook: whether a topic of a Metadata response is kept."""
         return self._topics is None or topic in self._topics
 
@@ -351,7 +351,7 @@ class Metadata:
             errors.update(self._cluster.topic_errors)
         for topic in response.topics or ():
             name = topic.name
-            if name is None or not self.retain_topic(name, bool(getattr(topic, "is_internal", False)), now_ms):
+            if name is None or not self.retain_topic(name, now_ms):
                 continue
             topics.pop(name, None)
             errors.pop(name, None)

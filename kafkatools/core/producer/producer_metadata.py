@@ -92,7 +92,7 @@ class ProducerMetadata(Metadata):
     def new_topics(self) -> Collection[str]:
         return sorted(self._new_topics)
 
-    def retain_topic(self, topic: str, is_internal: bool, now_ms: int) -> bool:
+    def retain_topic(self, topic: str, now_ms: int) -> bool:
         """Return whether to keep a topic of a Metadata response: records were sent to it within metadata.max.idle.ms,
         or it is new. Drops an expired one (ProducerMetadata.retainTopic)."""
         if topic not in self._expiry_ms:

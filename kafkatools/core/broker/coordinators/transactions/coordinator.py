@@ -84,9 +84,6 @@ class TransactionCoordinator:
             raise errors.InvalidRequest()
         return self.find(transactional_id)
 
-    def _now_ms(self) -> int:
-        return self.clock.wall_ms()
-
     # -- InitProducerId --------------------------------------------------------------------------------------------
     def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdentity | None, respond: IdentityCallback
@@ -104,7 +101,7 @@ class TransactionCoordinator:
             transaction = self.transactions.get(transactional_id)
             if transaction is None:
                 producer_id = self.new_producer_id()
-                transaction = Transaction.new(transactional_id, producer_id, timeout_ms, self._now_ms())
+                transaction = Transaction.new(transactional_id, producer_id, timeout_ms, self.clock.wall_ms())
                 self.transactions[transactional_id] = transaction
             value = self._prepare_init(transaction, timeout_ms, expected)
         except errors.KafkaError as error:
@@ -132,10 +129,10 @@ class TransactionCoordinator:
             return transaction.prepare_fence()
         if transaction.is_epoch_exhausted and (expected is None or expected.producer_epoch == value.producer_epoch):
             return transaction.prepare_rotation(
-                self.new_producer_id(), timeout_ms, self._now_ms(), keeps_last_epoch=expected is not None
+                self.new_producer_id(), timeout_ms, self.clock.wall_ms(), keeps_last_epoch=expected is not None
             )
         expected_epoch = None if expected is None else expected.producer_epoch
-        return transaction.prepare_next_epoch(timeout_ms, expected_epoch, self._now_ms())
+        return transaction.prepare_next_epoch(timeout_ms, expected_epoch, self.clock.wall_ms())
 
     def _fence(self, transaction: Transaction, fenced: TransactionValue, respond: IdentityCallback) -> None:
         """Abort an open transaction with an epoch that fences its producer. If the abort is refused, the transaction
@@ -171,7 +168,7 @@ class TransactionCoordinator:
         if value.state is TransactionState.ONGOING and added <= value.partitions:
             respond(NONE)
             return
-        self._write(transaction, transaction.prepare_partitions(added, self._now_ms(), client_version), respond)
+        self._write(transaction, transaction.prepare_partitions(added, self.clock.wall_ms(), client_version), respond)
 
     def add_partitions_when_settled(
         self,
@@ -219,7 +216,7 @@ class TransactionCoordinator:
         try:
             transaction = self._named(transactional_id)
             is_fence = transaction.pending is TransactionState.PREPARE_EPOCH_FENCE
-            prepared = prepare_end(transaction, request, self.new_producer_id, self._now_ms())
+            prepared = prepare_end(transaction, request, self.new_producer_id, self.clock.wall_ms())
         except errors.KafkaError as error:
             respond(error.code, NOBODY)
             return
@@ -232,7 +229,7 @@ class TransactionCoordinator:
                 transaction.has_failed_epoch_fence = is_fence and not prepared.bumps_epoch
                 respond(code, NOBODY)
                 return
-            completed = transaction.prepare_complete(self._now_ms())
+            completed = transaction.prepare_complete(self.clock.wall_ms())
             transaction.unmarked = set(prepared.partitions)
             self._write_markers(transaction, completed)
             respond(NONE, ProducerIdentity(completed.producer_id, completed.producer_epoch))
@@ -334,7 +331,7 @@ class TransactionCoordinator:
     def abort_timed_out(self) -> None:
         """Begin to abort transactions that have been open longer than their producer's transaction.timeout.ms. Skips
         those with a pending change; a refused abort is tried again by the next call."""
-        now_ms = self._now_ms()
+        now_ms = self.clock.wall_ms()
         for transaction in list(self.transactions.values()):
             if transaction.is_timed_out(now_ms):
                 self._fence(transaction, transaction.prepare_fence(), lambda code, _: None)
@@ -342,7 +339,7 @@ class TransactionCoordinator:
     def expire_ids(self) -> None:
         """Delete transactional ids without an open transaction or change for transactional.id.expiration.ms, with
         tombstones. Reports failed writes and keeps those ids."""
-        before_ms = self._now_ms() - self.config.transactional_id_expiration_ms
+        before_ms = self.clock.wall_ms() - self.config.transactional_id_expiration_ms
         for transaction in list(self.transactions.values()):
             value = transaction.value
             if transaction.pending is not None or not value.state.is_at_rest or value.last_update_ms > before_ms:
@@ -384,7 +381,7 @@ class TransactionCoordinator:
         for transaction in transactions:
             is_here = self.transactions.get(transaction.transactional_id) is transaction
             if is_here and transaction.state.is_prepared and transaction.pending is None:
-                completed = transaction.prepare_complete(self._now_ms())
+                completed = transaction.prepare_complete(self.clock.wall_ms())
                 transaction.unmarked = set(transaction.value.partitions)
                 self._write_markers(transaction, completed)
 
