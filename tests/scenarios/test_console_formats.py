@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import io
 import pathlib
 import shutil
@@ -28,6 +29,7 @@ ROWS = [
     (-1, b"\xff\xfe", bytes(range(256)), ((b"twice", b"1"), (b"twice", b"2"))),
     (START + 4, "ключ".encode(), b"%s %d\\n", (("имя".encode(), b"\xff"), (b"", b"no name"))),
 ]
+SECRET = b"alice@example.org"
 LARGE = b"x" * 40_000
 
 
@@ -38,6 +40,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with embedded_broker(directory) as bootstrap:
         with RawClient(bootstrap) as client:
             client.create_topic("odd.topic-1", 2)
+            client.create_topic("people")
+            client.produce_rows(
+                "people", 0, [(START, SECRET, b'{"user":"%s","n":1}' % SECRET, named(((b"h", SECRET),)))]
+            )
             client.create_topic("large")
             client.produce_rows("large", 0, [(START, None, LARGE, ())] * 4)
             client.produce_rows("odd.topic-1", 1, [row[:3] + (named(row[3]),) for row in ROWS])
@@ -200,3 +206,64 @@ def test_ctrl_c_completes_the_file_of_a_run_without_other_end(
     assert child.returncode == 130, err
     kept, gone = (partial, path) if has_end else (path, partial)
     assert (kept.read_bytes(), gone.exists()) == ((LARGE + b"\n") * 4, False)
+
+
+# -- masks --
+
+MASKS = ("--mask", "key", "--mask", "value.user=null", "--mask", "headers.h=last4")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--formatter-property", "print.key=true", "--formatter-property", "print.headers=true"],
+        ["--format", "%k %s %h"],
+        ["--json"],
+        ["--output-format", "csv"],
+        ["--output-format", "avro"],
+        ["--output-format", "parquet"],
+        ["--formatter", "logging"],
+    ],
+)
+def test_masked_contents_leave_in_no_format(broker: str, options: list[str]) -> None:
+    key = {"MASK_KEY": "of hashes"}
+    arguments = ["--bootstrap-server", broker, "--topic", "people", *TO_END, *MASKS, "--mask-key", "env:MASK_KEY"]
+    ran = run_kt("console-consumer", *arguments, *options, environ=key)
+    assert ran.status == 0, ran.err
+    text = ran.stdout
+    if options[-1] in ("avro", "parquet"):
+        stream = io.BytesIO(text)
+        rows = list(fastavro.reader(stream)) if options[-1] == "avro" else pq.read_table(stream).to_pylist()
+        assert [row["value"] for row in rows] == [b'{"user":null,"n":1}']
+        text = repr(rows).encode()
+    assert SECRET not in text + ran.stderr
+    if "logging" not in options:
+        assert hmac.new(b"of hashes", SECRET, "sha256").hexdigest().encode() in text
+        assert b"****.org" in text
+
+
+def test_hashes_of_two_runs_differ_without_a_key(broker: str) -> None:
+    runs = {consume(broker, *TO_END, "--mask", "key", "-f", "%k", topic="people").stdout for _ in range(2)}
+    assert len(runs) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--mask", "vlaue"], "Invalid value of --mask: 'vlaue' is none of key, value, headers.NAME"),
+        (["--mask", "key", "--mask", "key=null"], "--mask key is given twice"),
+        (["--mask-key", "env:X"], "--mask-key needs --mask"),
+        (["--mask", "key", "--mask-key", "secret"], "--mask-key takes file:PATH or env:NAME"),
+        (["--mask", "key", "--mask-key", "env:X"], "--mask-key: the environment variable X is not set"),
+    ],
+)
+def test_wrong_mask_is_refused(options: list[str], message: str) -> None:
+    ran = consume("127.0.0.1:1", *options)
+    assert (ran.status, ran.err.startswith(message)) == (2, True), ran.err
+    assert "secret" not in ran.err
+
+
+def test_value_that_is_no_json_is_masked_whole_and_counted(broker: str) -> None:
+    ran = consume(broker, *TO_END, "--mask", "value.user=null", "--formatter-property", "null.literal=-")
+    assert (ran.status, ran.stdout) == (1, b"-\n" * len(ROWS))
+    assert "4 values were masked whole" in ran.err

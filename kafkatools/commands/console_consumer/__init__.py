@@ -187,6 +187,20 @@ OPTIONS = (
         ours=True,
     ),
     Option("--force", "With --output: replace files that exist.", ours=True),
+    Option(
+        "--mask",
+        "Replace contents before they are printed. FIELD: key, value, headers.NAME, or a JSON field such as "
+        "value.user.email. Then =hash (default, HMAC-SHA-256), =null or =last4 (all but the last 4 characters).",
+        value="FIELD[=HOW]",
+        repeatable=True,
+        ours=True,
+    ),
+    Option(
+        "--mask-key",
+        "Key of the hashes of --mask: file:PATH or env:NAME. Default: a random one, so that hashes of two runs differ.",
+        value="KEY",
+        ours=True,
+    ),
     Option("--formatter-config", "Properties file with settings of the formatter.", value="FILE"),
     Option("--key-deserializer", "Deserializer class for keys.", value="CLASS"),
     Option("--value-deserializer", "Deserializer class for values.", value="CLASS"),
@@ -219,6 +233,7 @@ RULES = (
     rules.Refusal("consumer-property", ("command-property",), _BOTH_NAMES),
     rules.Refusal("consumer.config", ("command-config",), _BOTH_NAMES),
     rules.Refusal("property", ("formatter-property",), _BOTH_NAMES),
+    rules.Requirement(("mask",), when=("mask-key",), message="--mask-key needs --mask"),
     rules.Refusal(
         "format", ("formatter", "formatter-property", "formatter-config", "property", "json"), _NOT_WITH_FORMAT
     ),

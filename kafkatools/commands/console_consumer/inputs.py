@@ -213,6 +213,10 @@ def _printer(console: Console, args: Args, formatter: MessageFormatter) -> Recor
 
         search = search_of(args)
         steps.append(search)
+    if args.mask:  # the last step, since the others compare what is masked
+        from kafkatools.commands.console_consumer.masking import mask_step
+
+        steps.append(mask_step(console, args))
     if args.count:
         from kafkatools.tools.search.counting import RecordCounter
 

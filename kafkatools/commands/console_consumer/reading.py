@@ -303,6 +303,8 @@ class ConsoleConsumer:
         return not self._ends.undone() and not (self._order is not None and self._order.unprinted())
 
     def _status(self, consumer: PartitionReader) -> ExitStatus:
+        for line in self._printer.notes():
+            self._console.note(line)
         failures = self._printer.failures()
         for line in failures:
             self._console.error(line)

@@ -30,6 +30,14 @@ class Step(Protocol):
 
 
 @runtime_checkable
+class NotingStep(Step, Protocol):
+    """A step with something to tell that is no failure."""
+
+    def notes(self) -> Sequence[str]:
+        """Return the lines to print at the end of the run."""
+
+
+@runtime_checkable
 class EndedFormatter(MessageFormatter, Protocol):
     """A formatter whose output has an end, such as the footer of a Parquet file."""
 
@@ -76,6 +84,10 @@ class RecordPrinter:
     def failures(self) -> list[str]:
         """Return the lines of failures of all steps."""
         return [line for step in self._steps for line in step.failures()]
+
+    def notes(self) -> list[str]:
+        """Return the notes of all steps."""
+        return [line for step in self._steps if isinstance(step, NotingStep) for line in step.notes()]
 
     def format(self, out: bytearray, fetched: FetchedColumns) -> int | None:
         """Append the records that the steps pass on, within the limit, to `out`. Returns the offset of the first record
