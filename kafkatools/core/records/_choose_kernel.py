@@ -15,6 +15,7 @@ RECORD_KERNELS = (
     "_gather_kernel",
     "_format_kernel",
     "_search_kernel",
+    "_avro_kernel",
 )
 KERNELS = (*(f"records.{name}" for name in RECORD_KERNELS), "protocol._codec")
 
