@@ -129,6 +129,7 @@ def client_values(
     values = settings_for(table, args, file_option, note)
     for option in pair_options:
         pairs = property_pairs(getattr(args, attribute_name(option)), option)
+        pairs = {name: value for name, value in pairs.items() if not is_registry_setting(name)}
         for name in pairs:
             if name not in table and not table.is_prefixed(name):
                 raise UsageError(str(table.unknown(name)))

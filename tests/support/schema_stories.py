@@ -6,7 +6,10 @@ import json
 import pathlib
 from typing import Any
 
+from support.embedded import embedded_broker
 from support.kt import Ran, run_kt
+
+from kafkatools import Producer
 
 ORDER = {
     "type": "record",
@@ -101,3 +104,47 @@ class Story:
         assert self.kt("delete", "tickets-value", "--permanent").out == "Deleted tickets-value version 1 permanently\n"
         assert {"subject": "tickets-value", "deleted": False} not in self.rows("list")
         self.kt("show", "tickets-value", status=1)
+
+    def records(self) -> None:
+        """Read records that Avro, Protobuf and JSON Schema wrote, with references, in one topic, and others among
+        them."""
+        ids = {}
+        for subject, words in (
+            ("orders", ("order.avsc",)),
+            ("baskets", ("basket.avsc", "--reference", "shop.Order=orders:1")),
+            ("payments", ("payment.proto",)),
+            ("tickets", ("ticket.json",)),
+        ):
+            (row,) = self.rows("register", subject, "--schema", *words)
+            ids[subject] = b"\0" + row["id"].to_bytes(4, "big")
+        values = [
+            ids["orders"] + b"\x0e\x02\x04hi",  # by Avro's rules: 7 as zigzag, branch 1, a text of two bytes
+            ids["baskets"] + b"\x02\x02\x00\x00",
+            ids["payments"] + b"\x00" + b"\x08\x05\x12\x01n",  # by protoc --encode: id: 5 note: "n"
+            ids["tickets"] + b'{"id": 3}',
+            None,
+            b"plain",
+            b"\0\0\0\x27\x0fx",
+            ids["orders"] + b"\x0e\x02\x08hi",
+        ]
+        printed = [
+            b'{"id":7,"note":"hi"}', b'{"orders":[{"id":1,"note":null}]}', b'{"id": "5", "note": "n"}', b'{"id": 3}',
+            b"null", *values[5:],
+        ]  # fmt: skip
+        with embedded_broker(self.directory / "data") as bootstrap:
+            with Producer(bootstrap_servers=bootstrap) as producer:
+                for value in values:
+                    producer.send("mixed", value, ids["orders"] + b"\x02\x00", partition=0)
+            words = ("console-consumer", "--bootstrap-server", bootstrap, "--topic", "mixed", "--from-beginning")
+            registry = ("--exit-at-end", "--schema-registry", self.url)
+            environ = {"KT_HOME": str(self.directory / "home")}
+            ran = run_kt(*words, *registry, environ=environ)
+            assert ran.stdout == b"".join(value + b"\n" for value in printed if value is not None)
+            assert ran.status == 1
+            assert "3 keys or values were not decoded and printed as they are:" in ran.err
+            assert "mixed-0 offset 5: value not decoded: it does not begin with byte 0 and a schema ID" in ran.err
+            assert "mixed-0 offset 6: value not decoded: the registry has no schema 9999" in ran.err
+            assert "mixed-0 offset 7: value not decoded: it is not of schema" in ran.err
+            ran = run_kt(*words, *registry, "--json", "--max-messages", "1", environ=environ)
+            first = json.loads(ran.out.splitlines()[0])
+            assert (first["key"], first["value"]) == ('{"id":1,"note":null}', '{"id":7,"note":"hi"}')

@@ -15,6 +15,7 @@ from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int, java_long, rules
 from kafkatools.options.common import setting_option
+from kafkatools.options.schema_registry import SCHEMA_REGISTRY
 
 _DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
 _NOT_TOGETHER = "Options {option} and {other} cannot be specified together."
@@ -204,6 +205,18 @@ OPTIONS = (
     Option("--formatter-config", "Properties file with settings of the formatter.", value="FILE"),
     Option("--key-deserializer", "Deserializer class for keys.", value="CLASS"),
     Option("--value-deserializer", "Deserializer class for values.", value="CLASS"),
+    SCHEMA_REGISTRY._replace(
+        about="Decode keys and values by the schemas of this registry: Avro, Protobuf and JSON Schema become JSON. "
+        "What cannot be decoded is printed as it is; the exit status is then 1.",
+    ),
+    Option(
+        "--decode",
+        "What to decode by the schema registry: key, value or both (default). Without --schema-registry, by that of "
+        "the setting schema.registry.url.",
+        value="PART",
+        choices=("key", "value", "both"),
+        ours=True,
+    ),
     Option("--skip-message-on-error", "Skip records that cannot be printed; the exit status is then 1."),
     Option("--skip-corrupt", "Skip corrupt batches and report their offsets; the exit status is then 1.", ours=True),
     Option("--enable-systest-events", "Print a shutdown_complete event at the end."),
@@ -252,6 +265,7 @@ COMMAND = Command(
         "kt console-consumer --topic orders --partition 0 --offset 42 --max-messages 1 --json",
         "kt console-consumer --topic orders --last 10",
         "kt console-consumer --topic orders --last 10 --format '%T %k %s\\n'",
+        "kt console-consumer --topic orders --last 10 --schema-registry http://localhost:8081",
         "kt console-consumer --topic orders --since -1h --until -30m",
         "kt console-consumer --topic orders --key alice --from-beginning --exit-at-end",
         "kt console-consumer --topic orders --grep 'timeout|refused' --grep-in value --since -1h --until now",

@@ -26,6 +26,7 @@ from kafkatools.options import (
     settings_for,
     with_plain_numbers,
 )
+from kafkatools.options.common import is_registry_setting
 from kafkatools.options.patterns import include_filter
 from kafkatools.output import visible
 from kafkatools.tools.lines.formatters import MessageFormatter, make_formatter, named_deserializer
@@ -172,9 +173,7 @@ def formatter(console: Console, args: Args) -> MessageFormatter:
     name = output_format(args)
     if name not in ("text", "json"):
         return table_formatter(name)
-    properties = read_properties(args.formatter_config) if args.formatter_config else {}
-    properties.update(property_pairs(args.property, "property"))
-    properties.update(property_pairs(args.formatter_property, "formatter-property"))
+    properties = {name: value for name, value in formatter_properties(args).items() if not is_registry_setting(name)}
     for part in ("key", "value"):
         deserializer = getattr(args, f"{part}_deserializer")
         if deserializer:
@@ -195,6 +194,15 @@ def formatter(console: Console, args: Args) -> MessageFormatter:
         raise UsageError(str(error)) from None
 
 
+def formatter_properties(args: Args) -> dict[str, str]:
+    """Return the properties of --formatter-config, --property and --formatter-property, also those of a schema
+    registry."""
+    properties = read_properties(args.formatter_config) if args.formatter_config else {}
+    properties.update(property_pairs(args.property, "property"))
+    properties.update(property_pairs(args.formatter_property, "formatter-property"))
+    return properties
+
+
 def output(console: Console, args: Args, settings: Mapping[str, str]) -> Output:
     """Return the printer and where it prints. Creates no file yet. Raises UsageError, and CommandError if a package is
     missing."""
@@ -208,6 +216,11 @@ def _printer(console: Console, args: Args, formatter: MessageFormatter) -> Recor
     limit = args.max_messages if (args.max_messages or 0) >= 0 else None
     steps: list[Step] = []
     search = counter = None
+    properties = formatter_properties(args)
+    if args.schema_registry is not None or args.decode is not None or "schema.registry.url" in properties:
+        from kafkatools.commands.console_consumer.decoding import step_of
+
+        steps.append(step_of(console, args, properties))
     if args.key is not None or args.grep is not None or args.where is not None:
         from kafkatools.commands.console_consumer.finding import search_of
 
@@ -240,7 +253,9 @@ def settings(console: Console, args: Args) -> dict[str, str]:
     file_option = "command_config" if args.command_config else "consumer_config"
     properties = settings_for(CONSUMER, args, file_option, console.note)
     pairs = property_pairs(args.consumer_property, "consumer-property")
-    properties.update(with_plain_numbers(pairs | property_pairs(args.command_property, "command-property")))
+    pairs |= property_pairs(args.command_property, "command-property")
+    pairs = {name: value for name, value in pairs.items() if not is_registry_setting(name)}
+    properties.update(with_plain_numbers(pairs))
     for name in ("key.deserializer", "value.deserializer"):
         properties.pop(name, None)  # ignored as by Kafka's tool: the formatter deserializes
     group = _group(args.group, properties.get("group.id"))

@@ -35,14 +35,20 @@ cdef int _put_fraction(const unsigned char* source, Py_ssize_t place, bint is_do
 cdef int _put_duration(const unsigned char* source, Py_ssize_t place, unsigned char* slots, long long* state) except? -9
 @cython.locals(op=int, end=Py_ssize_t, index="long long", size="long long", done=int)
 cdef Py_ssize_t _value(const unsigned char* source, Py_ssize_t place, int* code, Py_ssize_t at, const unsigned char* texts, unsigned char* slots, long long* state) except? -9
+@cython.locals(end=Py_ssize_t, index="long long")
+cdef Py_ssize_t _word(const unsigned char* source, Py_ssize_t place, int* code, Py_ssize_t at, const unsigned char* texts, unsigned char* slots, long long* state) except? -9
 @cython.locals(size=Py_ssize_t)
 cdef int _text(int* code, Py_ssize_t at, const unsigned char* texts, unsigned char* slots, long long* state) noexcept
 @cython.locals(op=int, end=Py_ssize_t, size="long long", kind=int, done=int)
 cdef Py_ssize_t _logical(const unsigned char* source, Py_ssize_t place, int* code, Py_ssize_t at, unsigned char* slots, long long* state) except? -9
 @cython.locals(count=int)
 cdef Py_ssize_t _record(const unsigned char* source, Py_ssize_t place, int* code, Py_ssize_t at, const unsigned char* texts, unsigned char* slots, long long* state) except? -9
-@cython.locals(is_map=bint, is_first=bint, end=Py_ssize_t, count="long long", size="long long", done=int)
+@cython.locals(is_map=bint, first="long long", count="long long")
 cdef Py_ssize_t _items_of(const unsigned char* source, Py_ssize_t place, int* code, Py_ssize_t at, const unsigned char* texts, unsigned char* slots, long long* state) except? -9
+@cython.locals(count="long long", size="long long")
+cdef (long long, Py_ssize_t) _block(const unsigned char* source, Py_ssize_t place, Py_ssize_t end) noexcept
+@cython.locals(end=Py_ssize_t, size="long long", done=int)
+cdef Py_ssize_t _name(const unsigned char* source, Py_ssize_t place, unsigned char* slots, long long* state) noexcept
 @cython.locals(
     source="const unsigned char*", end=Py_ssize_t, positions="int*", lengths="int*", new_positions="int*", new_lengths="int*", code="int*",
     names="const unsigned char*", state="long long*", slots="unsigned char*", row=Py_ssize_t, stop=Py_ssize_t, place=Py_ssize_t, length=Py_ssize_t,

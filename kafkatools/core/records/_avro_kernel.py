@@ -98,7 +98,10 @@ def _decimal_text(data: bytes, scale: int) -> bytes:
     number = int.from_bytes(data, "big", signed=True)
     digits = str(abs(number)).rjust(scale + 1, "0")
     sign = "-" if number < 0 else ""
-    return f"{sign}{digits[: len(digits) - scale]}.{digits[len(digits) - scale :]}".encode() if scale else f"{number}".encode()
+    if scale == 0:
+        return b"%d" % number
+    point = len(digits) - scale
+    return f"{sign}{digits[:point]}.{digits[point:]}".encode()
 
 
 def _number(source: Buffer, place: int, end: int) -> tuple[int, int]:
@@ -369,9 +372,9 @@ def _put_fraction(source: Buffer, place: int, is_double: bool, slots: Writable, 
         value = 0.0
         single = 0.0
         if is_double:
-            memcpy(cython.address(value), source + place, 8)  # type: ignore[operator, attr-defined]
+            memcpy(cython.address(value), source + place, 8)  # type: ignore[operator]
         else:
-            memcpy(cython.address(single), source + place, 4)  # type: ignore[operator, attr-defined]
+            memcpy(cython.address(single), source + place, 4)  # type: ignore[operator]
             value = single
     elif is_double:
         value = struct.unpack_from("<d", source, place)[0]
@@ -389,28 +392,28 @@ def _put_duration(source: Buffer, place: int, slots: Writable, state: array[int]
     return _put_bytes(slots, state, b'{"months":%d,"days":%d,"millis":%d}' % parts)
 
 
-def _value(
+def _value(  # noqa: C901 - the frequent types, without a further call
     source: Buffer, place: int, code: array[int], at: int, texts: Buffer, slots: Writable, state: array[int]
 ) -> int:
     """Append the JSON of the value at `place`, of the type at `code[at]`; return the place after the value, BAD or
     FULL."""
-    op = code[at]
-    end = state[3]
     if state[1] - state[0] < 48:
         return -2
-    if op == 11:
+    end = state[3]
+    if code[at] == 11:
         index, place = _number(source, place, end)
         if place < 0 or index < 0 or index >= code[at + 1]:
             return -1
         at = code[at + 2 + index]
-        op = code[at]
-        if op == 11:  # unions cannot contain unions
-            return -1
+    op = code[at]
     if op == 6 or op == 5:
         size, place = _number(source, place, end)
         if place < 0 or size < 0 or size > end - place:
             return -1
-        done = _put_string(source, place, size, slots, state) if op == 6 else _put_binary(source, place, size, slots, state)
+        if op == 6:
+            done = _put_string(source, place, size, slots, state)
+        else:
+            done = _put_binary(source, place, size, slots, state)
         return place + size if done == 0 else done
     if op == 2:
         size, place = _number(source, place, end)
@@ -421,20 +424,28 @@ def _value(
         return _record(source, place, code, at, texts, slots, state)
     if op == 9 or op == 10:
         return _items_of(source, place, code, at, texts, slots, state)
-    if op == 0:
+    if op <= 1 or op == 8:
+        return _word(source, place, code, at, texts, slots, state)
+    return _logical(source, place, code, at, slots, state)
+
+
+def _word(
+    source: Buffer, place: int, code: array[int], at: int, texts: Buffer, slots: Writable, state: array[int]
+) -> int:
+    """Like `_value`, for null, Booleans and enums."""
+    end = state[3]
+    if code[at] == 0:
         _put_bytes(slots, state, b"null")
         return place
-    if op == 1:
+    if code[at] == 1:
         if place >= end or source[place] > 1:
             return -1
         _put_bytes(slots, state, b"true" if source[place] else b"false")
         return place + 1
-    if op == 8:
-        index, place = _number(source, place, end)
-        if place < 0 or index < 0 or index >= code[at + 1]:
-            return -1
-        return place if _text(code, at + 2 + 2 * index, texts, slots, state) == 0 else -2
-    return _logical(source, place, code, at, slots, state)
+    index, place = _number(source, place, end)
+    if place < 0 or index < 0 or index >= code[at + 1]:
+        return -1
+    return place if _text(code, at + 2 + 2 * index, texts, slots, state) == 0 else -2
 
 
 def _text(code: array[int], at: int, texts: Buffer, slots: Writable, state: array[int]) -> int:
@@ -502,7 +513,7 @@ def _record(
     return place
 
 
-def _items_of(
+def _items_of(  # noqa: C901 - every write is guarded by a comparison
     source: Buffer, place: int, code: array[int], at: int, texts: Buffer, slots: Writable, state: array[int]
 ) -> int:
     """Append an array or a map, which come in blocks. Items may take no bytes, so a count may be somewhat higher than
@@ -511,43 +522,25 @@ def _items_of(
         return -1
     state[2] += 1
     is_map = code[at] == 10
-    end = state[3]
-    is_first = True
+    first = state[0] + 1
     slots[state[0]] = 123 if is_map else 91
-    state[0] += 1
+    state[0] = first
     while True:
-        count, place = _number(source, place, end)
+        count, place = _block(source, place, state[3])
         if place < 0:
             return -1
         if count == 0:
             break
-        if count < 0:
-            count = -count
-            size, place = _number(source, place, end)
-            if place < 0 or size < 0:
-                return -1
-        if count < 0 or count > end - place + 1024:
-            return -1
         while count > 0:
             if state[1] - state[0] < 8:
                 return -2
-            if not is_first:
+            if state[0] > first:
                 slots[state[0]] = 44
                 state[0] += 1
-            is_first = False
             if is_map:
-                size, place = _number(source, place, end)
-                if place < 0 or size < 0 or size > end - place:
-                    return -1
-                done = _put_string(source, place, size, slots, state)
-                if done != 0:
-                    return done
-                place += size
-                if state[1] - state[0] < 1:
-                    return -2
-                slots[state[0]] = 58
-                state[0] += 1
-            place = _value(source, place, code, code[at + 1], texts, slots, state)
+                place = _name(source, place, slots, state)
+            if place >= 0:
+                place = _value(source, place, code, code[at + 1], texts, slots, state)
             if place < 0:
                 return place
             count -= 1
@@ -557,6 +550,36 @@ def _items_of(
     state[0] += 1
     state[2] -= 1
     return place
+
+
+def _block(source: Buffer, place: int, end: int) -> tuple[int, int]:
+    """Read the number of items in a block, 0 at the end; return it and the place after it, -1 for an impossible one. A
+    negative number precedes the size of the block in bytes."""
+    count, place = _number(source, place, end)
+    if place >= 0 and count < 0:
+        count = -count
+        size, place = _number(source, place, end)
+        if size < 0:
+            return 0, -1
+    if place < 0 or count < 0 or count > end - place + 1024:
+        return 0, -1
+    return count, place
+
+
+def _name(source: Buffer, place: int, slots: Writable, state: array[int]) -> int:
+    """Append the key of a map's entry; return the place after it, BAD or FULL."""
+    end = state[3]
+    size, place = _number(source, place, end)
+    if place < 0 or size < 0 or size > end - place:
+        return -1
+    done = _put_string(source, place, size, slots, state)
+    if done != 0:
+        return done
+    if state[0] >= state[1]:
+        return -2
+    slots[state[0]] = 58
+    state[0] += 1
+    return place + size
 
 
 def write_rows(

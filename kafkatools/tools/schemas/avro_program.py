@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from kafkatools.core.records import _avro_kernel as kernel
@@ -134,7 +134,3 @@ def _logical(schema: Mapping[str, Schema], kind: str) -> tuple[int, ...] | None:
     if name in ("timestamp", "local-timestamp") and kind == "long" and digits:
         return kernel.TIMESTAMP, digits, int(name == "timestamp")
     return None
-
-
-RowWriter = Callable[[bytes], bytes]
-"""Decodes one value, without the five bytes before it, to JSON text. Raises ValueError for a value that is not valid."""

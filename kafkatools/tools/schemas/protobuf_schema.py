@@ -119,7 +119,8 @@ def _compile(folder: str, name: str, origin: str) -> bytes:
         words = [*compiler, f"-I{folder}", "--include_imports", f"--descriptor_set_out={target}", name]
         result = subprocess.run(words, capture_output=True, check=False, stdin=subprocess.DEVNULL)
         if result.returncode:
-            errors = [line for line in result.stderr.decode(errors="replace").splitlines() if ".proto" in line]
+            lines = result.stderr.decode(errors="replace").splitlines()
+            errors = [line for line in lines if ".proto:" in line] or [line for line in lines if ".proto" in line]
             raise SchemaError(f"{origin}: {errors[0].replace(folder + os.sep, '') if errors else 'protoc failed'}")
         with open(target, "rb") as file:
             return file.read()
@@ -143,6 +144,7 @@ class ProtobufMessage:
             last = pool.FindFileByName(files[-1].name)
         except (TypeError, KeyError) as error:
             raise SchemaError(f"{origin}: {error}") from None
+        self.pool = pool
         self.descriptor: Descriptor = self._find(pool, last, name, origin)
         self.message_class: type[Message] = message_factory.GetMessageClass(self.descriptor)
 

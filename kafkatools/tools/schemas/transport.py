@@ -113,13 +113,13 @@ def _unreachable(url: str, error: Exception, timeout_ms: int) -> RegistryFailed:
 
 def _error_of(url: str, path: str, error: HTTPError) -> SchemaError:
     """Return the exception for an answer with an error status."""
-    content, message = error.read(1 << 16), ""
     try:
-        answer = json.loads(content)
-        message = " ".join(str(answer["message"]).split())
-    except (ValueError, TypeError, KeyError):
+        answer = json.loads(error.read(1 << 16))
+    except ValueError:
         answer = None
-    if error.code == 404 and isinstance(answer, dict):
+    is_reply = isinstance(answer, dict)
+    message = " ".join(str(answer.get("message") or "").split()) if is_reply else ""
+    if error.code == 404 and is_reply:
         return NotFound(message or f"{url}{path}: not found")
     if 300 <= error.code < 400:
         target = error.headers.get("Location", "another address")
@@ -129,6 +129,6 @@ def _error_of(url: str, path: str, error: HTTPError) -> SchemaError:
         return _ServerError(text)
     if error.code in (401, 403):
         return _Final(text, hint=_HINTS[error.code])
-    if answer is None:
+    if not is_reply:
         return _Final(f"{text}: is this the address of a schema registry?")
     return SchemaError(text)
