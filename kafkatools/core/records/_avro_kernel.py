@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import struct
 from array import array
+from typing import Any
 
 try:
     import cython
@@ -22,18 +23,36 @@ except ImportError:
     from kafkatools.core import uncompiled as cython
 
 if not cython.compiled:
-    from kafkatools.core.records._kernel import (
-        _as_unsigned_long,
-        _copy,
-        _in_c,
-        _int_items,
-        _items,
-        _long_items,
-        _long_varlong,
-        _slots,
-    )
+    # What the .pxd brings from `_kernel` and from C. A compiled `_kernel` lacks these as Python functions, and this
+    # kernel has to run as plain Python beside it.
+    def _same(value: Any) -> Any:
+        """Return what a pointer stands for when compiled."""
+        return value
 
-    memcpy = _in_c  # what the .pxd brings from C; only compiled branches use it
+    def _in_c(*arguments: object) -> int:
+        """Placeholder for a C function that only compiled code calls."""
+        raise NotImplementedError
+
+    def _as_unsigned_long(value: int) -> int:
+        return value & 0xFFFFFFFFFFFFFFFF
+
+    def _copy(target: Writable, position: int, source: Buffer, start: int, size: int) -> None:
+        target[position : position + size] = source[start : start + size]
+
+    def _long_varlong(data: Buffer, position: int, end: int) -> tuple[int, int]:
+        raw = shift = 0
+        while position < end and shift < 70:
+            byte = data[position]
+            position += 1
+            raw |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                raw &= 0xFFFFFFFFFFFFFFFF
+                return (raw >> 1) ^ -(raw & 1), position
+            shift += 7
+        return 0, -1
+
+    _items = _slots = _int_items = _long_items = _same
+    memcpy = _in_c
 
 Buffer = bytes | bytearray | memoryview
 Writable = bytearray | memoryview
@@ -601,7 +620,7 @@ def write_rows(
     state = _long_items(state_array)
     slots = _slots(out)
     state[1] = len(out)
-    row = state[4]
+    row: int = state[4]
     stop = min(state[5], len(cells[0]), len(cells[1]), len(texts[0]), len(texts[1]))
     state[6] = 0
     while row < stop:
