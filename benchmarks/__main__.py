@@ -10,6 +10,7 @@ WORKLOADS = (
     "codec",
     "dump_log",
     "console",
+    "find",
     "transactions",
     "broker",
     "fetch",

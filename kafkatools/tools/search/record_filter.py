@@ -1,8 +1,8 @@
 """A filter of fetched records by a condition in SQL, for a step between the source and the formatter.
 
 Records of one partition become an Arrow batch, of which only the columns that the condition may name have content; a
-word of the condition that only looks like a column costs time, not correctness. DuckDB computes one Boolean for each
-record; null counts as false, as in WHERE. The columns are those of `kt query` that a consumer knows.
+word of the condition that only looks like a column costs time, not correctness. DuckDB computes one Boolean or
+null for each record; null counts as false, as in WHERE. The columns are those of `kt query` that a consumer knows.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ not UTF-8; `key_bytes` and `value_bytes` are the bytes themselves."""
 
 _SCHEMA = pa.schema([pa.field(name, arrow_type) for name, arrow_type in COLUMNS.items()])
 _BEFORE = "SELECT coalesce(("
-_AFTER = "\n), false) FROM records"
+_AFTER = "\n), NULL::BOOLEAN) FROM records"
 _NO_BATCHES = np.zeros((0, 14), np.int64)
 
 
@@ -65,13 +65,20 @@ class RecordFilter:
         self._connection.close()
 
     def mask(self, fetched: FetchedColumns) -> npt.NDArray[np.bool_]:
-        """Return a Boolean for each of the records. Raises SqlError if the condition fails on a record, such as for a
-        cast of a text that is no number (use try_cast)."""
+        """Return a Boolean for each of the records; a condition that is null counts as false. Raises SqlError if the
+        condition fails on a record, such as for a cast of a text that is no number (use try_cast)."""
+        matches, _ = self.evaluate(fetched)
+        return matches
+
+    def evaluate(self, fetched: FetchedColumns) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Return for each of the records whether the condition is true, and whether it is null. Raises SqlError as
+        `mask` does."""
         rows = len(fetched.columns)
         if rows == 0:
-            return np.zeros(0, np.bool_)
+            return np.zeros(0, np.bool_), np.zeros(0, np.bool_)
         self._records.batch = self._batch(fetched, rows)
-        return np.asarray(self._run(self._sql.text), np.bool_)
+        matches = np.ma.asarray(self._run(self._sql.text))
+        return np.asarray(matches.filled(False), np.bool_), np.ma.getmaskarray(matches)
 
     # -- DuckDB --
 

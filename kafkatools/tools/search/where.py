@@ -12,15 +12,18 @@ from array import array
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.tools.search.record_filter import RecordFilter
 from kafkatools.tools.search.sql import SqlError
 
 _USES_JSON = re.compile(r"->|\bjson", re.IGNORECASE)
-_NOT_JSON = "value IS NOT NULL AND NOT json_valid(value) AND (try((\n{}\n)) IS NULL)"
+_NOT_JSON = "value IS NOT NULL AND NOT json_valid(value)"
 _TRIED = "try((\n{}\n))"
 _FAILED = "try((\n{}\n) IS NULL) IS NULL"
+
+_Mask = npt.NDArray[np.bool_]
 
 
 class Where:
@@ -30,36 +33,29 @@ class Where:
     def __init__(self, condition: str) -> None:
         self._condition = condition
         self._filter = RecordFilter(condition)
-        self._not_json = self._filter_of_not_json()
+        self._not_json = RecordFilter(_NOT_JSON) if _USES_JSON.search(condition) is not None else None
         self._failed: RecordFilter | None = None
         self._not_json_count = 0
         self._failed_count = 0
         self._first_error = ""
 
-    def _filter_of_not_json(self) -> RecordFilter | None:
-        """Return the filter of values that are not JSON, None for a condition that does not read JSON or that cannot be
-        within TRY."""
-        if _USES_JSON.search(self._condition) is None:
-            return None
-        try:
-            return RecordFilter(_NOT_JSON.format(self._condition))
-        except SqlError:
-            return None
-
     def rows(self, fetched: FetchedColumns) -> array[int]:
         """Return the rows for which the condition is true. Raises SqlError if it fails and cannot be within TRY."""
-        mask = self._mask(fetched)
-        if self._failed is not None:
-            self._failed_count += int(self._failed.mask(fetched).sum())
-        if self._not_json is not None and not mask.all():
-            self._not_json_count += int(self._not_json.mask(fetched).sum())
-        rows = array("i")
-        rows.frombytes(np.flatnonzero(mask).astype(np.intc).tobytes())
-        return rows
+        matches, nulls = self._evaluate(fetched)
+        if nulls.any():
+            self._count(fetched._replace(columns=fetched.columns.take(_numbers(nulls))))
+        return _numbers(matches)
 
-    def _mask(self, fetched: FetchedColumns) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def _count(self, unknown: FetchedColumns) -> None:
+        """Count the records for which the condition is null by the reason."""
+        if self._failed is not None:
+            self._failed_count += int(self._failed.mask(unknown).sum())
+        if self._not_json is not None:
+            self._not_json_count += int(self._not_json.mask(unknown).sum())
+
+    def _evaluate(self, fetched: FetchedColumns) -> tuple[_Mask, _Mask]:
         try:
-            return self._filter.mask(fetched)
+            return self._filter.evaluate(fetched)
         except SqlError as error:
             if self._failed is not None:
                 raise
@@ -68,7 +64,7 @@ class Where:
         self._failed = RecordFilter(_FAILED.format(self._condition))
         self._filter.close()
         self._filter = tried
-        return tried.mask(fetched)
+        return tried.evaluate(fetched)
 
     def failures(self) -> Sequence[str]:
         """Return no failures."""
@@ -85,3 +81,10 @@ class Where:
                 f"{self._first_error}"
             )
         return lines
+
+
+def _numbers(mask: _Mask) -> array[int]:
+    """Return the numbers of the rows where the mask is true."""
+    rows = array("i")
+    rows.frombytes(np.flatnonzero(mask).astype(np.intc).tobytes())
+    return rows
