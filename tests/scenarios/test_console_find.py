@@ -6,7 +6,8 @@ from __future__ import annotations
 import json
 import pathlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from support.embedded import embedded_broker
@@ -37,26 +38,28 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield bootstrap
 
 
-def prepare(bootstrap: str) -> None:
+def prepare_topic(bootstrap: str, topic: str, place: Callable[[bytes], int] | None) -> None:
     with RawClient(bootstrap) as client:
-        for topic, place in {
-            "hashed": lambda key: partition_for_key(key, PARTITIONS),
-            "consistent": lambda key: zlib.crc32(key) % PARTITIONS,
-            "grown": lambda key: partition_for_key(key, 2),
-            "scattered": lambda key: len(key) % PARTITIONS,
-            "unkeyed": None,
-        }.items():
-            client.create_topic(f"find-{topic}", PARTITIONS)
-            for part in range(PARTITIONS):
-                rows = [
-                    (START + number, key, b"value of %d" % number, (("trace", b"t-%d" % number),))
-                    for number, key in enumerate(KEYS)
-                    if place is not None and place(key) == part
-                ]
-                if place is None:
-                    rows = [(START, None, b"value", ()), (START, None, None, ())] * 100
-                if rows:
-                    client.produce_rows(f"find-{topic}", part, rows)
+        client.create_topic(f"find-{topic}", PARTITIONS)
+        for part in range(PARTITIONS):
+            rows: list[Any] = [
+                (START + number, key, b"value of %d" % number, (("trace", b"t-%d" % number),))
+                for number, key in enumerate(KEYS)
+                if place is not None and place(key) == part
+            ]
+            if place is None:
+                rows = [(START, None, b"value", ()), (START, None, None, ())] * 100
+            if rows:
+                client.produce_rows(f"find-{topic}", part, rows)
+
+
+def prepare(bootstrap: str) -> None:
+    prepare_topic(bootstrap, "hashed", lambda key: partition_for_key(key, PARTITIONS))
+    prepare_topic(bootstrap, "consistent", lambda key: zlib.crc32(key) % PARTITIONS)
+    prepare_topic(bootstrap, "grown", lambda key: partition_for_key(key, 2))
+    prepare_topic(bootstrap, "scattered", lambda key: len(key) % PARTITIONS)
+    prepare_topic(bootstrap, "unkeyed", None)
+    with RawClient(bootstrap) as client:
         client.create_topic("find-gaps")
     settings = {"transactional.id": "find"}
     with kafkatools.Producer(settings, bootstrap_servers=bootstrap) as producer:
@@ -207,6 +210,18 @@ def test_count_prints_the_number_of_records(broker: str, topic: str, options: li
     ran = consume(broker, topic, "--count", *options)
     assert ran.status == ExitStatus.OK, ran.err
     assert ran.out == f"{expected}\n"
+
+
+@pytest.mark.parametrize("options", [["--grep", "of 14"], ["--key", "user-9"], ["--grep", "T-7", "-i"]])
+def test_files_give_the_same_records(tmp_path: pathlib.Path, options: list[str]) -> None:
+    with embedded_broker(tmp_path) as bootstrap:
+        prepare_topic(bootstrap, "hashed", lambda key: partition_for_key(key, PARTITIONS))
+        expected = consume(bootstrap, "hashed", *options, *ALL)
+    ran = run_kt("console-consumer", "--from", f"log:{tmp_path}", "--topic", "find-hashed", *options)
+    assert values(ran) == values(expected) != []
+    assert [line for line in ran.err.splitlines() if "Searched" in line or "Reading" in line] == [
+        line for line in expected.err.splitlines() if "Searched" in line or "Reading" in line
+    ]
 
 
 def test_count_by_partition(broker: str) -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kafkatools.console import Console
+from kafkatools.core.consumer.ends import Ends
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.exit_status import CommandError, UsageError
 from kafkatools.options import Args
@@ -79,7 +80,7 @@ class Finding:
         self._args = args
         self._printer = printer
         self._search = printer.search
-        self.partitions: Sequence[TopicPartition] = ()  # those that are read
+        self._partitions: Sequence[TopicPartition] = ()
 
     def narrowed(
         self, reader: SampledReader, requested: RequestedTopics, *, has_end: bool, is_member: bool
@@ -99,6 +100,17 @@ class Finding:
         if place.reason:
             self._console.note(place.reason)
         return requested._replace(partition=place.partition)
+
+    def start(self, requested: RequestedTopics, partitions: Sequence[TopicPartition], ends: Ends | None) -> None:
+        """Take the partitions that are read. From now on batches may be ruled out by their bytes, unless the search
+        needs records: for times, for the last ones, or to merge partitions."""
+        self._partitions = partitions
+        bounds = requested.bounds
+        is_by_offsets = bounds is None or (bounds.last is None and bounds.times == (None, None))
+        if self._search is None or ends is None or not is_by_offsets or self._args.order is not None:
+            return
+        if self._printer.is_search_first:
+            self._search.pass_over_from_now(ends.end_of)
 
     @contextmanager
     def progress(self) -> Iterator[None]:
@@ -120,7 +132,7 @@ class Finding:
         if not self._console.is_json:
             self._console.print(str(sum(counter.counts.values())))
             return
-        for part in sorted({*self.partitions, *counter.counts}):
+        for part in sorted({*self._partitions, *counter.counts}):
             row = {"topic": part.topic, "partition": part.partition, "count": counter.counts.get(part, 0)}
             self._console.print_json(row)
 
@@ -130,4 +142,4 @@ class Finding:
             for line in self._search.notes():
                 self._console.note(line)
             found = self._printer.count
-            self._console.note(self._search.summary(found, len(self.partitions)), self._search.summary_row(found))
+            self._console.note(self._search.summary(found, len(self._partitions)), self._search.summary_row(found))

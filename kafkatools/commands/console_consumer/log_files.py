@@ -103,5 +103,6 @@ class _LogFilesConsumer(ConsoleConsumer):
 
     def _open(self, config: Config, skip_corrupt: SkipCorrupt | None) -> AbstractContextManager[PartitionReader]:
         isolation = READ_COMMITTED if config.isolation_level == "read_committed" else READ_UNCOMMITTED
-        options = FetchOptions(isolation, True, config.max_decompressed_message_bytes, skip_corrupt)
+        pass_over = None if self._printer.search is None else self._printer.search.pass_over
+        options = FetchOptions(isolation, True, config.max_decompressed_message_bytes, skip_corrupt, pass_over)
         return LogFilesReader(self._directories, options, self._console.note)

@@ -174,7 +174,7 @@ class ConsoleConsumer:
                 interruption.check()
             raise
         if self._finding is not None:
-            self._finding.partitions = consumer.assignment()
+            self._finding.start(requested, consumer.assignment(), self._ends)
         if self._ends is not None and (self._args.order == "time" or self._requested.of_all):
             from kafkatools.tools.lines.time_order import TimeOrder
 

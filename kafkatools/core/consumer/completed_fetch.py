@@ -49,17 +49,23 @@ _RUN_BATCHES = 256
 _NOT_PLAIN = CODEC_MASK | TIMESTAMP_TYPE_BIT | CONTROL_BIT
 
 SkipCorrupt = Callable[[CorruptBatch], None]
+PassOver = Callable[[TopicPartition, memoryview, "array[int]", int], int]
 
 
 class FetchOptions(NamedTuple):
     """The options of decoding fetched batches: isolation level, CRC checks, and the decompressed size limit in bytes
     (None: the decoder's default). `skip_corrupt` is called with each CorruptBatch, which is then skipped; None raises
-    the CorruptBatch instead."""
+    the CorruptBatch instead.
+
+    `pass_over` is called with the partition, the fetched bytes, a kernel scan table and its number of rows: sound,
+    uncompressed batches from the fetch position on. It returns how many of the first ones need not be decoded, since
+    the caller does not want their records."""
 
     isolation_level: int = READ_UNCOMMITTED
     check_crcs: bool = True
     max_decompressed_bytes: int | None = None
     skip_corrupt: SkipCorrupt | None = None
+    pass_over: PassOver | None = None
 
 
 class FetchedColumns(NamedTuple):
@@ -174,6 +180,11 @@ class CompletedFetch:
         table, status = self._table, array("q", (0, 0))
         rows = kernel.scan_batches(self._records, self._end, len(self._records), table, status)
         rows = self._plain_rows(rows)
+        passed = self._pass_over(table, rows)
+        if passed:
+            table, rows = table[passed * kernel.HEADER_WIDTH :], rows - passed
+            if not rows:
+                return True
         columns = join_batches(self._records, table, rows) if rows else None
         if columns is None:
             self._can_join = not rows
@@ -183,6 +194,18 @@ class CompletedFetch:
         self.last_epoch = table[4]
         self._show(columns, table[last + 1] + table[last + 7] + 1)
         return True
+
+    def _pass_over(self, table: array[int], rows: int) -> int:
+        """Move past the first batches in the header table that the caller does not want. Returns how many."""
+        if self._options.pass_over is None or not rows or table[1] < self.next_fetch_offset:
+            return 0
+        passed = min(self._options.pass_over(self.partition, self._records, table, rows), rows)
+        if passed > 0:
+            last = (passed - 1) * kernel.HEADER_WIDTH
+            self._end = table[last] + table[last + 2]
+            self.last_epoch = table[4]
+            self.next_fetch_offset = table[last + 1] + table[last + 7] + 1
+        return passed
 
     def _is_plain_at(self, position: int) -> bool:
         """Return whether the batch at `position` can join a run: whole header, magic 2, uncompressed, CreateTime, not a

@@ -17,6 +17,8 @@ cdef bint _occurs(const unsigned char* source, bytes text, Py_ssize_t size, Py_s
 cdef bint _header_occurs(const unsigned char* source, bytes text, Py_ssize_t size, Py_ssize_t position, long long count, Py_ssize_t limit, long long* state) noexcept
 @cython.locals(cells="long long", length="long long")
 cdef Py_ssize_t _headers_end(const unsigned char* data, Py_ssize_t position, long long count, Py_ssize_t end) noexcept
+@cython.locals(place=Py_ssize_t)
+cpdef Py_ssize_t find_text(const unsigned char[::1] data, bytes text, Py_ssize_t start, Py_ssize_t end) except? -2
 @cython.locals(
     source="const unsigned char*", end=Py_ssize_t, keys="int*", key_sizes="int*", values="int*", value_sizes="int*", headers="int*", header_counts="int*",
     count=Py_ssize_t, first=Py_ssize_t, last=Py_ssize_t, row=Py_ssize_t,

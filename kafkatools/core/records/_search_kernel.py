@@ -109,6 +109,15 @@ def _headers_end(data: Buffer, position: int, count: int, end: int) -> int:
     return position
 
 
+def find_text(data: Buffer, text: bytes, start: int, end: int) -> int:
+    """Return the position of the first occurrence of a text inside start..end, -1 when there is none or when these are
+    not within the data."""
+    if start < 0 or start > end or end > len(data):
+        return -1
+    place = _find(_searchable(data), text, len(text), start, end)
+    return place if place < end else -1
+
+
 def find_extent(data: Buffer, places: tuple[array[int], ...], parts: int, extent: array[int]) -> int:
     """Set `extent` to the first position and the end of the searched cells. Return 0 when there are no such cells, else
     1. `places` has the positions and lengths of keys, those of values, and the positions and counts of headers."""

@@ -73,6 +73,11 @@ class RecordPrinter:
         self.error: KafkaError | None = None
         self.cut: set[TopicPartition] = set()  # partitions with fetched records beyond the limit
 
+    @property
+    def is_search_first(self) -> bool:
+        """Whether the search gets the records as they were fetched."""
+        return bool(self._steps) and self._steps[0] is self.search
+
     def is_limit_reached(self) -> bool:
         """Return whether as many records were printed as the limit allows."""
         return self.limit is not None and self.count >= self.limit

@@ -59,6 +59,21 @@ class Grep:
             candidates = range(columns.count)
         return array("i", [row for row in candidates if self.is_match(columns, row)])
 
+    def can_rule_out(self) -> bool:
+        """Return whether every match contains one of some texts."""
+        return self._is_by_text
+
+    def first_possible(self, data: memoryview, start: int, end: int) -> int:
+        """Return the position of the first of these texts in start..end, -1 without any."""
+        searched: memoryview | bytearray = data
+        origin = 0
+        if self._shape.ignores_case:
+            searched, origin = bytearray(end - start), start
+            kernel.lower_letters(data, start, searched)
+        places = [kernel.find_text(searched, text, start - origin, end - origin) for text in self._shape.texts or ()]
+        found = [place + origin for place in places if place >= 0]
+        return min(found) if found else -1
+
     def failures(self) -> Sequence[str]:
         """Return no failures."""
         return ()

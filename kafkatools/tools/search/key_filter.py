@@ -25,6 +25,14 @@ class KeyFilter:
         kernel.marked_rows(mask, rows)
         return rows
 
+    def can_rule_out(self) -> bool:
+        """Return whether the key has any bytes."""
+        return bool(self._key)
+
+    def first_possible(self, data: memoryview, start: int, end: int) -> int:
+        """Return the position of the key's bytes in start..end, -1 without them."""
+        return kernel.find_text(data, self._key, start, end)
+
     def failures(self) -> Sequence[str]:
         """Return no failures."""
         return ()
