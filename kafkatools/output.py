@@ -94,3 +94,38 @@ def _rich_table(headers: Sequence[str], rows: Sequence[Sequence[str]], width: in
     out = io.StringIO()
     RichConsole(file=out, force_terminal=True, width=width).print(table)
     return out.getvalue()
+
+
+def cell_text(value: object) -> str:
+    """Return a table cell as text: bytes as UTF-8 where possible, null as `null`, structures as JSON."""
+    if value is None:
+        return "null"
+    plain = plain_value(value)
+    if isinstance(plain, bool):
+        return "true" if plain else "false"
+    if isinstance(plain, (dict, list)):
+        return json_line({"": plain})[4:-1]
+    return str(plain)
+
+
+def plain_value(value: object) -> object:
+    """Convert a value of a row for JSON: rows to objects, times to ISO 8601, decimals and non-finite floats to text,
+    bytes by json_bytes. Other types become text."""
+    import datetime
+    import decimal
+
+    if hasattr(value, "asDict"):
+        return {name: plain_value(item) for name, item in value.asDict().items()}
+    if isinstance(value, (bytes, bytearray)):
+        return json_bytes(bytes(value))
+    if isinstance(value, Mapping):
+        return {key if isinstance(key, str) else cell_text(key): plain_value(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_value(item) for item in value]
+    if isinstance(value, (datetime.datetime, datetime.date)):
+        return value.isoformat()
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return str(value)
+    if isinstance(value, decimal.Decimal):
+        return format(value, "f")
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

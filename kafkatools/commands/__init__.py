@@ -11,6 +11,7 @@ GROUPS = {
         "console-producer": "console_producer",
         "console-consumer": "console_consumer",
         "copy": "copy",
+        "query": "query",
         "get-offsets": "get_offsets",
         "delete-records": "delete_records",
     },

@@ -12,7 +12,7 @@ from io import FileIO
 
 
 @contextlib.contextmanager
-def _replacing(path: str, mode: int = 0o666) -> Iterator[FileIO]:
+def replacing(path: str, mode: int = 0o666) -> Iterator[FileIO]:
     """Open a temporary file beside `path`. It is renamed to `path` at the end, or removed if writing fails."""
     beside = f"{path}.{os.getpid()}.tmp"
     try:
@@ -28,14 +28,14 @@ def _replacing(path: str, mode: int = 0o666) -> Iterator[FileIO]:
 def replace(path: str, data: bytes, mode: int = 0o666) -> None:
     """Replace the content of a file without fsync: a power failure may lose the new content. `mode`: the permissions of
     the file, less the umask. Raises OSError and leaves the old content."""
-    with _replacing(path, mode) as file:
+    with replacing(path, mode) as file:
         write_all(file, data)
 
 
 def replace_durably(path: str, data: bytes) -> None:
     """Replace the content of a file with fsync: once this returns, the new content survives a power failure. Raises
     OSError."""
-    with _replacing(path) as file:
+    with replacing(path) as file:
         write_all(file, data)
         os.fsync(file.fileno())
     sync_directory(os.path.dirname(path))

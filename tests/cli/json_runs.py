@@ -50,6 +50,7 @@ UNREACHABLE = {
     "share-groups": (*SERVER, "--list"),
     "transactions": (*SERVER, "list"),
     "copy": (*SERVER, "t", "u"),
+    "query": ("SELECT * FROM 'topic:t'", *SERVER),
     "get-offsets": SERVER,
     "delete-records": (*SERVER, "--offset-json-file", "records.json"),
     "reassign-partitions": (*SERVER, "--list"),
@@ -215,6 +216,9 @@ class JsonRuns:
         kt("topics", "--describe")
         kt("topics", "--describe", "--topic", "orders", "--topics-with-overrides")
         kt("topics", "--describe", "--topic", "ghost", status=1)
+        kt("query", "SELECT * FROM orders")
+        kt("query", "SELECT * FROM ghost", status=1)
+        kt("query", "SELECT nothing FROM orders", status=2)
         kt("get-offsets")
         kt("get-offsets", "--time", "99999999999999")
         kt("get-offsets", "--topic", "ghost", status=1)

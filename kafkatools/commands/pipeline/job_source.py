@@ -12,11 +12,13 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkatools.commands.pipeline.show import count_text, plain, text
+from kafkatools.commands.pipeline.show import count_text
 from kafkatools.commands.pipeline.spark import cluster_of, usage
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args, property_pairs
+from kafkatools.output import cell_text as text
+from kafkatools.output import plain_value as plain
 from kafkatools.output import table
 from kafkatools.pipeline.uris import Cluster, Uri, parse_source, read_source
 

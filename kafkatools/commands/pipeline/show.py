@@ -6,13 +6,13 @@ rows go to stdout, the summary goes to stderr.
 
 from __future__ import annotations
 
-import datetime
-import decimal
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kafkatools.output import json_bytes, json_line, visible
+from kafkatools.output import cell_text as text
+from kafkatools.output import json_line, visible
+from kafkatools.output import plain_value as plain
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,38 +55,6 @@ def _print_table(
     for row in cells:
         console.print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     return widths
-
-
-def text(value: object) -> str:
-    """Return a table cell as text: bytes as UTF-8 where possible, null as `null`, structures as JSON."""
-    if value is None:
-        return "null"
-    plain_value = plain(value)
-    if isinstance(plain_value, bool):
-        return "true" if plain_value else "false"
-    if isinstance(plain_value, (dict, list)):
-        return json_line({"": plain_value})[4:-1]
-    return str(plain_value)
-
-
-def plain(value: object) -> object:
-    """Convert a value of a row for JSON: rows to objects, times to ISO 8601, decimals and non-finite floats to text,
-    bytes by json_bytes. Other types become text."""
-    if hasattr(value, "asDict"):
-        return {name: plain(item) for name, item in value.asDict().items()}
-    if isinstance(value, (bytes, bytearray)):
-        return json_bytes(bytes(value))
-    if isinstance(value, Mapping):
-        return {key if isinstance(key, str) else text(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, (datetime.datetime, datetime.date)):
-        return value.isoformat()
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return str(value)
-    if isinstance(value, decimal.Decimal):
-        return format(value, "f")
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
 # -- The end --

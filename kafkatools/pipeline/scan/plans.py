@@ -42,12 +42,14 @@ _LEVEL = "isolation.level"
 @dataclass(frozen=True)
 class ScanPlan:
     """A scan that nothing has read yet. `settings` are those of a consumer, which may be secret; a scan of log files
-    uses only `isolation.level`. `on_report` receives the report of each part, from any thread; with it damage does not
+    uses only `isolation.level`. `types` are the columns to choose from and the names of their types, by default those
+    of the table. `on_report` receives the report of each part, from any thread; with it damage does not
     end the scan."""
 
     uri: Uri
     columns: tuple[str, ...]
     table: str = RECORDS
+    types: Mapping[str, str] = field(default_factory=dict)
     bounds: RecordBounds = RecordBounds()
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     threads: int = 1
@@ -56,10 +58,11 @@ class ScanPlan:
     @property
     def schema(self) -> pa.Schema:
         """The schema of the batches. Raises PipelineError for a column that the table does not have."""
-        types = {name.lower(): text for name, text in COLUMNS[self.table].items()}
+        choices = self.types or COLUMNS[self.table]
+        types = {name.lower(): text for name, text in choices.items()}
         for name in self.columns:
             if name.lower() not in types:
-                raise PipelineError(f"There is no column {name}; the columns are {', '.join(COLUMNS[self.table])}")
+                raise PipelineError(f"There is no column {name}; the columns are {', '.join(choices)}")
         return schema.arrow_schema_of({name: types[name.lower()] for name in self.columns})
 
     def tasks(self) -> Sequence[Task]:
@@ -100,6 +103,8 @@ def _topic_tasks(plan: ScanPlan) -> list[Task]:
     cluster = LiveCluster(options)
     try:
         splits = splits_of(cluster.batch_ranges(plan.bounds), options, plan.schema, cluster)
+    except PipelineError as error:  # names the option of Spark's source, which the caller does not know
+        raise PipelineError(str(error).removeprefix("subscribe: ")) from error
     finally:
         cluster.close()
     splits.sort(key=lambda split: (split.topic, split.partition, split.start))

@@ -55,11 +55,16 @@ def scan(
         place,
         tuple(DEFAULT_COLUMNS[table] if columns is None else columns),
         table,
-        _bounds(partitions, offsets, timestamps),
-        {name: str(value) for name, value in texts.items()},
-        threads if threads is not None else min(os.cpu_count() or 1, _MOST_THREADS),
+        bounds=_bounds(partitions, offsets, timestamps),
+        settings={name: str(value) for name, value in texts.items()},
+        threads=default_threads() if threads is None else threads,
     )
     return Scan(plan)
+
+
+def default_threads() -> int:
+    """Return the number of threads of a scan: one for each core, at most four."""
+    return min(os.cpu_count() or 1, _MOST_THREADS)
 
 
 class Scan:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 HEADERS = "array<struct<key:string,value:binary>>"
+TEXT_HEADERS = "array<struct<key:string,value:string>>"
 
 RECORD_COLUMNS = {
     "key": "binary", "value": "binary", "topic": "string", "partition": "int", "offset": "bigint",
@@ -61,8 +62,10 @@ def arrow_schema_of(columns: Mapping[str, str]) -> pa.Schema:
     import pyarrow as pa
 
     header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+    text_header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.string())])
     types = {
         HEADERS: pa.list_(pa.field("element", header)),
+        TEXT_HEADERS: pa.list_(pa.field("element", text_header)),
         "binary": pa.binary(),
         "string": pa.string(),
         "smallint": pa.int16(),

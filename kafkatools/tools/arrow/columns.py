@@ -180,10 +180,10 @@ class Constant:
 
     size_bytes = 0
 
-    def __init__(self, arrow_type: pa.DataType, value: object) -> None:
+    def __init__(self, arrow_type: pa.DataType, value: int | str) -> None:
         self._type = arrow_type
         self._value = value
-        self._cache = pa.array([], arrow_type)
+        self._cache = pa.nulls(0, arrow_type)
 
     def add(self, chunk: Chunk) -> None:
         """Do nothing: the value does not depend on the records."""
@@ -191,8 +191,16 @@ class Constant:
     def take(self, rows: int) -> pa.Array:
         """Return an array of `rows` equal values."""
         if len(self._cache) < rows:
-            self._cache = pa.repeat(pa.scalar(self._value, self._type), max(rows, _FIRST_ROWS))
+            self._cache = self._repeated(max(rows, _FIRST_ROWS))
         return self._cache.slice(0, rows)
+
+    def _repeated(self, rows: int) -> pa.Array:
+        """Build the array from buffers: pyarrow would import pandas, if installed, to convert a scalar."""
+        if isinstance(self._value, int):
+            return pa.Array.from_buffers(self._type, rows, [None, pa.py_buffer(np.full(rows, self._value, np.int32))])
+        text = self._value.encode()
+        offsets = np.arange(rows + 1, dtype=np.int32) * np.int32(len(text))
+        return pa.Array.from_buffers(self._type, rows, [None, pa.py_buffer(offsets), pa.py_buffer(text * rows)])
 
 
 class Cells:

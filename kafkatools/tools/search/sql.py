@@ -32,6 +32,7 @@ _SETTINGS = (
     "SET autoinstall_known_extensions=false",
     "SET autoload_known_extensions=false",
     "SET errors_as_json=true",
+    "SET temp_directory=''",
     'CREATE MACRO "->>"(value, path) AS try(json_extract_string(value, path))',
     "CREATE MACRO header(headers, name) AS list_filter(headers, lambda entry: entry.key = name)[-1].value",
 )
@@ -60,19 +61,31 @@ class QuotedSql(NamedTuple):
         return position - added
 
 
-def connect(files: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
-    """Open an in-memory DuckDB that may read only `files` (paths). Raises ImportError without the package duckdb."""
+def connect(files: Sequence[str] = (), statements: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
+    """Open an in-memory DuckDB that may read only `files` (paths). `statements` are run before that. Raises ImportError
+    without the package duckdb, and duckdb.Error for a file that a statement cannot read."""
     import duckdb
 
     connection = duckdb.connect()
     for setting in _SETTINGS:
         connection.execute(setting)
+    for statement in statements:
+        connection.execute(statement)
     if files:
-        paths = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
-        connection.execute(f"SET allowed_paths=[{paths}]")
+        connection.execute(f"SET allowed_paths=[{', '.join(map(quote_text, files))}]")
     for lock in _LOCKS:
         connection.execute(lock)
     return connection
+
+
+def quote_text(text: str) -> str:
+    """Return a text as a literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def quote_name(name: str) -> str:
+    """Return a name as a quoted identifier of SQL."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def quote_offset(text: str) -> QuotedSql:
@@ -104,9 +117,9 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(word.lower() for word in re.findall(r"\w+", text))
 
 
-def describe_error(error: Exception, sql: QuotedSql, part: slice = slice(None)) -> str:
+def describe_error(error: Exception, sql: QuotedSql, part: slice = slice(None), shift: int = 0) -> str:
     """Return DuckDB's error as one line: what is wrong, and line and column in the user's text, which is the `part` of
-    the original statement."""
+    the original statement. `shift`: length of a text that the executed statement has before this one."""
     prefix, _, detail = str(error).partition(": ")
     try:
         values = json.loads(detail if detail.startswith("{") else str(error))
@@ -117,7 +130,7 @@ def describe_error(error: Exception, sql: QuotedSql, part: slice = slice(None)) 
         return message
     whole = sql_without_quotes(sql)
     first, stop, _ = part.indices(len(whole))
-    text, position = whole[first:stop].rstrip(), sql.original_position(int(values["position"])) - first
+    text, position = whole[first:stop].rstrip(), sql.original_position(int(values["position"]) - shift) - first
     if position >= len(text):
         return "the SQL ends too early" if values["exception_type"] == "Parser" else message
     line = text.count("\n", 0, position) + 1

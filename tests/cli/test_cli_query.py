@@ -1,0 +1,286 @@
+"""kt query: SQL over a topic of a broker, log directories, Parquet and CSV files, and what mistakes say."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from support.embedded import embedded_broker
+from support.kt import Ran, run_kt
+from support.recorded_segments import log_directory
+from support.requirements import require
+
+try:
+    import duckdb
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+except ImportError:
+    require("DuckDB is not installed: pip install 'kafkatools[sql]'")
+
+import kafkatools
+from kafkatools.pipeline.query import query as queries
+from kafkatools.pipeline.scan import plans
+
+FIRST_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
+RECORDS = 300
+SELECT_ALL = "SELECT topic, partition, offset, timestamp, key, value, headers FROM 'topic:orders' ORDER BY 2, 3"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker with the topic orders: 300 records in three partitions, the sixth of them no JSON."""
+    with embedded_broker(tmp_path_factory.mktemp("query"), auto_create_topics_enable="false") as bootstrap:
+        with kafkatools.Admin(bootstrap_servers=bootstrap) as admin:
+            admin.create_topics(kafkatools.NewTopic("orders", num_partitions=3))
+        with kafkatools.Producer(bootstrap_servers=bootstrap) as producer:
+            for number in range(RECORDS):
+                value = b"no JSON" if number == 5 else b'{"user":"u%d","amount":%d}' % (number % 7, number)
+                producer.send(
+                    "orders", value, key=b"k%d" % number, partition=number % 3, timestamp=FIRST_MS + 1000 * number,
+                    headers={"trace": b"%d" % number} if number % 2 else {},
+                )  # fmt: skip
+        yield bootstrap
+
+
+@pytest.fixture
+def ledger(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A partition of nine segments with offsets 0 to 1196."""
+    return pathlib.Path(shutil.copytree(log_directory("multi-segment"), tmp_path / "ledger-0"))
+
+
+def rows(ran: Ran) -> list[dict[str, object]]:
+    assert ran.status == 0, ran.err
+    return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+def query(text: str, *options: str) -> list[dict[str, object]]:
+    return rows(run_kt("query", text, "--json", *options))
+
+
+# -- topics --
+
+
+def test_json_fields_of_a_topic(broker: str) -> None:
+    text = "SELECT value->>'user' AS name, count(*) AS n FROM 'topic:orders' GROUP BY name ORDER BY name NULLS LAST"
+    found = query(text, "--bootstrap-server", broker)
+    expected = {f"u{user}": len([n for n in range(RECORDS) if n % 7 == user and n != 5]) for user in range(7)}
+    assert found == [*({"name": name, "n": count} for name, count in expected.items()), {"name": None, "n": 1}]
+
+
+def test_all_columns_are_those_of_the_records(broker: str) -> None:
+    found = query(SELECT_ALL, "--bootstrap-server", broker)
+    assert len(found) == RECORDS
+    number = 3 * 2 + 1  # the third record of partition 1
+    assert found[RECORDS // 3 + 2] == {
+        "topic": "orders", "partition": 1, "offset": 2, "timestamp": f"2026-01-01T00:00:0{number}+00:00",
+        "key": f"k{number}", "value": f'{{"user":"u0","amount":{number}}}', "headers": [{"key": "trace", "value": "7"}],
+    }  # fmt: skip
+
+
+def test_a_scan_gives_the_same_records(broker: str) -> None:
+    scanned = kafkatools.scan("topic:orders", bootstrap_servers=broker, columns=["partition", "offset", "value"])
+    table = scanned.to_arrow()
+    places = zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True)
+    assert list(places) == [(part, offset) for part in range(3) for offset in range(RECORDS // 3)]
+    found = query(SELECT_ALL, "--bootstrap-server", broker)
+    assert [value.decode() for value in table["value"].to_pylist()] == [row["value"] for row in found]
+    bounded = kafkatools.scan(
+        "topic:orders", {"bootstrap.servers": broker}, columns=["offset"], partitions=[2], offsets=(10, 12)
+    )
+    assert bounded.to_arrow()["offset"].to_pylist() == [10, 11]
+
+
+def test_a_plain_name_is_a_topic_and_may_be_read_twice(broker: str) -> None:
+    text = (
+        "SELECT count(*) AS n FROM orders a JOIN orders b USING (partition, offset) "
+        "WHERE header(a.headers, 'trace') = '9' AND b.timestamp >= '2026-01-01 00:00:09'"
+    )
+    assert query(text, "--bootstrap-server", broker) == [{"n": 1}]
+
+
+def test_bytes_and_metadata_are_there_when_named(broker: str) -> None:
+    (row,) = query(
+        "SELECT *, value_bytes, octet_length(key_bytes) AS size, timestampType, producerEpoch FROM orders "
+        "WHERE partition = 2 AND offset = 1",
+        "--bootstrap-server", broker,
+    )  # fmt: skip
+    assert list(row)[:7] == ["topic", "partition", "offset", "timestamp", "key", "value", "headers"]
+    assert row["value_bytes"] == row["value"] == "no JSON"
+    assert (row["size"], row["timestampType"], row["producerEpoch"]) == (2, 0, 0)
+
+
+# -- pushdown --
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "bounds"),
+    [
+        ("SELECT count(*), sum(length(value)) FROM 'log:x'", {"value"}, {}),
+        ("SELECT count(*) FROM 'log:x'", set(), {}),
+        ("SELECT key FROM 'log:x' WHERE offset > 5 AND offset <= 90", {"key", "offset"},
+         {"start_offset": 6, "end_offset": 91}),
+        ("SELECT key FROM 'log:x' WHERE offset BETWEEN 3 AND 7 AND value->>'a' = 'b'", {"key", "value", "offset"},
+         {"start_offset": 3, "end_offset": 8}),
+        ("SELECT key FROM 'log:x' WHERE timestamp >= '2026-01-01' AND partition = 2", {"key", "timestamp", "partition"},
+         {"partitions": [2], "start_timestamp_ms": FIRST_MS}),
+        ("SELECT key FROM (SELECT * FROM 'log:x') t WHERE t.offset < 4", {"key", "offset"}, {"end_offset": 4}),
+        ("SELECT key FROM 'log:x' WHERE offset < 4 OR partition = 1", {"key", "offset", "partition"}, {}),
+        ("SELECT a.key FROM 'log:x' a, 'log:x' b WHERE a.offset < 4 AND b.key = a.value", {"key", "offset", "value"},
+         {}),
+    ],
+)  # fmt: skip
+def test_a_query_reads_only_what_it_uses(text: str, columns: set[str], bounds: dict[str, object]) -> None:
+    (needs,) = queries.check(text).needs.values()
+    assert needs.columns == columns
+    assert json.loads(needs.bounds.to_text()) == bounds
+
+
+def test_bounds_of_a_condition_spare_damaged_segments(ledger: pathlib.Path) -> None:
+    sorted(ledger.glob("*.log"))[0].write_bytes(b"damage")
+    assert query(f"SELECT count(*) AS n FROM 'log:{ledger}' WHERE offset >= 1000") == [{"n": 197}]
+    ran = run_kt("query", f"SELECT count(*) FROM 'log:{ledger}'")
+    assert ran.status == 1
+    assert f"{sorted(ledger.glob('*.log'))[0]} at byte 0: " in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_a_limit_ends_the_scan(ledger: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "_LOG_PART_BYTES", 1024)
+    sorted(ledger.glob("*.log"))[-1].write_bytes(b"damage")  # of the last segment; nobody gets there
+    assert query(f"SELECT offset FROM 'log:{ledger}' LIMIT 3") == [{"offset": 0}, {"offset": 1}, {"offset": 2}]
+
+
+def test_read_committed_applies_to_files() -> None:
+    path = log_directory("txn-java")
+    everything = query(f"SELECT offset, transaction FROM 'log:{path}' ORDER BY offset")
+    stable_end = min(int(str(row["offset"])) for row in everything if row["transaction"] == "open")
+    committed = [
+        row for row in everything if row["transaction"] in (None, "committed") and int(str(row["offset"])) < stable_end
+    ]
+    text = f"SELECT offset, transaction FROM 'log:{path}' ORDER BY offset"
+    assert query(text, "--isolation-level", "read_committed") == committed != everything
+
+
+# -- files and formats --
+
+
+def test_parquet_and_csv_are_tables_and_results(ledger: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    table, names = tmp_path / "records.parquet", tmp_path / "names.csv"
+    ran = run_kt("query", f"SELECT offset, key, timestamp FROM 'log:{ledger}' WHERE offset < 5", "-o", str(table))
+    assert (ran.status, ran.stdout) == (0, b"")
+    written = parquet.read_table(table)
+    assert written["offset"].to_pylist() == [0, 1, 2, 3, 4]
+    assert written.schema.field("timestamp").type == pa.timestamp("us", "UTC")
+    names.write_text("id,name\n3,three\n4,four\n")
+    text = f"SELECT name FROM '{table}' t JOIN 'csv:{names}' n ON n.id = t.offset ORDER BY t.offset"
+    assert query(text) == [{"name": "three"}, {"name": "four"}]
+    ran = run_kt("query", text, "--output-format", "csv")
+    assert ran.stdout == b"name\nthree\nfour\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ledger-0", "names.csv", "records.parquet"]
+
+
+def test_rows_as_a_table_and_as_csv(ledger: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    text = f"SELECT offset, NULL AS nothing, 'a, \"b\"' AS odd, [1, 2] AS list FROM 'log:{ledger}' LIMIT 2"
+    ran = run_kt("query", text)
+    assert ran.out == 'offset  nothing  odd     list\n0       null     a, "b"  [1,2]\n1       null     a, "b"  [1,2]\n'
+    out = tmp_path / "rows.csv"
+    assert run_kt("query", text, "--output", str(out)).status == 0
+    assert out.read_text() == 'offset,nothing,odd,list\n0,,"a, ""b""","[1,2]"\n1,,"a, ""b""","[1,2]"\n'
+    ran = run_kt("query", f"SELECT offset, offset FROM 'log:{ledger}' LIMIT 1", "--json")
+    assert ran.out == '{"offset":0,"offset_1":0}\n'
+
+
+def test_a_failure_leaves_the_file_as_it_was(ledger: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    out = tmp_path / "out.parquet"
+    out.write_bytes(b"before")
+    ran = run_kt("query", f"SELECT error('no') FROM 'log:{ledger}' WHERE offset = 1100", "-o", str(out))
+    assert ran.status == 1
+    assert out.read_bytes() == b"before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ledger-0", "out.parquet"]
+    ran = run_kt("query", f"SELECT offset FROM 'log:{ledger}'", "-o", str(tmp_path / "missing" / "x.csv"))
+    assert ran.status == 1
+    assert "x.csv: No such file or directory" in ran.err
+
+
+# -- mistakes --
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("selec 1", 'column 1: syntax error at or near "selec"'),
+        ("SELECT valeu FROM 'log:x'", 'column 8: Referenced column "valeu" not found'),
+        ("SELECT offset,\n  valeu FROM 'log:x'", 'line 2, column 3: Referenced column "valeu" not found'),
+        ("SELECT 1; SELECT 2", "only one SELECT statement is allowed"),
+        ("COPY (SELECT 1) TO '/tmp/x.csv'", "only one SELECT statement is allowed"),
+        ("ATTACH 'x.db'", "only one SELECT statement is allowed"),
+        ("INSTALL httpfs", "only one SELECT statement is allowed"),
+        ("SET threads = 1", "only one SELECT statement is allowed"),
+        ("SELECT * FROM read_text('/etc/hostname')", 'Cannot access file "/etc/hostname"'),
+        ("SELECT * FROM read_csv('*.csv')", 'Cannot access file "*.csv"'),
+        ("SELECT * FROM 'missing.parquet'", "missing.parquet does not exist"),
+        ("SELECT * FROM '/var/log'", "/var/log is neither a Parquet nor a CSV file; for a Kafka log use 'log:"),
+        ("SELECT * FROM 'delta:x'", "delta:x cannot be queried; use topic:NAME, log:PATH, parquet:PATH or csv:PATH"),
+        ("SELECT * FROM 'kafka:x'", "kafka: is not a kind of source"),
+        ("SELECT * FROM 'topic:a,b'", "topic:a,b must name exactly one topic"),
+        ("", "The query is missing"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_a_usage_error_before_anything_is_read(text: str, message: str) -> None:
+    ran = run_kt("query", text, "--bootstrap-server", "127.0.0.1:1")
+    assert ran.status == 2
+    assert message in ran.err.splitlines()[0]
+    assert ran.err.splitlines()[1:] == ["See kt query --help."]
+    assert ran.stdout == b""
+
+
+def test_options_that_do_not_fit() -> None:
+    for options, message in (
+        (["--output-format", "xml"], "--output-format takes table, json, csv, parquet, not xml"),
+        (["--output-format", "parquet"], "Parquet is written to a file: --output FILE"),
+        (["--isolation-level", "committed"], "--isolation-level takes read_uncommitted or read_committed"),
+    ):
+        ran = run_kt("query", "SELECT 1", *options)
+        assert (ran.status, ran.err.splitlines()[0][: len(message)]) == (2, message)
+
+
+def test_what_is_not_there_is_one_line(broker: str, tmp_path: pathlib.Path) -> None:
+    ran = run_kt("query", "SELECT * FROM 'topic:missing'", "--bootstrap-server", broker)
+    assert (ran.status, ran.err) == (1, "topic missing does not exist\n")
+    ran = run_kt("query", f"SELECT * FROM 'log:{tmp_path}/missing'")
+    assert (ran.status, ran.err) == (1, f"{tmp_path}/missing does not exist\n")
+    ran = run_kt("query", "SELECT * FROM 'topic:orders'", "--bootstrap-server", "127.0.0.1:1", "--json")
+    assert ran.status == 1
+    assert "Connection refused" in json.loads(ran.err)["error"]["message"]
+
+
+def test_a_failing_row_is_named_by_duckdb(broker: str) -> None:
+    ran = run_kt("query", "SELECT key::INT FROM orders", "--bootstrap-server", broker)
+    assert ran.status == 1
+    assert "Could not convert string 'k0' to INT32" in ran.err
+    assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("package", ["duckdb", "pyarrow"])
+def test_a_missing_package_is_named_with_its_extra(package: str) -> None:
+    code = (
+        "import sys, importlib.util as u; find = u.find_spec;"
+        "u.find_spec = lambda name, *a: None if name == sys.argv[1] else find(name, *a);"
+        "from kafkatools.cli import main; from kafkatools.console import Console;"
+        "sys.exit(int(main(['query', 'SELECT 1'], Console.of_process())))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, package], capture_output=True, text=True, check=False)
+    line = f"The Python package {package} is not installed: pip install 'kafkatools[sql]'"
+    assert (done.returncode, done.stderr.splitlines()[0]) == (2, line)
+
+
+def test_the_program_ends_quietly(ledger: pathlib.Path) -> None:
+    text = f"SELECT count(*) AS n FROM 'log:{ledger}'"
+    done = subprocess.run([sys.executable, "-m", "kafkatools", "query", text], capture_output=True, check=True)
+    assert (done.stdout, done.stderr) == (b"n\n1197\n", b"")
+    assert duckdb
