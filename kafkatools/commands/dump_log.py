@@ -107,7 +107,7 @@ def _dump_options(args: Args) -> DumpOptions:
         sanity_check_only=args.index_sanity_check,
         max_bytes=args.max_bytes,
         max_message_size=args.max_message_size,
-        decoder=_decoder(args),
+        decoder=_decoder(args) if prints else None,
         is_plain_text=not any(args.has_option(name) for name in _DECODER_OPTIONS)
         and args.key_decoder_class == args.value_decoder_class == _STRING_DECODER,
         stop_at_damage=args.stop_at_damage,

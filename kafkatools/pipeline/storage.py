@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 DIRECTORY = "directory"
 FILE = "file"
 _MAGIC = frozenset("*?[")
+_REMOTE_WINDOW_BYTES = 4 << 20
 
 
 class Entry(NamedTuple):
@@ -158,7 +159,7 @@ def expand(url: str) -> list[str]:
 
 def open_segment(url: str, window_bytes: int = WINDOW_BYTES) -> SegmentFile:
     """Open a log segment for reading through a window of bounded size. Raises PipelineError if it cannot be opened.
-    `window_bytes` applies to local files; remote files use WINDOW_BYTES."""
+    `window_bytes` applies to local files; remote files use 4 MiB."""
     path = local_path(url)
     try:
         return SegmentFile(path, window_bytes) if path is not None else _RemoteSegment(url)
@@ -167,14 +168,14 @@ def open_segment(url: str, window_bytes: int = WINDOW_BYTES) -> SegmentFile:
 
 
 class _RemoteSegment(SegmentFile):
-    """A log segment behind a URL, read one window at a time without read-ahead."""
+    """A log segment behind a URL, read one window at a time."""
 
     def __init__(self, url: str) -> None:
         self.path = url
         system, inner = _remote(url)
         self._file: BinaryIO = system.open(inner, "rb")
         self.size = self._file.seek(0, os.SEEK_END)
-        self._window_bytes = WINDOW_BYTES
+        self._window_bytes = _REMOTE_WINDOW_BYTES
         self._start = 0
         self._window = memoryview(b"")
 
@@ -184,9 +185,6 @@ class _RemoteSegment(SegmentFile):
     def next_data(self, position: int) -> int:
         """Return `position` unchanged: remote storage does not report the holes of sparse files."""
         return position
-
-    def read_ahead_from(self, position: int) -> None:
-        """Do nothing: reading ahead is up to the client library of the remote storage."""
 
     def _read_window(self, position: int, size: int) -> None:
         self._file.seek(position)

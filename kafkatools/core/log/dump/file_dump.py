@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafkatools.core.log.dump import file_kinds
 from kafkatools.core.log.dump.batch_headers import Header
 from kafkatools.core.log.dump.damage import Damage, Finding
-from kafkatools.core.log.dump.decoders import Decoder
 from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.index_checks import CheckedEntry, check_offset_index, check_time_index, slice_end
 from kafkatools.core.log.dump.index_files import SLACK_ENTRIES, OffsetIndexFile, TimeIndexFile
@@ -32,6 +31,9 @@ from kafkatools.core.log.dump.state_files import ProducerEntry, aborted_transact
 from kafkatools.core.log.dump.summary import Summary
 from kafkatools.core.log.format.transaction_index import CURRENT_VERSION, ENTRY_SIZE, AbortedTransaction
 from kafkatools.core.records.layout import HEADER_SIZE
+
+if TYPE_CHECKING:
+    from kafkatools.core.log.dump.decoders import Decoder
 
 _Index = TypeVar("_Index", OffsetIndexFile, TimeIndexFile)
 

@@ -15,7 +15,6 @@ from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.dump.batch_headers import Header, LegacyHeader, V2Header, codec_name
 from kafkatools.core.log.dump.control_text import control_text
 from kafkatools.core.log.dump.damage import Damage, Finding
-from kafkatools.core.log.dump.decoders import Decoder
 from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.index_checks import CheckedEntry
 from kafkatools.core.log.dump.log_walk import Forward
@@ -31,6 +30,7 @@ from kafkatools.core.records.json_cells import cells, header_lists, quoted
 
 if TYPE_CHECKING:
     from kafkatools.core.json_values import JsonValue
+    from kafkatools.core.log.dump.decoders import Decoder
 
 Row = Mapping[str, object]
 

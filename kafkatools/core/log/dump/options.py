@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from kafkatools.core.log.dump.decoders import Decoder
+if TYPE_CHECKING:
+    from kafkatools.core.log.dump.decoders import Decoder
+
 
 ALL_BYTES = 2147483647
 DEFAULT_MESSAGE_SIZE = 5 * 1024 * 1024

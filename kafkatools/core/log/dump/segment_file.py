@@ -1,8 +1,8 @@
 """Read a file through a bounded window, so that a segment of any size takes little memory.
 
-`view(position, size)` returns bytes of the current window. Windows are read with pread into one of two buffers. A
-thread reads the next one ahead while the caller uses the current one (reads release the interpreter's lock). A view is
-valid until the next call. The file is never mapped, so its truncation by another process cannot end this one.
+`view(position, size)` returns bytes of the current window, which is read with pread. A view is valid until the next
+call. The window is small enough to stay in the processor's cache until its checksums are computed; the system reads the
+file ahead. The file is never mapped, so its truncation by another process cannot end this one.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import threading
 from collections.abc import Callable
 
 from kafkatools.core.closing import Closing
 
-WINDOW_BYTES = 4 << 20
+WINDOW_BYTES = 1 << 20
 LARGEST_FILE = (1 << 31) - 1
 """No file of a segment is larger: Kafka counts its bytes in a Java int."""
 
@@ -30,13 +29,9 @@ class SegmentFile(Closing):
         self._window_bytes = window_bytes
         self._start = 0
         self._window = memoryview(b"")
-        self._spare = bytearray()
         self._buffer = bytearray()
-        self._ahead: _ReadAhead | None = None
 
     def close(self) -> None:
-        if self._ahead is not None:
-            self._ahead.join()
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -48,7 +43,7 @@ class SegmentFile(Closing):
 
     def view(self, position: int, size: int) -> memoryview:
         """Return the bytes [position, position + size), fewer at the end of the file. Copy them to keep them: the next
-        call or `read_ahead_from` may overwrite them. Raises OSError."""
+        call may overwrite them. Raises OSError."""
         offset = position - self._start
         if offset >= 0 and offset + size <= len(self._window):
             return self._window[offset : offset + size]
@@ -84,51 +79,12 @@ class SegmentFile(Closing):
         except OSError as problem:
             return self.size if problem.errno == errno.ENXIO else position
 
-    def read_ahead_from(self, position: int) -> None:
-        """Start to read the window at `position` on a thread. Does nothing at the end of the file, or while a window
-        read ahead is unused."""
-        if self._ahead is not None or position >= self.size:
-            return
-        if len(self._spare) < self._window_bytes:
-            self._spare = bytearray(self._window_bytes)
-        self._ahead = _ReadAhead(self._descriptor, self._spare, position)
-        self._ahead.start()
-
     def _read_window(self, position: int, size: int) -> None:
-        read_ahead, self._ahead = self._ahead, None
-        if read_ahead is not None:
-            read_ahead.join()
-            if read_ahead.problem is None and read_ahead.position <= position and position + size <= read_ahead.end:
-                self._buffer, self._spare = self._spare, self._buffer
-                self._start, self._window = read_ahead.position, memoryview(self._buffer)[: read_ahead.filled]
-                return
         window_size = min(max(size, self._window_bytes), max(self.size - position, 0))
         if len(self._buffer) != window_size:
             self._buffer = bytearray(window_size)
         filled = fill(self._descriptor, self._buffer, position)
         self._start, self._window = position, memoryview(self._buffer)[:filled]
-
-
-class _ReadAhead(threading.Thread):
-    """A thread that reads one window. Its results may be used after `join` only."""
-
-    def __init__(self, descriptor: int, buffer: bytearray, position: int) -> None:
-        super().__init__(name="segment-reader", daemon=True)
-        self.position = position
-        self.filled = 0
-        self.problem: OSError | None = None
-        self._descriptor = descriptor
-        self._buffer = buffer
-
-    def run(self) -> None:
-        try:
-            self.filled = fill(self._descriptor, self._buffer, self.position)
-        except OSError as problem:
-            self.problem = problem
-
-    @property
-    def end(self) -> int:
-        return self.position + self.filled
 
 
 def is_zero(data: bytes) -> bool:

@@ -60,9 +60,6 @@ class SoundStretch:
             if rows == 0:
                 return position
             scanned = self._status[kernel.STATUS_POSITION]
-            reached_edge = self._status[kernel.STATUS_REASON] == kernel.SCAN_PARTIAL
-            if reached_edge and position + len(window) < self._end:
-                self._file.read_ahead_from(position + scanned)
             valid = self._checksums(window, rows)
             stop = self._regular_rows(rows, valid, state)
             written_rows = self._show(window, position, stop, state)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kafkatools.core.java.text import java_boolean, java_string, optional_long
 from kafkatools.core.log.dump.batch_headers import Header, LegacyHeader, V2Header, codec_name
-from kafkatools.core.log.dump.control_text import control_text
 from kafkatools.core.log.dump.damage import Damage
-from kafkatools.core.log.dump.decoders import Decoder
 from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.index_checks import CheckedEntry
 from kafkatools.core.log.dump.log_walk import Forward
@@ -20,6 +19,9 @@ from kafkatools.core.log.dump.segment_limits import SegmentLimits
 from kafkatools.core.log.dump.sound_stretch import SoundStretch
 from kafkatools.core.log.dump.state_files import ProducerEntry
 from kafkatools.core.log.format.transaction_index import CURRENT_VERSION, AbortedTransaction
+
+if TYPE_CHECKING:
+    from kafkatools.core.log.dump.decoders import Decoder
 
 
 class TextLines:
@@ -83,6 +85,8 @@ class TextLines:
             if not options.skip_metadata:
                 write(self._printable(_record_metadata(header, record)))
                 if header.is_control:
+                    from kafkatools.core.log.dump.control_text import control_text
+
                     write(self._printable(control_text(record)))
             if options.print_contents and not header.is_control:
                 write(self._contents(record, decoder))

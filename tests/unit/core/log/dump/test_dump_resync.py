@@ -62,8 +62,6 @@ def test_views_are_the_bytes_of_the_file_whatever_the_window(window: int, tmp_pa
     with SegmentFile(str(path), window_bytes=window) as file:
         for _ in range(300):
             position, size = places.randrange(5100), places.randrange(300)
-            if places.random() < 0.3:
-                file.read_ahead_from(places.randrange(5000))
             assert bytes(file.view(position, size)) == data[position : position + size]
 
 
