@@ -255,7 +255,9 @@ def test_options_that_contradict_are_refused_before_anything_is_read(options: li
     assert message in ran.err
 
 
-@pytest.mark.parametrize("options", [["--last", "3"], ["--offset", ":5"], ["--until", "now"]])
+@pytest.mark.parametrize(
+    "options", [["--last", "3"], ["--offset", ":5"], ["--until", "now"], ["--exit-at-end", "--from-beginning"]]
+)
 def test_a_leader_that_is_away_ends_the_lookup_with_its_address(options: list[str]) -> None:
     gone = free_port()
     scripted = ScriptedBroker()

@@ -40,6 +40,8 @@ def run(console: Console, args: Args) -> ExitStatus:
     requested = inputs.requested_records(args, settings, console.clock.wall_ms())
     if requested.bounds is not None:
         inputs.set_for_slice(settings, args.timeout_ms)
+    elif args.exit_at_end:
+        inputs.set_for_lookups(settings, args.timeout_ms)
     settings["bootstrap.servers"] = console.connect(args)
     return ConsoleConsumer(console, args, output, requested).run(Config(CONSUMER, settings))
 

@@ -89,11 +89,16 @@ def _check_order(args: Args, settings: Mapping[str, str], has_end: bool) -> None
 
 
 def set_for_slice(settings: dict[str, str], timeout_ms: int | None) -> None:
-    """Set what reading a slice needs. If records are deleted meanwhile, reading continues at the new log start. Lookups
-    of offsets end within --timeout-ms, but not before 3 seconds. The fetch at a log end is short, since the next
-    request to that broker waits behind it."""
+    """Set what reading a slice needs. If records are deleted meanwhile, reading continues at the new log start. The
+    fetch at a log end is short, since the next request to that broker waits behind it."""
     settings["auto.offset.reset"] = "earliest"
     settings.setdefault("fetch.max.wait.ms", str(_FETCH_WAIT_MS))
+    set_for_lookups(settings, timeout_ms)
+
+
+def set_for_lookups(settings: dict[str, str], timeout_ms: int | None) -> None:
+    """Set how long lookups of offsets wait for a leader: the 15 seconds of a change of leaders, and at most
+    --timeout-ms, but not less than 3 seconds."""
     lookup_ms = _LOOKUP_MS if timeout_ms is None or timeout_ms < 0 else min(_LOOKUP_MS, timeout_ms)
     settings.setdefault("default.api.timeout.ms", str(max(_LEAST_LOOKUP_MS, lookup_ms)))
 
