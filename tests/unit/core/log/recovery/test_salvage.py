@@ -55,7 +55,7 @@ def test_a_recording_is_sound_when_it_is_salvaged(name: str, tmp_path: pathlib.P
         assert kept[len(data) :].strip(b"\0") == b""  # space at the end that no batch has taken
     assert sum(path.stat().st_size for path in target.glob("*.log")) == result.size_bytes
     damages = [row for row in check_here(files_to_check([str(target)]), deep=True) if row.severity == "damage"]
-    assert [row for row in damages if "epoch" not in row.problem]  # no checksum covers it == []
+    assert [row for row in damages if "epoch" not in row.problem] == []  # no checksum covers it
 
 
 @pytest.mark.parametrize("name", [name for name in LOGS if not name.startswith(("damaged", "recovery", "unclean"))])
