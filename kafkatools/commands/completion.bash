@@ -1,6 +1,6 @@
 # bash completion for kt; made by `kt completion --shell bash`
 _kt() {
-    local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" command="" at=1 i words
+    local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" command="" at=1 i words uri=""
     local -a place=() where=()
     while ((at < COMP_CWORD)); do
         case "${COMP_WORDS[at]}" in
@@ -12,11 +12,19 @@ _kt() {
     for ((i = at; i < COMP_CWORD; i++)); do
         [[ ${COMP_WORDS[i]} == --bootstrap-server ]] && where=(--bootstrap-server "${COMP_WORDS[i+1]}")
     done
-    if [[ $before == --profile && -z $command ]]; then
+    # bash splits topic:orders at the colon into three words
+    if [[ $word == : && $before == topic ]]; then
+        uri=topic word=""
+    elif [[ $before == : && ${COMP_WORDS[COMP_CWORD-2]} == topic ]]; then
+        uri=topic
+    fi
+    if [[ -n $uri ]]; then
+        words="$(kt "${place[@]}" completion --topics "${where[@]}" 2>/dev/null)"
+    elif [[ ( $before == --profile && -z $command ) || $before == --to-profile ]]; then
         words="$(kt completion --profiles 2>/dev/null)"
     elif [[ -z $command ]]; then
         words="@COMMANDS@ --profile --confirm --version --help"
-    elif [[ $before == --topic ]]; then
+    elif [[ $before == --topic || $before == --topic-list ]]; then
         words="$(kt "${place[@]}" completion --topics "${where[@]}" 2>/dev/null)"
     elif [[ $before == --group ]]; then
         words="$(kt "${place[@]}" completion --groups "${where[@]}" 2>/dev/null)"
@@ -31,9 +39,21 @@ _kt() {
             case "$command" in
 @CASES@
             esac
+            if [[ " @TOPIC_OPERANDS@ " == *" $command "* && $word != -* ]]; then
+                words="$(kt "${place[@]}" completion --topics "${where[@]}" 2>/dev/null)"
+            fi
             ;;
         esac
     fi
+    [[ $words == *= ]] && compopt -o nospace 2>/dev/null
     COMPREPLY=($(compgen -W "$words" -- "$word"))
 }
+_kt_script() {
+    local name="${COMP_WORDS[0]##*/kafka-}"
+    name="${name#kafka-}"
+    COMP_WORDS=(kt "${name%.sh}" "${COMP_WORDS[@]:1}")
+    ((COMP_CWORD++))
+    _kt
+}
 complete -F _kt kt
+complete -F _kt_script @SCRIPTS@

@@ -31,3 +31,4 @@ end
 complete -c kt -f
 complete -c kt -n "__kt_at ''" -l profile -d 'The cluster to work on.' -x -a '(kt completion --profiles 2>/dev/null)'
 complete -c kt -n "__kt_at ''" -l confirm -d 'The name of a protected cluster.' -x
+complete -c kt -n "string match -q 'topic:*' -- (commandline -ct)" -a '(__kt_names --topics | string replace -r "^" topic:)'

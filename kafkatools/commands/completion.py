@@ -1,7 +1,8 @@
 """kt completion: print completion scripts for bash, zsh and fish, built from the option tables.
 
 The scripts call `kt completion --topics` and `--groups`. These print names from a cache of one minute, kept for each
-list of brokers. An older cache is refreshed within 200 ms; without an answer the old names are printed.
+list of brokers. An older cache is refreshed within 200 ms; without an answer the old names are printed. --install
+writes a script where the shell looks for it (completion_install.py).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import hashlib
 import os
 from collections.abc import Iterable
 
-from kafkatools.commands import ALIASES, COMMANDS, load
+from kafkatools.commands import ALIASES, COMMANDS, KAFKA_SCRIPTS, load
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, profile_settings, rules
@@ -19,6 +20,22 @@ from kafkatools.options.table import all_options
 
 SHELLS = ("bash", "zsh", "fish")
 _SOURCES = ("shell", "topics", "groups", "profiles")
+_ACTIONS = ("install", "uninstall")
+_ONE_SOURCE = "Exactly one of --shell, --topics, --groups and --profiles is required"
+_TOPIC_OPERANDS = ("copy",)
+"""The commands whose operands are topic names."""
+_TABLES = {
+    "console-consumer": ("CONSUMER",),
+    "consumer-perf-test": ("CONSUMER",),
+    "console-producer": ("PRODUCER",),
+    "producer-perf-test": ("PRODUCER",),
+    "topics": ("TOPIC",),
+    "configs": ("TOPIC", "BROKER"),
+    "sandbox": ("BROKER",),
+    "server-start": ("BROKER",),
+}
+_SETTING_OPTIONS = ("--config", "--command-property", "--add-config", "--delete-config", "--set", "--override")
+"""Options that take names of settings, those of the tables of _TABLES."""
 _CACHE_MS = 60_000
 _BUDGET_MS = 200
 
@@ -27,6 +44,10 @@ def run(console: Console, args: Args) -> ExitStatus:
     """Run kt completion: print a script, or names for a script. Raises UsageError for an unknown shell."""
     from kafkatools.output import json_line, visible
 
+    if args.install or args.uninstall:
+        from kafkatools.commands.completion_install import run_install
+
+        return run_install(console, args, lambda shell: script(shell, _all_commands()))
     if args.shell is None:
         for name in _names(console, args):
             if visible(name) == name:  # a shell cannot complete control characters
@@ -35,13 +56,17 @@ def run(console: Console, args: Args) -> ExitStatus:
     if args.shell not in SHELLS:
         raise UsageError(f"Unsupported shell '{args.shell}'; completions exist for {', '.join(SHELLS)}")
 
-    commands = {name: load(name) for name in COMMANDS}
-    text = script(args.shell, commands | {alias: commands[name] for alias, name in ALIASES.items()})
+    text = script(args.shell, _all_commands())
     if args.json:
         console.print_json({"shell": args.shell, "script": text})
     else:
         console.write(text.encode())
     return ExitStatus.OK
+
+
+def _all_commands() -> dict[str, Command]:
+    commands = {name: load(name) for name in COMMANDS}
+    return commands | {alias: commands[name] for alias, name in ALIASES.items()}
 
 
 def _names(console: Console, args: Args) -> Iterable[str]:
@@ -137,7 +162,33 @@ def _mark_values(commands: dict[str, Command], assignment: str) -> dict[str, str
         for name, command in commands.items()
         for option in _choice_options(command)
     )
-    return {"@COMMANDS@": " ".join(commands), "@CASES@": cases, "@CHOICES@": choices}
+    settings = "\n".join(
+        line(f'"{name} {option.name}"', _settings(name, option), 8)
+        for name, command in commands.items()
+        for option in _setting_options(name, command)
+    )
+    return {
+        "@COMMANDS@": " ".join(commands),
+        "@CASES@": cases,
+        "@CHOICES@": f"{choices}\n{settings}",
+        "@TOPIC_OPERANDS@": " ".join(_TOPIC_OPERANDS),
+        "@SCRIPTS@": " ".join(name for script in KAFKA_SCRIPTS for name in (script, script.removesuffix(".sh"))),
+    }
+
+
+def _setting_options(name: str, command: Command) -> list[Option]:
+    """Return the options of a command and its subcommands whose values are settings of known tables."""
+    options = [option for part in (command, *command.subcommands) for option in part.options]
+    options = [option for option in options if option.name in _SETTING_OPTIONS and name in _TABLES]
+    return list({option.name: option for option in options}.values())
+
+
+def _settings(name: str, option: Option) -> list[str]:
+    """Return the names that complete a setting option, with `=` unless the option takes names alone."""
+    from kafkatools.core import config
+
+    names = {setting.name for table in _TABLES[name] for setting in getattr(config, table) if not setting.internal}
+    return sorted(names if option.name == "--delete-config" else (f"{setting}=" for setting in names))
 
 
 def _choice_options(command: Command) -> list[Option]:
@@ -156,6 +207,8 @@ def _fish(commands: dict[str, Command]) -> list[str]:
     for name, command in commands.items():
         lines.append(f"complete -c kt -n \"__kt_at ''\" -a {name} -d {_quote(command.summary)}")
         condition = f"-n '__kt_at {name}'"
+        if name in _TOPIC_OPERANDS:
+            lines.append(f"complete -c kt {condition} -x -a '(__kt_names --topics)'")
         lines += [
             f"complete -c kt {condition} -a {subcommand.name} -d {_quote(subcommand.summary)}"
             for subcommand in command.subcommands
@@ -163,15 +216,22 @@ def _fish(commands: dict[str, Command]) -> list[str]:
         options = [option for part in (command, *command.subcommands) for option in all_options(part)]
         for option in {option.name: option for option in options if not option.replacement}.values():
             lines.append(
-                f"complete -c kt {condition} -l {option.long} -d {_quote(option.about)}{_fish_value(command, option)}"
+                f"complete -c kt {condition} -l {option.long} -d {_quote(option.about)}"
+                f"{_fish_value(name, command, option)}"
             )
     return lines
 
 
-def _fish_value(command: Command, option: Option) -> str:
+def _fish_value(name: str, command: Command, option: Option) -> str:
     """Return the fish arguments that complete the value of an option."""
     if option.name in ("--topic", "--group"):
         return f" -x -a '(__kt_names {option.name}s)'"
+    if option.name == "--topic-list":
+        return " -x -a '(__kt_names --topics)'"
+    if option.name == "--to-profile":
+        return " -x -a '(kt completion --profiles 2>/dev/null)'"
+    if option in _setting_options(name, command):
+        return f" -x -a {_quote(' '.join(_settings(name, option)))}"
     if option in _choice_options(command):
         return f" -x -a {_quote(' '.join(option.choices))}"
     if not option.value:
@@ -185,15 +245,24 @@ def _quote(text: str) -> str:
 
 COMMAND = Command(
     "completion",
-    "Print a completion script for bash, zsh or fish.",
+    "Print or install a completion script for bash, zsh or fish.",
     (
-        Option("--shell", "The shell to print the script for.", value="SHELL", choices=SHELLS),
+        Option(
+            "--shell", "The shell of the script. With --install the default is that of SHELL.", "SHELL", choices=SHELLS
+        ),
+        Option("--install", "Write the script where the shell looks for it, and print each changed file."),
+        Option("--uninstall", "Undo --install for all shells."),
         Option("--topics", "Print topic names for the completion scripts, from a cache or within 200 ms."),
         Option("--groups", "Print group names for the completion scripts, from a cache or within 200 ms."),
         Option("--profiles", "Print the names of the profiles for the completion scripts."),
         BOOTSTRAP_SERVER,
     ),
     run,
-    rules=(rules.ExactlyOne(_SOURCES, "Exactly one of --shell, --topics, --groups and --profiles is required"),),
-    examples=("source <(kt completion --shell bash)",),
+    rules=(
+        rules.Refusal("install", ("uninstall",)),
+        *(rules.Refusal(action, _SOURCES[1:]) for action in _ACTIONS),
+        rules.Requirement(_SOURCES, unless=_ACTIONS, message=_ONE_SOURCE),
+        *(rules.Refusal(name, tuple(other for other in _SOURCES if other != name), _ONE_SOURCE) for name in _SOURCES),
+    ),
+    examples=("kt completion --install", "source <(kt completion --shell bash)"),
 )

@@ -13,11 +13,13 @@ _kt() {
     for ((i = at; i < CURRENT; i++)); do
         [[ ${words[i]} == --bootstrap-server ]] && where=(--bootstrap-server "${words[i+1]}")
     done
-    if [[ $before == --profile && -z $command ]]; then
+    if [[ ${words[CURRENT]} == topic:* ]]; then
+        words_of=(topic:${^${(f)"$(kt $place completion --topics $where 2>/dev/null)"}})
+    elif [[ ( $before == --profile && -z $command ) || $before == --to-profile ]]; then
         words_of=(${(f)"$(kt completion --profiles 2>/dev/null)"})
     elif [[ -z $command ]]; then
         words_of=(@COMMANDS@ --profile --confirm --version --help)
-    elif [[ $before == --topic ]]; then
+    elif [[ $before == --topic || $before == --topic-list ]]; then
         words_of=(${(f)"$(kt $place completion --topics $where 2>/dev/null)"})
     elif [[ $before == --group ]]; then
         words_of=(${(f)"$(kt $place completion --groups $where 2>/dev/null)"})
@@ -32,9 +34,23 @@ _kt() {
             case "$command" in
 @CASES@
             esac
+            if [[ " @TOPIC_OPERANDS@ " == *" $command "* && ${words[CURRENT]} != -* ]]; then
+                words_of=(${(f)"$(kt $place completion --topics $where 2>/dev/null)"})
+            fi
             ;;
         esac
     fi
-    compadd -- $words_of
+    if [[ ${words_of[-1]} == *= ]]; then
+        compadd -S '' -- $words_of
+    else
+        compadd -- $words_of
+    fi
+}
+_kt_script() {
+    words=(kt ${${words[1]:t}#kafka-} ${words[2,-1]})
+    words[2]=${words[2]%.sh}
+    ((CURRENT++))
+    _kt
 }
 compdef _kt kt
+compdef _kt_script @SCRIPTS@

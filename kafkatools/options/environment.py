@@ -20,7 +20,9 @@ ENVIRONMENT = {
     "XDG_DATA_HOME": "Directory of data files. Default: ~/.local/share.",
     "HOME": "The home directory (~).",
     "JAVA_HOME": "Java installation for the Spark of kt pipeline. Default: java on the PATH.",
-    "PATH": "Directories in which kt pipeline looks for java.",
+    "PATH": "Directories in which kt pipeline looks for java, and kt shims for kt and Kafka's scripts.",
+    "SHELL": "The shell for which kt completion --install writes a script.",
+    "ZDOTDIR": "Directory of .zshrc. Default: the home directory.",
     "PYSPARK_PYTHON": "Python of the workers of kt pipeline. Default: the Python that runs kt.",
 }
 """The effect of each variable, the variables of kt first."""

@@ -106,7 +106,7 @@ class JsonRuns:
         """Runs `kt COMMAND --bootstrap-server ... WORDS --json`; `status` is how it is to end, `at` how
         many of the words are in front of the address."""
         place = ("--bootstrap-server", self.bootstrap) if servers else ()
-        environ = {"KT_HOME": str(self.directory / "home")}
+        environ = {"KT_HOME": str(self.directory / "home"), "HOME": str(self.directory)}
         arguments = (command, *words[:at], *place, *words[at:], "--json")
         ran = run_kt(*arguments, stdin=stdin, cwd=self.directory, environ=environ)
         assert ran.status == status, (arguments, ran)
@@ -149,6 +149,8 @@ class JsonRuns:
         for shell in ("bash", "zsh", "fish"):
             self.kt("completion", "--shell", shell, servers=False)
         self.kt("completion", "--profiles", servers=False)
+        self.kt("completion", "--install", "--shell", "fish", servers=False)
+        self.kt("completion", "--uninstall", servers=False)
         self.kt("shims", "links", servers=False)
         self.kt("shims", "--remove", "links", servers=False)
         self.kt("sandbox", "status", servers=False, status=1)

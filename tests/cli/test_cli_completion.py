@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,21 @@ def complete(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     return partial({"bash": _bash, "zsh": _zsh, "fish": _fish}[request.param], SCRIPTS / f"kt.{request.param}")
 
 
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A directory with what `kt completion --shell` prints for each shell."""
+    directory = tmp_path_factory.mktemp("scripts")
+    for shell in SHELLS:
+        (directory / f"kt.{shell}").write_bytes(run_kt("completion", "--shell", shell).stdout)
+    return directory
+
+
+@pytest.fixture(params=SHELLS)
+def quickly(request: pytest.FixtureRequest, printed: pathlib.Path) -> Complete:
+    """As `complete`, with a script that was printed before."""
+    return partial({"bash": _bash, "zsh": _zsh, "fish": _fish}[request.param], printed / f"kt.{request.param}")
+
+
 _STANDIN = "kt() { case $1 in --profile) echo of-$2; ;; *) echo alpha; echo beta; ;; esac }"
 """What the scripts ask for names: the words show whether the profile was handed on."""
 
@@ -51,7 +67,7 @@ def _zsh(script: pathlib.Path, *words: str) -> list[str]:
     program = f"""compdef() {{ : }}
     source {script}
     {_STANDIN}
-    compadd() {{ shift; print -l -- $@ }}
+    compadd() {{ while [[ $1 != -- ]]; do shift; done; shift; print -l -- $@ }}
     words=({quoted}); CURRENT={len(words)}
     _kt"""
     return [word for word in _run("zsh", "-f", "-c", program) if word.startswith(words[-1])]
@@ -77,6 +93,20 @@ def test_shells_complete_commands_options_values_and_names(complete: Complete) -
     assert complete("kt", "topics", "--topic", "al") == ["alpha"]
     assert complete("kt", "consumer-groups", "--group", "be") == ["beta"]
     assert complete("kt", "leader-election", "--election-type", "u") == ["unclean"]
+
+
+def test_shells_complete_settings(quickly: Complete) -> None:
+    assert quickly("kt", "topics", "--config", "retention.m") == ["retention.ms="]
+    assert quickly("kt", "configs", "--delete-config", "retention.m") == ["retention.ms"]
+    assert quickly("kt", "console-producer", "--command-property", "linger") == ["linger.ms="]
+    assert quickly("kt", "sandbox", "--set", "log.retention.h") == ["log.retention.hours="]
+
+
+def test_shells_complete_topics_of_a_copy(quickly: Complete) -> None:
+    assert quickly("kt", "copy", "al") == ["alpha"]
+    assert quickly("kt", "copy", "alpha", "be") == ["beta"]
+    assert quickly("kt", "copy", "--app") == ["--append"]
+    assert quickly("kt", "copy", "--to-profile", "al") == ["alpha"]
 
 
 def test_shells_complete_behind_a_profile(complete: Complete) -> None:
@@ -124,3 +154,111 @@ def test_names_of_profiles_come_from_the_files(tmp_path: pathlib.Path) -> None:
     (tmp_path / "config.toml").write_text("[profiles.prod]\n[profiles.dev]\n")
     ran = run_kt("completion", "--profiles", environ={"KT_CONFIG": str(tmp_path / "config.toml")}, cwd=tmp_path)
     assert ran.out == "dev\nprod\n"
+
+
+def _shell(home: pathlib.Path, *command: str) -> str:
+    """What a new interactive shell with this home prints."""
+    if shutil.which(command[0]) is None:
+        require(f"{command[0]} is not installed")
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "ZDOTDIR"))}
+    environ |= {"HOME": str(home), "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    return done.stdout
+
+
+_QUESTIONS = {
+    "bash": ("bash", "-i", "-c", "COMP_WORDS=(kt top); COMP_CWORD=1; _completion_loader kt 2>/dev/null; _kt; "
+             "echo ${COMPREPLY[@]}; complete -p kafka-topics.sh"),
+    "zsh": ("zsh", "-i", "-c", "print $_comps[kt] $_comps[kafka-topics.sh]"),
+    "fish": ("fish", "-c", "complete -C 'kt top'"),
+}  # fmt: skip
+_ANSWERS = {
+    "bash": "topics\ncomplete -F _kt_script kafka-topics.sh\n",
+    "zsh": "_kt _kt_script\n",
+    "fish": "topics\t",
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_an_installed_script_is_found_by_a_new_shell_until_it_is_uninstalled(
+    tmp_path: pathlib.Path, shell: str
+) -> None:
+    for name in (".bashrc", ".zshrc"):
+        (tmp_path / name).write_text("# mine")
+    before = _files(tmp_path)
+    environ = {"HOME": str(tmp_path), "SHELL": f"/bin/{shell}"}
+    first = run_kt("completion", "--install", environ=environ)
+    assert (first.status, first.err) == (0, "It works in each new shell. Undo: kt completion --uninstall\n")
+    changed = {name for name, data in _files(tmp_path).items() if before.get(name) != data}
+    assert {line.split(": ")[0].rpartition(" ")[2] for line in first.out.splitlines()} == changed
+    assert run_kt("completion", "--install", environ=environ).out == first.out.splitlines(keepends=True)[0]
+    assert _shell(tmp_path, *_QUESTIONS[shell]).startswith(_ANSWERS[shell])
+    assert run_kt("completion", "--uninstall", environ=environ).status == 0
+    leftovers = {"": ""} | {name: data.rstrip("\n") for name, data in _files(tmp_path).items() if "zcomp" not in name}
+    assert leftovers == {"": ""} | before
+
+
+def _files(home: pathlib.Path) -> dict[str, str]:
+    return {str(path): path.read_text() for path in home.rglob("*") if path.is_file()}
+
+
+def test_scripts_of_others_are_not_replaced(tmp_path: pathlib.Path) -> None:
+    theirs = tmp_path / ".config" / "fish" / "completions" / "kt.fish"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("# theirs")
+    environ = {"HOME": str(tmp_path)}
+    ran = run_kt("completion", "--install", "--shell", "fish", environ=environ)
+    assert (ran.status, ran.err.splitlines()[0]) == (1, f"{theirs} exists and was not written by kt")
+    ran = run_kt("completion", "--uninstall", environ=environ)
+    assert (ran.status, ran.err, theirs.read_text()) == (0, "Nothing was installed.\n", "# theirs")
+
+
+def test_a_start_up_file_that_is_a_link_stays_one(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "dotfiles").mkdir()
+    (tmp_path / "dotfiles" / "zshrc").write_text("# mine\n")
+    (tmp_path / ".zshrc").symlink_to(tmp_path / "dotfiles" / "zshrc")
+    assert run_kt("completion", "--install", "--shell", "zsh", environ={"HOME": str(tmp_path)}).status == 0
+    assert (tmp_path / ".zshrc").is_symlink()
+    assert (tmp_path / "dotfiles" / "zshrc").read_text().startswith("# mine\n(( $+functions[compdef] ))")
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "message"),
+    [
+        (("--install",), {}, "Unsupported shell ''; completions exist for bash, zsh, fish"),
+        (("--install", "--shell", "tcsh"), {}, "Unsupported shell 'tcsh'; completions exist for bash, zsh, fish"),
+        (("--install", "--uninstall"), {}, 'Option "[install]" can\'t be used with option "[uninstall]"'),
+        (("--shell", "bash", "--topics"), {}, "Exactly one of --shell, --topics, --groups and --profiles is required"),
+    ],
+)
+def test_wrong_input_installs_nothing(
+    tmp_path: pathlib.Path, words: tuple[str, ...], environ: dict[str, str], message: str
+) -> None:
+    ran = run_kt("completion", *words, environ={"HOME": str(tmp_path), **environ})
+    assert (ran.status, ran.err.splitlines()[0], list(tmp_path.iterdir())) == (2, message, [])
+
+
+def _bash_words(printed: pathlib.Path, function: str, *words: str) -> list[str]:
+    quoted = " ".join(map(shlex.quote, words))
+    return _run(
+        "bash", "-c",
+        f"source {printed / 'kt.bash'}\n{_STANDIN}\nCOMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}\n{function}\n"
+        "printf '%s\\n' ${COMPREPLY[@]}",
+    )  # fmt: skip
+
+
+def test_bash_completes_the_topic_of_a_uri(printed: pathlib.Path) -> None:
+    """Bash splits `topic:al` at the colon, which the other shells do not."""
+    assert _bash_words(printed, "_kt", "kt", "pipeline", "count", "topic", ":", "al") == ["alpha"]
+    assert _bash_words(printed, "_kt", "kt", "pipeline", "count", "topic", ":") == ["alpha", "beta"]
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_zsh_and_fish_complete_the_topic_of_a_uri(printed: pathlib.Path, shell: str) -> None:
+    complete = {"zsh": _zsh, "fish": _fish}[shell]
+    assert complete(printed / f"kt.{shell}", "kt", "pipeline", "count", "topic:al") == ["topic:alpha"]
+
+
+def test_links_of_kafkas_scripts_complete_like_their_commands(printed: pathlib.Path) -> None:
+    assert _bash_words(printed, "_kt_script", "/opt/bin/kafka-topics.sh", "--cre") == ["--create"]
+    assert _bash_words(printed, "_kt_script", "kafka-topics", "--topic", "al") == ["alpha"]

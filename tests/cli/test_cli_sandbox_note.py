@@ -28,6 +28,7 @@ FALLBACKS = (
     ("get-offsets", "--topic", "seen"),
     ("console-consumer", "--topic", "seen", "--from-beginning", "--exit-at-end"),
     ("console-producer", "--topic", "seen"),
+    ("copy", "seen", "unseen", "--dry-run"),
     ("acls", "--list"),
     ("cluster", "cluster-id"),
     ("transactions", "list"),

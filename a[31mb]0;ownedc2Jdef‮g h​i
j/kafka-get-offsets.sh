@@ -1,0 +1,1 @@
+/work/wt/verbs/.venv/bin/kt
