@@ -96,7 +96,8 @@ def test_every_command_loads_and_has_help_on_stdout(name: str) -> None:
 
 
 def test_the_synopsis_names_required_options_with_single_spaces() -> None:
-    assert run_kt("log-dirs", "--help").out.splitlines()[0] == "usage: kt log-dirs --describe [OPTION]..."
+    usage = run_kt("verifiable-producer", "--help").out.splitlines()[0]
+    assert usage == "usage: kt verifiable-producer --topic TOPIC [OPTION]..."
 
 
 def test_help_is_wrapped_to_the_width_of_the_terminal() -> None:
