@@ -2,7 +2,7 @@
 
 The scripts call `kt completion --topics` and `--groups`. These print names from a cache of one minute, kept for each
 list of brokers. An older cache is refreshed within 200 ms; without an answer the old names are printed. --install
-writes a script where the shell looks for it (completion_install.py).
+writes a script where the shell looks for it (install.py).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     from kafkatools.output import json_line, visible
 
     if args.install or args.uninstall:
-        from kafkatools.commands.completion_install import run_install
+        from kafkatools.commands.completion.install import run_install
 
         return run_install(console, args, lambda shell: script(shell, _all_commands()))
     if args.shell is None:
