@@ -140,7 +140,8 @@ class Console:
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Write bytes to stdout, buffered; on a terminal control characters are escaped."""
-        self.stdout.write(data)
+        with self._hidden_progress():
+            self.stdout.write(data)
 
     def print(self, line: str = "", row: Mapping[str, object] | None = None) -> None:
         """Print a line to stdout, with control characters and line ends escaped on a terminal; with --json the row as a

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import json
 import pathlib
+import signal
+import subprocess
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -178,6 +181,19 @@ def test_a_search_says_how_far_it_looked(broker: str) -> None:
     assert (row["searched"], row["found"]) == (150, 0)
     assert [part["records"] for part in row["partitions"]] == counts
     assert [part["last_offset"] for part in row["partitions"]] == [count - 1 for count in counts]
+
+
+def test_ctrl_c_says_how_far_a_search_looked(broker: str) -> None:
+    command = [sys.executable, "-m", "kafkatools", "console-consumer", "--bootstrap-server", broker]
+    command += ["--topic", "find-hashed", "--grep", "^value of 12$", "--from-beginning"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"value of 12\n"  # it waits for new records now
+    child.send_signal(signal.SIGINT)
+    _, stderr = child.communicate(timeout=30)
+    assert child.returncode == ExitStatus.INTERRUPTED
+    [line] = [line for line in stderr.decode().splitlines() if line.startswith("Searched ")]
+    assert line.endswith(": 1 found")
 
 
 def test_a_search_composes_with_slices_limits_and_order(broker: str) -> None:

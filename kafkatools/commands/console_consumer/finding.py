@@ -121,7 +121,7 @@ class Finding:
             progress.label = f"Searched {search.count:,} records" if search else f"Counted {printer.count:,} records"
             return 0
 
-        with self._console.progress("Searching", measure=measure, prints=not self._args.count) as progress:
+        with self._console.progress("Searching", measure=measure) as progress:
             yield
 
     def print_counts(self) -> None:
@@ -138,7 +138,7 @@ class Finding:
 
     def report(self) -> None:
         """Print to stderr how far the search looked, and what could not be compared."""
-        if self._search is not None:
+        if self._search is not None and (self._partitions or self._search.count):
             for line in self._search.notes():
                 self._console.note(line)
             found = self._printer.count

@@ -227,3 +227,21 @@ def test_taken_rows_are_the_same_records() -> None:
     for row in (-1, 9):
         with pytest.raises(IndexError):
             columns.take(array("i", (0, row)))
+
+
+PLACES = st.lists(st.integers(-5, 60), max_size=6)
+
+
+@LOOSE
+@given(st.lists(PLACES, min_size=6, max_size=6), st.binary(max_size=40), st.binary(max_size=3), st.integers(0, 7))
+def test_places_outside_of_the_data_are_no_cells(places: list[list[int]], data: bytes, text: bytes, parts: int) -> None:
+    columns = tuple(array("i", column) for column in places)
+    mask, plain_mask = bytearray(8), bytearray(8)
+    for kernel, marks in ((_search_kernel, mask), (plain_search_kernel(), plain_mask)):
+        extent = array("q", (0, 0))
+        kernel.find_extent(data, columns, parts, extent)
+        kernel.mark_rows(data, 0, columns, parts, text, marks, len(data))
+        kernel.mark_equal(data, columns[2], columns[3], text, marks)
+        kernel.is_ordered(columns)
+        assert kernel.find_text(data, text, columns[0][0] if columns[0] else 0, len(data)) <= len(data)
+    assert mask == plain_mask
