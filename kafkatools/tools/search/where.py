@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkatools.core.consumer.completed_fetch import FetchedColumns
+from kafkatools.exit_status import CommandError
 from kafkatools.tools.search.record_filter import RecordFilter
 from kafkatools.tools.search.sql import SqlError
 
@@ -33,15 +34,20 @@ class Where:
     def __init__(self, condition: str) -> None:
         self._condition = condition
         self._filter = RecordFilter(condition)
-        self._not_json = RecordFilter(_NOT_JSON) if _USES_JSON.search(condition) is not None else None
+        self._reads_json = _USES_JSON.search(condition) is not None
+        self._not_json: RecordFilter | None = None
         self._failed: RecordFilter | None = None
         self._not_json_count = 0
         self._failed_count = 0
         self._first_error = ""
 
     def rows(self, fetched: FetchedColumns) -> array[int]:
-        """Return the rows for which the condition is true. Raises SqlError if it fails and cannot be within TRY."""
-        matches, nulls = self._evaluate(fetched)
+        """Return the rows for which the condition is true. Raises CommandError if it fails and cannot be within TRY."""
+        try:
+            matches, nulls = self._evaluate(fetched)
+        except SqlError as error:
+            first = f"{fetched.topic_partition} at or after offset {fetched.columns.offsets[0]}"
+            raise CommandError(f"--where failed on a record of {first}: {self._first_error or error}") from None
         if nulls.any():
             self._count(fetched._replace(columns=fetched.columns.take(_numbers(nulls))))
         return _numbers(matches)
@@ -50,7 +56,8 @@ class Where:
         """Count the records for which the condition is null by the reason."""
         if self._failed is not None:
             self._failed_count += int(self._failed.mask(unknown).sum())
-        if self._not_json is not None:
+        if self._reads_json:
+            self._not_json = self._not_json or RecordFilter(_NOT_JSON)
             self._not_json_count += int(self._not_json.mask(unknown).sum())
 
     def _evaluate(self, fetched: FetchedColumns) -> tuple[_Mask, _Mask]:

@@ -16,6 +16,7 @@ except ImportError:
 from kafkatools.core.consumer.completed_fetch import FetchedColumns  # noqa: E402
 from kafkatools.core.records.batch import RecordBatch  # noqa: E402
 from kafkatools.core.records.builder import BatchBuilder  # noqa: E402
+from kafkatools.exit_status import CommandError  # noqa: E402
 from kafkatools.tools.search.sql import SqlError  # noqa: E402
 from kafkatools.tools.search.where import Where  # noqa: E402
 
@@ -57,3 +58,9 @@ def test_what_cannot_be_compared_is_counted(condition: str, rows: list[int], not
 def test_what_is_no_condition_is_refused_before_any_record(condition: str) -> None:
     with pytest.raises(SqlError):
         Where(condition)
+
+
+def test_a_failing_condition_that_cannot_be_tried_ends_the_run_with_a_line() -> None:
+    where = Where("cast(value AS int) + random() > 1")
+    with pytest.raises(CommandError, match="--where failed on a record of orders-0 at or after offset 0: .*convert"):
+        where.rows(fetched(VALUES))
