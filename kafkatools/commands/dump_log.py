@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kafkatools.exit_status import ExitStatus, UsageError
-from kafkatools.options import Command, Option, java_int
+from kafkatools.exit_status import CommandError, ExitStatus, UsageError
+from kafkatools.options import Command, Option, java_int, rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.log.dump.damage import Finding
     from kafkatools.core.log.dump.decoders import Decoder
-    from kafkatools.core.log.dump.file_dump import Lines
-    from kafkatools.core.log.dump.json_lines import Row
-    from kafkatools.core.log.dump.options import DumpOptions
+    from kafkatools.core.log.dump.json_lines import JsonLines, Row
+    from kafkatools.core.log.dump.options import DumpOptions, FileSlice
+    from kafkatools.core.log.dump.text_lines import TextLines
     from kafkatools.options.args import Args
+    from kafkatools.tools.lines.slice import Slice
 
 _STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 _DECODER_OPTIONS = (
@@ -82,6 +83,27 @@ OPTIONS = (
         implied=_STRING_DECODER,
         default=_STRING_DECODER,
     ),
+    Option(
+        "--since",
+        "Dump only from the first record at or after this time: -1h, 2026-01-31T13:45 (UTC unless it has a zone), or "
+        "milliseconds since 1970 (ten digits: seconds).",
+        value="TIME",
+        ours=True,
+    ),
+    Option("--until", "Dump only records before this time.", value="TIME", ours=True),
+    Option(
+        "--last",
+        "Dump only the last N records of the log segments of each directory.",
+        value="N",
+        type=java_int,
+        ours=True,
+    ),
+    Option(
+        "--offset",
+        "Dump only these offsets: 100 (one record), 100: (and all behind it), 100:200, -5, +5, -100:end, @-1h:@-30m.",
+        value="OFFSET",
+        ours=True,
+    ),
     Option("--stop-at-damage", "Stop at damage at which Kafka's tool would stop with an exception.", ours=True),
     Option("--salvage", "Also print batches after the point where Kafka's tool stops in a damaged log.", ours=True),
 )
@@ -90,7 +112,26 @@ OPTIONS = (
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt dump-log. Returns FAILED for a file that cannot be read, else FINDINGS for damage. Raises UsageError."""
     options = _dump_options(args)
-    return _Run(console, options, as_json=args.json).every(_names(args.files))
+    part = None
+    if any(args.has_option(name) for name in _SLICE_OPTIONS):
+        part = _slice(args, console.clock.wall_ms())
+    return _Run(console, options, as_json=args.json, part=part).every(_names(args.files))
+
+
+def _slice(args: Args, now_ms: int) -> Slice:
+    """Return the slice of --since, --until, --last or --offset. Raises UsageError."""
+    from kafkatools.options.slice_options import range_of, slice_of
+    from kafkatools.tools.lines.slice import Anchor, Place, Slice
+
+    for option in _NOT_WITH_SLICE:
+        if args.has_option(option):
+            raise UsageError(f"--since, --until, --last and --offset cannot be used with --{option}")
+    if args.offset is None:
+        return slice_of(args, now_ms)
+    if args.offset.isascii() and args.offset.isdigit():
+        offset = int(args.offset)
+        return Slice(Place(Anchor.OFFSET, offset), Place(Anchor.OFFSET, offset + 1))
+    return range_of(args.offset, now_ms)
 
 
 def _dump_options(args: Args) -> DumpOptions:
@@ -144,21 +185,27 @@ def _names(text: str) -> list[str]:
     return names
 
 
+_SLICE_OPTIONS = ("since", "until", "last", "offset")
+_NOT_WITH_SLICE = ("max-bytes", "verify-index-only", "index-sanity-check")
+
+
 class _Run:
     """One run of kt dump-log: output, error reports and exit status."""
 
-    def __init__(self, console: Console, options: DumpOptions, *, as_json: bool) -> None:
+    def __init__(self, console: Console, options: DumpOptions, *, as_json: bool, part: Slice | None = None) -> None:
         from kafkatools.core.log.dump.file_dump import FileDump
 
         self._console = console
+        self._slice = part
         self._as_json = as_json
         self._has_findings = False
         self._has_failed = False
         self._encode: Callable[[Row], str] | None = None
         self._stops = options.stop_at_damage
-        self._dump = FileDump(options, self._lines(options), self._report)
+        self._output = self._lines(options)
+        self._dump = FileDump(options, self._output, self._report)
 
-    def _lines(self, options: DumpOptions) -> Lines:
+    def _lines(self, options: DumpOptions) -> TextLines | JsonLines:
         if self._as_json:
             from kafkatools.core.log.dump.json_lines import JsonLines
 
@@ -199,7 +246,9 @@ class _Run:
         from kafkatools.core.log.dump.file_dump import StoppedAtDamage
 
         try:
-            if not self._dump_all([path for name in names for path in self._files(name)]):
+            paths = [path for name in names for path in self._files(name)]
+            is_done = self._dump_all(paths) if self._slice is None else self._dump_slices(paths, self._slice)
+            if not is_done:
                 return ExitStatus.FAILED
         except StoppedAtDamage:
             return ExitStatus.FINDINGS
@@ -215,6 +264,8 @@ class _Run:
         from kafkatools.core.log.dump.file_kinds import files_in
 
         if not os.path.isdir(name):
+            if self._slice is not None and not name.endswith(".log"):
+                raise UsageError(f"{name} is no log segment: --since, --until, --last and --offset need .log files")
             return [name]
         paths = files_in(name)
         if not paths:
@@ -234,11 +285,37 @@ class _Run:
                     return False
         return True
 
-    def _dump_file(self, path: str) -> None:
+    def _dump_slices(self, paths: Sequence[str], part: Slice) -> bool:
+        """Dump the parts of the segments that belong to a slice; False when --stop-at-damage ends the run at a file
+        that cannot be read."""
+        from kafkatools.core.errors import KafkaError
+        from kafkatools.core.log.format.filenames import is_log_name
+        from kafkatools.tools.lines.file_slices import slices_of
+
+        for path in paths:
+            if not os.path.isfile(path):
+                raise CommandError(f"{path}: no such file")
+        logs = [path for path in paths if is_log_name(os.path.basename(path))]
+        try:
+            parts = slices_of(logs, part, self._console.note)
+        except KafkaError as problem:
+            raise CommandError(str(problem)) from None
+        if not parts:
+            self._console.note("No record belongs to the slice")
+        for path, file_slice in parts.items():
+            self._dump_file(path, file_slice)
+            if self._has_failed and self._stops:
+                return False
+        return True
+
+    def _dump_file(self, path: str, part: FileSlice | None = None) -> None:
         from kafkatools.core.log.dump.damage import Damage
 
         try:
-            if not self._dump.dump(path):
+            if part is not None:
+                self._output.records = part.records
+                self._dump.dump_slice(path, part)
+            elif not self._dump.dump(path):
                 self._fail(f"Ignoring unknown file {path}", path)
                 if not os.path.lexists(path):
                     self._console.note(f"{path}: no such file or directory")
@@ -262,8 +339,14 @@ COMMAND = Command(
     summary="Show what is in log segments, indexes and snapshots, sound or damaged.",
     options=OPTIONS,
     run=run,
+    rules=(
+        rules.Refusal(
+            "offset", ("since", "until", "last"), "Options {option} and {other} cannot be specified together."
+        ),
+    ),
     examples=(
         "kt dump-log --files 00000000000000000000.log --print-data-log",
         "kt dump-log --files /var/lib/kafka/orders-0 --json",
+        "kt dump-log --files /var/lib/kafka/orders-0 --print-data-log --offset 1000:1010",
     ),
 )

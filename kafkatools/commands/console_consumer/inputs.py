@@ -32,7 +32,7 @@ from kafkatools.output import visible
 from kafkatools.tools.lines.formatters import MessageFormatter, make_formatter, named_deserializer
 from kafkatools.tools.lines.record_printer import RecordPrinter, Step
 from kafkatools.tools.lines.record_sources import RequestedTopics
-from kafkatools.tools.lines.slice import LOG_END, LOG_START, Anchor, Place, Slice
+from kafkatools.tools.lines.slice import LOG_END, LOG_START, Slice
 
 _BAD_OFFSET = (
     "The provided offset value '{}' is incorrect. Valid values are 'earliest', 'latest', or a non-negative long."
@@ -110,25 +110,9 @@ def _slice(args: Args, now_ms: int, partition: int | None) -> Slice | None:
         return _offset_range(args, now_ms, partition)
     if args.since is None and args.until is None and args.last is None:
         return Slice(LOG_START, LOG_END) if args.count and args.offset is None else None
-    since, until = _time(args, "since", now_ms), _time(args, "until", now_ms)
-    if since and until and since.value >= until.value:
-        raise UsageError(f"--until {args.until} is not after --since {args.since}")
-    if args.last is not None and args.last < 1:
-        raise UsageError(f"--last {args.last} must be at least 1")
-    end = LOG_END if until is None and args.last is not None else until
-    return Slice(since or LOG_START, end, args.last)
+    from kafkatools.options.slice_options import slice_of
 
-
-def _time(args: Args, name: str, now_ms: int) -> Place | None:
-    text = getattr(args, name)
-    if text is None:
-        return None
-    from kafkatools.options.slices import TIME_FORM, parse_time
-
-    try:
-        return Place(Anchor.TIME, parse_time(text, now_ms))
-    except ValueError as error:
-        raise UsageError(f"Invalid value of --{name}: {error}", TIME_FORM) from None
+    return slice_of(args, now_ms)
 
 
 def _offset_range(args: Args, now_ms: int, partition: int | None) -> Slice | None:

@@ -19,7 +19,7 @@ from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.reading.directories import PartitionDirectory
 from kafkatools.core.log.reading.header_columns import BASE_OFFSET, LAST_DELTA, POSITION
 from kafkatools.core.log.reading.partition_files import PartitionFiles, Place
-from kafkatools.core.log.reading.segment_reader import CHUNK_BYTES, Damage, Run
+from kafkatools.core.log.reading.segment_reader import CHUNK_BYTES, Damage, Run, SegmentReader
 from kafkatools.core.log.reading.transactions import PartitionTransactions
 from kafkatools.core.topic_partition import TopicPartition, as_partition
 
@@ -157,6 +157,10 @@ class LogFilesReader:
     def ends_before_times(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return the offset of each partition after its last record that is older than the timestamp (ms)."""
         return {part: self._log(part).files.end_before(timestamp) for part, timestamp in timestamps.items()}
+
+    def segments_of(self, partition: tuple[str, int]) -> list[SegmentReader]:
+        """Return the segments of an assigned partition by ascending base offset."""
+        return self._log(partition).files.segments
 
     # --- records
 

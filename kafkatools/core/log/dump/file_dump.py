@@ -8,6 +8,7 @@ prints on stderr at the end.
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -18,7 +19,7 @@ from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.index_checks import CheckedEntry, check_offset_index, check_time_index, slice_end
 from kafkatools.core.log.dump.index_files import SLACK_ENTRIES, OffsetIndexFile, TimeIndexFile
 from kafkatools.core.log.dump.log_walk import Forward, HeaderChecks, LogWalk
-from kafkatools.core.log.dump.options import ALL_BYTES, DumpOptions
+from kafkatools.core.log.dump.options import ALL_BYTES, DumpOptions, FileSlice
 from kafkatools.core.log.dump.segment_file import LARGEST_FILE, SegmentFile
 from kafkatools.core.log.dump.segment_limits import (
     UNLIMITED,
@@ -30,7 +31,7 @@ from kafkatools.core.log.dump.segment_limits import (
 from kafkatools.core.log.dump.state_files import ProducerEntry, aborted_transactions_in, read_producer_snapshot_file
 from kafkatools.core.log.dump.summary import Summary
 from kafkatools.core.log.format.transaction_index import CURRENT_VERSION, ENTRY_SIZE, AbortedTransaction
-from kafkatools.core.records.layout import HEADER_SIZE
+from kafkatools.core.records.layout import HEADER_SIZE, HEADER_SIZE_UP_TO_MAGIC, MAGIC_OFFSET
 
 if TYPE_CHECKING:
     from kafkatools.core.log.dump.decoders import Decoder
@@ -120,6 +121,13 @@ class FileDump:
         readers[kind](path)
         return True
 
+    def dump_slice(self, path: str, part: FileSlice) -> None:
+        """Dump the batches of a part of a segment; `Lines` selects their records. Raises OSError, Damage and
+        StoppedAtDamage as `dump`."""
+        self._file = None
+        self._lines.file(path, file_kinds.LOG)
+        self._dump_log(path, part)
+
     def _report_damage(self, path: str, damage: Damage, loss: str = "", *, stops: bool = True) -> None:
         self._report(Finding(path, damage.position, damage.reason, loss))
         if stops and self._options.stop_at_damage:
@@ -127,7 +135,7 @@ class FileDump:
 
     # -- logs and KRaft snapshots --
 
-    def _dump_log(self, path: str) -> None:
+    def _dump_log(self, path: str, part: FileSlice | None = None) -> None:
         if self._decoder is None and self._options.decoder is not None:
             self._decoder = self._options.decoder()
         base_offset = -1
@@ -138,13 +146,21 @@ class FileDump:
             self._lines.snapshot(path, file_kinds.snapshot_id_of(path))
         with SegmentFile(path) as file:
             self._file = file
-            end = self._end(file, path)
+            start, end = (0, self._end(file, path)) if part is None else (part.start, part.end)
             limits = UNLIMITED
             if base_offset >= 0 and self._options.judges_by_neighbours:
                 limits = read_limits(path, base_offset, self._report)
-            walk = LogWalk(file, end, HeaderChecks(path, self._report, base_offset, limits), self._options)
+            walk = LogWalk(file, end, HeaderChecks(path, self._report, base_offset, limits), self._options, start)
             gaps = GapFinder(self.summary.gaps.setdefault(os.path.abspath(path), {}))
-            self._dump_batches(walk, self._lines.stretch(file, end, gaps, limits), gaps, path)
+            whole_from, whole_to = start, end
+            if part is not None:
+                gaps.begin_anywhere()
+                if self._options.deep:
+                    whole_from, whole_to = part.whole_from, part.whole_to
+            stretch = self._lines.stretch(file, whole_to, gaps, limits)
+            if stretch is not None and part is not None:
+                stretch = _from_position(stretch, whole_from, file, gaps)
+            self._dump_batches(walk, stretch, gaps, path)
             if limits is not UNLIMITED and end == file.size:
                 self._compare_end(path, file, walk, limits)
 
@@ -309,6 +325,20 @@ class FileDump:
             self._report_damage(
                 path, Damage("a partial entry at the end", file.size - odd_bytes), f"{odd_bytes} bytes", stops=False
             )
+
+
+def _from_position(stretch: Forward, start: int, file: SegmentFile, gaps: GapFinder) -> Forward:
+    """Return a stretch that writes nothing before a byte position, and begins without a gap."""
+
+    def forward(position: int, state: array[int]) -> int:
+        if position < start:
+            return position
+        header = file.view(position, HEADER_SIZE_UP_TO_MAGIC)
+        if len(header) == HEADER_SIZE_UP_TO_MAGIC and header[MAGIC_OFFSET] == 2:
+            gaps.begin_after(int.from_bytes(header[:8], "big", signed=True) - 1)
+        return stretch(position, state)
+
+    return forward
 
 
 def beside(path: str, suffix: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from array import array
 
+_ANYWHERE = -2
+
 
 class GapFinder:
     """Collects gaps between consecutive records in the caller's dict: offset before the gap -> offset after it. A log
@@ -13,16 +15,25 @@ class GapFinder:
         self._gaps = gaps
         self.last = -1
 
+    def begin_anywhere(self) -> None:
+        """Take the first record as the beginning of the log, also if it is not at offset 0."""
+        self.last = _ANYWHERE
+
+    def begin_after(self, offset: int) -> None:
+        """Take the record after this offset as the beginning of the log, if no record was seen."""
+        if self.last == _ANYWHERE:
+            self.last = offset
+
     def see(self, offset: int) -> None:
         """Take the offset of the next record, and store a gap unless it follows the previous one."""
-        if offset != self.last + 1:
+        if offset != self.last + 1 and self.last != _ANYWHERE:
             self._gaps[self.last] = offset
         self.last = offset
 
     def see_column(self, offsets: array[int]) -> None:
         """Take the offsets of a batch, in one step if they continue without a gap."""
         first = self.last + 1
-        if offsets == array("q", range(first, first + len(offsets))):
+        if self.last != _ANYWHERE and offsets == array("q", range(first, first + len(offsets))):
             self.last += len(offsets)
             return
         for offset in offsets:

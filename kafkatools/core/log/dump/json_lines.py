@@ -18,7 +18,7 @@ from kafkatools.core.log.dump.damage import Damage, Finding
 from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.index_checks import CheckedEntry
 from kafkatools.core.log.dump.log_walk import Forward
-from kafkatools.core.log.dump.options import DumpOptions
+from kafkatools.core.log.dump.options import DumpOptions, RecordRange
 from kafkatools.core.log.dump.records import DumpedRecord, records_of
 from kafkatools.core.log.dump.segment_file import SegmentFile
 from kafkatools.core.log.dump.segment_limits import SegmentLimits
@@ -60,6 +60,7 @@ class JsonLines:
         self._write = write
         self._write_lines = write_lines
         self._path = ""
+        self.records: RecordRange | None = None  # show only these; None: all
 
     def file(self, path: str, kind: str | None) -> None:
         self._path = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -81,12 +82,17 @@ class JsonLines:
         if not self._options.deep:
             codec_name(header.codec)
             return
-        if self._write_lines is not None and isinstance(header, V2Header):
+        is_whole = self.records is None or (
+            isinstance(header, V2Header) and self.records.has_all(header.base_offset, header.last_offset)
+        )
+        if self._write_lines is not None and isinstance(header, V2Header) and is_whole:
             lines = _record_lines(self._path, header, self._options, gaps)
             if lines is not None:
                 self._write_lines(lines)
                 return
         for record in records_of(header):
+            if self.records is not None and not self.records.has(record.offset, record.timestamp):
+                continue
             gaps.see(record.offset)
             self._write(self._record_row(header, record, decoder))
 

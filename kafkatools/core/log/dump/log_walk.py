@@ -24,15 +24,15 @@ LARGEST_OFFSET = (1 << 63) - 1
 
 
 class LogWalk:
-    """The batches of a segment file up to byte `end`. `has_stopped`: Kafka's tool would have ended by now.
-    `trailing_bytes`: the invalid bytes that Kafka's tool reports at the end."""
+    """The batches of a segment file from byte `start`, where a batch begins, up to byte `end`. `has_stopped`: Kafka's
+    tool would have ended by now. `trailing_bytes`: the invalid bytes that Kafka's tool reports at the end."""
 
-    def __init__(self, file: SegmentFile, end: int, checks: HeaderChecks, options: DumpOptions) -> None:
+    def __init__(self, file: SegmentFile, end: int, checks: HeaderChecks, options: DumpOptions, start: int = 0) -> None:
         self._file = file
         self._end = end
         self._name = checks.name
         self._report = checks.report
-        self._position = 0
+        self._position = start
         self._checks = checks
         self._is_legacy = False
         self._stop_at_damage = options.stop_at_damage

@@ -12,7 +12,7 @@ from kafkatools.core.log.dump.damage import Damage
 from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.index_checks import CheckedEntry
 from kafkatools.core.log.dump.log_walk import Forward
-from kafkatools.core.log.dump.options import DumpOptions
+from kafkatools.core.log.dump.options import DumpOptions, RecordRange
 from kafkatools.core.log.dump.records import DumpedRecord, records_of
 from kafkatools.core.log.dump.segment_file import SegmentFile
 from kafkatools.core.log.dump.segment_limits import SegmentLimits
@@ -37,6 +37,7 @@ class TextLines:
         self._options = options
         self._write_bytes = write
         self._show = show
+        self.records: RecordRange | None = None  # show only these; None: all
 
     def _write(self, text: str) -> None:
         self._write_bytes(text.encode("utf-8", "surrogateescape"))
@@ -59,6 +60,8 @@ class TextLines:
     def stretch(self, file: SegmentFile, end: int, gaps: GapFinder, limits: SegmentLimits) -> Forward | None:
         if self._options.print_contents and not self._options.is_plain_text:
             return None
+        if self._options.deep and self.records is not None and self.records.has_times:
+            return None  # each record is compared
         if self._options.deep and self._show is not None:
             return None  # the kernel writes names, keys and values unescaped
         return SoundStretch(file, end, self._options, gaps, self._write_bytes, limits).forward
@@ -81,6 +84,8 @@ class TextLines:
     ) -> None:
         options = self._options
         for record in records_of(header):
+            if self.records is not None and not self.records.has(record.offset, record.timestamp):
+                continue
             gaps.see(record.offset)
             if not options.skip_metadata:
                 write(self._printable(_record_metadata(header, record)))

@@ -55,26 +55,27 @@ class SegmentPath(NamedTuple):
 
 
 class PartitionDirectory(NamedTuple):
-    """The directory of a partition; `segment` is the name of the only `.log` file to read, empty for all."""
+    """The directory of a partition; `names` are those of the only `.log` files to read, empty for all."""
 
     topic_partition: TopicPartition
     path: str
-    segment: str = ""
+    names: tuple[str, ...] = ()
 
     def segments(self, next_offset: Callable[[SegmentPath], int]) -> list[SegmentPath]:
         """Return the segments by ascending base offset. `next_offset` returns the offset after the last record of a
         segment. Raises OSError."""
-        if self.segment:
-            return [self._segment(self.segment)]
-        names = os.listdir(self.path)
-        loaded = loaded_segments(names, lambda name: next_offset(self._segment(name)))
-        return sorted((self._segment(name) for name in loaded), key=lambda segment: segment.base_offset)
+        names: Iterable[str] = self.names
+        if not names:
+            names = loaded_segments(os.listdir(self.path), lambda name: next_offset(self._segment(name)))
+        return sorted(map(self._segment, names), key=lambda segment: segment.base_offset)
 
     def _segment(self, name: str) -> SegmentPath:
         return SegmentPath(os.path.join(self.path, name), offset_from_name(name) or 0)
 
     def log_start_offset(self) -> int:
-        """Return the log start offset in the checkpoint of the log directory, 0 without one."""
+        """Return the log start offset in the checkpoint of the log directory, 0 without one and for named files."""
+        if self.names:
+            return 0
         path = os.path.join(os.path.dirname(os.path.abspath(self.path)), LOG_START_OFFSET_CHECKPOINT)
         try:
             with open(path, "rb") as file:
@@ -138,7 +139,7 @@ def _partitions_below(path: str) -> Iterable[PartitionDirectory]:
         directory, name = os.path.split(path)
         if not is_log_name(name) and not name.endswith((LOG_SUFFIX + SWAP_SUFFIX, LOG_SUFFIX + ".deleted")):
             raise UnreadableLog(f"{path} is not a segment: segments are named by their base offset and .log")
-        return [PartitionDirectory(partition_named_by(directory or "."), directory or ".", name)]
+        return [PartitionDirectory(partition_named_by(directory or "."), directory or ".", (name,))]
     names = os.listdir(path)
     if any(is_log_name(name) or name.endswith(LOG_SUFFIX + SWAP_SUFFIX) for name in names):
         return [PartitionDirectory(partition_named_by(path), path)]

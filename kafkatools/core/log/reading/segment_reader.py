@@ -287,6 +287,13 @@ class SegmentReader:
                 return position
         return self.size_bytes
 
+    def extent(self, position: int) -> tuple[int, int, int] | None:
+        """Return first offset, last offset and size of the batch at a position, None at the end of the file."""
+        header = self._header_at(position)
+        if header is None:
+            return None
+        return self._first_offset(position, header), header.last_offset, header.size_bytes
+
     def _indexed_position(self, offset: int) -> int:
         """Return where a search for an offset may start, by the offset index; 0 if that is missing or wrong."""
         entry = self._indexes.position_of(offset)
