@@ -69,6 +69,9 @@ UNREACHABLE = {
     "verifiable-producer": (*SERVER, "--topic", "t", "--max-messages", "1"),
     "verifiable-consumer": (*SERVER, "--topic", "t", "--group-id", "g", "--max-messages", "1"),
     "configs": (*SERVER, "--describe", "--entity-type", "topics"),
+    "count": ("topic:t", *SERVER),
+    "top-keys": ("topic:t", *SERVER),
+    "diff": ("topic:t", "topic:u", *SERVER),
     "acls": (*SERVER, "--list"),
     "delegation-tokens": (*SERVER, "--describe", "--command-config", "empty.properties"),
     "monitor": SERVER,
@@ -214,6 +217,11 @@ class JsonRuns:
         kt("console-consumer", "--topic", "orders", "--from-beginning", "--exit-at-end", "--group", "shop")
         kt("console-consumer", "--topic", "ghost", "--exit-at-end", status=1)
         kt("console-consumer", "--topic", "orders", "--count", "--grep", "a")
+        kt("count", "topic:orders")
+        kt("count", "topic:orders", "--exact")
+        kt("top-keys", "topic:orders")
+        kt("diff", "topic:orders", "topic:orders", "--by", "multiset")
+        kt("diff", "topic:orders", "topic:pay", status=3)
         kt("topics", "--list")
         kt("topics", "--describe")
         kt("topics", "--describe", "--topic", "orders", "--topics-with-overrides")

@@ -208,7 +208,7 @@ _EXPORT = Command(
     ),
 )
 
-_COUNT = Command(
+COUNT = Command(
     "count",
     "Count records: in files exactly from batch headers, in a topic from its offsets unless --exact.",
     options=(
@@ -229,7 +229,7 @@ _COUNT = Command(
     examples=("kt pipeline count log:/var/lib/kafka/data", "kt pipeline count topic:orders --exact --json"),
 )
 
-_TOP_KEYS = Command(
+TOP_KEYS = Command(
     "top-keys",
     "Show the keys with the most records, and how unevenly records are spread over keys and partitions.",
     options=(
@@ -242,7 +242,7 @@ _TOP_KEYS = Command(
     examples=("kt pipeline top-keys topic:clicks --top 5", "kt pipeline top-keys log:/backup/kafka --by bytes"),
 )
 
-_DIFF = Command(
+DIFF = Command(
     "diff",
     "Compare two sources of records: topics, clusters or log directories. Exit status 3 when they differ.",
     options=(
@@ -274,12 +274,10 @@ _DIFF = Command(
     ),
 )
 
-DEEP = Option("--deep", "Also read every record, not only the checksums of batches.")
-
-_CHECK = Command(
+CHECK = Command(
     "check",
     "Check log directories: batches, indexes, snapshots, leader epochs and transactions. Prints a table of problems.",
-    options=(DEEP, *SPARK_OPTIONS),
+    options=(Option("--deep", "Also read every record, not only the checksums of batches."), *SPARK_OPTIONS),
     run=_job("check"),
     operand="DIRECTORY...",
     examples=("kt pipeline check /var/lib/kafka/data", "kt pipeline check /backup/orders-0 /backup/orders-1 --json"),
@@ -367,7 +365,7 @@ _PROFILE = Command(
     ),
 )
 
-SUBCOMMANDS = (_RUN, _VERIFY, _EXPORT, _COUNT, _TOP_KEYS, _DIFF, _CHECK, _REPLAY, _RETENTION, _COMPACTION, _PROFILE)
+SUBCOMMANDS = (_RUN, _VERIFY, _EXPORT, COUNT, TOP_KEYS, DIFF, CHECK, _REPLAY, _RETENTION, _COMPACTION, _PROFILE)
 
 COMMAND = Command(
     "pipeline",

@@ -34,14 +34,19 @@ def run(console: Console, args: Args) -> ExitStatus:
                 table = _table(spark, source, is_exact=args.exact, with_keys=not args.no_keys)
                 columns, rows = table.columns, table.collect()
         else:
-            columns, rows = _by_offsets(source)
-        job_source.print_rows(console, "count", columns, rows)
-        if not console.is_json:
-            console.note(_sums(columns, rows))
+            columns, rows = by_offsets(source)
+        print_counts(console, columns, rows)
         return job_source.report_damages(console, reports)
 
 
-def _by_offsets(source: job_source.JobSource) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+def print_counts(console: Console, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print a row for each partition, and without --json the sums on stderr."""
+    job_source.print_rows(console, "count", columns, rows)
+    if not console.is_json:
+        console.note(_sums(columns, rows))
+
+
+def by_offsets(source: job_source.JobSource) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
     """Count by the start and end offsets of a topic, without Spark. Returns columns and rows."""
     assert source.cluster is not None
     with failures():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kafkatools.commands.pipeline import job_source
 from kafkatools.commands.pipeline.spark import other_cluster, session, spark_progress, usage
 from kafkatools.console import Console
@@ -18,13 +20,18 @@ def run(console: Console, args: Args) -> ExitStatus:
 
     Raises UsageError unless there are two sources.
     """
+    return _compare(console, args, compared_columns(args))
+
+
+def compared_columns(args: Args) -> tuple[str, ...]:
+    """Return the columns of --compare. Raises UsageError for wrong options and unless there are two sources."""
     if len(args.operands) != 2:
-        raise UsageError("kt pipeline diff needs two sources, each topic:NAME or log:PATH")
+        raise UsageError(f"kt {args.command.name} needs two sources, each topic:NAME or log:PATH")
     job_source.ensure_one_of("by", args.by, ("key", "offset", "multiset"))
     columns = tuple(name.strip() for name in args.compare.split(","))
     for name in columns:
         job_source.ensure_one_of("compare", name, _COMPARED)
-    return _compare(console, args, columns)
+    return columns
 
 
 def _compare(console: Console, args: Args, columns: tuple[str, ...]) -> ExitStatus:
@@ -35,7 +42,7 @@ def _compare(console: Console, args: Args, columns: tuple[str, ...]) -> ExitStat
     with job_source.damage_reports() as reports:
         sources = (
             job_source.source_of_operand(console, args, args.operands[0], f"{reports}/left"),
-            _right(console, args, reports),
+            right_source(console, args, reports),
         )
         with session(console, args) as spark, spark_progress(console, spark, "Comparing"):
             left, right = (source.table(spark, list(needed), **options) for source in sources)
@@ -43,6 +50,14 @@ def _compare(console: Console, args: Args, columns: tuple[str, ...]) -> ExitStat
             row_count = job_source.print_table(console, "difference", differences, args.limit)
             counts = summary(differences)
         status = max(job_source.report_damages(console, source.reports) for source in sources)
+    return print_summary(console, args, row_count, counts, status)
+
+
+def print_summary(
+    console: Console, args: Args, row_count: int, counts: Mapping[str, int], status: ExitStatus
+) -> ExitStatus:
+    """Print the number of differences. `row_count` is above --limit if not all were printed. Returns FINDINGS for a
+    difference, else `status`."""
     if console.is_json:
         job_source.print_rows(console, "summary", ("onlyLeft", "onlyRight", "changed"), [tuple(counts.values())])
     else:
@@ -52,7 +67,7 @@ def _compare(console: Console, args: Args, columns: tuple[str, ...]) -> ExitStat
     return ExitStatus.FINDINGS if any(counts.values()) else status
 
 
-def _right(console: Console, args: Args, reports: str) -> job_source.JobSource:
+def right_source(console: Console, args: Args, reports: str) -> job_source.JobSource:
     """Return the second source, whose topic may be in the cluster of --right-bootstrap-server. Raises UsageError."""
     text = args.operands[1]
     if not args.has_option("right-bootstrap-server"):

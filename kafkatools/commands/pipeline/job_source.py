@@ -77,7 +77,11 @@ def damage_reports() -> tempfile.TemporaryDirectory[str]:
 
 def report_damages(console: Console, reports: str) -> ExitStatus:
     """Print how many damaged ranges were left out. Returns FINDINGS if there is one, else OK."""
-    damages = damages_in(reports)
+    return print_damages(console, damages_in(reports))
+
+
+def print_damages(console: Console, damages: Sequence[Damage]) -> ExitStatus:
+    """Print the number of damaged ranges and the first one. Returns FINDINGS if there is one, else OK."""
     if not damages:
         return ExitStatus.OK
     console.error(f"{count_text(len(damages), 'damaged range')} skipped, the first: {damages[0].text()}", "DAMAGE")
@@ -165,5 +169,7 @@ def _json_value(value: object) -> object:
     if isinstance(value, datetime.datetime):
         return round(value.timestamp() * 1000)
     if hasattr(value, "asDict"):
-        return {snake_case(name): _json_value(item) for name, item in value.asDict().items()}
+        return _json_value(value.asDict())
+    if isinstance(value, Mapping):
+        return {snake_case(name): _json_value(item) for name, item in value.items()}
     return plain(value)

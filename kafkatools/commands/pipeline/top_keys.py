@@ -13,6 +13,8 @@ from kafkatools.options import Args
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from kafkatools.pipeline.jobs.skew import Skew
+
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt pipeline top-keys: print the keys, then the skew of keys and of partitions. Returns FINDINGS if damaged
@@ -30,14 +32,18 @@ def _show(console: Console, args: Args, records: DataFrame) -> None:
 
     keys = by_key(records).persist()
     job_source.print_table(console, "key", top_keys(keys, args.top, by=args.by))
-    skew, without = key_skew(keys)
+    print_key_skew(console, *key_skew(keys))
+    job_source.print_table(console, "partition_skew", partition_skew(_by_partition(records)))
+
+
+def print_key_skew(console: Console, skew: Skew, without: int) -> None:
+    """Print the skew of records over keys, and the number of records without a key, between blank lines."""
     columns = ("distinctKeys", "records", "withoutKey", "largestShare", "median", "p99", "p99ToMedian", "gini")
     row = (skew.members, skew.total + without, without, skew.largest_share, skew.median, skew.p99,
            skew.p99_to_median, skew.gini)  # fmt: skip
     _blank(console)
     job_source.print_rows(console, "key_skew", columns, [row])
     _blank(console)
-    job_source.print_table(console, "partition_skew", partition_skew(_by_partition(records)))
 
 
 def _blank(console: Console) -> None:

@@ -14,10 +14,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.jobs.diff_sides import (
+    AS_MULTISET,
+    BY_KEY,
+    BY_OFFSET,
+    CHANGED,
+    ONLY_LEFT,
+    ONLY_RIGHT,
+    WAYS,
+)
 
-BY_KEY, BY_OFFSET, AS_MULTISET = "key", "offset", "multiset"
-WAYS = (BY_KEY, BY_OFFSET, AS_MULTISET)
-ONLY_LEFT, ONLY_RIGHT, CHANGED = "only-left", "only-right", "changed"
 COMPARED = ("key", "value")
 
 

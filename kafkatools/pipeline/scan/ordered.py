@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ Task = Callable[[], "Iterator[pa.RecordBatch]"]
 """A part of a scan: returns an iterator over its batches, which may be a generator."""
 
 
-def read_in_order(tasks: Sequence[Task], threads: int, budget_bytes: int = BUDGET_BYTES) -> Iterator[pa.RecordBatch]:
+def read_in_order(
+    tasks: Sequence[Task], threads: int, budget_bytes: int = BUDGET_BYTES
+) -> Generator[pa.RecordBatch, None, None]:
     """Yield the batches of all tasks in the order of the tasks. The exception of a task is raised after its batches;
     later tasks are abandoned."""
     if threads <= 1 or len(tasks) <= 1:

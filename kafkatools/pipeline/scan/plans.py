@@ -20,6 +20,9 @@ from kafkatools.pipeline.uris import LOG, TOPIC, Uri
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafkatools.pipeline.sources.log.reader import ReadOptions
+    from kafkatools.pipeline.sources.log.splits import LogTask
+
 RECORDS, BATCHES, ERRORS = "records", "batches", "errors"
 COLUMNS = {
     RECORDS: schema.RECORD_COLUMNS | schema.HEADER_COLUMNS | schema.METADATA_COLUMNS,
@@ -65,6 +68,12 @@ class ScanPlan:
                 raise PipelineError(f"There is no column {name}; the columns are {', '.join(choices)}")
         return schema.arrow_schema_of({name: types[name.lower()] for name in self.columns})
 
+    def topics(self) -> set[str]:
+        """Return the names of the topics: those of the files, or those that the URI names. Raises PipelineError."""
+        if self.uri.kind == LOG:
+            return {split.file.topic for task in _log_parts(self)[0] for split in task.splits}
+        return set(filter(None, self.uri.target.split(",")))
+
     def tasks(self) -> Sequence[Task]:
         """Find what is there now and return the parts to read, in the order of their records: by topic, partition and
         offset. Raises PipelineError."""
@@ -72,9 +81,15 @@ class ScanPlan:
 
 
 def _log_tasks(plan: ScanPlan) -> list[Task]:
+    from kafkatools.pipeline.sources.log.reader import read_task
+
+    tasks, reading = _log_parts(plan)
+    return [partial(read_task, task, plan.schema, reading, plan.on_report) for task in tasks]
+
+
+def _log_parts(plan: ScanPlan) -> tuple[Sequence[LogTask], ReadOptions]:
     from kafkatools.pipeline.sources.log.options import read_options
     from kafkatools.pipeline.sources.log.plan import plan_tasks
-    from kafkatools.pipeline.sources.log.reader import read_task
 
     texts = {
         "path": plan.uri.target,
@@ -85,8 +100,7 @@ def _log_tasks(plan: ScanPlan) -> list[Task]:
     if plan.threads > 1:
         texts["splitBytes"] = str(_LOG_PART_BYTES)
     options = read_options(texts)
-    tasks = plan_tasks(options, plan.columns, plan.bounds)
-    return [partial(read_task, task, plan.schema, options.reading, plan.on_report) for task in tasks]
+    return plan_tasks(options, plan.columns, plan.bounds), options.reading
 
 
 def _topic_tasks(plan: ScanPlan) -> list[Task]:

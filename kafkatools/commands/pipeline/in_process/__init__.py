@@ -5,8 +5,18 @@ They have the options and the output of the job of the same name. `--engine spar
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
 from kafkatools.exit_status import UsageError
-from kafkatools.options import Args, Option
+from kafkatools.options import Args, Command, Option
+
+if TYPE_CHECKING:
+    from kafkatools.commands.pipeline.job_source import JobSource
+    from kafkatools.console import Console
+    from kafkatools.exit_status import ExitStatus
+    from kafkatools.pipeline.jobs.in_process.tables import LocalSource
 
 ENGINE = Option(
     "--engine",
@@ -21,6 +31,36 @@ def ensure_local(args: Args) -> None:
     """Raise UsageError for an unknown engine, and for options of Spark without it."""
     if args.engine != "local":
         raise UsageError(f"--engine takes local or spark, not {args.engine}")
-    for name in ("master", "conf"):
-        if getattr(args, name):
+    for name in ("master", "conf", "from-option"):
+        if args.has_option(name):
             raise UsageError(f"--{name} is for --engine spark")
+
+
+def job_here(job: Command, run_here: Callable[[Console, Args], ExitStatus], *examples: str) -> Command:
+    """Return the command of a job of kt pipeline that `run_here` runs in this process, and --engine spark on Spark."""
+
+    def run(console: Console, args: Args) -> ExitStatus:
+        if args.engine == "spark" and job.run is not None:
+            return job.run(console, args)
+        ensure_local(args)
+        return run_here(console, args)
+
+    return job._replace(run=run, options=(*job.options, ENGINE), examples=examples)
+
+
+def local_source(source: JobSource) -> LocalSource:
+    """Return the source of a job for this process."""
+    from kafkatools.pipeline.jobs.in_process.tables import LocalSource
+
+    return LocalSource(source.uri, source.cluster)
+
+
+@contextmanager
+def missing_packages() -> Iterator[None]:
+    """Raise the PipelineError of a missing package in this context as UsageError, others as CommandError."""
+    from kafkatools.commands.pipeline.spark import failures
+    from kafkatools.pipeline.extras import ensure_installed
+
+    with failures():
+        ensure_installed("duckdb", "numpy", "pyarrow")
+        yield

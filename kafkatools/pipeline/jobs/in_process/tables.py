@@ -1,0 +1,110 @@
+"""Sources of jobs in this process, and the DuckDB connection that aggregates their records.
+
+Damaged ranges are left out and collected. DuckDB keeps what does not fit in its memory limit in a private temporary
+directory, so the number of keys is not limited by memory.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kafkatools.pipeline.extras import ensure_installed
+from kafkatools.pipeline.run.reports import Damage, SplitReport
+from kafkatools.pipeline.scan.ordered import read_in_order
+from kafkatools.pipeline.scan.plans import RECORDS, ScanPlan, close_clients
+from kafkatools.pipeline.uris import Cluster, Uri
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+_MEMORY = "256MB"
+_MOST_THREADS = 4
+
+
+@dataclass
+class LocalSource:
+    """A topic or log files. `damages` collects the damaged ranges of all reads, by file and position."""
+
+    uri: Uri
+    cluster: Cluster | None = None
+    damages: dict[tuple[str, int], Damage] = field(default_factory=dict)
+
+    @contextmanager
+    def reader(self, columns: Sequence[str], table: str = RECORDS) -> Iterator[pa.RecordBatchReader]:
+        """Open a reader of the columns of a table. Raises PipelineError, also while it is read."""
+        import pyarrow as pa
+
+        plan = self._plan(columns, table)
+        try:
+            with closing(read_in_order(plan.tasks(), plan.threads)) as batches:
+                yield pa.RecordBatchReader.from_batches(plan.schema, batches)
+        finally:
+            close_clients(self.uri)
+
+    def topics(self) -> set[str]:
+        """Return the names of the topics. Raises PipelineError."""
+        return self._plan(()).topics()
+
+    def _plan(self, columns: Sequence[str], table: str = RECORDS) -> ScanPlan:
+        threads = min(os.cpu_count() or 1, _MOST_THREADS)
+        settings = {} if self.cluster is None else _settings(self.cluster)
+        return ScanPlan(self.uri, tuple(columns), table, settings=settings, threads=threads, on_report=self._on_report)
+
+    def sorted_damages(self) -> list[Damage]:
+        """Return the damaged ranges of all reads, sorted by file and position."""
+        return [self.damages[place] for place in sorted(self.damages)]
+
+    def _on_report(self, report: SplitReport) -> None:
+        for damage in report.damages:
+            self.damages[damage.file, damage.position] = damage
+
+
+def _settings(cluster: Cluster) -> Mapping[str, str]:
+    return {**cluster.settings, "bootstrap.servers": cluster.bootstrap}
+
+
+@contextmanager
+def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a DuckDB connection for this context. Raises PipelineError without the packages of the extra sql."""
+    ensure_installed("duckdb", "numpy", "pyarrow")
+    import duckdb
+
+    with tempfile.TemporaryDirectory(prefix="kt-job-") as directory:
+        database = duckdb.connect(config={"temp_directory": directory, "memory_limit": _MEMORY})
+        try:
+            database.execute("SET TimeZone='UTC'")
+            database.execute("SET python_enable_replacements=false")
+            database.execute("SET preserve_insertion_order=false")
+            yield database
+        finally:
+            database.close()
+
+
+def load(
+    database: duckdb.DuckDBPyConnection, source: LocalSource, columns: Sequence[str], query: str, table: str = RECORDS
+) -> None:
+    """Run a statement that reads the table `input` once: these columns of the source. Raises PipelineError."""
+    with source.reader(columns, table) as reader:
+        database.register("input", reader)
+        try:
+            database.execute(query)
+        finally:
+            database.unregister("input")
+
+
+def number_of(database: duckdb.DuckDBPyConnection, query: str) -> int:
+    """Return the number that a query gives in one row."""
+    [(number,)] = database.execute(query).fetchall()
+    return int(number)
+
+
+def rows_of(database: duckdb.DuckDBPyConnection, query: str) -> tuple[list[str], list[tuple[object, ...]]]:
+    """Return the columns and rows of a query. Times are datetimes in UTC."""
+    table: pa.Table = database.sql(query).to_arrow_table()
+    return table.column_names, [tuple(row.values()) for row in table.to_pylist()]
