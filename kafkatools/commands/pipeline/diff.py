@@ -20,13 +20,13 @@ def run(console: Console, args: Args) -> ExitStatus:
 
     Raises UsageError unless there are two sources.
     """
-    return _compare(console, args, compared_columns(args))
+    return _compare(console, args, compared_columns(args, "kt pipeline diff"))
 
 
-def compared_columns(args: Args) -> tuple[str, ...]:
+def compared_columns(args: Args, command: str) -> tuple[str, ...]:
     """Return the columns of --compare. Raises UsageError for wrong options and unless there are two sources."""
     if len(args.operands) != 2:
-        raise UsageError(f"kt {args.command.name} needs two sources, each topic:NAME or log:PATH")
+        raise UsageError(f"{command} needs two sources, each topic:NAME or log:PATH")
     job_source.ensure_one_of("by", args.by, ("key", "offset", "multiset"))
     columns = tuple(name.strip() for name in args.compare.split(","))
     for name in columns:

@@ -15,7 +15,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     from kafkatools.commands.pipeline.diff import compared_columns, print_summary, right_source
     from kafkatools.commands.pipeline.job_source import print_damages, print_rows, source_of_operand
 
-    columns = compared_columns(args)
+    columns = compared_columns(args, "kt diff")
     sources = (source_of_operand(console, args, args.operands[0]), right_source(console, args, ""))
     with missing_packages():
         from kafkatools.pipeline.jobs.in_process.diff import Difference
