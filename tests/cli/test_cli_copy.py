@@ -246,6 +246,12 @@ def test_records_that_were_deleted_meanwhile_make_the_copy_incomplete(
         (("plain", "stamped"), 1, "Topic stamped has message.timestamp.type=LogAppendTime: the copied records"),
         (("plain", "new", "--resume"), 1, "There is no interrupted copy of plain to new in the target cluster"),
         (("plain", "new", "--resume", "--last", "3"), 2, 'Option "[resume]" can\'t be used with option "[last]"'),
+        (
+            ("plain", "new", "--create", "--compression-codec", "lzma"),
+            2,
+            "Invalid value of --compression-codec: 'lzma'",
+        ),
+        (("plain", "new", "--create", "--isolation-level", "none"), 2, "Invalid value of --isolation-level: 'none'"),
         (("plain", "new", "--partition", "9"), 1, "Topic plain has no partition 9: it has 4, from 0"),
         (("plain", "new", "--since", "then"), 2, "Invalid value of --since: 'then' is not a time"),
     ],

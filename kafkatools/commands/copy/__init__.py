@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkatools.exit_status import ExitStatus
+from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int, rules
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ _NOT_WITH_RESUME = ("append", "create", "since", "until", "last", "partition", "
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt copy. Returns FAILED for an incomplete copy, FINDINGS when the target has other records than the source.
     Raises UsageError, CommandError or KafkaError."""
+    for name, choices in (("isolation-level", _ISOLATION_LEVELS), ("compression-codec", _CODECS)):
+        value = getattr(args, name.replace("-", "_"))
+        if value is not None and value not in choices:
+            raise UsageError(f"Invalid value of --{name}: '{value}'. It is one of {', '.join(choices)}")
     from kafkatools.commands.copy.run_copy import run_copy
 
     return run_copy(console, args)

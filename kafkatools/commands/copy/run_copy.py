@@ -219,14 +219,15 @@ class _Copy:
             self.consumer_settings(self._source), console.clock, place.source, progress
         )
         producer = Producer(self._producer_settings(codec), console.clock)
+        copier = TopicCopier(consumer, producer, place, progress)
         try:
             producer.init_transactions()
             if self._args.resume:  # an interrupted commit may have been completed now
-                progress = {**progress, **self._newer(read_progress(target, place), progress)}
+                newer = self._newer(read_progress(target, place), progress)
+                copier = TopicCopier(consumer, producer, place, {**progress, **newer})
             else:
                 forget_progress(target, place)
-            copier = TopicCopier(consumer, producer, place, progress)
-            total = sum(max(0, item.end - item.position) for item in progress.values())
+            total = sum(max(0, item.end - item.position) for item in copier.progress.values())
             with console.progress(f"Copying {place.source}", total, measure=lambda: copier.read_offsets):
                 copier.run(console.clock)
         except KafkaError as error:
@@ -236,7 +237,8 @@ class _Copy:
             ) from error
         except KeyboardInterrupt:
             producer.close(_CLOSE_MS)
-            console.note(f"The copy is incomplete. {self._how_to_resume()}")
+            console.note(f"The copy is incomplete: {copier.copied_records} records are committed.")
+            console.note(self._how_to_resume())
             raise
         producer.close()
         return copier
