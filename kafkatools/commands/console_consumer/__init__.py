@@ -270,7 +270,7 @@ COMMAND = Command(
         "kt console-consumer --topic orders --last 10 --schema-registry http://localhost:8081",
         "kt console-consumer --topic orders --since -1h --until -30m",
         "kt console-consumer --topic orders --key alice --from-beginning --exit-at-end",
-        "kt console-consumer --topic orders --grep 'timeout|refused' --grep-in value --since -1h --until now",
+        "kt console-consumer --topic orders --grep timeout --grep-in value --since -1h --until now",
         "kt console-consumer --topic orders --count",
         "kt console-consumer --from log:/var/lib/kafka --topic orders --last 10",
         "kt console-consumer --topic orders --until now --output-format parquet --output orders.parquet",
