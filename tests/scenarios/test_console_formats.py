@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import io
+import json
 import pathlib
 import shutil
 import signal
@@ -44,6 +45,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             client.produce_rows(
                 "people", 0, [(START, SECRET, b'{"user":"%s","n":1}' % SECRET, named(((b"h", SECRET),)))]
             )
+            client.create_topic("rows")
             client.create_topic("large")
             client.produce_rows("large", 0, [(START, None, LARGE, ())] * 4)
             client.produce_rows("odd.topic-1", 1, [row[:3] + (named(row[3]),) for row in ROWS])
@@ -267,3 +269,79 @@ def test_value_that_is_no_json_is_masked_whole_and_counted(broker: str) -> None:
     ran = consume(broker, *TO_END, "--mask", "value.user=null", "--formatter-property", "null.literal=-")
     assert (ran.status, ran.stdout) == (1, b"-\n" * len(ROWS))
     assert "4 values were masked whole" in ran.err
+
+
+# -- the same files back into a topic --
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "parquet", "avro"])
+@pytest.mark.parametrize("is_pipe", [False, True])
+def test_records_go_from_topic_to_file_to_topic(broker: str, tmp_path: pathlib.Path, form: str, is_pipe: bool) -> None:
+    path, copy = tmp_path / "records", f"copy-{form}-{is_pipe}"
+    with RawClient(broker) as client:
+        client.create_topic(copy, 2)
+    assert consume(broker, *TO_END, "--output-format", form, "-o", str(path)).status == 0
+    options = ["--bootstrap-server", broker, "--topic", copy, "--input-format", form]
+    with path.open("rb") as file:
+        ran = run_kt("console-producer", *options, stdin=path.read_bytes() if is_pipe else file)
+    assert (ran.status, ran.err) == (0, "5 sent, 0 failed\n")
+    assert rows_of(broker, copy) == rows_of(broker, "odd.topic-1")
+
+
+def rows_of(bootstrap: str, topic: str) -> list[dict[str, object]]:
+    """The records of a topic; one without a timestamp gets that of its sending, so that one is left out."""
+    rows = [json.loads(line) for line in consume(bootstrap, *TO_END, "--json", topic=topic).out.splitlines()]
+    return [{**row, "topic": "", "timestamp": None if row["offset"] == 3 else row["timestamp"]} for row in rows]
+
+
+def produce(bootstrap: str, *options: str, stdin: bytes = b"") -> Ran:
+    return run_kt("console-producer", "--bootstrap-server", bootstrap, "--topic", "rows", *options, stdin=stdin)
+
+
+def test_wrong_row_of_a_file_is_found_before_any_is_sent(broker: str, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("value,partition\na,0\nb,zero\n")
+    message = "line 3, partition: 'zero' is not a whole number from 0 to 2147483647"
+    ran = produce(broker, "--input-format", "csv", "--input", str(path))
+    assert (ran.status, ran.err.splitlines()) == (1, [f"{path}, {message}", "0 sent, 0 failed"])
+    ran = produce(broker, "--input-format", "csv", stdin=path.read_bytes())
+    assert (ran.status, ran.err.splitlines()) == (1, [f"Standard input, {message}", "1 sent, 0 failed"])
+    path.write_text("value,partition\na,0\nb,7\n")
+    ran = produce(broker, "--input-format", "csv", "--input", str(path))
+    assert (ran.status, ran.err.splitlines()) == (
+        1,
+        [f"{path}, row 2 is for partition 7, but topic rows has only partition 0", "0 sent, 0 failed"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--input-format", "xml"], "Invalid value of --input-format: 'xml'"),
+        (["--input-format", "csv", "--json"], "--json and --input-format csv contradict each other"),
+        (
+            ["--input-format", "csv", "--reader-property", "parse.key=true"],
+            "With --input-format csv there are no reader",
+        ),
+    ],
+)
+def test_wrong_input_options_are_refused(options: list[str], message: str) -> None:
+    ran = produce("127.0.0.1:1", *options)
+    assert (ran.status, message in ran.err) == (2, True), ran.err
+
+
+@pytest.mark.parametrize(("form", "package"), [("parquet", "pyarrow"), ("avro", "fastavro")])
+def test_missing_package_of_an_input_names_the_extra(monkeypatch: pytest.MonkeyPatch, form: str, package: str) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    ran = produce("127.0.0.1:1", "--input-format", form)
+    line = f"--input-format {form} needs the Python package {package}: pip install 'kafkatools[{form}]'"
+    assert (ran.status, ran.err) == (1, line + "\n")
+
+
+def test_input_file_of_lines(broker: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "lines").write_text("a\nb\n")
+    with RawClient(broker) as client:
+        client.create_topic("lines")
+    options = ["--bootstrap-server", broker, "--topic", "lines", "--input", str(tmp_path / "lines")]
+    assert run_kt("console-producer", *options).err == "2 sent, 0 failed\n"
+    assert consume(broker, *TO_END, topic="lines").out == "a\nb\n"

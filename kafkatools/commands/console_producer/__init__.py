@@ -39,6 +39,8 @@ _LINE_READERS = (
     "LineMessageReader",
 )
 
+_INPUT_FORMATS = ("lines", "json", "csv", "parquet", "avro")
+
 OPTIONS = (
     BOOTSTRAP_SERVER,
     Option("--topic", "The topic to send to.", value="TOPIC", required=True),
@@ -105,6 +107,15 @@ OPTIONS = (
         value="BYTES",
         type=java_int,
     ),
+    Option(
+        "--input-format",
+        "Format of the input: lines (default), json (one object per line, as with --json), csv, parquet or avro, as kt "
+        "console-consumer --output-format writes them.",
+        value="FORMAT",
+        choices=_INPUT_FORMATS,
+        ours=True,
+    ),
+    Option("--input", "Read this file instead of standard input.", value="FILE", ours=True),
     Option("--line-reader", "Class that reads the input. Only LineMessageReader is supported.", value="CLASS"),
     setting_option(
         "--reader-property",
@@ -172,8 +183,9 @@ def run(console: Console, args: Args) -> ExitStatus:
             )
     if args.line_reader is not None and args.line_reader not in _LINE_READERS:
         raise UsageError(f"Unsupported --line-reader {args.line_reader}", f"kt supports only {_LINE_READERS[0]}.")
+    form = _input_format(args)
     try:
-        line_format = _line_format(args)
+        line_format = _line_format(args, form)
     except ConfigError as error:
         raise UsageError(str(error)) from None
     config = producer_config(console, args)
@@ -188,16 +200,40 @@ def run(console: Console, args: Args) -> ExitStatus:
         logging.getLogger("kafkatools").addHandler(logging.NullHandler())
     from kafkatools.commands.console_producer.sending import ConsoleProducer
 
-    return ConsoleProducer(console, args, config, line_format).run()
+    if args.input is None:
+        return ConsoleProducer(console, args, config, line_format, form).run()
+    with open(args.input, "rb") as console.stdin:
+        return ConsoleProducer(console, args, config, line_format, form).run()
 
 
-def _line_format(args: Args) -> LineFormat:
+def _input_format(args: Args) -> str:
+    """Return the format of the input: that of --input-format, else json with --json, else lines. Raises UsageError, and
+    CommandError if a package is missing."""
+    name: str | None = args.input_format
+    if name is None:
+        return "json" if args.json else "lines"
+    if name not in _INPUT_FORMATS:
+        raise UsageError(f"Invalid value of --input-format: '{name}'. The formats are {', '.join(_INPUT_FORMATS)}")
+    if args.json and name != "json":
+        raise UsageError(f"--json and --input-format {name} contradict each other")
+    if name in ("parquet", "avro"):
+        from kafkatools.commands.console_producer.row_input import ensure_package
+
+        ensure_package(name)
+    return name
+
+
+def _line_format(args: Args, form: str) -> LineFormat:
     from kafkatools.tools.lines.line_reader import LineFormat
 
     properties = properties_file(args, "reader_config")
     properties |= property_pairs(args.reader_property, "reader-property") | property_pairs(args.property, "property")
-    if args.json and set(properties) - {"ignore.error"}:
-        raise UsageError("With --json, the only reader property is ignore.error")
+    if form == "json" and set(properties) - {"ignore.error"}:
+        raise UsageError(
+            f"With {'--json' if args.json else '--input-format json'}, the only reader property is ignore.error"
+        )
+    if form not in ("lines", "json") and properties:
+        raise UsageError(f"With --input-format {form} there are no reader properties")
     return LineFormat.from_properties(properties)
 
 
@@ -240,6 +276,7 @@ COMMAND = Command(
     examples=(
         "kt console-producer --topic first < lines.txt",
         "kt console-producer --topic first --reader-property parse.key=true < pairs.tsv",
+        "kt console-producer --topic first --input-format parquet --input records.parquet",
         "kt console-producer --topic first --transactional-id loader --transaction-records 1000 < lines.txt",
     ),
 )

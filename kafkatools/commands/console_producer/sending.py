@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kafkatools.console import Console
@@ -23,10 +25,12 @@ from kafkatools.tools.lines.record_transactions import RecordTransactions
 from kafkatools.tools.lines.tally import LostLines, Tally, is_hopeless_cause
 
 if TYPE_CHECKING:
+    from kafkatools.commands.console_producer.row_input import RowInput
     from kafkatools.tools.lines.json_input import JsonInput
 
 _INTERRUPTED_CLOSE_MS = 5_000
 _PIPE_BYTES = 1 << 20
+_ROWS = 1000
 _REPORT_INTERVAL_MS = 60_000
 
 
@@ -37,7 +41,7 @@ def _size(length: int) -> str:
 class ConsoleProducer:
     """One run of kt console-producer, from its first line to the report."""
 
-    def __init__(self, console: Console, args: Args, config: Config, line_format: LineFormat) -> None:
+    def __init__(self, console: Console, args: Args, config: Config, line_format: LineFormat, form: str) -> None:
         self._console = console
         self._topic: str = args.topic
         self._is_json: bool = args.json
@@ -46,7 +50,14 @@ class ConsoleProducer:
         self._format = line_format
         self._producer: Producer
         self._json: JsonInput | None = None
-        self._reader = self._line_reader(config.max_request_size)
+        self._rows: RowInput | None = None
+        self._has_all_rows = False
+        self._reader = self._line_reader(config.max_request_size, form)
+        if form not in ("lines", "json"):
+            from kafkatools.commands.console_producer.row_input import RowInput
+
+            name = args.input or "Standard input"
+            self._rows = RowInput(console, self._topic, form, name, self._existing_partitions)
         self._tally = Tally(config.transactional_id is not None)
         self._transaction_records: int = args.transaction_records or 0
         self._transactions: RecordTransactions | None = None
@@ -56,8 +67,8 @@ class ConsoleProducer:
         self._reported_ms = console.clock.now_ms()
         self._has_prompt = console.is_input_terminal and console.is_terminal
 
-    def _line_reader(self, record_bytes: int) -> LineReader:
-        if not self._is_json:
+    def _line_reader(self, record_bytes: int, form: str) -> LineReader:
+        if form != "json":
             return LineReader(self._format, record_bytes)
         from kafkatools.tools.lines.json_input import JsonInput, longest_line
 
@@ -102,8 +113,11 @@ class ConsoleProducer:
     # -- reading --
 
     def _pump(self, producer: Producer) -> None:
+        if self._rows is not None:
+            self._pump_rows(producer, self._rows)
+            return
         read = self._input()
-        has_single_records = self._is_json or self._format.parse_headers or self._is_sync
+        has_single_records = self._json is not None or self._format.parse_headers or self._is_sync
         send = self._send_records if has_single_records else self._send_rows
         count = 1
         with self._console.input_progress("Sending") as progress:
@@ -114,22 +128,35 @@ class ConsoleProducer:
                 count = read(self._reader.room())
                 self._reader.filled(count)
                 progress.advance(count)
-                try:
-                    send(producer)
-                except MalformedLine as error:
-                    self._stopped = error
-                except KafkaError as error:
-                    if self._transactions is None:
-                        raise
-                    self._stopped = error
-                self._report_oversized()
-                self._report_failures()
-                if self._tally.unplaced is not None:
-                    self._stopped = self._tally.unplaced
-                elif self._transactions is not None and self._stopped is None:
-                    self._stopped = self._tally.first_failure
+                self._try_send(partial(send, producer))
         if self._has_prompt:
             self._console.write(b"\n")
+
+    def _pump_rows(self, producer: Producer, rows: RowInput) -> None:
+        records = rows.records()
+        while self._stopped is None:
+            row = self._last_line
+            self._try_send(partial(self._send_each, producer, islice(records, _ROWS)))
+            if self._last_line == row and self._stopped is None:
+                self._has_all_rows = True
+                return
+
+    def _try_send(self, send: Callable[[], None]) -> None:
+        """Send what was read and report failures; `_stopped` becomes the error that ends the run."""
+        try:
+            send()
+        except MalformedLine as error:
+            self._stopped = error
+        except KafkaError as error:
+            if self._transactions is None:
+                raise
+            self._stopped = error
+        self._report_oversized()
+        self._report_failures()
+        if self._tally.unplaced is not None:
+            self._stopped = self._tally.unplaced
+        elif self._transactions is not None and self._stopped is None:
+            self._stopped = self._tally.first_failure
 
     def _input(self) -> Callable[[memoryview], int]:
         """Return a function that reads input into a buffer and returns the number of bytes, 0 at the end."""
@@ -183,8 +210,11 @@ class ConsoleProducer:
         return f"Error when sending message to topic {self._topic} with {sizes}"
 
     def _send_records(self, producer: Producer) -> None:
+        self._send_each(producer, self._json.records() if self._json is not None else self._line_records())
+
+    def _send_each(self, producer: Producer, records: Iterable[tuple[int, ProducerRecord]]) -> None:
         transactions = self._transactions
-        for number, record in self._json.records() if self._json is not None else self._line_records():
+        for number, record in records:
             with nullcontext() if transactions is None else transactions.sending():
                 future = producer.send(record, self._record_callback(record, number))
             self._last_line = number
@@ -331,8 +361,14 @@ class ConsoleProducer:
         return [part.partition for part in description.partitions]
 
     def _check_file_partitions(self) -> None:
-        """Check the partitions in a JSON file on standard input before its first record is sent. A nonexistent one
-        stops the run. Does nothing for a pipe, or if ignore.error skips invalid lines."""
+        """Check a file on standard input before its first record is sent: all rows of CSV, Parquet and Avro, the
+        partitions of JSON. A wrong row or partition stops the run. Does nothing for a pipe, or if ignore.error skips
+        invalid lines."""
+        if self._rows is not None and self._stopped is None:
+            try:
+                self._rows.check()
+            except MalformedLine as error:
+                self._stopped = error
         if self._json is None or self._stopped is not None or self._format.ignore_error:
             return
         if self._console.is_input_file:
@@ -351,7 +387,8 @@ class ConsoleProducer:
             status = ExitStatus.INTERRUPTED if self._is_interrupted else ExitStatus.FAILED
             self._console.error(str(self._stopped), getattr(self._stopped, "name", "FAILED"), exit=int(status))
         if self._has_unsent_lines():
-            self._console.note(f"Lines after line {self._last_line} were not sent")
+            unit = "line" if self._rows is None else "row"
+            self._console.note(f"{unit.capitalize()}s after {unit} {self._last_line} were not sent")
         counts = {"sent": tally.sent_count, "failed": tally.failed_count}
         if self._transactions is not None:
             outcome = self._transactions.outcome()
@@ -368,4 +405,6 @@ class ConsoleProducer:
         is_lost = self._tally.unplaced is not None
         if self._transactions is not None or not (is_lost or self._is_interrupted):
             return False
+        if self._rows is not None:
+            return not self._has_all_rows
         return self._last_line < self._reader.line_number or (is_lost and self._console.has_more_input())

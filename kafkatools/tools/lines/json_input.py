@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
 from kafkatools.core.producer.producer_record import ProducerRecord
+from kafkatools.tools.lines.existing_partitions import ExistingPartitions
 from kafkatools.tools.lines.json_records import read_json_record
 from kafkatools.tools.lines.line_reader import LineReader, MalformedLine
 
@@ -40,9 +41,8 @@ class JsonInput:
     ) -> None:
         self.topic = topic
         self.reader = reader
-        self.partitions = partitions
         self.on_bad_line = on_bad_line
-        self._partition_count: int | None = None
+        self._partitions = ExistingPartitions(topic, partitions)
 
     def records(self) -> Iterator[tuple[int, ProducerRecord]]:
         """Yield the line number and record of each complete line that is not blank.
@@ -107,19 +107,4 @@ class JsonInput:
                     yield reader.line_number, partition
 
     def _ensure_partition(self, partition: int | None, number: int) -> None:
-        if not partition:
-            return  # every topic has partition 0, even one that its first record creates
-        if not self._partition_count:
-            self._partition_count = len(self.partitions())
-        if not self._partition_count:
-            raise MalformedLine(
-                f"Line {number} is for partition {partition}, but topic {self.topic} does not exist: create it first, "
-                f"with kt topics --create --topic {self.topic} --partitions N, where N is at least "
-                f"{partition + 1}: as many as the source topic has"
-            )
-        if partition >= self._partition_count:
-            last = self._partition_count - 1
-            range_text = f"partitions 0 to {last}" if last else "partition 0"
-            raise MalformedLine(
-                f"Line {number} is for partition {partition}, but topic {self.topic} has only {range_text}"
-            )
+        self._partitions.ensure(partition, f"Line {number}")

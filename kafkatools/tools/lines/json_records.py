@@ -42,7 +42,7 @@ def read_json_record(topic: str, line: bytes, number: int) -> ProducerRecord:
             bytes_of_json(row.get("key")),
             _integer("partition", row.get("partition")),
             _integer("timestamp", row.get("timestamp")),
-            _headers(row.get("headers")),
+            headers_of_json(row.get("headers")),
         )
     except ValueError as error:
         raise MalformedLine(f"Line {number}: {error}") from None
@@ -81,7 +81,8 @@ def _integer(name: str, value: JsonValue) -> int | None:
     raise ValueError(f"{name}: {value!r} is not a whole number")
 
 
-def _headers(value: JsonValue) -> tuple[tuple[Any, bytes | None], ...]:
+def headers_of_json(value: JsonValue) -> tuple[tuple[Any, bytes | None], ...]:
+    """Convert a JSON list of [name, value] to headers, null to none. Raises ValueError for anything else."""
     if value is None:
         return ()
     if not isinstance(value, list):

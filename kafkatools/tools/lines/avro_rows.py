@@ -1,0 +1,48 @@
+"""Records from an Avro object container file, as `kt console-consumer --output-format avro` writes it."""
+
+from __future__ import annotations
+
+import datetime
+import struct
+import zlib
+from typing import Any, BinaryIO
+
+from fastavro import reader
+from fastavro.read import SchemaResolutionError
+
+from kafkatools.tools.lines.line_reader import MalformedLine
+from kafkatools.tools.lines.record_rows import Rows, check_columns, record_of
+
+_DAMAGE = (ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError, struct.error, zlib.error)
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+def read_avro(topic: str, name: str, file: BinaryIO) -> Rows:
+    """Yield the number and record of each row. Raises MalformedLine with the row and field."""
+    number = 0
+    try:
+        rows: Any = reader(file)
+        schema = rows.writer_schema
+        if not isinstance(schema, dict) or schema.get("type") != "record":
+            raise MalformedLine(f"{name} does not have Avro records")
+        check_columns(name, [field["name"] for field in schema["fields"]])
+        for row in rows:
+            number += 1
+            place = f"{name}, row {number}"
+            yield number, record_of(topic, place, {**row, "timestamp": _milliseconds(place, row.get("timestamp"))})
+    except (*_DAMAGE, SchemaResolutionError) as error:
+        if isinstance(error, MalformedLine):
+            raise
+        after = f"after row {number}" if number else "at its beginning"
+        raise MalformedLine(f"{name} cannot be read as Avro {after}: {error or type(error).__name__}") from None
+
+
+def _milliseconds(place: str, value: object) -> object:
+    """Return a time of a logical type in ms, any other value as it is."""
+    if not isinstance(value, datetime.datetime):
+        return value
+    aware = value if value.tzinfo is not None else value.replace(tzinfo=datetime.UTC)
+    milliseconds, rest = divmod(aware - _EPOCH, datetime.timedelta(milliseconds=1))
+    if rest:
+        raise MalformedLine(f"{place}, timestamp: {value} has a fraction of a millisecond, which Kafka does not keep")
+    return milliseconds
