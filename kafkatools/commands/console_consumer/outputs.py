@@ -19,7 +19,7 @@ from kafkatools.tools.lines.formatters import MessageFormatter
 from kafkatools.tools.lines.record_printer import EndedFormatter, RecordPrinter
 
 if TYPE_CHECKING:
-    from kafkatools.tools.lines.record_files import RecordFiles
+    from kafkatools.tools.record_files.output_files import RecordFiles
 
 FORMATS = ("text", "json", "csv", "parquet", "avro")
 _SUFFIXES = {"text": ".txt", "json": ".jsonl", "csv": ".csv", "parquet": ".parquet", "avro": ".avro"}
@@ -91,21 +91,21 @@ def _ensure_package(name: str, package: str) -> None:
 def table_formatter(name: str, row_group_bytes: Callable[[], int] = lambda: _ROW_GROUP_BYTES) -> MessageFormatter:
     """Return a formatter for csv, parquet or avro."""
     if name == "csv":
-        from kafkatools.tools.lines.csv_formatter import CsvFormatter
+        from kafkatools.tools.record_files.csv_formatter import CsvFormatter
 
         return CsvFormatter()
     if name == "avro":
-        from kafkatools.tools.lines.avro_formatter import AvroFormatter
+        from kafkatools.tools.record_files.avro_formatter import AvroFormatter
 
         return AvroFormatter()
-    from kafkatools.tools.lines.parquet_formatter import ParquetFormatter
+    from kafkatools.tools.record_files.parquet_formatter import ParquetFormatter
 
     return ParquetFormatter(row_group_bytes)
 
 
 def record_files(args: Args, new_text_formatter: Callable[[], MessageFormatter]) -> RecordFiles:
     """Return the files of --output, which are not created yet."""
-    from kafkatools.tools.lines.record_files import RecordFiles
+    from kafkatools.tools.record_files.output_files import RecordFiles
 
     path, name = args.output, output_format(args)
     is_directory = path.endswith(os.sep) or os.path.isdir(path)

@@ -13,7 +13,7 @@ from kafkatools.console import Console
 from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.lines.existing_partitions import ExistingPartitions
-from kafkatools.tools.lines.record_rows import Rows
+from kafkatools.tools.record_files.record_rows import Rows
 
 FORMATS = ("csv", "parquet", "avro")
 _PACKAGES = {"parquet": "pyarrow", "avro": "fastavro"}
@@ -75,13 +75,13 @@ class RowInput:
 
     def _rows(self, file: BinaryIO) -> Rows:
         if self._form == "csv":
-            from kafkatools.tools.lines.csv_rows import read_csv
+            from kafkatools.tools.record_files.csv_rows import read_csv
 
             return read_csv(self._topic, self._name, file)
         if self._form == "avro":
-            from kafkatools.tools.lines.avro_rows import read_avro
+            from kafkatools.tools.record_files.avro_rows import read_avro
 
             return read_avro(self._topic, self._name, file)
-        from kafkatools.tools.lines.parquet_rows import read_parquet
+        from kafkatools.tools.record_files.parquet_rows import read_parquet
 
         return read_parquet(self._topic, self._name, file)

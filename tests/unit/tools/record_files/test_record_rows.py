@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.builder import BatchBuilder
-from kafkatools.tools.lines.avro_formatter import AvroFormatter
-from kafkatools.tools.lines.avro_rows import read_avro
-from kafkatools.tools.lines.csv_formatter import CsvFormatter
-from kafkatools.tools.lines.csv_rows import read_csv
 from kafkatools.tools.lines.json_formatter import JsonFormatter
 from kafkatools.tools.lines.json_records import read_json_record
 from kafkatools.tools.lines.line_reader import MalformedLine
-from kafkatools.tools.lines.parquet_formatter import ParquetFormatter
-from kafkatools.tools.lines.parquet_rows import read_parquet
+from kafkatools.tools.record_files.avro_formatter import AvroFormatter
+from kafkatools.tools.record_files.avro_rows import read_avro
+from kafkatools.tools.record_files.csv_formatter import CsvFormatter
+from kafkatools.tools.record_files.csv_rows import read_csv
+from kafkatools.tools.record_files.parquet_formatter import ParquetFormatter
+from kafkatools.tools.record_files.parquet_rows import read_parquet
 
 ReadRows = Callable[..., Any]
 NASTY = [b"", b"base64:", b"base64:eA==", b"\r", b"\n", b"\r\n", b'"', b'""', b",", b"\\N", b"NULL", b"null", b"\x00"]

@@ -8,7 +8,7 @@ from fastavro.write import Writer
 
 from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.tools.lines.formatters import OnError
-from kafkatools.tools.lines.table_formats import Written, runs_with_text_names
+from kafkatools.tools.record_files.table_formats import Written, runs_with_text_names
 
 _NULLABLE_BYTES: Final = ["null", "bytes"]
 _HEADER: Final = {

@@ -12,10 +12,10 @@ from kafkatools.core.errors import KafkaError
 from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.builder import BatchBuilder
 from kafkatools.exit_status import CommandError
-from kafkatools.tools.lines.csv_formatter import CsvFormatter
 from kafkatools.tools.lines.format_string import StringFormatter
 from kafkatools.tools.lines.formatters import MessageFormatter
-from kafkatools.tools.lines.record_files import RecordFiles
+from kafkatools.tools.record_files.csv_formatter import CsvFormatter
+from kafkatools.tools.record_files.output_files import RecordFiles
 
 
 def fetched(partition: int, *values: bytes) -> FetchedColumns:

@@ -11,7 +11,7 @@ from fastavro import reader
 from fastavro.read import SchemaResolutionError
 
 from kafkatools.tools.lines.line_reader import MalformedLine
-from kafkatools.tools.lines.record_rows import Rows, check_columns, record_of
+from kafkatools.tools.record_files.record_rows import Rows, check_columns, record_of
 
 _DAMAGE = (ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError, struct.error, zlib.error)
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)

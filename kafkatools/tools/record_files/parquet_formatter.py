@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.tools.lines.formatters import OnError
-from kafkatools.tools.lines.table_formats import Written, runs_with_text_names
+from kafkatools.tools.record_files.table_formats import Written, runs_with_text_names
 
 _TIMESTAMP = pa.timestamp("ms", "UTC")
 _HEADERS = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))

@@ -15,9 +15,9 @@ import pytest
 from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.builder import BatchBuilder
-from kafkatools.tools.lines.avro_formatter import AvroFormatter
-from kafkatools.tools.lines.csv_formatter import CsvFormatter
-from kafkatools.tools.lines.parquet_formatter import ParquetFormatter
+from kafkatools.tools.record_files.avro_formatter import AvroFormatter
+from kafkatools.tools.record_files.csv_formatter import CsvFormatter
+from kafkatools.tools.record_files.parquet_formatter import ParquetFormatter
 
 START = 1_700_000_000_000
 ROWS: list[tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]] = [

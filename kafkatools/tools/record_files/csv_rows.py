@@ -9,10 +9,10 @@ import io
 import json
 from typing import BinaryIO
 
-from kafkatools.tools.lines.csv_formatter import BASE64
 from kafkatools.tools.lines.json_records import headers_of_json
 from kafkatools.tools.lines.line_reader import MalformedLine
-from kafkatools.tools.lines.record_rows import Rows, check_columns, record_of
+from kafkatools.tools.record_files.csv_formatter import BASE64
+from kafkatools.tools.record_files.record_rows import Rows, check_columns, record_of
 
 _LONGEST_CELL = (1 << 31) - 1
 

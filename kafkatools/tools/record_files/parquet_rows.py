@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafkatools.tools.lines.line_reader import MalformedLine
-from kafkatools.tools.lines.record_rows import Rows, check_columns, record_of
+from kafkatools.tools.record_files.record_rows import Rows, check_columns, record_of
 
 _ROWS = 4096
 _IGNORED = ("topic", "offset", "timestamp_type")
