@@ -24,6 +24,7 @@ WORKLOADS = (
     "pipeline_sink",
     "pipeline_live",
     "pipeline_scan",
+    "query",
 )
 
 

@@ -28,6 +28,7 @@ from kafkatools.pipeline.sources.log.files import LogFile
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
 
 SPLIT_BYTES = 128 << 20
+_PROBE_BYTES = 1 << 16  # the window for a look at one batch; a usual window would read the whole file for many splits
 _ROWS = 4096
 _TRIES = 4
 _INDEX_ENTRY = np.dtype([("offset", ">i4"), ("position", ">i4")])
@@ -163,7 +164,7 @@ def _offset_before(file: LogFile, timestamp: int) -> int | None:
 def _sound_start(file: LogFile, entry: npt.NDArray[np.int64]) -> int:
     """Return the position of an index entry if a valid batch begins there and ends with the entry's offset; else 0."""
     offset, position = int(entry[0, 0]), int(entry[0, 1])
-    with storage.open_segment(file.url) as segment:
+    with storage.open_segment(file.url, _PROBE_BYTES) as segment:
         return position if _begins_batch(segment, position, offset) else 0
 
 
@@ -198,11 +199,12 @@ def _edges(split: LogSplit, index: npt.NDArray[np.int64], goals: list[int]) -> l
     also from the headers. There may be fewer positions than goals."""
     if not goals:
         return []
-    with storage.open_segment(split.file.url) as segment:
+    with storage.open_segment(split.file.url, _PROBE_BYTES) as segment:
         edge_by_goal = {goal: _indexed_edge(segment, index, goal) for goal in goals}
-        edges = set(edge_by_goal.values())
-        unindexed_goals = [goal for goal, edge in edge_by_goal.items() if not edge]
-        if unindexed_goals and storage.local_path(split.file.url) is not None:
+    edges = set(edge_by_goal.values())
+    unindexed_goals = [goal for goal, edge in edge_by_goal.items() if not edge]
+    if unindexed_goals and storage.local_path(split.file.url) is not None:
+        with storage.open_segment(split.file.url) as segment:
             edges.update(_walked_edges(segment, split, unindexed_goals))
     return sorted(edge for edge in edges if split.start_position < edge < split.end_position)
 
