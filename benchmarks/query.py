@@ -1,6 +1,6 @@
 """`kt query` over a log directory against DuckDB over Parquet, and against Spark; memory, and the first row.
 
-10 M records (KT_BENCH_RECORDS) with JSON values of 100 B in one partition, in batches of 16 KiB as producers write them.
+10 M records (KT_BENCH_RECORDS) with JSON values of 100 B in one partition, in batches of 16 KiB as of producers.
 The Parquet copy of the values is neither compressed nor encoded. Each figure is a whole process, from its start to its
 end: the shell, Python or the JVM included.
 """

@@ -5,6 +5,7 @@ Rows are written as the query delivers them. The columns of a table have the wid
 
 from __future__ import annotations
 
+import datetime
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -86,8 +87,27 @@ def _parts(batches: Iterable[pa.RecordBatch]) -> Rows:
     """Yield the rows in lists of at most a thousand."""
     for batch in batches:
         for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
-            columns = [column.to_pylist() for column in batch.slice(start, _ROWS_AT_ONCE).columns]
+            columns = [_values(column) for column in batch.slice(start, _ROWS_AT_ONCE).columns]
             yield list(zip(*columns, strict=True))
+
+
+def _values(column: pa.Array) -> list[object]:
+    """Return the values of a column. Timestamps in microseconds are converted here: pyarrow would import pandas for
+    them, which takes longer than a small query."""
+    import pyarrow as pa
+
+    zone = {pa.timestamp("us"): None, pa.timestamp("us", "UTC"): datetime.UTC}
+    if column.type not in zone:
+        values: list[object] = column.to_pylist()
+        return values
+    epoch = datetime.datetime(1970, 1, 1, tzinfo=zone[column.type])
+    try:
+        return [
+            None if value is None else epoch + datetime.timedelta(microseconds=value)
+            for value in column.view(pa.int64()).to_pylist()
+        ]
+    except OverflowError:  # a year that Python does not have
+        return [f"{value} µs since 1970" for value in column.view(pa.int64()).to_pylist()]
 
 
 # -- text --

@@ -27,6 +27,7 @@ from kafkatools.tools.search import sql
 from kafkatools.tools.search.sql import QuotedSql, SqlError
 
 if TYPE_CHECKING:
+    import duckdb
     import pyarrow as pa
 
 _BATCH_ROWS = 32768
@@ -54,33 +55,30 @@ def check(text: str) -> Query:
     ensure_installed("duckdb", "numpy", "pyarrow")
     quoted = sql.quote_offset(text)
     words = sql.words_of(text)
-    with _one_line_errors(quoted):
-        tables = [resolve(name, words) for name in _names(quoted)]
-        records = [table for table in tables if isinstance(table, RecordTable)]
-        files = [table for table in tables if isinstance(table, FileTable)]
-        connection = sql.connect(_paths(files), [SETTING, *(table.definition() for table in tables)])
-        try:
-            with _one_line_errors(quoted, len(_EXPLAIN)):
-                connection.execute(_EXPLAIN + quoted.text)  # binds; the errors of connection.sql have no position
-            needs = needs_of(connection, quoted.text, {table.name: tuple(table.columns) for table in records})
-        finally:
-            connection.close()
+    connection = sql.connect_unlocked()
+    try:
+        with _one_line_errors(quoted):
+            tables = [resolve(name, words) for name in _names(connection, quoted)]
+            records = [table for table in tables if isinstance(table, RecordTable)]
+            files = [table for table in tables if isinstance(table, FileTable)]
+            sql.lock(connection, _paths(files), [SETTING, *(table.definition() for table in tables)])
+        with _one_line_errors(quoted, len(_EXPLAIN)):
+            connection.execute(_EXPLAIN + quoted.text)  # binds; the errors of connection.sql have no position
+        needs = needs_of(connection, quoted.text, {table.name: tuple(table.columns) for table in records})
+    finally:
+        connection.close()
     return Query(quoted, records, files, needs)
 
 
-def _names(text: QuotedSql) -> list[str]:
+def _names(connection: duckdb.DuckDBPyConnection, text: QuotedSql) -> list[str]:
     """Return the sorted names of the tables of a statement. Raises duckdb.Error, and SqlError if it is not a SELECT."""
     import duckdb
 
-    connection = sql.connect()
-    try:
-        statements = connection.extract_statements(text.text)
-        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-            raise SqlError("only one SELECT statement is allowed: a query reads and changes nothing")
-        row = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [text.text]).fetchone()
-        return table_names(json.loads(row[0] if row is not None else "{}"))
-    finally:
-        connection.close()
+    statements = connection.extract_statements(text.text)
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise SqlError("only one SELECT statement is allowed: a query reads and changes nothing")
+    row = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [text.text]).fetchone()
+    return table_names(json.loads(row[0] if row is not None else "{}"))
 
 
 def _paths(files: Sequence[FileTable]) -> list[str]:

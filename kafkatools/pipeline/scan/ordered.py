@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BUDGET_BYTES = 32 << 20
+_MOST_BATCHES = 12
+"""Batches that are held at most: the buffers of a small batch may be much larger than what it uses of them."""
 
 Task = Callable[[], "Iterator[pa.RecordBatch]"]
 """A part of a scan: returns an iterator over its batches, which may be a generator."""
@@ -59,6 +61,7 @@ class _Reading:
         self._next_task = 0
         self._first = 0  # the task whose batches the consumer takes
         self._held_bytes = 0
+        self._held_batches = 0
         self._is_cancelled = False
 
     # -- the consumer --
@@ -82,6 +85,7 @@ class _Reading:
                 return None
             batch = ready.popleft()
             self._held_bytes -= batch.nbytes
+            self._held_batches -= 1
             self._changed.notify_all()
             return batch
 
@@ -129,8 +133,10 @@ class _Reading:
                 return False
             ready.append(batch)
             self._held_bytes += batch.nbytes
+            self._held_batches += 1
             self._changed.notify_all()
         return True
 
     def _may_add(self, number: int, ready: deque[pa.RecordBatch]) -> bool:
-        return self._held_bytes < self._budget_bytes or (number == self._first and not ready)
+        is_within = self._held_bytes < self._budget_bytes and self._held_batches < _MOST_BATCHES
+        return is_within or (number == self._first and not ready)

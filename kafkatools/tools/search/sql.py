@@ -64,18 +64,29 @@ class QuotedSql(NamedTuple):
 def connect(files: Sequence[str] = (), statements: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
     """Open an in-memory DuckDB that may read only `files` (paths). `statements` are run before that. Raises ImportError
     without the package duckdb, and duckdb.Error for a file that a statement cannot read."""
+    connection = connect_unlocked()
+    lock(connection, files, statements)
+    return connection
+
+
+def connect_unlocked() -> duckdb.DuckDBPyConnection:
+    """Open an in-memory DuckDB with the settings and macros of a search, which still may read files: only for parsing,
+    and for `lock`. Raises ImportError without the package duckdb."""
     import duckdb
 
     connection = duckdb.connect()
-    for setting in _SETTINGS:
-        connection.execute(setting)
+    connection.execute(";".join(_SETTINGS))
+    return connection
+
+
+def lock(connection: duckdb.DuckDBPyConnection, files: Sequence[str] = (), statements: Sequence[str] = ()) -> None:
+    """Run `statements`, then restrict a connection to `files`. Raises duckdb.Error for a file that a statement cannot
+    read."""
     for statement in statements:
         connection.execute(statement)
     if files:
         connection.execute(f"SET allowed_paths=[{', '.join(map(quote_text, files))}]")
-    for lock in _LOCKS:
-        connection.execute(lock)
-    return connection
+    connection.execute(";".join(_LOCKS))
 
 
 def quote_text(text: str) -> str:
