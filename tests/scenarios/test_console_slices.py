@@ -33,7 +33,7 @@ class Written(NamedTuple):
 
 @pytest.fixture(scope="module", params=["embedded", "kafka"])
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Written]:
-    """A broker with topics: `even` (partition 0 has even minutes, 1 odd ones), `late`, `gaps`, `empty`."""
+    """A broker with topics: `even` (partition 0 has even minutes, 1 odd ones), `late`, `gaps`, `empty`, `open`."""
     if request.param == "kafka":
         kafka = request.getfixturevalue("real_kafka")
         prepare(kafka.bootstrap)
@@ -71,6 +71,7 @@ def prepare(bootstrap: str) -> None:
             client.produce_rows("late", 0, [(START + minute * MINUTE, None, b"m%d" % minute, ())])
         client.create_topic("gaps")
         client.create_topic("empty", 2)
+        client.create_topic("open")
     settings = {"transactional.id": "slices"}
     with kafkatools.Producer(settings, bootstrap_servers=bootstrap) as producer:
         producer.init_transactions()
@@ -83,6 +84,26 @@ def prepare(bootstrap: str) -> None:
                 producer.abort_transaction()
             else:
                 producer.commit_transaction()
+
+
+def test_the_open_transaction_at_the_end_is_named(written: Written, source: list[str]) -> None:
+    options = ["--topic", "open", "--isolation-level", "read_committed"]
+    with kafkatools.Producer({"transactional.id": "open"}, bootstrap_servers=written.bootstrap) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("open", b"sent")
+        producer.flush()
+        with kafkatools.Admin(bootstrap_servers=written.bootstrap) as admin:
+            states = admin.describe_producers([("open", 0)])["open", 0]
+        [state] = [state for state in states if state.transaction_start_offset >= 0]
+        for more in (["--last", "5"], ["--from-beginning", "--exit-at-end"]):
+            start = len(read([*source], "--topic", "open", *more).out.split()) - 1
+            ran = read(source, *options, *more)
+            assert ran.status == ExitStatus.OK
+            assert "sent" not in ran.out.split()[start:]
+            line = f"the transaction of producer {state.producer_id} that begins there is open"
+            assert f"open-0 ends at offset {state.transaction_start_offset}: {line}" in ran.err
+        producer.abort_transaction()
 
 
 def consume(bootstrap: str, *args: str) -> Ran:

@@ -11,6 +11,8 @@ consumer.
 
 from __future__ import annotations
 
+from functools import partial
+
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int, java_long, rules
@@ -43,7 +45,10 @@ def run(console: Console, args: Args) -> ExitStatus:
     elif args.exit_at_end:
         inputs.set_for_lookups(settings, args.timeout_ms)
     settings["bootstrap.servers"] = console.connect(args)
-    return ConsoleConsumer(console, args, output, requested).run(Config(CONSUMER, settings))
+    report_ends = None
+    if settings.get("isolation.level") == "read_committed":
+        report_ends = partial(inputs.report_open_ends, console, settings)
+    return ConsoleConsumer(console, args, output, requested, report_ends).run(Config(CONSUMER, settings))
 
 
 OPTIONS = (

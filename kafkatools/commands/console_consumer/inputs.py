@@ -96,6 +96,13 @@ def set_for_slice(settings: dict[str, str], timeout_ms: int | None) -> None:
     set_for_lookups(settings, timeout_ms)
 
 
+def report_open_ends(console: Console, settings: Mapping[str, str], ends: Mapping[TopicPartition, int]) -> None:
+    """Name the open transactions at which partitions end."""
+    from kafkatools.tools.lines import open_ends
+
+    open_ends.report_open_ends(settings, console.clock, ends, console.note)
+
+
 def set_for_lookups(settings: dict[str, str], timeout_ms: int | None) -> None:
     """Set how long lookups of offsets wait for a leader: the 15 seconds of a change of leaders, and at most
     --timeout-ms, but not less than 3 seconds."""

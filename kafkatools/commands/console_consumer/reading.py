@@ -6,7 +6,7 @@ offsets before it commits. So a group commits printed records only, however the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -41,9 +41,17 @@ _INTERRUPTED_COMMIT_MS = 5000
 
 
 class ConsoleConsumer:
-    """One run of kt console-consumer, for the topics that `requested` selects."""
+    """One run of kt console-consumer, for the topics that `requested` selects. `report_ends` is called at the end with
+    the offset at which each partition ends."""
 
-    def __init__(self, console: Console, args: Args, output: Output, requested: RequestedTopics) -> None:
+    def __init__(
+        self,
+        console: Console,
+        args: Args,
+        output: Output,
+        requested: RequestedTopics,
+        report_ends: Callable[[dict[TopicPartition, int]], None] | None = None,
+    ) -> None:
         self._console = console
         self._args = args
         self._printer = printer = output.printer
@@ -54,6 +62,7 @@ class ConsoleConsumer:
         self._idle_ms = args.timeout_ms if args.timeout_ms is not None and args.timeout_ms >= 0 else _FOREVER_MS
         self._skipped: set[str] = set()
         self._ends: Ends | None = None
+        self._report_ends = report_ends
         self._order: TimeOrder | None = None
         self._unprinted: dict[TopicPartition, int] = {}
         self._silence = Silence(console.error)
@@ -311,6 +320,8 @@ class ConsoleConsumer:
         status = ExitStatus.FAILED if self._skipped or self._printer.has_skipped or failures else ExitStatus.OK
         if self._ends is not None and self._printer.error is None:
             assigned = consumer.assignment()
+            if self._report_ends is not None:
+                self._report_ends({part: self._ends.end_of(part) for part in assigned})
             unprinted = self._order.unprinted() if self._order is not None else ()
             undone = self._printer.cut.union(self._ends.undone(), unprinted)
             complete = sum(1 for part in assigned if part not in undone)

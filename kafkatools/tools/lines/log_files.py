@@ -22,6 +22,7 @@ from kafkatools.core.log.reading.partition_files import PartitionFiles, Place
 from kafkatools.core.log.reading.segment_reader import CHUNK_BYTES, Damage, Run, SegmentReader
 from kafkatools.core.log.reading.transactions import PartitionTransactions
 from kafkatools.core.topic_partition import TopicPartition, as_partition
+from kafkatools.tools.lines.open_ends import open_end
 
 _FIRST_CHUNK_BYTES = 64 << 10
 _ALL_CHUNKS_BYTES = 64 << 20
@@ -233,10 +234,7 @@ class _OpenLog:
                 stable = self._transactions.stable_end()
                 self._end = stable.offset
                 if stable.producer_id is not None:
-                    self._note(
-                        f"{self._part} ends at offset {stable.offset}: the transaction of producer "
-                        f"{stable.producer_id} that begins there is open"
-                    )
+                    self._note(open_end(self._part, stable.offset, stable.producer_id))
         return self._end
 
     def seek(self, offset: int) -> None:

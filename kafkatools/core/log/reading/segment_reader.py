@@ -338,7 +338,11 @@ class SegmentReader:
     def log_end(self) -> LogEnd:
         """Return where the segment ends. Damage in front of the last valid batch is not looked at."""
         entry = self._indexes.last_position()
-        start = 0 if entry is None else self._indexed_position(entry.offset)
+        start = 0
+        if entry is not None:
+            start = self._indexed_position(entry.offset)
+        else:
+            self._note_missing_index(self._limit)
         offset, end = self.base_offset, start
         for position, header in self.headers(start):
             offset = max(offset, header[BASE_OFFSET] + header[LAST_DELTA] + 1)
