@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 EXTRAS ?= avro,clients,demo,dev,protobuf,schemas,spark,sql
 WORKERS ?= 5
-# Tests wait for servers half of the time, so there are more workers than cores. Those that share little are spread one by one; those that share a cluster or a Spark
-# session stay together; times and kills want the machine for themselves.
+# Tests wait for servers half of the time, so there are more workers than cores. Those that share little are dealt in equal parts, and a worker that has ended takes over
+# from others; those that share a cluster or a Spark session stay together; times and kills want the machine for themselves. tests/architecture belongs to `make lint`.
 WAITERS ?= 5
 SMALL := tests/unit tests/faults tests/cli tests/fuzz tests/crash
 ALONE := tests/soak tests/history tests/scenarios/test_broker_scale.py
@@ -57,16 +57,16 @@ test:
 	$(MAKE) test-alone
 
 test-small: setup tools
-	$(BIN)/python .ci/pytest -n $(WORKERS) $(SMALL) $(PYTEST_ARGS)
+	$(BIN)/python .ci/pytest -n $(WORKERS) --dist worksteal $(SMALL) $(PYTEST_ARGS)
 
 test-large: setup tools
-	$(JAVA) $(BIN)/python .ci/pytest -n $(WAITERS) --dist loadgroup --no-loadscope-reorder $(addprefix --ignore=,$(SMALL) $(ALONE) tests/registry) $(PYTEST_ARGS)
+	$(JAVA) $(BIN)/python .ci/pytest -n $(WAITERS) --dist loadgroup --no-loadscope-reorder $(addprefix --ignore=,$(SMALL) $(ALONE) tests/architecture tests/registry) $(PYTEST_ARGS)
 
 test-alone: setup tools
 	$(BIN)/python .ci/pytest $(ALONE) $(PYTEST_ARGS)
 
 test-pure: $(STAMP)
-	KT_PURE_PYTHON=1 $(BIN)/python .ci/pytest -n $(WORKERS) $(KERNELS) -m "not real_kafka and not clients" $(PYTEST_ARGS)
+	KT_PURE_PYTHON=1 $(BIN)/python .ci/pytest -n $(WORKERS) --dist worksteal $(KERNELS) -m "not real_kafka and not clients" $(PYTEST_ARGS)
 
 # The oldest Python of this machine runs the tests of the kernels uncompiled, the newest the small stage of `make test`. Each takes the virtual environment $(VENV)
 # if its Python is the same, otherwise one of its own.

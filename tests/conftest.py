@@ -119,8 +119,10 @@ def pytest_collection() -> Generator[None, object, object]:
 @pytest.hookimpl(tryfirst=True)  # the workers of xdist put the group into the names of the tests next
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With --dist loadgroup the tests of a file stay together, as they share clusters, and all those that share the
-    Spark session; files that say so have a session of their own. Those of the pipeline take longest and begin first."""
+    Spark session; files that say so have a session of their own. Those of the pipeline take longest and begin first.
+    Otherwise each worker of xdist begins with its part of the slow tests: one that begins last lets the others wait."""
     if not getattr(config.option, "loadgroup", False):
+        items[:] = slow_tests_first(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
         return
     with_spark = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
     for item in items:
@@ -128,6 +130,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group("spark" if item.path in with_spark else str(item.path)))
     pipeline = pathlib.Path(__file__).parent / "pipeline"
     items.sort(key=lambda item: item.path.parent != pipeline)
+
+
+def slow_tests_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
+    """The tests in equal shares, one for each worker as --dist worksteal deals them, each with its slow tests first."""
+    slow = [item for item in items if item.get_closest_marker("slow") is not None]
+    quick = [item for item in items if item.get_closest_marker("slow") is None]
+    share = -(-len(quick) // workers)
+    dealt = [slow[worker::workers] + quick[worker * share : (worker + 1) * share] for worker in range(workers)]
+    return [item for own in dealt for item in own]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

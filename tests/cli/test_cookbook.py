@@ -19,6 +19,7 @@ def kitchen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[pages.Place]:
     place.stop()
 
 
+@pytest.mark.slow
 def test_the_page_says_what_happens(kitchen: pages.Place) -> None:
     wrong = pages.differences(PAGE, kitchen.run, pages.is_each_line_there)
     assert not wrong, "\n\n".join(wrong)

@@ -28,8 +28,9 @@ class Run(NamedTuple):
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give each part three times its seconds and ten minutes more, so that a client that hangs ends the run."""
     seconds = float(os.environ.get("KT_FUZZ_SECONDS", "10"))
+    directory = pathlib.Path(__file__).parent
     for item in items:
-        if pathlib.Path(__file__).parent in item.path.parents:
+        if item.path.parent == directory:
             item.add_marker(pytest.mark.timeout(600 + 3 * seconds))
 
 

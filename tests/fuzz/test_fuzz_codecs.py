@@ -16,6 +16,7 @@ def test_what_a_codec_got_wrong_once_is_right(path: pathlib.Path) -> None:
     check_kept(path.stem, path.read_bytes())
 
 
+@pytest.mark.slow
 def test_no_frame_makes_a_codec_fail(run: Any, findings: pathlib.Path) -> None:
     tally = run_codecs(run.seed, run.seconds, frames=run.frames)
     run.tell(str(tally))

@@ -8,10 +8,12 @@ from collections import Counter
 from random import Random
 from typing import Any
 
+import pytest
 from support.fuzz.answers import Finding
 from support.fuzz.files import FileMaker, disk_of_a_course, dump, open_changed
 
 
+@pytest.mark.slow
 def test_no_file_makes_dump_log_fail(run: Any, tmp_path: pathlib.Path, findings: pathlib.Path) -> None:
     rng = Random(run.seed)
     maker = FileMaker(rng, disk_of_a_course(run.seed, str(tmp_path)), str(tmp_path))
@@ -32,6 +34,7 @@ def test_no_file_makes_dump_log_fail(run: Any, tmp_path: pathlib.Path, findings:
     assert found == []
 
 
+@pytest.mark.slow
 def test_no_file_makes_a_broker_fail_without_its_reason(run: Any, tmp_path: pathlib.Path) -> None:
     rng = Random(run.seed)
     disk = disk_of_a_course(run.seed, str(tmp_path))

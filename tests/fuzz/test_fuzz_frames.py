@@ -41,6 +41,7 @@ def test_what_was_found_once_is_not_found_again(path: pathlib.Path) -> None:
     assert replay(path.name.split("-")[0], read_frames(path)) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kinds", [(BROKER,), (CONTROLLER, CLUSTER)], ids=["broker", "cluster"])
 def test_no_frame_makes_a_node_fail(run: Any, findings: pathlib.Path, kinds: tuple[str, ...]) -> None:
     tally = Tally()
@@ -50,6 +51,7 @@ def test_no_frame_makes_a_node_fail(run: Any, findings: pathlib.Path, kinds: tup
     assert report(run, tally.failures, findings) == []
 
 
+@pytest.mark.slow
 def test_no_frame_disturbs_a_broker_or_its_other_clients(run: Any, findings: pathlib.Path) -> None:
     tally, figures = run_over_sockets(run.seed, run.seconds, frames=run.frames)
     rss, descriptors = figures["rss"], figures["descriptors"]
