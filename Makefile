@@ -29,7 +29,7 @@ $(VENV)/.created:
 	$(BIN)/pip install -q --upgrade pip
 	@touch $@
 
-# What the package needs, without the package. Several environments can install it at the same time. The package itself has to
+# What the package and its build need, without the package. Several environments can install it at the same time. The package itself has to
 # be installed in one after the other: its kernels are made in the source tree.
 dependencies: $(VENV)/.dependencies
 
@@ -39,7 +39,7 @@ $(VENV)/.dependencies: $(VENV)/.created pyproject.toml
 	@touch $@
 
 $(STAMP): $(VENV)/.dependencies setup.py $(wildcard kafkatools/core/*/_*.py kafkatools/core/*/_*.pxd)
-	$(BIN)/pip install -q --config-settings editable_mode=compat -e '.[$(EXTRAS)]'
+	$(BIN)/pip install -q --no-build-isolation --config-settings editable_mode=compat -e '.[$(EXTRAS)]'
 	@touch $@
 
 demo: setup

@@ -1,1 +1,0 @@
-/work/wt/verbs/.venv/bin/kt
