@@ -169,10 +169,11 @@ def test_names_and_values_of_a_hostile_cluster(hostile: Hostile, command: str, a
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_hostile_arguments(command: str) -> None:
+def test_hostile_arguments(command: str, tmp_path: pathlib.Path) -> None:
+    """In a directory of its own: `kt shims` makes one of that name."""
     for arguments in ([EVIL], [f"--{EVIL}"], ["--bootstrap-server", EVIL, f"--no{EVIL}"], [f"--files={EVIL}"]):
-        ensure_harmless(run_kt(command, *arguments, terminal=True), as_json=False)
-        ensure_harmless(run_kt(command, *arguments, "--json", terminal=True), as_json=True)
+        ensure_harmless(run_kt(command, *arguments, terminal=True, cwd=tmp_path), as_json=False)
+        ensure_harmless(run_kt(command, *arguments, "--json", terminal=True, cwd=tmp_path), as_json=True)
 
 
 REFUSED: dict[str, list[str]] = {
