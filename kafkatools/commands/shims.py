@@ -44,9 +44,11 @@ MISSING_SCRIPTS = {
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt shims: create the links in a directory, or with --remove remove them. Raises UsageError without a
     directory, CommandError for names that other files have, OSError."""
-    if args.operand is None:
+    if not args.operand:
         raise UsageError("kt shims needs a directory for the links", "For example: kt shims ~/kafka-bin")
     directory = os.path.abspath(os.path.expanduser(args.operand))
+    if os.path.exists(directory) and not os.path.isdir(directory):
+        raise CommandError(f"{directory} is not a directory")
     if args.remove:
         return _remove(console, directory)
     names = [*KAFKA_SCRIPTS, *(_without_suffix(KAFKA_SCRIPTS) if args.without_sh else ())]

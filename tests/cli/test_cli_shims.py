@@ -118,7 +118,9 @@ def test_links_of_an_uninstalled_kt_are_redirected(tmp_path: pathlib.Path) -> No
     ("words", "message"),
     [
         (("--without-sh",), "kt shims needs a directory for the links"),
+        (("",), "kt shims needs a directory for the links"),
         (("--remove", "/no/such"), "/no/such is not a directory"),
+        ((__file__,), f"{__file__} is not a directory"),
     ],
 )
 def test_wrong_input_is_one_line(words: tuple[str, ...], message: str) -> None:
