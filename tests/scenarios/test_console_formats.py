@@ -35,10 +35,15 @@ LARGE = b"x" * 40_000
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def log_directory(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The broker's log directory."""
+    return tmp_path_factory.mktemp("formats")
+
+
+@pytest.fixture(scope="module")
+def broker(log_directory: pathlib.Path) -> Iterator[str]:
     """A broker with the topic `odd.topic-1`: ROWS in partition 1, nothing in partition 0."""
-    directory: pathlib.Path = tmp_path_factory.mktemp("formats")
-    with embedded_broker(directory) as bootstrap:
+    with embedded_broker(log_directory) as bootstrap:
         with RawClient(bootstrap) as client:
             client.create_topic("odd.topic-1", 2)
             client.create_topic("people")
@@ -269,6 +274,28 @@ def test_value_that_is_no_json_is_masked_whole_and_counted(broker: str) -> None:
     ran = consume(broker, *TO_END, "--mask", "value.user=null", "--formatter-property", "null.literal=-")
     assert (ran.status, ran.stdout) == (1, b"-\n" * len(ROWS))
     assert "4 values were masked whole" in ran.err
+
+
+def test_error_of_a_condition_does_not_quote_what_is_masked(broker: str) -> None:
+    options = ("--where", "value::INT > 3 OR key::INT > 3", "--mask", "key", "--mask", "value")
+    ran = consume(broker, *TO_END, *options, topic="people")
+    assert (ran.status, ran.out) == (0, "")
+    assert ran.err.count("the condition failed on 1 records") == 1
+    assert SECRET.decode() not in ran.err
+
+
+@pytest.mark.parametrize("form", ["text", "json", "csv", "avro"])
+def test_files_of_the_log_give_the_bytes_of_the_broker(
+    broker: str, log_directory: pathlib.Path, tmp_path: pathlib.Path, form: str
+) -> None:
+    options = ["--topic", "people", "--output-format", form, "--mask", "key=null", "--mask", "value.user=last4"]
+    of_broker = consume(broker, *TO_END, *options[2:], topic="people")
+    of_files = run_kt("console-consumer", "--from", f"log:{log_directory}", *options)
+    assert (of_broker.status, of_files.status) == (0, 0), of_files.err
+    if form == "avro":  # each file has a random marker between its blocks
+        assert values(of_broker.stdout) == values(of_files.stdout) == [b'{"user":"****.org","n":1}']
+    else:
+        assert of_broker.stdout == of_files.stdout != b""
 
 
 # -- the same files back into a topic --

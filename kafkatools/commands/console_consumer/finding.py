@@ -37,7 +37,7 @@ def search_of(args: Args) -> Search:
     if args.grep is not None:
         filters.append(_grep(args))
     if args.where is not None:
-        filters.append(_where(args.where))
+        filters.append(_where(args.where, hides_contents=bool(args.mask)))
     return Search(filters)
 
 
@@ -56,12 +56,12 @@ def _grep(args: Args) -> Filter:
         raise UsageError(f"Invalid value of --grep: {error}", "It is a regular expression of Python") from None
 
 
-def _where(condition: str) -> Filter:
+def _where(condition: str, *, hides_contents: bool) -> Filter:
     try:
         from kafkatools.tools.search.sql import SqlError
         from kafkatools.tools.search.where import Where
 
-        return Where(condition)
+        return Where(condition, hides_contents=hides_contents)
     except ImportError as error:
         raise CommandError(f"--where needs the Python package {error.name}: pip install 'kafkatools[sql]'") from None
     except SqlError as error:

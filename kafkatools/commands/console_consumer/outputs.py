@@ -59,7 +59,9 @@ def check_output(console: Console, args: Args, settings: Mapping[str, str]) -> N
     name = output_format(args)
     if args.force and args.output is None:
         raise UsageError("--force needs --output")
-    if args.output is not None and (not args.output or _OFFSET_OF_KCAT.fullmatch(args.output)):
+    if args.output == "":
+        raise UsageError("--output needs the name of a file")
+    if args.output is not None and _OFFSET_OF_KCAT.fullmatch(args.output):
         raise UsageError(
             f"--output (-o) takes a file, not '{args.output}'",
             f"kcat's -o is --offset here, see docs/coming-from.md. A file of this name: -o ./{args.output}",

@@ -312,7 +312,7 @@ class ConsoleConsumer:
         return not self._ends.undone() and not (self._order is not None and self._order.unprinted())
 
     def _status(self, consumer: PartitionReader) -> ExitStatus:
-        for line in self._printer.notes():
+        for line in self._printer.remarks():
             self._console.note(line)
         failures = self._printer.failures()
         for line in failures:

@@ -83,7 +83,7 @@ class MaskStep:
             if count
         ]
 
-    def notes(self) -> Sequence[str]:
+    def remarks(self) -> Sequence[str]:
         """Return a line for each mask that matched no record."""
         return [
             f"--mask {text}: none of the {self._count} records has this field"

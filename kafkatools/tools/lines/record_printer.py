@@ -30,10 +30,10 @@ class Step(Protocol):
 
 
 @runtime_checkable
-class NotingStep(Step, Protocol):
+class RemarkingStep(Step, Protocol):
     """A step with something to tell that is no failure."""
 
-    def notes(self) -> Sequence[str]:
+    def remarks(self) -> Sequence[str]:
         """Return the lines to print at the end of the run."""
 
 
@@ -90,9 +90,9 @@ class RecordPrinter:
         """Return the lines of failures of all steps."""
         return [line for step in self._steps for line in step.failures()]
 
-    def notes(self) -> list[str]:
-        """Return the notes of all steps."""
-        return [line for step in self._steps if isinstance(step, NotingStep) for line in step.notes()]
+    def remarks(self) -> list[str]:
+        """Return the remarks of all steps."""
+        return [line for step in self._steps if isinstance(step, RemarkingStep) for line in step.remarks()]
 
     def format(self, out: bytearray, fetched: FetchedColumns) -> int | None:
         """Append the records that the steps pass on, within the limit, to `out`. Returns the offset of the first record

@@ -29,9 +29,9 @@ _Mask = npt.NDArray[np.bool_]
 
 class Where:
     """Selects the records for which the condition is true. Raises SqlError for an invalid condition, and ImportError
-    without the packages of the extra `sql`."""
+    without the packages of the extra `sql`. `hides_contents`: DuckDB's errors, which quote values, are not shown."""
 
-    def __init__(self, condition: str) -> None:
+    def __init__(self, condition: str, *, hides_contents: bool = False) -> None:
         self._condition = condition
         self._filter = RecordFilter(condition)
         self._reads_json = _USES_JSON.search(condition) is not None
@@ -39,6 +39,7 @@ class Where:
         self._failed: RecordFilter | None = None
         self._not_json_count = 0
         self._failed_count = 0
+        self._hides_contents = hides_contents
         self._first_error = ""
 
     def rows(self, fetched: FetchedColumns) -> array[int]:
@@ -47,7 +48,9 @@ class Where:
             matches, nulls = self._evaluate(fetched)
         except SqlError as error:
             first = f"{fetched.topic_partition} at or after offset {fetched.columns.offsets[0]}"
-            raise CommandError(f"--where failed on a record of {first}: {self._first_error or error}") from None
+            raise CommandError(
+                f"--where failed on a record of {first}: {self._first_error or self._shown(error)}"
+            ) from None
         if nulls.any():
             self._count(fetched._replace(columns=fetched.columns.take(_numbers(nulls))))
         return _numbers(matches)
@@ -66,12 +69,15 @@ class Where:
         except SqlError as error:
             if self._failed is not None:
                 raise
-            self._first_error = str(error)
+            self._first_error = self._shown(error)
         tried = RecordFilter(_TRIED.format(self._condition))
         self._failed = RecordFilter(_FAILED.format(self._condition))
         self._filter.close()
         self._filter = tried
         return tried.evaluate(fetched)
+
+    def _shown(self, error: SqlError) -> str:
+        return "the reason may quote contents, so --mask hides it" if self._hides_contents else str(error)
 
     def failures(self) -> Sequence[str]:
         """Return no failures."""

@@ -58,7 +58,7 @@ def test_nothing_of_the_masked_contents_is_in_the_buffer() -> None:
     step = step_of("key", "value.user.email", "headers.h")
     row = (b"secret", b'{"user":{"email":"secret"},"n":1}', (("h", b"secret"),))
     assert b"secret" not in step.apply(fetched(row)).columns.buffer
-    assert (step.failures(), step.notes()) == ([], [])
+    assert (step.failures(), step.remarks()) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_value_without_fields_is_masked_whole_and_counted(value: bytes) -> None:
 def test_mask_without_a_match_is_noted() -> None:
     step = step_of("value.emial", "key")
     masked(step, (b"k", b'{"email":"a"}'))
-    assert step.notes() == ["--mask value.emial: none of the 1 records has this field"]
+    assert step.remarks() == ["--mask value.emial: none of the 1 records has this field"]
 
 
 @pytest.mark.parametrize(
