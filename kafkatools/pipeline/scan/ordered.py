@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 BUDGET_BYTES = 32 << 20
 _MOST_BATCHES = 12
 """Batches that are held at most: the buffers of a small batch may be much larger than what it uses of them."""
+_FIRST_BATCHES = 2
+"""Batches that are held before the consumer has taken as many: it may need no more."""
 
 Task = Callable[[], "Iterator[pa.RecordBatch]"]
 """A part of a scan: returns an iterator over its batches, which may be a generator."""
@@ -62,6 +64,7 @@ class _Reading:
         self._first = 0  # the task whose batches the consumer takes
         self._held_bytes = 0
         self._held_batches = 0
+        self._taken_batches = 0
         self._is_cancelled = False
 
     # -- the consumer --
@@ -86,6 +89,7 @@ class _Reading:
             batch = ready.popleft()
             self._held_bytes -= batch.nbytes
             self._held_batches -= 1
+            self._taken_batches += 1
             self._changed.notify_all()
             return batch
 
@@ -138,5 +142,6 @@ class _Reading:
         return True
 
     def _may_add(self, number: int, ready: deque[pa.RecordBatch]) -> bool:
-        is_within = self._held_bytes < self._budget_bytes and self._held_batches < _MOST_BATCHES
+        most_batches = _MOST_BATCHES if self._taken_batches >= _FIRST_BATCHES else _FIRST_BATCHES
+        is_within = self._held_bytes < self._budget_bytes and self._held_batches < most_batches
         return is_within or (number == self._first and not ready)

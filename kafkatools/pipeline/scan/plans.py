@@ -6,7 +6,7 @@ The options of the Spark sources describe a scan too, so both select, check and 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -100,7 +100,7 @@ def _log_parts(plan: ScanPlan) -> tuple[Sequence[LogTask], ReadOptions]:
     if plan.threads > 1:
         texts["splitBytes"] = str(_LOG_PART_BYTES)
     options = read_options(texts)
-    return plan_tasks(options, plan.columns, plan.bounds), options.reading
+    return plan_tasks(options, plan.columns, plan.bounds), replace(options.reading, accepts_tail=True)
 
 
 def _topic_tasks(plan: ScanPlan) -> list[Task]:

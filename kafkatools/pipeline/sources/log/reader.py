@@ -33,12 +33,14 @@ _UNKNOWN_CODEC = "Unknown compression type id"
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """The options that all tasks of a `kafka-log` query share."""
+    """The options that all tasks of a `kafka-log` query share. `accepts_tail`: a truncated batch at the end of the log
+    is no error with `is_strict`."""
 
     table: str = RECORDS
     is_committed_only: bool = False
     is_strict: bool = False
     report_path: str | None = None
+    accepts_tail: bool = False
 
 
 def read_task(
@@ -211,6 +213,14 @@ class _SplitReader:
         self._note_damage(Damage(self._split.file.url, position, section.origin + end - position, kind, unread.reason))
 
     def _note_damage(self, damage: Damage) -> None:
-        if self._options.is_strict:
+        if self._options.is_strict and not self._is_accepted_tail(damage):
             raise PipelineError(damage.text())
         self.report.damages.append(damage)
+
+    def _is_accepted_tail(self, damage: Damage) -> bool:
+        """Return whether damage is an incomplete batch at the end of the log and `accepts_tail` is set: a broker is
+        writing it, or was killed while it did."""
+        is_end = (
+            self._split.file.next_base_offset is None and damage.position + damage.length >= self._split.file.size_bytes
+        )
+        return self._options.accepts_tail and is_end and damage.kind == reports.TRUNCATED

@@ -116,6 +116,19 @@ def test_damage_ends_the_scan_with_file_and_position(
         offsets(ledger, threads=threads)
 
 
+def test_a_truncated_batch_is_the_end_of_the_log_only_in_its_last_segment(ledger: pathlib.Path) -> None:
+    for place, ends in ((-1, True), (-2, False)):
+        file = sorted(ledger.glob("*.log"))[place]
+        data = file.read_bytes()
+        last = list(read_file_batches(data))[-1]
+        file.write_bytes(data[: last.position + 40])
+        if ends:
+            assert offsets(ledger) == list(range(LAST - last.last_offset + last.base_offset))
+        else:
+            with pytest.raises(PipelineError, match=f"{file} at byte {last.position}: the log ends within a batch"):
+                offsets(ledger)
+
+
 def test_tables_of_batches_and_of_damage(ledger: pathlib.Path) -> None:
     batches = kafkatools.scan(f"log:{ledger}", table="batches", columns=["count"]).to_arrow()
     assert sum(batches["count"].to_pylist()) == LAST + 1
