@@ -7,6 +7,7 @@ null for each record; null counts as false, as in WHERE. The columns are those o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,7 @@ not UTF-8; `key_bytes` and `value_bytes` are the bytes themselves."""
 _SCHEMA = pa.schema([pa.field(name, arrow_type) for name, arrow_type in COLUMNS.items()])
 _BEFORE = "SELECT coalesce(("
 _AFTER = "\n), NULL::BOOLEAN) FROM records"
+_NOT_BOOLEAN = re.compile(r"Cannot mix values of type (.+) and BOOLEAN in COALESCE operator")
 _NO_BATCHES = np.zeros((0, 14), np.int64)
 
 
@@ -107,7 +109,11 @@ class RecordFilter:
         return matches
 
     def _error(self, error: duckdb.Error) -> SqlError:
-        return SqlError(sql.describe_error(error, self._sql, slice(len(_BEFORE), -len(_AFTER))))
+        message = sql.describe_error(error, self._sql, slice(len(_BEFORE), -len(_AFTER)))
+        mixed = _NOT_BOOLEAN.search(message)
+        if mixed is not None:
+            message = f"a condition is true or false, not {mixed[1]}; compare it with something"
+        return SqlError(message)
 
     # -- columns --
 

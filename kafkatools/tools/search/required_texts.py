@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 MOST_ALTERNATIVES = 8
 MOST_LOCAL_BYTES = 1024
+MOST_REPEATED_BYTES = 16
 
 _Texts = tuple[bytes, ...] | None
 
@@ -61,9 +62,21 @@ def _required(items: Iterable[tuple[Any, Any]]) -> _Texts:
         if op.name == "LITERAL":
             run.append(argument)
             continue
+        run += _repeated_byte(op.name, argument)
         best = _better(_better(best, (bytes(run),)), _required_by(op.name, argument))
         run.clear()
     return _better(best, (bytes(run),))
+
+
+def _repeated_byte(name: str, argument: Any) -> bytes:
+    """Return the bytes with which a repetition of one byte begins at least, none for anything else."""
+    if name not in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+        return b""
+    least, _, body = argument
+    if len(body) != 1 or body[0][0].name != "LITERAL":
+        return b""
+    repeated: bytes = bytes([body[0][1]]) * min(least, MOST_REPEATED_BYTES)
+    return repeated
 
 
 def _required_by(name: str, argument: Any) -> _Texts:

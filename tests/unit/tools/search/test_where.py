@@ -60,6 +60,11 @@ def test_what_is_no_condition_is_refused_before_any_record(condition: str) -> No
         Where(condition)
 
 
+def test_a_condition_that_is_a_text_is_refused_with_its_type() -> None:
+    with pytest.raises(SqlError, match="a condition is true or false, not VARCHAR"):
+        Where("value")
+
+
 def test_a_failing_condition_that_cannot_be_tried_ends_the_run_with_a_line() -> None:
     where = Where("cast(value AS int) + random() > 1")
     with pytest.raises(CommandError, match="--where failed on a record of orders-0 at or after offset 0: .*convert"):
