@@ -215,6 +215,20 @@ def test_ctrl_c_completes_the_file_of_a_run_without_other_end(
     assert (kept.read_bytes(), gone.exists()) == ((LARGE + b"\n") * 4, False)
 
 
+def test_closed_stdout_does_not_end_a_run_that_writes_a_file(broker: str, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "out"
+    arguments = ["--bootstrap-server", broker, "--topic", "large", "--from-beginning", "-o", str(path)]
+    child = start_kt(tmp_path, "console-consumer", *arguments, "--timeout-ms", "1500")
+    assert child.stdout is not None
+    child.stdout.close()
+    assert child.wait(60) == 0
+    assert child.stderr is not None
+    assert child.stdin is not None
+    child.stderr.close()
+    child.stdin.close()
+    assert path.stat().st_size == 4 * len(LARGE + b"\n")
+
+
 # -- masks --
 
 MASKS = ("--mask", "key", "--mask", "value.user=null", "--mask", "headers.h=last4")

@@ -134,6 +134,11 @@ class Output:
         """Whether something has to be written or renamed at the end of the run."""
         return self._files is not None or isinstance(self.printer.formatter, EndedFormatter)
 
+    def ensure_reader(self) -> None:
+        """Raise BrokenPipeError when records go to a pipe whose reader is gone."""
+        if self._files is None:
+            self._console.ensure_reader()
+
     def open(self) -> None:
         """Create the partial file. Raises CommandError if a file would be replaced, and OSError."""
         if self._files is not None:

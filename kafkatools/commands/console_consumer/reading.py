@@ -90,6 +90,7 @@ class ConsoleConsumer:
         except KeyboardInterrupt:
             status = ExitStatus.INTERRUPTED
         except BrokenPipeError:
+            self._output.abandon()
             raise
         except Exception:  # cli.main prints the error, after the number of records printed so far
             self._report_total()
@@ -160,7 +161,7 @@ class ConsoleConsumer:
             if fetched:
                 deadline = now() + self._idle_ms
                 continue
-            self._console.ensure_reader()
+            self._output.ensure_reader()
             if self._ends is None:
                 source.follow()
             elif now() - started >= _POLL_MS:
