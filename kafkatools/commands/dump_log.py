@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Command, Option, java_int, rules
+from kafkatools.options.schema_registry import SCHEMA_REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -104,6 +105,10 @@ OPTIONS = (
         value="OFFSET",
         ours=True,
     ),
+    SCHEMA_REGISTRY._replace(
+        about="Decode keys and values by the schemas of this registry. What cannot be decoded is shown as text; the "
+        "exit status is then 1. Credentials: USER:PASSWORD@ in the URL.",
+    ),
     Option("--stop-at-damage", "Stop at damage at which Kafka's tool would stop with an exception.", ours=True),
     Option("--salvage", "Also print batches after the point where Kafka's tool stops in a damaged log.", ours=True),
 )
@@ -115,7 +120,20 @@ def run(console: Console, args: Args) -> ExitStatus:
     part = None
     if any(args.has_option(name) for name in _SLICE_OPTIONS):
         part = _slice(args, console.clock.wall_ms())
-    return _Run(console, options, as_json=args.json, part=part).every(_names(args.files))
+    if args.schema_registry is None:
+        return _Run(console, options, as_json=args.json, part=part).every(_names(args.files))
+    from dataclasses import replace
+
+    from kafkatools.tools.schemas.dump_decoder import SchemaDumpDecoder
+    from kafkatools.tools.schemas.steps import schema_decoders
+
+    decoder = SchemaDumpDecoder(schema_decoders({}, args.schema_registry, console.home, console.clock, console.error))
+    options = replace(options, decoder=lambda: decoder, is_plain_text=False, print_contents=True, deep=True)
+    status = _Run(console, options, as_json=args.json, part=part).every(_names(args.files))
+    failures = decoder.failures()
+    for line in failures:
+        console.error(line)
+    return ExitStatus.FAILED if failures else status
 
 
 def _slice(args: Args, now_ms: int) -> Slice:

@@ -62,7 +62,9 @@ def profile_for(args: Args, requested: str | None, environ: Mapping[str, str]) -
     """Return the profile of a command line, as `find_profile` does. None for commands without a cluster or schema
     registry, without any profile, and instead of a default profile when the command line names brokers or controllers,
     or the registry of a command without a cluster."""
-    server = getattr(args, "bootstrap_server", getattr(args, "schema_registry", args))
+    server = getattr(args, "bootstrap_server", args)
+    if server is args and hasattr(args, "command_config"):
+        server = getattr(args, "schema_registry", args)
     if server is args:
         return None
     profile = find_profile(requested, environ, os.getcwd())

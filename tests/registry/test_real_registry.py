@@ -13,7 +13,7 @@ from support.schema_registry import recording
 from support.schema_stories import Story
 
 
-@pytest.mark.parametrize("name", ["subjects", "records"])
+@pytest.mark.parametrize("name", ["subjects", "records", "encoding"])
 def test_story(name: str, tmp_path: pathlib.Path) -> None:
     with contextlib.ExitStack() as stack:
         url = stack.enter_context(apicurio.running(tmp_path))

@@ -148,3 +148,39 @@ class Story:
             ran = run_kt(*words, *registry, "--json", "--max-messages", "1", environ=environ)
             first = json.loads(ran.out.splitlines()[0])
             assert (first["key"], first["value"]) == ('{"id":1,"note":null}', '{"id":7,"note":"hi"}')
+
+    def encoding(self) -> None:
+        """Send JSON lines by schema files, which are registered first, and read them."""
+        with embedded_broker(self.directory / "data") as bootstrap:
+
+            def produce(topic: str, schema: str, *words: str, stdin: bytes, status: int = 0) -> Ran:
+                server = ("--bootstrap-server", bootstrap, "--topic", topic, "--schema-registry", self.url)
+                environ = {"KT_HOME": str(self.directory / "home")}
+                ran = run_kt(
+                    "console-producer", *server, "--value-schema", schema, *words, stdin=stdin, cwd=self.directory,
+                    environ=environ,
+                )  # fmt: skip
+                assert ran.status == status, ran
+                return ran
+
+            unknown = produce("orders", "order.avsc", stdin=b'{"id": 1}\n', status=1)
+            assert "order.avsc is not a schema of the subject orders-value" in unknown.err
+            assert "kt schemas register orders-value --schema order.avsc" in unknown.err
+            lines = {
+                "orders": b'{"id":1,"note":null}\n',
+                "payments": b'{"id": "5", "note": "n"}\n',
+                "tickets": b'{"id": 3}\n',
+            }
+            for topic, schema in (("orders", "order.avsc"), ("payments", "payment.proto"), ("tickets", "ticket.json")):
+                produce(topic, schema, "--register-schemas", stdin=lines[topic])
+            produce("orders", "orders-value", stdin=lines["orders"])
+            produce("orders", "order.avsc", "--register-schemas", "--subject-strategy", "record", stdin=lines["orders"])
+            produce("orders", "shop.Order:1", stdin=lines["orders"])
+            lines["orders"] *= 4
+            assert self.kt("list").out.split() == ["orders-value", "payments-value", "shop.Order", "tickets-value"]
+            for topic, expected in lines.items():
+                words = ("--bootstrap-server", bootstrap, "--topic", topic, "--from-beginning", "--exit-at-end")
+                ran = run_kt(
+                    "console-consumer", *words, "--schema-registry", self.url, environ={"KT_HOME": str(self.directory)}
+                )
+                assert (ran.status, ran.stdout) == (0, expected)

@@ -24,6 +24,8 @@ from kafkatools.options import (
     rules,
     setting_option,
 )
+from kafkatools.options.common import is_registry_setting
+from kafkatools.options.schema_registry import SCHEMA_REGISTRY
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -128,6 +130,31 @@ OPTIONS = (
     setting_option("--producer-property", "Older name of --command-property.", replacement="--command-property"),
     command_config("Properties file with settings of the producer."),
     Option("--producer.config", "Older name of --command-config.", value="FILE", replacement="--command-config"),
+    SCHEMA_REGISTRY._replace(
+        about="Address of the schema registry of --value-schema and --key-schema. Default: schema.registry.url of the "
+        "profile or of --command-config.",
+    ),
+    Option(
+        "--value-schema",
+        "Encode values, which are JSON text, by this schema: a file (.avsc, .proto, .json), the ID of a registered "
+        "schema, or SUBJECT:VERSION.",
+        value="SCHEMA",
+        ours=True,
+    ),
+    Option("--key-schema", "Encode keys by this schema, as --value-schema does values.", value="SCHEMA", ours=True),
+    Option(
+        "--subject-strategy",
+        "Subject of a schema file: topic (TOPIC-value, the default), record (the record's name) or topic-record "
+        "(TOPIC-NAME).",
+        value="STRATEGY",
+        choices=("topic", "record", "topic-record"),
+        ours=True,
+    ),
+    Option(
+        "--register-schemas",
+        "Register schema files that their subject does not have yet. Without it such a file is an error.",
+        ours=True,
+    ),
     Option(
         "--transactional-id",
         "Send in transactions of this transactional id. An earlier producer with the id is fenced.",
@@ -194,16 +221,47 @@ def run(console: Console, args: Args) -> ExitStatus:
             raise UsageError("--transaction-records needs --transactional-id")
         if args.transaction_records < 0:
             raise UsageError(f"--transaction-records must be 0 or more, not {args.transaction_records}")
+    has_schema = _has_schema(args, form, line_format)
+
+    def produce() -> ExitStatus:
+        return _produce(console, args, config, line_format, form, has_schema=has_schema)
+
+    if args.input is None:
+        return produce()
+    with open(args.input, "rb") as console.stdin:
+        return produce()
+
+
+def _produce(
+    console: Console, args: Args, config: Config, line_format: LineFormat, form: str, *, has_schema: bool
+) -> ExitStatus:
+    from kafkatools.commands.console_producer.sending import ConsoleProducer
+
     if not console.is_debug:  # hide retries and reconnects: the report at the end names failures
         import logging
 
         logging.getLogger("kafkatools").addHandler(logging.NullHandler())
-    from kafkatools.commands.console_producer.sending import ConsoleProducer
+    producer = ConsoleProducer(console, args, config, line_format, form)
+    if has_schema:
+        from kafkatools.commands.console_producer.encoding import encoders
 
-    if args.input is None:
-        return ConsoleProducer(console, args, config, line_format, form).run()
-    with open(args.input, "rb") as console.stdin:
-        return ConsoleProducer(console, args, config, line_format, form).run()
+        producer.encode_by(*encoders(console, args))
+    return producer.run()
+
+
+def _has_schema(args: Args, form: str, line_format: LineFormat) -> bool:
+    """Return whether records are encoded by a schema. Raises UsageError for options that need one, for a schema of
+    keys without keys, and for a form of input that has typed columns."""
+    if args.value_schema is None and args.key_schema is None:
+        for option in ("schema-registry", "register-schemas", "subject-strategy"):
+            if args.has_option(option):
+                raise UsageError(f"--{option} needs --value-schema or --key-schema, the schema to encode by")
+        return False
+    if form not in ("lines", "json"):
+        raise UsageError(f"A schema encodes lines and JSON; it cannot be used with --input-format {form}")
+    if args.key_schema is not None and form == "lines" and not line_format.parse_key:
+        raise UsageError("--key-schema needs lines with keys: add --reader-property parse.key=true, or --json")
+    return True
 
 
 def _input_format(args: Args) -> str:
@@ -228,6 +286,7 @@ def _line_format(args: Args, form: str) -> LineFormat:
 
     properties = properties_file(args, "reader_config")
     properties |= property_pairs(args.reader_property, "reader-property") | property_pairs(args.property, "property")
+    properties = {name: value for name, value in properties.items() if not is_registry_setting(name)}
     if form == "json" and set(properties) - {"ignore.error"}:
         raise UsageError(
             f"With {'--json' if args.json else '--input-format json'}, the only reader property is ignore.error"
@@ -277,6 +336,7 @@ COMMAND = Command(
         "kt console-producer --topic first < lines.txt",
         "kt console-producer --topic first --reader-property parse.key=true < pairs.tsv",
         "kt console-producer --topic first --input-format parquet --input records.parquet",
+        "kt console-producer --topic orders --value-schema orders-value:1 --schema-registry http://localhost:8081",
         "kt console-producer --topic first --transactional-id loader --transaction-records 1000 < lines.txt",
     ),
 )

@@ -27,6 +27,8 @@ from kafkatools.tools.lines.tally import LostLines, Tally, is_hopeless_cause
 if TYPE_CHECKING:
     from kafkatools.commands.console_producer.row_input import RowInput
     from kafkatools.tools.lines.json_input import JsonInput
+    from kafkatools.tools.schemas.encoded_input import EncodedInput
+    from kafkatools.tools.schemas.encoders import Encoder
 
 _INTERRUPTED_CLOSE_MS = 5_000
 _PIPE_BYTES = 1 << 20
@@ -50,6 +52,8 @@ class ConsoleProducer:
         self._format = line_format
         self._producer: Producer
         self._json: JsonInput | None = None
+        self._encoding: EncodedInput | None = None
+        self._encoders: tuple[Encoder | None, Encoder | None] = None, None
         self._rows: RowInput | None = None
         self._has_all_rows = False
         self._reader = self._line_reader(config.max_request_size, form)
@@ -76,6 +80,13 @@ class ConsoleProducer:
         self._json = JsonInput(self._topic, reader, self._existing_partitions, self._fail_line)
         return reader
 
+    def encode_by(self, key: Encoder | None, value: Encoder | None) -> None:
+        """Encode the keys, the values or both of all records before they are sent."""
+        from kafkatools.tools.schemas.encoded_input import EncodedInput
+
+        self._encoders = key, value
+        self._encoding = EncodedInput(key, value, self._fail_line if self._format.ignore_error else None)
+
     def run(self) -> ExitStatus:
         """Send all input, wait for its acknowledgements, and print the report.
 
@@ -89,6 +100,7 @@ class ConsoleProducer:
                 sender = producer.sender
                 sender.watch = BrokerWatch(sender.client, sender.metadata, self._console.note)
                 self._check_file_partitions()
+                self._check_file_encoding()
                 self._start_transactions(producer)
                 self._pump(producer)
                 self._end_transactions()
@@ -117,7 +129,9 @@ class ConsoleProducer:
             self._pump_rows(producer, self._rows)
             return
         read = self._input()
-        has_single_records = self._json is not None or self._format.parse_headers or self._is_sync
+        has_single_records = (
+            self._json is not None or self._encoding is not None or self._format.parse_headers or self._is_sync
+        )
         send = self._send_records if has_single_records else self._send_rows
         count = 1
         with self._console.input_progress("Sending") as progress:
@@ -210,7 +224,7 @@ class ConsoleProducer:
         return f"Error when sending message to topic {self._topic} with {sizes}"
 
     def _send_records(self, producer: Producer) -> None:
-        self._send_each(producer, self._json.records() if self._json is not None else self._line_records())
+        self._send_each(producer, self._numbered_records())
 
     def _send_each(self, producer: Producer, records: Iterable[tuple[int, ProducerRecord]]) -> None:
         transactions = self._transactions
@@ -230,9 +244,14 @@ class ConsoleProducer:
                 self._report_oversized()
                 transactions.commit_if_full()
 
-    def _line_records(self) -> Iterator[tuple[int, ProducerRecord]]:
-        for key, value, headers in self._reader.records():
-            yield self._reader.line_number, ProducerRecord(self._topic, value, key, headers=headers)
+    def _numbered_records(self) -> Iterable[tuple[int, ProducerRecord]]:
+        """Return the records of the lines read so far, encoded if there are schemas."""
+        records = self._json.records() if self._json is not None else self._line_records(self._reader)
+        return records if self._encoding is None else self._encoding.encode(records)
+
+    def _line_records(self, reader: LineReader) -> Iterator[tuple[int, ProducerRecord]]:
+        for key, value, headers in reader.records():
+            yield reader.line_number, ProducerRecord(self._topic, value, key, headers=headers)
 
     def _record_callback(
         self, record: ProducerRecord, number: int
@@ -376,6 +395,29 @@ class ConsoleProducer:
                 self._json.check_partitions(self._console.stdin)
             except MalformedLine as error:
                 self._stopped = error
+
+    def _check_file_encoding(self) -> None:
+        """Encode all records of a file on standard input before the first one is sent. An invalid one stops the run.
+        Does nothing for a pipe, or if ignore.error skips invalid lines."""
+        is_checked = self._encoding is not None and self._console.is_input_file and not self._format.ignore_error
+        if not is_checked or self._stopped is not None:
+            return
+        from kafkatools.tools.lines.json_input import JsonInput
+        from kafkatools.tools.schemas.encoded_input import EncodedInput
+
+        stdin, encoding = self._console.stdin, EncodedInput(*self._encoders)
+        reader = LineReader(self._format, self._reader.max_line_bytes)
+        json_input = JsonInput(self._topic, reader, self._existing_partitions, self._fail_line)
+        start, count = stdin.tell(), 1
+        try:
+            while count:
+                count = stdin.readinto(reader.room())  # type: ignore[attr-defined]
+                reader.filled(count)
+                encoding.encode(json_input.records() if self._json is not None else self._line_records(reader))
+        except MalformedLine as error:
+            self._stopped = error
+        finally:
+            stdin.seek(start)
 
     def _report(self) -> None:
         tally = self._tally

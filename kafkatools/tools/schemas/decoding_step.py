@@ -103,18 +103,21 @@ class SchemaDecoders:
             self._report(line)
 
 
-class DecodingStep:
-    """Decodes the keys, the values or both of fetched records."""
+class FailedCells:
+    """Counts the keys and values that were not decoded, and keeps the first few with their places and reasons."""
 
-    def __init__(self, decoders: SchemaDecoders, *, keys: bool, values: bool) -> None:
-        self._decoders = decoders
-        self._decodes_keys = keys
-        self._decodes_values = values
+    def __init__(self) -> None:
         self._count = 0
         self._named: list[str] = []
 
-    def failures(self) -> Sequence[str]:
-        """Return the number of keys and values that were not decoded, and the first few with their reasons."""
+    def add(self, place: str, part: str, reason: str) -> None:
+        """Count a key or value (`part`)."""
+        self._count += 1
+        if len(self._named) < _MOST_NAMED:
+            self._named.append(f"{place}: {part} not decoded: {reason}")
+
+    def lines(self) -> Sequence[str]:
+        """Return the count and the first few; nothing without any."""
         if not self._count:
             return ()
         is_one = self._count == 1
@@ -123,21 +126,32 @@ class DecodingStep:
         lines = [f"{subject} not decoded and printed as {'it is' if is_one else 'they are'}:", *self._named]
         return (*lines, f"and {more} more") if more else lines
 
+
+class DecodingStep:
+    """Decodes the keys, the values or both of fetched records."""
+
+    def __init__(self, decoders: SchemaDecoders, *, keys: bool, values: bool) -> None:
+        self._decoders = decoders
+        self._decodes_keys = keys
+        self._decodes_values = values
+        self._failed = FailedCells()
+
+    def failures(self) -> Sequence[str]:
+        """Return the number of keys and values that were not decoded, and the first few with their reasons."""
+        return self._failed.lines()
+
     def apply(self, fetched: FetchedColumns) -> FetchedColumns:
         """Return the records with JSON text in place of the encoded keys and values."""
         columns = fetched.columns
         out, shift = _copied_cells(columns, keys=not self._decodes_keys, values=not self._decodes_values)
         keys: Cells = columns.key_positions, columns.key_lengths
         values: Cells = columns.value_positions, columns.value_lengths
-        writer = _CellWriter(self._decoders, columns.buffer, out)
+        writer = CellWriter(self._decoders, columns.buffer, out)
         texts: dict[str, Cells] = {}
         for part, cells, is_decoded in (("key", keys, self._decodes_keys), ("value", values, self._decodes_values)):
             texts[part] = writer.write(cells, part) if is_decoded else (_shifted(cells[0], shift), cells[1])
         for part, row, reason in writer.failures:
-            self._count += 1
-            if len(self._named) < _MOST_NAMED:
-                place = f"{fetched.topic}-{fetched.partition} offset {columns.offsets[row]}"
-                self._named.append(f"{place}: {part} not decoded: {reason}")
+            self._failed.add(f"{fetched.topic}-{fetched.partition} offset {columns.offsets[row]}", part, reason)
         ints = (*texts["key"], *texts["value"], _shifted(columns.header_positions, shift), columns.header_counts)
         longs = columns.offsets, columns.timestamps
         decoded = RecordColumns(writer.buffer(), longs, ints, columns.timestamp_type)
@@ -178,7 +192,7 @@ def _shifted(positions: array[int], shift: int) -> array[int]:
     return array("i", [max(position - shift, 0) for position in positions]) if shift else positions
 
 
-class _CellWriter:
+class CellWriter:
     """Appends the cells of columns to one buffer, decoded if possible. `failures` are the part, the row and the reason
     of each cell that was not decoded."""
 

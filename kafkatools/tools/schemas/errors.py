@@ -24,3 +24,20 @@ def reading_reply(url: str) -> Iterator[None]:
         yield
     except (AttributeError, KeyError, TypeError, ValueError):
         raise RegistryFailed(f"{url} answers with JSON that a schema registry does not send") from None
+
+
+class InvalidValue(Exception):
+    """A JSON value that its schema does not allow; `place` is the path of the field in it."""
+
+    def __init__(self, message: str, place: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.place = place
+
+    def __str__(self) -> str:
+        place = self.place.removeprefix(".")
+        return f"field {place}: {self.message}" if place else self.message
+
+    def inside(self, step: str) -> InvalidValue:
+        """Return this error with a further step at the front of its place."""
+        return InvalidValue(self.message, step + self.place)

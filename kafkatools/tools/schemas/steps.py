@@ -23,6 +23,13 @@ def cached_registry(settings: Mapping[str, str], url: str | None, home: str, clo
     return SchemaRegistry(access, cache, retry_ms=RETRY_MS, clock=clock)
 
 
+def schema_decoders(
+    settings: Mapping[str, str], url: str | None, home: str, clock: Clock, report: Callable[[str], None]
+) -> SchemaDecoders:
+    """Return the decoders of the registry at `url` or of the settings. Raises UsageError."""
+    return SchemaDecoders(cached_registry(settings, url, home, clock), clock, report)
+
+
 def decoding_step(
     settings: Mapping[str, str],
     url: str | None,
@@ -35,5 +42,4 @@ def decoding_step(
 ) -> DecodingStep:
     """Return the step that decodes keys, values or both by the registry at `url` or of the settings. `report` gets a
     line when the registry fails. Raises UsageError."""
-    registry = cached_registry(settings, url, home, clock)
-    return DecodingStep(SchemaDecoders(registry, clock, report), keys=keys, values=values)
+    return DecodingStep(schema_decoders(settings, url, home, clock, report), keys=keys, values=values)

@@ -69,7 +69,7 @@ class Subjects:
     def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
         """Return the version numbers of a subject."""
         query = "?deleted=true" if deleted else ""
-        reply = self._request("GET", subject_path(subject, "versions") + query, of=subject)
+        reply = self._request("GET", subject_path(subject, "versions") + query, of=f"subject {subject}")
         with self._reading():
             return sorted(map(int, reply))
 
@@ -98,7 +98,7 @@ class Subjects:
     def register(self, subject: str, schema: NewSchema) -> int:
         """Register a schema under a subject and return its ID, that of the existing one if it is registered
         already."""
-        reply = self._request("POST", subject_path(subject, "versions"), schema.body(), of=subject)
+        reply = self._request("POST", subject_path(subject, "versions"), schema.body(), of=f"subject {subject}")
         with self._reading():
             return int(reply["id"])
 
@@ -123,7 +123,7 @@ class Subjects:
         softly deleted before."""
         path = subject_path(subject) if version is None else subject_path(subject, "versions", version)
         path += "?permanent=true" if permanent else ""
-        reply = self._request("DELETE", path, of=_name(subject, version) if version else subject)
+        reply = self._request("DELETE", path, of=_name(subject, version))
         with self._reading():
             return sorted(map(int, reply)) if isinstance(reply, list) else [int(reply)]
 
@@ -153,7 +153,8 @@ class Subjects:
         try:
             return self._registry.request(method, path, body)
         except NotFound as error:
-            raise SchemaError(f"The registry has no {of}: {error}") from None
+            reason = f": {error}" if str(error) else ""
+            raise SchemaError(f"The registry has no {of}{reason}") from None
 
 
 def _version(reply: Any, schema_id: int) -> Version:
@@ -165,7 +166,7 @@ def _version(reply: Any, schema_id: int) -> Version:
 
 
 def _name(subject: str, version: int | None) -> str:
-    return f"{'newest version' if version is None else f'version {version}'} of {subject}"
+    return f"subject {subject}" if version is None else f"version {version} of {subject}"
 
 
 def _config_path(subject: str | None) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from http.client import HTTPException
+from ssl import SSLError
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError, URLError
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Request, build_opener
@@ -107,6 +108,9 @@ def _unreachable(url: str, error: Exception, timeout_ms: int) -> RegistryFailed:
     if isinstance(reason, TimeoutError):
         return _Final(f"{url} does not answer within {timeout_ms} ms")
     text = getattr(reason, "verify_message", None) or getattr(reason, "strerror", None)
+    if isinstance(reason, SSLError):
+        words = getattr(reason, "verify_message", None) or (reason.reason or "failed").replace("_", " ").lower()
+        return _Final(f"{url}: TLS failed: {words}")
     kind = RegistryFailed if isinstance(reason, ConnectionError) else _Final
     return kind(f"{url} does not answer: {text or str(reason) or type(reason).__name__}")
 
@@ -120,7 +124,7 @@ def _error_of(url: str, path: str, error: HTTPError) -> SchemaError:
     is_reply = isinstance(answer, dict)
     message = " ".join(str(answer.get("message") or "").split()) if is_reply else ""
     if error.code == 404 and is_reply:
-        return NotFound(message or f"{url}{path}: not found")
+        return NotFound(message)
     if 300 <= error.code < 400:
         target = error.headers.get("Location", "another address")
         return _Final(f"{url} redirects to {target}: give that address of the schema registry")

@@ -1,0 +1,57 @@
+"""kt dump-log --schema-registry: keys and values of segment files as JSON, and what cannot be decoded."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+from support.kt import Ran, run_kt
+from support.schema_registry import Answer, Request, serving
+from support.schema_stories import ORDER
+
+from kafkatools.core.records.builder import BatchBuilder
+
+pytest.importorskip("fastavro")
+
+VALUES = (b"\0\0\0\0\1\x0e\0", None, b"plain", b"\0\0\0\0\1\x0e")
+
+
+def respond(request: Request) -> Answer:
+    known = request.path == "/schemas/ids/1"
+    return Answer(200, json.dumps({"schema": json.dumps(ORDER)})) if known else Answer(404, '{"error_code": 40403}')
+
+
+@pytest.fixture
+def segment(tmp_path: pathlib.Path) -> pathlib.Path:
+    builder = BatchBuilder(4096)
+    for value in VALUES:
+        builder.append(1_700_000_000_000, b"key", value)
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(bytes(builder.close()))
+    return path
+
+
+def dump(segment: pathlib.Path, url: str, *words: str) -> Ran:
+    words = ("--files", str(segment), "--schema-registry", url, *words)
+    return run_kt("dump-log", *words, environ={"KT_HOME": str(segment.parent)})
+
+
+def test_values_are_json_and_others_stay_as_they_are(segment: pathlib.Path) -> None:
+    with serving(respond) as server:
+        ran = dump(segment, server.url)
+        assert ran.status == 1
+        assert 'key: key payload: {"id":7,"note":null}\n' in ran.out and "payload: plain\n" in ran.out
+        assert "2 keys or values were not decoded and printed as they are:" in ran.err
+        assert "offset 2: value not decoded: it does not begin with byte 0 and a schema ID" in ran.err
+        assert "offset 3: value not decoded: it is not of schema 1" in ran.err
+        rows = [json.loads(line) for line in dump(segment, server.url, "--json").out.splitlines()]
+        decoded = [row["decoded_value"] for row in rows if row["type"] == "record"]
+        assert decoded == [{"id": 7, "note": None}, None, "plain", "\0\0\0\0\1\x0e"]
+        assert len(server.requests) == 2, "each run asks once"
+
+
+def test_a_registry_that_is_down_and_a_bad_address(segment: pathlib.Path) -> None:
+    ran = dump(segment, "http://127.0.0.1:1")
+    assert ran.status == 1 and "http://127.0.0.1:1 does not answer: Connection refused" in ran.err
+    assert dump(segment, "nowhere").status == 2

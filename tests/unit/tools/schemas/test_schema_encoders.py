@@ -1,0 +1,180 @@
+"""JSON text encoded by schemas, against the decoders of other libraries, and what is said of text that does not fit."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import io
+import json
+import random
+import uuid
+from typing import Any
+
+import pytest
+
+from kafkatools.tools.schemas.errors import InvalidValue, SchemaError
+from kafkatools.tools.schemas.registry import RegisteredSchema
+
+fastavro = pytest.importorskip("fastavro")
+pytest.importorskip("google.protobuf")
+pytest.importorskip("jsonschema")
+from fastavro.utils import generate_one  # noqa: E402
+
+from kafkatools.tools.schemas.encoders import AvroBody, JsonBody, ProtobufBody  # noqa: E402
+
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "note", "type": ["null", "string"], "default": None},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 2}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "time", "type": {"type": "long", "logicalType": "time-micros"}},
+        {"name": "ref", "type": {"type": "string", "logicalType": "uuid"}},
+        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}, "default": "A"},
+        {"name": "lines", "type": {"type": "array", "items": {"type": "map", "values": ["int", "string"]}}},
+        {"name": "next", "type": ["null", "Order"], "default": None},
+    ],
+}
+VALUE = {
+    "id": 7, "price": 12.5, "at": "2026-01-02T03:04:05.006Z", "day": "2026-01-02", "time": "00:00:01.000002",
+    "ref": str(uuid.UUID(int=5)), "lines": [{"a": 1, "b": "x"}, {}],
+}  # fmt: skip
+
+
+def avro(schema: Any) -> AvroBody:
+    return AvroBody(RegisteredSchema(json.dumps(schema), "AVRO"), "the schema")
+
+
+def read(schema: Any, data: bytes) -> Any:
+    return fastavro.schemaless_reader(io.BytesIO(data), fastavro.parse_schema(schema, named_schemas={}), None)
+
+
+def as_text(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def test_an_avro_record_with_logical_types_is_what_fastavro_reads() -> None:
+    body = avro(ORDER)
+    assert body.name == "shop.Order"
+    assert read(ORDER, body.encode(as_text({**VALUE, "next": VALUE}))) == {
+        **(expected := {
+            "id": 7, "note": None, "price": decimal.Decimal("12.50"), "kind": "A", "ref": uuid.UUID(int=5),
+            "at": datetime.datetime(2026, 1, 2, 3, 4, 5, 6000, tzinfo=datetime.UTC), "lines": [{"a": 1, "b": "x"}, {}],
+            "day": datetime.date(2026, 1, 2), "time": datetime.time(0, 0, 1, 2), "next": None,
+        }),
+        "next": expected,
+    }  # fmt: skip
+
+
+def test_random_values_come_back_from_their_json() -> None:
+    plain = {
+        "type": "record", "name": "P", "fields": [
+            {"name": name, "type": kind} for name, kind in (
+                ("i", "int"), ("l", "long"), ("d", "double"), ("s", "string"), ("o", "boolean"), ("n", "null"),
+                ("u", ["null", "long", {"type": "array", "items": "string"}]),
+                ("m", {"type": "map", "values": "double"}),
+            )
+        ],
+    }  # fmt: skip
+    schema = fastavro.parse_schema(plain, named_schemas={})
+    state = random.getstate()
+    random.seed(3)
+    values = [generate_one(schema) for _ in range(50)]
+    random.setstate(state)
+    body = avro(plain)
+    assert [read(plain, body.encode(as_text(value))) for value in values] == values
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "expected"),
+    [
+        (["null", "string", "int"], {"string": "x"}, "x"),
+        (["null", "string", "int"], {"int": 3}, 3),
+        (["int", "double"], 1.5, 1.5),
+        ({"type": "map", "values": "int"}, {"int": 4}, {"int": 4}),
+        ("bytes", {"b64": "/w=="}, b"\xff"),
+        ("bytes", "é", "é".encode()),
+        ({"type": "fixed", "name": "F", "size": 2}, "ab", b"ab"),
+        ("double", "-Infinity", float("-inf")),
+        ("float", 2, 2.0),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 10}, "-1E+5", decimal.Decimal(-100000)),
+        ({"type": "long", "logicalType": "timestamp-micros"}, "2026-01-31T13:45:00.5+02:00",
+         datetime.datetime(2026, 1, 31, 11, 45, 0, 500000, tzinfo=datetime.UTC)),
+        ({"type": "long", "logicalType": "local-timestamp-millis"}, "1969-12-31T23:59:59.999",
+         datetime.datetime(1969, 12, 31, 23, 59, 59, 999000)),
+    ],
+)  # fmt: skip
+def test_other_notations(schema: Any, value: Any, expected: Any) -> None:
+    assert read(schema, avro(schema).encode(as_text(value))) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"id": "x"}, "field id: expected a long, not a string"),
+        ({"id": 1 << 63}, f"field id: expected a long, not {1 << 63}"),
+        ({"id": True}, "field id: expected a long, not a Boolean"),
+        ({"id": 1.5}, "field id: expected a long, not 1.5"),
+        ({"note": 5}, "field note: expected a string, not 5"),
+        ({"price": 1.234}, "field price: 1.234 does not fit decimal(6,2)"),
+        ({"price": 12345.5}, "field price: 12345.5 does not fit decimal(6,2)"),
+        ({"price": "1E+999999999"}, "field price: expected a decimal number, not a string"),
+        ({"price": "x"}, "field price: expected a decimal number, not a string"),
+        ({"at": "yesterday"}, 'field at: expected a timestamp such as 2026-01-31T13:45:00Z, not "yesterday"'),
+        ({"at": "2026-01-02T03:04:05"}, "field at: expected a timestamp such as 2026-01-31T13:45:00Z"),
+        ({"day": "2026-13-01"}, "field day: expected a date"),
+        ({"time": "25:00:00"}, "field time: expected a time"),
+        ({"kind": "C"}, 'field kind: expected one of A, B, not "C"'),
+        ({"lines": [{}, {"a": []}]}, "field lines[1].a: expected int or string, not a list"),
+        ({"next": {"id": 1}}, 'field next: the field "price" of shop.Order is missing'),
+        ({"nix": 1}, 'shop.Order has no field "nix"'),
+        ({"ref": "\ud800"}, "field ref: a lone surrogate"),
+    ],
+)
+def test_a_value_that_does_not_fit_names_its_field(change: dict[str, Any], error: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        avro(ORDER).encode(as_text({**VALUE, **change}))
+    assert str(caught.value).startswith(error)
+
+
+@pytest.mark.parametrize("text", [b"{", b"", b"[" * 100_000, b"\xff", b"5", b"null"])
+def test_text_that_is_not_an_object_is_refused(text: bytes) -> None:
+    with pytest.raises(InvalidValue):
+        avro(ORDER).encode(text)
+
+
+PROTO = """syntax = "proto3";
+package shop;
+message Order { int64 id = 1; repeated string tags = 2; Line line = 3; message Line { int32 n = 1; } }
+"""
+
+
+def test_protobuf_reads_back_and_names_what_does_not_fit() -> None:
+    body = ProtobufBody(RegisteredSchema(PROTO, "PROTOBUF"), "x")
+    assert (body.name, body.prefix) == ("shop.Order", b"\0")
+    assert body.encode(b'{"id": "5", "tags": ["a"], "line": {"n": 2}}') == b"\x08\x05\x12\x01a\x1a\x02\x08\x02"
+    for text, error in (
+        (b'{"nix": 1}', 'no field named "nix"'), (b'{"id": "x"}', "id"), (b'{"line": {"n": 99999999999}}', "n field"),
+        (b"[]", "expected an object"), (b"{", "not JSON"),
+    ):  # fmt: skip
+        with pytest.raises(InvalidValue, match=error):
+            body.encode(text)
+
+
+def test_json_schema_validates_with_references() -> None:
+    item = RegisteredSchema('{"type": "object", "required": ["n"]}', "JSON")
+    schema = '{"title": "Order", "type": "object", "properties": {"items": {"type": "array", "items": {"$ref": "i"}}}}'
+    body = JsonBody(RegisteredSchema(schema, "JSON", (("i", item),)), "x")
+    assert (body.name, body.encode(b' {"items": [{"n": 1}]} ')) == ("Order", b'{"items": [{"n": 1}]}')
+    with pytest.raises(InvalidValue, match=r"^field items\[1\]: 'n' is a required property"):
+        body.encode(b'{"items": [{"n": 1}, {}]}')
+    for text in ("{", '{"type": 7}', "[]"):
+        with pytest.raises(SchemaError, match="is not a valid JSON schema"):
+            JsonBody(RegisteredSchema(text, "JSON"), "x")
+    missing = JsonBody(RegisteredSchema('{"$ref": "gone"}', "JSON"), "x")
+    with pytest.raises(InvalidValue, match="the schema cannot be applied"):
+        missing.encode(b"{}")
