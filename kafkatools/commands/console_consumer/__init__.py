@@ -198,7 +198,7 @@ OPTIONS = (
     Option(
         "--mask",
         "Replace contents before they are printed. FIELD: key, value, headers.NAME, or a JSON field such as "
-        "value.user.email. Then =hash (default, HMAC-SHA-256), =null or =last4 (all but the last 4 characters).",
+        "value.user.email. HOW: hash (default, HMAC-SHA-256), null, or last4 (only the last 4 characters stay).",
         value="FIELD[=HOW]",
         repeatable=True,
         ours=True,
