@@ -256,7 +256,9 @@ def test_what_is_not_there_is_one_line(broker: str, tmp_path: pathlib.Path) -> N
     assert (ran.status, ran.err) == (1, f"{tmp_path}/missing does not exist\n")
     ran = run_kt("query", "SELECT * FROM 'topic:orders'", "--bootstrap-server", "127.0.0.1:1", "--json")
     assert ran.status == 1
-    assert "Connection refused" in json.loads(ran.err)["error"]["message"]
+    error = json.loads(ran.err)["error"]
+    assert error["kind"] == "CONNECTION_FAILED"
+    assert "Connection refused" in error["message"]
 
 
 def test_a_failing_row_is_named_by_duckdb(broker: str) -> None:

@@ -36,11 +36,22 @@ def run(console: Console, args: Args) -> ExitStatus:
         result = Result(query, _settings(console, args, query.needs_cluster))
         writer(result.schema, iter(result))
     except (PipelineError, SqlError) as error:
-        raise CommandError(str(error)) from error
+        raise CommandError(str(error), kind=_kind_of(error)) from error
     finally:
         if result is not None:
             result.close()
     return ExitStatus.OK
+
+
+def _kind_of(error: BaseException | None) -> str:
+    """Return the kind of an error for --json: Kafka's name of the error that caused it, else FAILED."""
+    from kafkatools.core.errors import KafkaError
+
+    while error is not None:
+        if isinstance(error, KafkaError):
+            return error.name
+        error = error.__cause__
+    return "FAILED"
 
 
 def _settings(console: Console, args: Args, needs_cluster: bool) -> dict[str, str]:

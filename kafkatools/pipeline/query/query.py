@@ -136,7 +136,7 @@ class Result:
             for stream in self._streams:
                 error, stream.error = stream.error, None
                 if error is not None:
-                    raise error from None
+                    raise error from error.__cause__
             raise
 
 
