@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import shutil
+import tempfile
+from collections.abc import Iterator
 
 import pytest
 from support import recorded_segments
@@ -13,6 +16,7 @@ from support.kt import Ran, run_kt
 from kafkatools.pipeline.jobs import check
 
 DAMAGED = "damaged-zero-middle"
+_NOBODY = 65534
 
 
 @pytest.fixture
@@ -76,6 +80,10 @@ def test_files_are_divided_among_processes(damaged: pathlib.Path, monkeypatch: p
         (("{root}", "--master", "local[1]"), 2, "--master is for --engine spark"),
         (("{root}", "--salvage", "{root}"), 2, "{root} is not empty; --salvage takes a new directory"),
         (("{root}/cold-0", "--salvage", "{root}/cold-0/out"), 2, "is in {root}/cold-0, which is to be salvaged"),
+        (("{root}", "--salvage", "{root}/out"), 2, "is in {root}, which is to be salvaged"),
+        (("{root}", "--salvage", ""), 2, "--salvage needs the name of a directory"),
+        (("{root}", "--salvage", "{root}/cold-0/partition.metadata/out"), 2, "is in {root}, which is to be salvaged"),
+        (("{root}", "--salvage", "/dev/null/out"), 1, "/dev/null/out cannot be created: Not a directory"),
         (("{root}", "{root}/../copy", "--salvage", "{root}/out"), 2, "are the same partition"),
         (("{root}", "--salvage", "{root}/out", "--engine", "spark"), 2, "--salvage runs in this process"),
         (("{root}/empty", "--salvage", "{root}/out"), 1, "{root}/empty contains no files of a log"),
@@ -91,3 +99,50 @@ def test_wrong_words_are_refused_before_anything_is_written(
     assert message.replace("{root}", str(damaged)) in ran.err
     assert ran.out == ""
     assert sorted(damaged.rglob("*")) == before
+
+
+@pytest.fixture
+def guarded(damaged: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A log directory, read as a user for whom permissions count: they do not for root."""
+    with tempfile.TemporaryDirectory(prefix="kt-check-") as root:
+        data = pathlib.Path(root) / "data"
+        shutil.copytree(damaged, data)
+        kt_check(data, "--salvage", pathlib.Path(root) / "first", status=3)  # imports what is imported late
+        if os.geteuid():
+            yield data
+            return
+        for path in (data.parent, *data.parent.rglob("*")):
+            os.chown(path, _NOBODY, -1)
+        os.seteuid(_NOBODY)
+        try:
+            yield data
+        finally:
+            os.seteuid(0)
+
+
+@pytest.mark.parametrize("mode", [0, 0o600], ids=["not listed", "listed only"])
+def test_a_directory_that_cannot_be_read_is_damage_and_is_lost(mode: int, guarded: pathlib.Path) -> None:
+    sound, out = guarded / "sound-0", guarded.parent / "out"
+    sound.chmod(mode)
+    try:
+        found = rows(kt_check(guarded, "--salvage", out, "--json", status=3))
+        alone = kt_check(sound, status=3)
+    finally:
+        sound.chmod(0o755)
+    for kind in ("finding", "lost"):
+        [first, *_] = [row for row in found[kind] if str(row["file"]).startswith(str(sound))]
+        assert first["problem"] == "cannot be read: Permission denied", kind
+    assert (out / "cold-0").is_dir()
+    assert "cannot be read: Permission denied" in alone.out
+
+
+def test_files_that_cannot_be_read_are_named_and_the_rest_is_checked(guarded: pathlib.Path) -> None:
+    segment = guarded / "sound-0" / f"{309:020d}.log"
+    epochs = guarded / "sound-0" / "leader-epoch-checkpoint"
+    for path in (segment, epochs):
+        path.chmod(0)
+    found = rows(kt_check(guarded, "--json", status=3))["finding"]
+    unreadable = [row for row in found if row["severity"] == "damage" and "sound-0" in str(row["file"])]
+    assert [(row["file"], row["problem"]) for row in unreadable] == [
+        (str(path), "cannot be read: Permission denied") for path in (segment, epochs)
+    ]

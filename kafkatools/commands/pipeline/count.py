@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.pipeline import job_source
+from kafkatools.commands.pipeline.show import count_text
 from kafkatools.commands.pipeline.spark import failures, session, spark_progress
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
@@ -75,7 +76,7 @@ def _from_headers(spark: SparkSession, source: job_source.JobSource) -> DataFram
 
 
 def _sums(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    parts = [f"{len(rows)} partitions"]
+    parts = [count_text(len(rows), "partition")]
     for name in _SUMS:
         if name in columns:
             values = [row[columns.index(name)] for row in rows]

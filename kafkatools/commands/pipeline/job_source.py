@@ -132,6 +132,12 @@ def ensure_one_of(option: str, value: str, choices: Sequence[str]) -> None:
         raise UsageError(f"--{option} takes {', '.join(choices)}, not {value}")
 
 
+def ensure_at_least(option: str, value: int, least: int) -> None:
+    """Raise UsageError if the value of an option is below `least`."""
+    if value < least:
+        raise UsageError(f"--{option} {value} must be at least {least}")
+
+
 def snake_case(name: str) -> str:
     """Return the JSON key of a column name in camelCase."""
     return _CAPITAL.sub(r"_\1", name).lower()

@@ -20,6 +20,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     """Run kt pipeline top-keys: print the keys, then the skew of keys and of partitions. Returns FINDINGS if damaged
     ranges were skipped. Raises UsageError."""
     job_source.ensure_one_of("by", args.by, ("records", "bytes"))
+    job_source.ensure_at_least("top", args.top, 0)
     with job_source.damage_reports() as reports:
         source = job_source.source_of_operand(console, args, args.operand, reports)
         with session(console, args) as spark, spark_progress(console, spark, "Reading"):

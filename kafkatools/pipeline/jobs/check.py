@@ -92,8 +92,9 @@ class CheckedGroup(NamedTuple):
 
 def files_to_check(paths: Iterable[str]) -> list[CheckedFile]:
     """Return the segments, indexes, snapshots and checkpoints below the paths, without partitions that are being
-    deleted. A path that names a file is returned whatever its name is. Raises PipelineError for a path that does not
-    exist, names an index, or contains none of these files."""
+    deleted. A path that names a file is returned whatever its name is. Directories that cannot be listed are returned
+    too, for a finding. Raises PipelineError for a path that does not exist, names an index, or contains none of these
+    files."""
     files: dict[str, CheckedFile] = {}
     for path in paths:
         if not os.path.exists(path):
@@ -112,12 +113,23 @@ def _files_below(path: str) -> Iterator[CheckedFile]:
     if os.path.isfile(path):
         yield CheckedFile(os.path.dirname(path), path, os.path.getsize(path), is_alone=True)
         return
-    for root, directories, names in os.walk(path):
+    unreadable: list[OSError] = []
+    for root, directories, names in os.walk(path, onerror=unreadable.append):
         directories[:] = sorted(name for name in directories if not name.endswith(DELETE_DIRECTORY_SUFFIX))
         for name in sorted(names):
             if _is_checked(name):
                 full = os.path.join(root, name)
-                yield CheckedFile(root, full, os.path.getsize(full))
+                yield CheckedFile(root, full, _size_of(full))
+    for error in unreadable:
+        yield CheckedFile(error.filename, error.filename, 0, is_alone=True)
+
+
+def _size_of(path: str) -> int:
+    """Return the size of a file in bytes; 0 if that is unknown, since the check of the file reports why."""
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
 
 
 def _is_checked(name: str) -> bool:
@@ -200,6 +212,10 @@ def check_file(path: str, *, deep: bool = False) -> tuple[list[Problem], Segment
     cannot be opened is a problem, not an exception."""
     kind = os.path.basename(path).rpartition(".")[2]
     try:
+        if os.path.isdir(path):
+            kind = "directory"
+            os.listdir(path)  # raises, unless the directory became readable
+            return [], None
         if kind == "log":
             return check_segment(path, deep=deep)
         if os.path.basename(path) in _CHECKPOINTS:

@@ -20,6 +20,7 @@ from kafkatools.core.log.format.checkpoints import read_checkpoint, read_offset_
 from kafkatools.core.log.format.filenames import (
     CLEANER_OFFSET_CHECKPOINT,
     LEADER_EPOCH_CHECKPOINT,
+    LOG_SUFFIX,
     TXN_INDEX_SUFFIX,
     offset_from_name,
     offset_name,
@@ -46,15 +47,21 @@ class _Aborted:
 
 
 def check_partition(directory: str, segments: Sequence[SegmentFacts]) -> list[Problem]:
-    """Return the problems across the files of one directory; `segments` may be in any order. Raises OSError if the
-    directory cannot be read."""
+    """Return the problems across the files of one directory; `segments` may be in any order. A file or directory that
+    cannot be read is a problem, not an exception."""
     ordered = sorted(segments, key=lambda facts: facts.base_offset)
-    return [
-        *_order(directory, ordered),
-        *_lone_files(directory, ordered),
-        *_epochs(directory, ordered),
-        *_transactions(directory, ordered),
-    ]
+    problems: list[Problem] = []
+    for check in (_order, _lone_files, _epochs, _transactions):
+        try:
+            problems.extend(check(directory, ordered))
+        except OSError as error:
+            path = error.filename or directory
+            problems.append(Problem(path, _kind_of(path), -1, f"cannot be read: {error.strerror}"))
+    return problems
+
+
+def _kind_of(path: str) -> str:
+    return "directory" if os.path.isdir(path) else os.path.basename(path).rpartition(".")[2]
 
 
 # -- segments --
@@ -102,8 +109,10 @@ def _weight_of_holes(directory: str, segments: Iterable[SegmentFacts]) -> str:
 
 def _lone_files(directory: str, segments: Sequence[SegmentFacts]) -> Iterator[Problem]:
     """Yield problems for indexes without a segment and for files left by a crash."""
-    bases = {facts.base_offset for facts in segments}
-    for name in sorted(os.listdir(directory)):
+    names = sorted(os.listdir(directory))
+    unreadable = {offset_from_name(name) for name in names if name.endswith(LOG_SUFFIX)}
+    bases = {facts.base_offset for facts in segments} | unreadable
+    for name in names:
         path = os.path.join(directory, name)
         kind = name.rpartition(".")[2]
         if name.endswith((".swap", ".cleaned")):

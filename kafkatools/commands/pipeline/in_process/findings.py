@@ -30,12 +30,18 @@ def check_and_salvage(console: Console, args: Args) -> ExitStatus:
         from kafkatools.pipeline.jobs.check import CheckFinding, check_here, files_to_check
     except ModuleNotFoundError as error:
         raise UsageError(f"kt check needs the Python package {error.name}: pip install 'kafkatools[sql]'") from None
+    has_salvage = args.has_option("salvage")
+    if has_salvage and not args.salvage:
+        raise UsageError("--salvage needs the name of a directory")
     paths = [path.removeprefix("log:") for path in args.operands]
     with failures():
         files = files_to_check(paths)
-        directories = _partitions(paths) if args.salvage else []
-        if args.salvage:
-            _ensure_new(args.salvage, directories)
+        unreadable: list[LostRange] = []
+        directories: list[str] = []
+        if has_salvage:
+            directories = _partitions(paths, unreadable)
+            _ensure_new(args.salvage, paths)
+            _create(args.salvage)
         size = sum(file.size_bytes for file in files)
         with console.progress("Checking", size, is_bytes=True, prints=False) as progress:
             findings = check_here(files, deep=args.deep, advance=progress.advance)
@@ -43,21 +49,26 @@ def check_and_salvage(console: Console, args: Args) -> ExitStatus:
     damages = sum(finding.severity == "damage" for finding in findings)
     summary = f"{count_text(len(files), 'file')}, {count_text(size, 'byte')} checked"
     console.note(f"{summary}: {count_text(damages, 'damaged place')}, {count_text(len(findings) - damages, 'warning')}")
-    has_lost = bool(args.salvage) and _salvage(console, args, directories)
+    segments_size = sum(file.size_bytes for file in files if file.path.endswith(LOG_SUFFIX))
+    has_lost = has_salvage and _salvage(console, args, directories, unreadable, segments_size)
     return ExitStatus.FINDINGS if damages or has_lost else ExitStatus.OK
 
 
 # -- salvage --
 
 
-def _partitions(paths: Iterable[str]) -> list[str]:
-    """Return the partition directories below the paths. Raises UsageError for a file, two directories of one name, or
-    none."""
+def _partitions(paths: Iterable[str], unreadable: list[LostRange]) -> list[str]:
+    """Return the partition directories below the paths, and append the directories that cannot be listed to
+    `unreadable`. Raises UsageError for a file, two directories of one name, or none."""
     found: dict[str, str] = {}
+
+    def note_unreadable(error: OSError) -> None:
+        unreadable.append(LostRange(error.filename, 0, 0, None, None, f"cannot be read: {error.strerror}"))
+
     for path in map(os.path.abspath, paths):
         if not os.path.isdir(path):
             raise UsageError(f"{path} is a file; --salvage takes directories")
-        for root, names, files in os.walk(path):
+        for root, names, files in os.walk(path, onerror=note_unreadable):
             names.sort()
             name = os.path.basename(root)
             has_segment = any(file.endswith(LOG_SUFFIX) and is_log_name(file) for file in files)
@@ -70,22 +81,33 @@ def _partitions(paths: Iterable[str]) -> list[str]:
     return list(found.values())
 
 
-def _ensure_new(target: str, directories: Iterable[str]) -> None:
+def _ensure_new(target: str, sources: Iterable[str]) -> None:
+    """Raise UsageError for a target with files, or in a directory that is salvaged: a broker does not start with a
+    foreign directory among its partitions."""
     if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):
         raise UsageError(f"{target} is not empty; --salvage takes a new directory")
     inside = os.path.join(os.path.realpath(target), "")
-    for directory in directories:
+    for directory in sources:
         if inside.startswith(os.path.join(os.path.realpath(directory), "")):
             raise UsageError(f"{target} is in {directory}, which is to be salvaged; name another directory")
 
 
-def _salvage(console: Console, args: Args, directories: list[str]) -> bool:
-    """Copy what is sound and print what is lost. Returns whether anything is. Raises CommandError."""
-    lost: list[LostRange] = []
-    salvaged: list[SalvagedPartition] = []
-    size = sum(entry.stat().st_size for path in directories for entry in os.scandir(path) if is_log_name(entry.name))
+def _create(target: str) -> None:
+    """Create the target, so that one that cannot be written ends the command before the check. Raises CommandError."""
     try:
-        os.makedirs(args.salvage, exist_ok=True)
+        os.makedirs(target, exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"{target} cannot be created: {error.strerror}") from error
+    if not os.access(target, os.W_OK | os.X_OK):
+        raise CommandError(f"{target} cannot be written: Permission denied")
+
+
+def _salvage(console: Console, args: Args, directories: list[str], unreadable: Iterable[LostRange], size: int) -> bool:
+    """Copy what is sound and print what is lost. Returns whether anything is. `size`: bytes of the segments. Raises
+    CommandError."""
+    lost = list(unreadable)
+    salvaged: list[SalvagedPartition] = []
+    try:
         with console.progress("Salvaging", size, is_bytes=True, prints=False) as progress:
             for directory in directories:
                 target = os.path.join(args.salvage, os.path.basename(directory))

@@ -12,10 +12,17 @@ from kafkatools.options import Args
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt top-keys: print the keys, then the skew of keys and of partitions. Returns FINDINGS if damaged ranges were
     skipped. Raises UsageError, CommandError."""
-    from kafkatools.commands.pipeline.job_source import ensure_one_of, print_damages, print_rows, source_of_operand
+    from kafkatools.commands.pipeline.job_source import (
+        ensure_at_least,
+        ensure_one_of,
+        print_damages,
+        print_rows,
+        source_of_operand,
+    )
     from kafkatools.commands.pipeline.top_keys import print_key_skew
 
     ensure_one_of("by", args.by, ("records", "bytes"))
+    ensure_at_least("top", args.top, 0)
     source = source_of_operand(console, args, args.operand)
     with missing_packages():
         from kafkatools.pipeline.jobs.in_process.tables import connection

@@ -240,6 +240,7 @@ def _partition_of(directory: str) -> TopicPartition:
 
 
 def _segments_of(place: _Place) -> list[LogFile]:
+    _ensure_utf8(place)
     entries = place.entries if place.entries is not None else storage.entries(place.directory)
     suffixes: dict[str, set[str]] = {}
     for entry in entries:
@@ -265,6 +266,16 @@ def _segments_of(place: _Place) -> list[LogFile]:
             )
         )
     return files
+
+
+def _ensure_utf8(place: _Place) -> None:
+    """Raise PipelineError for a directory name with bytes that are not UTF-8: no topic has such a name."""
+    try:
+        place.topic_partition.topic.encode()
+    except UnicodeEncodeError:
+        raise PipelineError(
+            f"{place.directory}: the name of the directory is not UTF-8, so it is no partition of a topic; rename it"
+        ) from None
 
 
 def _with_swaps(
