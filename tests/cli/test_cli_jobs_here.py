@@ -42,4 +42,4 @@ def test_a_directory_name_that_is_not_utf8_is_refused(command: str, sound: pathl
     os.rename(os.fsencode(sound), os.fsencode(sound.parent) + b"/x\xff-0")
     ran = run_kt(command, f"log:{sound.parent}")
     assert ran.status == 1
-    assert "-0: the name of the directory is not UTF-8, so it is no partition of a topic" in ran.err
+    assert b"x\xff-0: the name of the directory is not UTF-8, so it is no partition of a topic" in ran.stderr
