@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.extras import ensure_installed
 from kafkatools.pipeline.run.reports import Damage, SplitReport
 from kafkatools.pipeline.scan.ordered import read_in_order
@@ -34,6 +35,8 @@ class LocalSource:
     uri: Uri
     cluster: Cluster | None = None
     damages: dict[tuple[str, int], Damage] = field(default_factory=dict)
+    failure: Exception | None = None
+    """The exception that ended the last read; DuckDB replaces it by one of its own."""
 
     @contextmanager
     def reader(self, columns: Sequence[str], table: str = RECORDS) -> Iterator[pa.RecordBatchReader]:
@@ -43,9 +46,16 @@ class LocalSource:
         plan = self._plan(columns, table)
         try:
             with closing(read_in_order(plan.tasks(), plan.threads)) as batches:
-                yield pa.RecordBatchReader.from_batches(plan.schema, batches)
+                yield pa.RecordBatchReader.from_batches(plan.schema, self._watched(batches))
         finally:
             close_clients(self.uri)
+
+    def _watched(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from batches
+        except Exception as error:  # a boundary: pyarrow and DuckDB keep only its text
+            self.failure = error
+            raise
 
     def topics(self) -> set[str]:
         """Return the names of the topics. Raises PipelineError."""
@@ -71,7 +81,8 @@ def _settings(cluster: Cluster) -> Mapping[str, str]:
 
 @contextmanager
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a DuckDB connection for this context. Raises PipelineError without the packages of the extra sql."""
+    """Open a DuckDB connection for this context. Raises PipelineError without the packages of the extra sql, and if
+    DuckDB fails, as it does with a full disk."""
     ensure_installed("duckdb", "numpy", "pyarrow")
     import duckdb
 
@@ -82,6 +93,9 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
             database.execute("SET python_enable_replacements=false")
             database.execute("SET preserve_insertion_order=false")
             yield database
+        except duckdb.Error as error:
+            reason = str(error).partition("\n")[0]
+            raise PipelineError(f"{reason} (TMPDIR names the directory of temporary files: {directory})") from error
         finally:
             database.close()
 
@@ -89,11 +103,16 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
 def load(
     database: duckdb.DuckDBPyConnection, source: LocalSource, columns: Sequence[str], query: str, table: str = RECORDS
 ) -> None:
-    """Run a statement that reads the table `input` once: these columns of the source. Raises PipelineError."""
+    """Run a statement that reads the table `input` once: these columns of the source. Raises PipelineError,
+    duckdb.Error."""
+    import duckdb
+
     with source.reader(columns, table) as reader:
         database.register("input", reader)
         try:
             database.execute(query)
+        except duckdb.Error as error:
+            raise source.failure or error from error
         finally:
             database.unregister("input")
 
