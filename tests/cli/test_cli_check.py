@@ -76,6 +76,7 @@ def test_files_are_divided_among_processes(damaged: pathlib.Path, monkeypatch: p
     [
         ((), 2, "usage: kt check [OPTION]... DIRECTORY..."),
         (("{root}/nowhere",), 1, "{root}/nowhere: there is no such file or directory"),
+        (("{root}/notes.txt",), 1, "{root}/notes.txt is no segment, snapshot, transaction index or checkpoint"),
         (("{root}", "--engine", "fast"), 2, "--engine takes local or spark, not fast"),
         (("{root}", "--master", "local[1]"), 2, "--master is for --engine spark"),
         (("{root}", "--salvage", "{root}"), 2, "{root} is not empty; --salvage takes a new directory"),
@@ -93,6 +94,7 @@ def test_wrong_words_are_refused_before_anything_is_written(
     words: tuple[str, ...], status: int, message: str, damaged: pathlib.Path
 ) -> None:
     (damaged / "empty").mkdir()
+    (damaged / "notes.txt").write_text("No file of a log.")
     shutil.copytree(damaged / "cold-0", damaged.parent / "copy" / "cold-0")
     before = sorted(damaged.rglob("*"))
     ran = kt_check(*(word.replace("{root}", str(damaged)) for word in words), status=status)

@@ -48,6 +48,10 @@ FALLBACKS = (
     ("e2e-latency", "--topic", "seen", "--num-records", "1", "--record-size", "1", "--producer-acks", "1"),
     ("verifiable-producer", "--topic", "seen", "--max-messages", "1"),
     ("replica-verification", "--exit-at-end"),
+    ("count", "topic:seen"),
+    ("top-keys", "topic:seen"),
+    ("diff", "topic:seen", "topic:seen"),
+    ("query", "SELECT count(*) FROM 'topic:seen'"),
 )
 ELSEWHERE = {"completion", "pipeline", "verifiable-consumer"}
 """The first says nothing (below), the second needs Spark (test_pipeline_start.py), the third runs until stopped."""

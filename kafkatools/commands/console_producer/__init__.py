@@ -336,7 +336,7 @@ COMMAND = Command(
         "kt console-producer --topic first < lines.txt",
         "kt console-producer --topic first --reader-property parse.key=true < pairs.tsv",
         "kt console-producer --topic first --input-format parquet --input records.parquet",
-        "kt console-producer --topic orders --value-schema orders-value:1 --schema-registry http://localhost:8081",
+        "kt console-producer --topic t --value-schema t-value:1 --schema-registry http://localhost:8081",
         "kt console-producer --topic first --transactional-id loader --transaction-records 1000 < lines.txt",
     ),
 )

@@ -41,6 +41,7 @@ _CHECKPOINTS = (
     REPLICATION_OFFSET_CHECKPOINT,
 )
 _SUFFIXES = (".log", ".index", ".timeindex", ".snapshot", ".txnindex")
+_NAMED_SUFFIXES = (".log", ".snapshot", ".txnindex", ".checkpoint")
 _TASKS_PER_PROCESS = 4
 _LEAST_BYTES = 256 << 20  # the start of a process costs as much as checking these
 
@@ -92,15 +93,17 @@ class CheckedGroup(NamedTuple):
 
 def files_to_check(paths: Iterable[str]) -> list[CheckedFile]:
     """Return the segments, indexes, snapshots and checkpoints below the paths, without partitions that are being
-    deleted. A path that names a file is returned whatever its name is. Directories that cannot be listed are returned
-    too, for a finding. Raises PipelineError for a path that does not exist, names an index, or contains none of these
-    files."""
+    deleted. A path may name such a file, also without an offset in its name. Directories that cannot be listed are
+    returned too, for a finding. Raises PipelineError for a path that does not exist, names an index or another file, or
+    contains none of these files."""
     files: dict[str, CheckedFile] = {}
     for path in paths:
         if not os.path.exists(path):
             raise PipelineError(f"{path}: there is no such file or directory")
         if path.endswith((INDEX_SUFFIX, TIME_INDEX_SUFFIX)) and os.path.isfile(path):
             raise PipelineError(f"{path} is an index; name its segment, with which it is checked")
+        if os.path.isfile(path) and not (os.path.basename(path) in _CHECKPOINTS or path.endswith(_NAMED_SUFFIXES)):
+            raise PipelineError(f"{path} is no segment, snapshot, transaction index or checkpoint")
         files_below = {file.path: file for file in _files_below(path)}
         if not files_below:
             raise PipelineError(f"{path} contains no files of a log")
