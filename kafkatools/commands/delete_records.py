@@ -92,7 +92,7 @@ def _offsets_at(
         raise CommandError(f"Topic {args.topic} has no partition {missing[0]}: it has {len(numbers)}, from 0")
     if place.anchor is Anchor.OFFSET and not args.partition and len(numbers) > 1:
         raise UsageError(
-            f"An offset is one of a single partition, and {args.topic} has {len(numbers)}: pass --partition"
+            f"An offset belongs to one partition, and {args.topic} has {len(numbers)} partitions: pass --partition"
         )
     keys = [(args.topic, number) for number in sorted(set(args.partition or numbers))]
     found = offsets_at(admin, keys, place)
@@ -198,7 +198,7 @@ COMMAND = Command(
             '[{"topic": "orders", "partition": 0, "offset": 5}], "version": 1}.',
             value="FILE",
         ),
-        Option("--topic", "Delete records of this topic, instead of a file.", value="TOPIC", ours=True),
+        Option("--topic", "Delete records of this topic; replaces --offset-json-file.", value="TOPIC", ours=True),
         Option(
             "--partition",
             "With --topic: only this partition. Default: all.",
@@ -210,16 +210,16 @@ COMMAND = Command(
         Option(
             "--before",
             "With --topic: the first record to keep. An offset (100), a distance (-1000: keep the last 1000 offsets), "
-            "or the first record at or after a time: -7d, 2026-01-31T13:45, @ and ms since 1970.",
+            "or a time: -7d, 2026-01-31T13:45, or @ and ms since 1970.",
             value="OFFSET|TIME",
             ours=True,
         ),
-        Option("--all", "With --topic: delete the records that are there when the command starts.", ours=True),
+        Option("--all", "With --topic: delete all records up to the high watermark.", ours=True),
         BOOTSTRAP_SERVER,
         command_config(),
         Option(
             "--dry-run",
-            "Print the current and the resulting start offsets, and errors of brokers, and delete nothing.",
+            "Print the current and the resulting log start offsets and the brokers' errors, and delete nothing.",
             ours=True,
         ),
     ),

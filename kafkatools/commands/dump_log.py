@@ -101,13 +101,14 @@ OPTIONS = (
     ),
     Option(
         "--offset",
-        "Dump only these offsets: 100 (one record), 100: (and all behind it), 100:200, -5, +5, -100:end, @-1h:@-30m.",
+        "Dump only these offsets: 100 (one record), 100: (from there on), 100:200 (without 200), -5, +5, -100:end, "
+        "@-1h:@-30m.",
         value="OFFSET",
         ours=True,
     ),
     SCHEMA_REGISTRY._replace(
-        about="Decode keys and values by the schemas of this registry. What cannot be decoded is shown as text; the "
-        "exit status is then 1. Credentials: USER:PASSWORD@ in the URL.",
+        about="Decode keys and values by the schemas of this registry, http://[USER:PASSWORD@]HOST:PORT. What cannot "
+        "be decoded is shown as text; the exit status is then 1.",
     ),
     Option("--stop-at-damage", "Stop at damage at which Kafka's tool would stop with an exception.", ours=True),
     Option("--salvage", "Also print batches after the point where Kafka's tool stops in a damaged log.", ours=True),

@@ -241,7 +241,7 @@ COMMAND = Command(
         Option("--sizes", "Show a table of replicas with their sizes, the largest first.", ours=True),
         Option(
             "--by",
-            "With --sizes: a line for each replica, or the sum of each topic or broker.",
+            "With --sizes: a line for each replica, or the total of each topic or broker.",
             value="WHAT",
             default="replica",
             choices=_GROUPINGS,

@@ -35,7 +35,7 @@ def _with_subjects(action: Callable[[Console, Args, Subjects], ExitStatus]) -> C
 
 def _subject(args: Args) -> str:
     if args.operand is None:
-        raise UsageError(f"kt schemas {args.command.name} needs a subject; kt schemas list shows them")
+        raise UsageError(f"kt schemas {args.command.name} needs a subject; list them with kt schemas list")
     return args.operand
 
 
@@ -217,19 +217,19 @@ def _set_compatibility(console: Console, args: Args, subjects: Subjects) -> Exit
 
 
 _SUBJECT, _SUBJECT_VERSION = "SUBJECT", "SUBJECT[:VERSION]"
-_DRY_RUN = Option("--dry-run", "Print what would be done, and change nothing.")
+_DRY_RUN = Option("--dry-run", "Print the change, and change nothing.")
 _SCHEMA = (
     Option("--schema", "File with the schema.", value="FILE", required=True),
     Option(
         "--type",
-        "avro, protobuf or json. Default: by the name of the file, .avsc, .proto or .json.",
+        "Type of the schema. Default: by the extension of the file, .avsc, .proto or .json.",
         value="TYPE",
         choices=("avro", "protobuf", "json"),
     ),
     Option(
         "--reference",
-        "A schema in the registry that this one refers to: the record's full name, the imported .proto file or the "
-        "$ref, with its subject and version. Repeatable.",
+        "A schema in the registry that this one refers to. NAME is the record's full name, the imported .proto file "
+        "or the $ref.",
         value="NAME=SUBJECT:VERSION",
         repeatable=True,
     ),
@@ -246,7 +246,7 @@ COMMAND = Command(
         _subcommand(
             "list",
             "List the subjects.",
-            (Option("--deleted", "Also subjects that are deleted, but not permanently."),),
+            (Option("--deleted", "Also list subjects that are deleted, but not permanently."),),
             _with_subjects(_list),
         ),
         _subcommand("versions", "List the versions of a subject.", (), _with_subjects(_versions), operand=_SUBJECT),
@@ -259,7 +259,7 @@ COMMAND = Command(
         ),
         _subcommand(
             "check",
-            "Check whether a schema is compatible with a subject; exit status 3 if it is not.",
+            "Check whether a schema is compatible with a version of a subject (default: the newest); exit 3 if not.",
             _SCHEMA,
             _with_subjects(_check),
             operand=_SUBJECT_VERSION,
@@ -275,7 +275,7 @@ COMMAND = Command(
             "delete",
             "Delete a subject or one of its versions.",
             (
-                Option("--permanent", "Remove it for good, so that its IDs no longer decode records."),
+                Option("--permanent", "Delete it irrevocably: records with its schema IDs can no longer be decoded."),
                 _DRY_RUN,
             ),
             _with_subjects(_delete),
@@ -283,14 +283,14 @@ COMMAND = Command(
         ),
         _subcommand(
             "compatibility",
-            "Show the compatibility level of a subject, or of the registry.",
+            "Show the compatibility level of a subject, or without SUBJECT that of the registry.",
             (),
             _with_subjects(_compatibility),
             operand=_SUBJECT,
         ),
         _subcommand(
             "set-compatibility",
-            "Set the compatibility level of a subject, or of the registry.",
+            "Set the compatibility level of a subject, or without SUBJECT that of the registry.",
             (
                 Option("--level", "The compatibility level.", value="LEVEL", choices=_LEVELS),
                 Option("--inherit", "Remove the subject's level, so that the registry's applies."),

@@ -80,7 +80,7 @@ def _program(console: Console) -> str:
     for path in filter(None, candidates):
         if os.path.basename(path) == _PROGRAM and os.access(path, os.X_OK) and os.path.isfile(path):
             return os.path.abspath(path)
-    raise CommandError("There is no program kt for the links to lead to", hint="Install it with: pip install .")
+    raise CommandError("The program kt, the target of the links, was not found", hint="Install it with: pip install .")
 
 
 def _is_shim(path: str) -> bool:
@@ -158,7 +158,7 @@ COMMAND = Command(
     "shims",
     "Create links named like Kafka's scripts, so that runbooks with kafka-topics.sh run unchanged.",
     (
-        Option("--without-sh", "Also create each name without .sh: kafka-topics besides kafka-topics.sh."),
+        Option("--without-sh", "Also create the names without .sh: kafka-topics beside kafka-topics.sh."),
         Option("--remove", "Remove the links from the directory. Other files stay."),
     ),
     run,

@@ -5,7 +5,7 @@ A time is a duration before now (`-1h`), an ISO 8601 date with or without time a
 
     start, end            from the log start offset; from the log end offset
     100, 100:, :200       from an offset; up to an offset, which is excluded
-    +5, -5                five offsets behind the log start; five before the log end (also start+5, end-5)
+    +5, -5                five offsets after the log start; five before the log end (also start+5, end-5)
     100:200, -100:end     from one place to another; `end` is the log end offset at the start of the command
     @T, @T:, @:T, @T:T    the same by timestamps
 """
@@ -23,11 +23,11 @@ TIME_FORM = (
     "2026-01-31T13:45:00+02:00 (UTC without a zone), or milliseconds since 1970 (ten digits: seconds)."
 )
 RANGE_FORM = (
-    "Write an offset (100), a distance (-5 before the end, +5 behind the start), start or end, two of them (100:200, "
+    "Write an offset (100), a distance (-5 before the end, +5 after the start), start or end, two of them (100:200, "
     "-100:end), or times (@-1h, @-1h:@-30m, @2026-01-31:2026-02-01)."
 )
 PLACE_FORM = (
-    "Write an offset (100), a distance (-5 before the end, +5 behind the start), a duration before now (-7d), a date "
+    "Write an offset (100), a distance (-5 before the end, +5 after the start), a duration before now (-7d), a date "
     "such as 2026-01-31 or 2026-01-31T13:45 (UTC without a zone), or @ and milliseconds since 1970."
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -78,7 +78,7 @@ def test_files_are_divided_among_processes(damaged: pathlib.Path, monkeypatch: p
         (("{root}/nowhere",), 1, "{root}/nowhere: there is no such file or directory"),
         (("{root}/notes.txt",), 1, "{root}/notes.txt is no segment, snapshot, transaction index or checkpoint"),
         (("{root}", "--engine", "fast"), 2, "--engine takes local or spark, not fast"),
-        (("{root}", "--master", "local[1]"), 2, "--master is for --engine spark"),
+        (("{root}", "--master", "local[1]"), 2, "--master needs --engine spark"),
         (("{root}", "--salvage", "{root}"), 2, "{root} is not empty; --salvage takes a new directory"),
         (("{root}/cold-0", "--salvage", "{root}/cold-0/out"), 2, "is in {root}/cold-0, which is to be salvaged"),
         (("{root}", "--salvage", "{root}/out"), 2, "is in {root}, which is to be salvaged"),

@@ -248,7 +248,10 @@ COMMAND = Command(
     "Print or install a completion script for bash, zsh or fish.",
     (
         Option(
-            "--shell", "The shell of the script. With --install the default is that of SHELL.", "SHELL", choices=SHELLS
+            "--shell",
+            "The shell of the script. Default with --install: that of the variable SHELL.",
+            "SHELL",
+            choices=SHELLS,
         ),
         Option("--install", "Write the script where the shell looks for it, and print each changed file."),
         Option("--uninstall", "Undo --install for all shells."),

@@ -58,7 +58,8 @@ OPTIONS = (
     Option(
         "--offset",
         "Where to start in the partition: a number, earliest or latest (default). Or a range, also without "
-        "--partition: -5 (from 5 before the end), +5, 100:200, -100:end, @-1h, @-1h:@-30m, @2026-01-31:2026-02-01.",
+        "--partition: -5 (from 5 before the end), +5 (from 5 after the start), 100:200, -100:end, @-1h (since a time), "
+        "@-1h:@-30m, @2026-01-31:2026-02-01.",
         value="OFFSET",
     ),
     Option(
@@ -81,29 +82,29 @@ OPTIONS = (
     ),
     Option(
         "--until",
-        "Stop before each partition's first record at or after this time, or at the log end offset of when the command "
-        "started. Starts at the earliest offset unless --since is given.",
+        "Stop before each partition's first record at or after this time, but at the latest at the log end offset that "
+        "the partition had at the start. Reads from the earliest offset unless --since is given.",
         value="TIME",
         ours=True,
     ),
     Option("--last", "Print the last N records of each partition and exit.", value="N", type=java_int, ours=True),
     Option(
         "--in-all",
-        "With --last: the N newest of these by timestamp, over all partitions.",
+        "With --last N: print only the N records with the newest timestamps, of all partitions together.",
         ours=True,
     ),
     Option(
         "--order",
-        "time: merge the partitions by timestamp, up to an end: --until, --last, --exit-at-end or a range with an end. "
-        "Each partition keeps its own order. Default: as they are fetched.",
+        "time: merge the partitions by timestamp; the order within a partition stays. Needs an end: --until, --last, "
+        "--exit-at-end or a range of --offset with an end. Default: the order in which records are fetched.",
         value="ORDER",
         choices=("time",),
         ours=True,
     ),
     Option(
         "--key",
-        "Print only the records with exactly this key. With an end, such as --exit-at-end, only the partition of the "
-        "key is read if a sample of the topic's keys proves the partitioner.",
+        "Print only the records with exactly this key. If the run has an end, such as --exit-at-end, and sampled "
+        "keys show how the topic is partitioned, only the key's partition is read.",
         value="KEY",
         ours=True,
     ),
@@ -120,7 +121,7 @@ OPTIONS = (
         value="PARTS",
         ours=True,
     ),
-    Option("--ignore-case", "--grep takes A to Z and a to z as equal.", aliases=("-i",), ours=True),
+    Option("--ignore-case", "--grep ignores the case of A to Z.", aliases=("-i",), ours=True),
     Option(
         "--where",
         "Print only the records for which this condition in SQL is true, such as value->>'user' = 'alice' AND "
@@ -131,15 +132,15 @@ OPTIONS = (
     ),
     Option(
         "--count",
-        "Print only the number of records; with --json, that of each partition. Counts up to the end of the topic, and "
-        "from its beginning unless an option says where to start.",
+        "Print only the number of records; with --json, one for each partition. Reads to the log end offsets of when "
+        "the command started, and from the earliest offsets unless another option sets the start.",
         ours=True,
     ),
     Option(
         "--from",
-        "Read the segment files of a log directory instead of a broker, to their end: log:DIRECTORY. DIRECTORY is one "
-        "of log.dirs (with --topic or --include), the directory of one partition, or one .log file. Nothing is "
-        "written there.",
+        "Read segment files to their end instead of a broker: log:DIRECTORY. DIRECTORY is one of log.dirs (with "
+        "--topic or --include if it has several topics), the directory of one partition, or one .log file. The files "
+        "are only read.",
         value="SOURCE",
         ours=True,
     ),
@@ -171,9 +172,9 @@ OPTIONS = (
     ),
     Option(
         "--format",
-        "Print each record by this format of kcat: %s value, %S its size, %R its size as 4 bytes, %k key, %K its size, "
-        "%t topic, %p partition, %o offset, %T timestamp, %h headers, %% percent sign; \\n, \\t, \\r, \\xNN. Prints "
-        "no line end of its own.",
+        "Print each record by a format in kcat's notation: %s value, %S its size, %R its size as 4 bytes, %k key, %K "
+        "its size, %t topic, %p partition, %o offset, %T timestamp, %h headers, %% percent sign; \\n, \\t, \\r, \\xNN. "
+        "A line needs \\n at the end of the format.",
         value="FORMAT",
         aliases=("-f",),
         ours=True,
@@ -188,8 +189,8 @@ OPTIONS = (
     ),
     Option(
         "--output",
-        "Write the records to this file, which appears when the run reaches its end. A directory, or a name with / at "
-        "its end: one file per partition.",
+        "Write the records to this file, which appears when the run is complete. For a directory, or a name that ends "
+        "with /: one file for each partition.",
         value="FILE",
         aliases=("-o",),
         ours=True,
@@ -198,14 +199,16 @@ OPTIONS = (
     Option(
         "--mask",
         "Replace contents before they are printed. FIELD: key, value, headers.NAME, or a JSON field such as "
-        "value.user.email. HOW: hash (default, HMAC-SHA-256), null, or last4 (only the last 4 characters stay).",
+        "value.user.email. HOW: hash (default, HMAC-SHA-256), null, or last4 (**** and the last 4 of "
+        "at least 8 characters).",
         value="FIELD[=HOW]",
         repeatable=True,
         ours=True,
     ),
     Option(
         "--mask-key",
-        "Key of the hashes of --mask: file:PATH or env:NAME. Default: a random one, so that hashes of two runs differ.",
+        "Secret key for the hashes of --mask: file:PATH or env:NAME. Default: a random key, so hashes of two "
+        "runs differ.",
         value="KEY",
         ours=True,
     ),
@@ -213,13 +216,13 @@ OPTIONS = (
     Option("--key-deserializer", "Deserializer class for keys.", value="CLASS"),
     Option("--value-deserializer", "Deserializer class for values.", value="CLASS"),
     SCHEMA_REGISTRY._replace(
-        about="Decode keys and values by the schemas of this registry: Avro, Protobuf and JSON Schema become JSON. "
-        "What cannot be decoded is printed as it is; the exit status is then 1.",
+        about="Decode Avro, Protobuf and JSON Schema keys and values to JSON by the schemas of this registry. "
+        "What cannot be decoded is printed undecoded; the exit status is then 1.",
     ),
     Option(
         "--decode",
-        "What to decode by the schema registry: key, value or both (default). Without --schema-registry, by that of "
-        "the setting schema.registry.url.",
+        "What to decode by the schema registry: key, value or both (default). Without --schema-registry the setting "
+        "schema.registry.url names the registry.",
         value="PART",
         choices=("key", "value", "both"),
         ours=True,

@@ -136,12 +136,12 @@ OPTIONS = (
     ),
     Option(
         "--value-schema",
-        "Encode values, which are JSON text, by this schema: a file (.avsc, .proto, .json), the ID of a registered "
-        "schema, or SUBJECT:VERSION.",
+        "Encode values from JSON text by this schema: a file (.avsc, .proto, .json), the ID of a registered schema, "
+        "SUBJECT or SUBJECT:VERSION.",
         value="SCHEMA",
         ours=True,
     ),
-    Option("--key-schema", "Encode keys by this schema, as --value-schema does values.", value="SCHEMA", ours=True),
+    Option("--key-schema", "Encode keys by this schema; see --value-schema.", value="SCHEMA", ours=True),
     Option(
         "--subject-strategy",
         "Subject of a schema file: topic (TOPIC-value, the default), record (the record's name) or topic-record "
@@ -152,7 +152,7 @@ OPTIONS = (
     ),
     Option(
         "--register-schemas",
-        "Register schema files that their subject does not have yet. Without it such a file is an error.",
+        "Register the schema file if its subject does not have it yet. Without this option that is an error.",
         ours=True,
     ),
     Option(

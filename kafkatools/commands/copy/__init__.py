@@ -34,7 +34,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 COMMAND = Command(
     "copy",
-    "Copy a topic to another topic or cluster, exactly once, and compare both.",
+    "Copy a topic to another topic or cluster, exactly once, and compare the copy with the source.",
     (
         BOOTSTRAP_SERVER._replace(about="Brokers of the source cluster. Default: the profile's, else the sandbox."),
         command_config("Properties file with settings of the clients of the source cluster."),
@@ -55,10 +55,10 @@ COMMAND = Command(
         Option("--since", "Copy records with timestamps from this time on: -1h, 2026-01-31T13:45 (UTC).", "TIME"),
         Option("--until", "Copy records with timestamps before this time.", value="TIME"),
         Option("--last", "Copy the last N records of each partition.", value="N", type=java_int),
-        Option("--append", "Copy even though the target has records; the copy is written behind them."),
-        Option("--resume", "Continue an interrupted copy of this source to this target, with the same slice."),
-        Option("--dry-run", "Print the offsets that would be copied, and copy nothing."),
-        Option("--no-verify", "Do not read the target at the end to compare it."),
+        Option("--append", "Append the copy to a target topic that already has records."),
+        Option("--resume", "Continue an interrupted copy of this source to this target, up to the same end offsets."),
+        Option("--dry-run", "Print the offsets to copy, and copy nothing."),
+        Option("--no-verify", "Do not compare the copy with the source at the end."),
         Option(
             "--isolation-level",
             "read_uncommitted also copies records of aborted and open transactions, as ordinary records.",
@@ -68,7 +68,7 @@ COMMAND = Command(
         ),
         Option(
             "--compression-codec",
-            "Codec of the copied batches. Default: that of the first batch of the source.",
+            "Compression codec of the copied batches. Default: that of the first batch of the source.",
             value="CODEC",
             choices=_CODECS,
         ),

@@ -134,7 +134,7 @@ def _with_target_starts(target: AdminClient, place: CopyPlace, progress: Progres
     if filled and not is_append:
         raise CommandError(
             f"{place.target}-{filled[0][1]} has records already, up to offset {ends[filled[0]]}",
-            hint="Pass --resume to continue an interrupted copy, or --append to copy behind these records.",
+            hint="Pass --resume to continue an interrupted copy, or --append to append the copy to these records.",
         )
     return {number: item._replace(target_start=ends[place.target, number]) for number, item in progress.items()}
 
@@ -154,7 +154,7 @@ def _resumed(console: Console, target: AdminClient, place: CopyPlace, consumer: 
     if not stored:
         raise CommandError(
             f"There is no interrupted copy of {place.source} to {place.target} in the target cluster",
-            hint="Leave --resume out to start one.",
+            hint="Run the command without --resume to start a copy.",
         )
     parts = [TopicPartition(place.source, number) for number in stored]
     log_starts = consumer.beginning_offsets(parts)
@@ -248,7 +248,9 @@ class _Copy:
         return {number: item for number, item in stored.items() if item.position > progress[number].position}
 
     def _how_to_resume(self) -> str:
-        return "Continue it with the same command and --resume, without options of the slice."
+        return (
+            "Run the same command with --resume, without --create, --append, --partition, --since, --until and --last."
+        )
 
     def finish(self, copier: TopicCopier, target: AdminClient) -> ExitStatus:
         """Verify the copy, print each partition and the total, and forget the progress of a sound copy."""

@@ -215,7 +215,7 @@ COUNT = Command(
         Option(
             "--exact",
             "Read the records to count them exactly, with aborted and open transactions, tombstones, and "
-            "distinct and live keys. The field `basis` names what the count comes from.",
+            "distinct and live keys. The field `basis` says what was counted.",
         ),
         Option(
             "--no-keys",

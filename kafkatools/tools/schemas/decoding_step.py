@@ -79,7 +79,7 @@ class SchemaDecoders:
                 return _Failed(f"the registry has no schema {number}", until_ms)
             decoder = self._make(number, registered.kind)
         except SchemaError as error:
-            self._report_once(f"{error}: records of such schemas are printed as they are")
+            self._report_once(f"{error}: records with such schemas are printed undecoded")
             return _Failed(str(error), until_ms)
         if self._registry.used_cache is not None:
             self._report_once(f"{self._registry.used_cache}: schemas are read from the cache")

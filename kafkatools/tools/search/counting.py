@@ -1,4 +1,4 @@
-"""Count records per partition in place of printing them (--count)."""
+"""Count the records of each partition instead of printing them (--count)."""
 
 from __future__ import annotations
 

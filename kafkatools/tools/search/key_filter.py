@@ -11,7 +11,7 @@ from kafkatools.core.records.kernel import new_ints
 
 
 class KeyFilter:
-    """Selects the records whose key has exactly these bytes; a null key is none of them."""
+    """Selects the records whose key has exactly these bytes; a record with a null key is never selected."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key

@@ -109,7 +109,7 @@ def place_of_key(reader: SampledReader, topic: str, key: bytes) -> KeyPlace:
     if evidence.contradiction is not None:
         part, offset = evidence.contradiction
         names = " nor ".join(item.name for item in PARTITIONERS)
-        reason = f"the key at offset {offset} of {part} is not where the hash puts it, neither {names}"
+        reason = f"the key at offset {offset} of {part} fits neither {names}"
         return KeyPlace(None, f"{everything}{reason}")
     for part in sampled:
         if len(evidence.keys.get(part, ())) < ENOUGH_KEYS:
@@ -136,7 +136,7 @@ class _Sample:
         self._evidence = evidence
 
     def read(self) -> list[TopicPartition]:
-        """Read, until nothing fits the keys. Returns the partitions with records."""
+        """Read the samples, or until no partitioner fits the keys. Returns the partitions with records."""
         reader = self._reader
         reader.assign([*self._parts])
         ends = reader.end_offsets(self._parts)
@@ -153,7 +153,7 @@ class _Sample:
     def _read_from(
         self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """Read at least SAMPLE_RECORDS records of each partition, or up to its end. Returns the offsets behind them."""
+        """Read at least SAMPLE_RECORDS records of each partition, or up to its end. Returns the next offsets."""
         reader = self._reader
         positions, counts, empty_polls = dict(starts), dict.fromkeys(starts, 0), 0
         reader.assign([*starts])

@@ -2,7 +2,8 @@
 
 Records of one partition become an Arrow batch, of which only the columns that the condition may name have content; a
 word of the condition that only looks like a column costs time, not correctness. DuckDB computes one Boolean or
-null for each record; null counts as false, as in WHERE. The columns are those of `kt query` that a consumer knows.
+null for each record; null counts as false, as in WHERE. The columns are those of `kt query` that a consumer
+returns.
 """
 
 from __future__ import annotations

@@ -25,9 +25,9 @@ _LOCAL = {
 
 
 class Shape(NamedTuple):
-    """What is known of an expression. `texts`: at least one of them is in each match (None: unknown), in lower case
-    with `ignores_case`. `is_exact`: each occurrence of the only text is a match. `is_local`: a match consists of 1 to
-    MOST_LOCAL_BYTES bytes and does not depend on the bytes around it."""
+    """Facts about the matches of an expression. `texts`: each match contains one of them (None: unknown), in lower
+    case with `ignores_case`. `is_exact`: each occurrence of the only text is a match. `is_local`: a match consists of
+    1 to MOST_LOCAL_BYTES bytes and does not depend on the bytes around it."""
 
     texts: _Texts = None
     ignores_case: bool = False

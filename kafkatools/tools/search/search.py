@@ -25,7 +25,7 @@ class Filter(Protocol):
         """Return the ascending numbers of the selected rows as array('i'), None for all rows."""
 
     def failures(self) -> Sequence[str]:
-        """Return a line for each kind of failure so far; with any the exit status is 1."""
+        """Return a line for each kind of failure so far. If there is one, the exit status is 1."""
 
     def notes(self) -> Sequence[str]:
         """Return a line for each kind of record that could not be compared."""

@@ -43,7 +43,8 @@ class Where:
         self._first_error = ""
 
     def rows(self, fetched: FetchedColumns) -> array[int]:
-        """Return the rows for which the condition is true. Raises CommandError if it fails and cannot be within TRY."""
+        """Return the rows for which the condition is true. Raises CommandError if it fails and
+        DuckDB cannot evaluate it within TRY."""
         try:
             matches, nulls = self._evaluate(fetched)
         except SqlError as error:

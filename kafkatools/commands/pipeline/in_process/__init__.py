@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ENGINE = Option(
     "--engine",
-    "local: in this process, without Spark. spark: as kt pipeline does, on the cluster of --master.",
+    "local: run in this process, without Spark. spark: run on Spark, where --master says, as kt pipeline does.",
     value="ENGINE",
     choices=("local", "spark"),
     default="local",
@@ -33,7 +33,7 @@ def ensure_local(args: Args) -> None:
         raise UsageError(f"--engine takes local or spark, not {args.engine}")
     for name in ("master", "conf", "from-option"):
         if args.has_option(name):
-            raise UsageError(f"--{name} is for --engine spark")
+            raise UsageError(f"--{name} needs --engine spark")
 
 
 def job_here(job: Command, run_here: Callable[[Console, Args], ExitStatus], *examples: str) -> Command:

@@ -18,8 +18,8 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 _SALVAGE = Option(
     "--salvage",
-    "Copy the sound batches of each partition into this new directory, with indexes, so that a broker opens it; what "
-    "is lost is printed, and listed in its file lost.jsonl.",
+    "Copy the sound batches of each partition into this new directory, with indexes, so that a broker can load the "
+    "copy. Prints the lost ranges, and lists them in DIR/lost.jsonl.",
     value="DIR",
 )
 
@@ -29,4 +29,4 @@ COMMAND = job_here(
     "kt check /var/lib/kafka/data",
     "kt check /backup/orders-0 /backup/orders-1 --json",
     "kt check /var/lib/kafka/data --salvage /tmp/salvaged",
-)._replace(rules=(rules.Refusal("salvage", ("engine",), "--salvage runs in this process: leave --engine out"),))
+)._replace(rules=(rules.Refusal("salvage", ("engine",), "--salvage cannot be used with --engine"),))
