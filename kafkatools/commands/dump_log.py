@@ -284,7 +284,7 @@ class _Run:
 
         if not os.path.isdir(name):
             if self._slice is not None and not name.endswith(".log"):
-                raise UsageError(f"{name} is no log segment: --since, --until, --last and --offset need .log files")
+                raise UsageError(f"{name} is not a log segment: --since, --until, --last and --offset need .log files")
             return [name]
         paths = files_in(name)
         if not paths:

@@ -180,7 +180,7 @@ def _delete(console: Console, args: Args, subjects: Subjects) -> ExitStatus:
 
 
 def _is_present(subjects: Subjects, subject: str, version: int | None) -> bool:
-    """Return whether a subject or version is not softly deleted yet."""
+    """Return whether a subject or version is not soft-deleted yet."""
     if subject not in subjects.names():
         return False
     return version is None or version in subjects.versions(subject)

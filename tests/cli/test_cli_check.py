@@ -76,7 +76,7 @@ def test_files_are_divided_among_processes(damaged: pathlib.Path, monkeypatch: p
     [
         ((), 2, "usage: kt check [OPTION]... DIRECTORY..."),
         (("{root}/nowhere",), 1, "{root}/nowhere: there is no such file or directory"),
-        (("{root}/notes.txt",), 1, "{root}/notes.txt is no segment, snapshot, transaction index or checkpoint"),
+        (("{root}/notes.txt",), 1, "{root}/notes.txt is not a segment, snapshot, transaction index or checkpoint"),
         (("{root}", "--engine", "fast"), 2, "--engine takes local or spark, not fast"),
         (("{root}", "--master", "local[1]"), 2, "--master needs --engine spark"),
         (("{root}", "--salvage", "{root}"), 2, "{root} is not empty; --salvage takes a new directory"),

@@ -102,7 +102,11 @@ def test_wrong_command_lines(tmp_path: pathlib.Path) -> None:
             (("versions",), "kt schemas versions needs a subject", 2),
             (("show",), "needs either SUBJECT[:VERSION] or --id ID", 2),
             (("check", "s", "--schema", "none.avsc"), "none.avsc cannot be read: No such file or directory", 1),
-            (("check", "s", "--schema", "order.txt"), "the type of a schema is known by .avsc, .proto or .json", 2),
+            (
+                ("check", "s", "--schema", "order.txt"),
+                "the name of a schema file must end with .avsc, .proto or .json",
+                2,
+            ),
             (("check", "s", "--schema", "broken.avsc"), "broken.avsc is not JSON: Expecting value at line 1", 1),
             (("register", "s", "--schema", "order.txt", "--type", "xml"), "--type", 2),
             (("register", "s", "--schema", "a.avsc", "--reference", "x"), "NAME=SUBJECT:VERSION, not 'x'", 2),

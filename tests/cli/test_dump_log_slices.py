@@ -133,7 +133,7 @@ def test_wrong_slices_are_refused(logs: dict[str, pathlib.Path], options: list[s
 
 def test_only_segments_have_slices(logs: dict[str, pathlib.Path]) -> None:
     index = next(logs["compacted"].glob("*.index"))
-    assert "is no log segment" in run_kt("dump-log", "--files", str(index), "--last", "1").err
+    assert "is not a log segment" in run_kt("dump-log", "--files", str(index), "--last", "1").err
     missing = run_kt("dump-log", "--files", "/absent/00000000000000000000.log", "--last", "1")
     assert (missing.status, missing.out) == (ExitStatus.FAILED, "")
     assert "no such file" in missing.err

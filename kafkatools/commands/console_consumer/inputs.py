@@ -105,7 +105,7 @@ def report_open_ends(console: Console, settings: Mapping[str, str], ends: Mappin
 
 def set_for_lookups(settings: dict[str, str], timeout_ms: int | None) -> None:
     """Set how long lookups of offsets wait for a leader: the 15 seconds of a change of leaders, and at most
-    --timeout-ms, but not less than 3 seconds."""
+    --timeout-ms, but at least 3 seconds."""
     lookup_ms = _LOOKUP_MS if timeout_ms is None or timeout_ms < 0 else min(_LOOKUP_MS, timeout_ms)
     settings.setdefault("default.api.timeout.ms", str(max(_LEAST_LOOKUP_MS, lookup_ms)))
 

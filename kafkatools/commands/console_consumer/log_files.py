@@ -1,7 +1,7 @@
 """kt console-consumer --from log:DIRECTORY: print the records of segment files, without a broker.
 
-Files have no end to wait at: everything is read from the beginning, or from the start of the slice, to the end that the
-files had when the command started.
+A run does not wait for new records: everything is read from the beginning, or from the start of the slice, to the end
+that the files had when the command started.
 """
 
 from __future__ import annotations

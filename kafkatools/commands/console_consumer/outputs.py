@@ -122,7 +122,7 @@ def record_files(args: Args, new_text_formatter: Callable[[], MessageFormatter])
 
 
 class Output:
-    """What prints the records of one run, and the beginning and end of its output: on stdout, or in `files`."""
+    """The output of one run, on stdout or in `files`: its printer, its beginning and its end."""
 
     def __init__(self, console: Console, printer: RecordPrinter, files: RecordFiles | None) -> None:
         self._console = console

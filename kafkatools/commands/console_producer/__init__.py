@@ -258,7 +258,9 @@ def _has_schema(args: Args, form: str, line_format: LineFormat) -> bool:
                 raise UsageError(f"--{option} needs --value-schema or --key-schema, the schema to encode by")
         return False
     if form not in ("lines", "json"):
-        raise UsageError(f"A schema encodes lines and JSON; it cannot be used with --input-format {form}")
+        raise UsageError(
+            f"--value-schema and --key-schema cannot be used with --input-format {form}, only with lines or json"
+        )
     if args.key_schema is not None and form == "lines" and not line_format.parse_key:
         raise UsageError("--key-schema needs lines with keys: add --reader-property parse.key=true, or --json")
     return True

@@ -133,7 +133,7 @@ def _with_target_starts(target: AdminClient, place: CopyPlace, progress: Progres
     filled = [key for key in keys if ends[key] > starts[key]]
     if filled and not is_append:
         raise CommandError(
-            f"{place.target}-{filled[0][1]} has records already, up to offset {ends[filled[0]]}",
+            f"{place.target}-{filled[0][1]} has records already: its log end offset is {ends[filled[0]]}",
             hint="Pass --resume to continue an interrupted copy, or --append to append the copy to these records.",
         )
     return {number: item._replace(target_start=ends[place.target, number]) for number, item in progress.items()}
@@ -212,8 +212,8 @@ class _Copy:
         )
 
     def run(self, consumer: Consumer, progress: Progress, target: AdminClient) -> TopicCopier:
-        """Copy until all partitions are complete. Raises CommandError with the command that resumes the copy, and
-        KeyboardInterrupt."""
+        """Copy until all partitions reach their end offsets. Raises CommandError with the command that resumes the
+        copy, and KeyboardInterrupt."""
         console, place = self._console, self._place
         codec = self._args.compression_codec or first_codec(
             self.consumer_settings(self._source), console.clock, place.source, progress
@@ -237,7 +237,7 @@ class _Copy:
             ) from error
         except KeyboardInterrupt:
             producer.close(_CLOSE_MS)
-            console.note(f"The copy is incomplete: {copier.copied_records} records are committed.")
+            console.note(f"The copy is incomplete: {copier.copied_records} records are committed in the target.")
             console.note(self._how_to_resume())
             raise
         producer.close()

@@ -210,7 +210,7 @@ _EXPORT = Command(
 
 COUNT = Command(
     "count",
-    "Count records: in files exactly from batch headers, in a topic from its offsets unless --exact.",
+    "Count the records of log files by their batch headers, or of a topic by its offsets or, with --exact, exactly.",
     options=(
         Option(
             "--exact",
@@ -244,7 +244,7 @@ TOP_KEYS = Command(
 
 DIFF = Command(
     "diff",
-    "Compare two sources of records: topics, clusters or log directories. Exit status 3 when they differ.",
+    "Compare the records of two topics, also in two clusters, or log directories. Exit status 3 when they differ.",
     options=(
         Option(
             "--by",

@@ -103,7 +103,7 @@ def files_to_check(paths: Iterable[str]) -> list[CheckedFile]:
         if path.endswith((INDEX_SUFFIX, TIME_INDEX_SUFFIX)) and os.path.isfile(path):
             raise PipelineError(f"{path} is an index; name its segment, with which it is checked")
         if os.path.isfile(path) and not (os.path.basename(path) in _CHECKPOINTS or path.endswith(_NAMED_SUFFIXES)):
-            raise PipelineError(f"{path} is no segment, snapshot, transaction index or checkpoint")
+            raise PipelineError(f"{path} is not a segment, snapshot, transaction index or checkpoint")
         files_below = {file.path: file for file in _files_below(path)}
         if not files_below:
             raise PipelineError(f"{path} contains no files of a log")

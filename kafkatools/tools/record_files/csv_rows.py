@@ -26,10 +26,10 @@ def read_csv(topic: str, name: str, file: BinaryIO) -> Rows:
     try:
         columns = next(reader, None)
         if not columns:
-            raise MalformedLine(f"{name} has no line with the names of columns")
+            raise MalformedLine(f"{name} has no header line with column names")
         check_columns(name, columns)
         if len(set(columns)) < len(columns):
-            raise MalformedLine(f"{name} has two columns of one name")
+            raise MalformedLine(f"{name} has two columns with the same name")
         for number, cells in enumerate(reader, 1):
             place = f"{name}, line {reader.line_num}"
             if not cells and len(columns) > 1:

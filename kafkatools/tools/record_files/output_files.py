@@ -1,8 +1,9 @@
 """Output files of console-consumer: one for all records, or one for each partition in a directory.
 
 Rules: records go to `NAME.partial` beside the file. `complete` ends each file, makes it durable and renames it, so a
-file with its own name is whole. A run that ends early leaves the partial files, ended as well, and names them. Without
-`replaces` nothing that exists is replaced. A file is open only while it is written, so any number of partitions works.
+file under its final name is complete. A run that ends early leaves the partial files, ended as well, and names them.
+Without `replaces` nothing that exists is replaced. A file is open only while it is written, so any number of partitions
+works.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class RecordFiles:
 
 def _name(fetched: FetchedColumns) -> str:
     if "/" in fetched.topic:  # no broker allows it, and it would name another directory
-        raise CommandError(f"The topic {fetched.topic} cannot name a file")
+        raise CommandError(f"The name of topic {fetched.topic} cannot be part of a file name")
     return f"{fetched.topic}-{fetched.partition}"
 
 

@@ -1,7 +1,7 @@
 """Records from CSV, Avro and Parquet files, as kt console-consumer writes them (docs/record-files.md).
 
 Rules: a row becomes a record or an error that names file, row and field; no column and no value is left out silently.
-`topic`, `offset` and `timestamp_type` are read over, since the producer sets them.
+`topic`, `offset` and `timestamp_type` are ignored, since the producer sets them.
 """
 
 from __future__ import annotations

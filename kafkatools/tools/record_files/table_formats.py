@@ -1,4 +1,4 @@
-"""What the Parquet and Avro formatters share: a stream for their writers, and the check of header names."""
+"""A stream for the writers of the Parquet and Avro formatters, and their check of header names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NOT_TEXT = "A header name is not UTF-8, which this output format cannot hold; u
 
 
 class Written(io.RawIOBase):
-    """A stream that keeps what is written until `take`."""
+    """A stream that keeps the written bytes until `take`."""
 
     def __init__(self) -> None:
         self._data = bytearray()

@@ -1,9 +1,9 @@
-"""Where a schema registry is and how to log in, from Confluent's settings.
+"""The addresses and credentials of a schema registry, from Confluent's settings.
 
 Rules: `schema.registry.url` may name several addresses, separated by commas, which are tried in order. User and
 password come from the URL or from basic.auth.user.info, a token from bearer.auth.token, TLS from schema.registry.ssl.*.
 Each may also begin with `schema.registry.`. Settings that belong to another URL than the requested one are not used, so
-no password goes to a foreign host.
+no password is sent to another host.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _authorization(settings: Mapping[str, str], user: tuple[str, str] | None) ->
     if user is not None:
         return basic_authorization(*user)
     if info and token:
-        raise UsageError(f"Both {_BASIC} and {_BEARER} are set: a schema registry takes one of them")
+        raise UsageError(f"Both {_BASIC} and {_BEARER} are set: set only one of them")
     if info:
         name, colon, password = info.partition(":")
         if not colon:

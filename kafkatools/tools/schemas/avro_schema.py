@@ -43,7 +43,7 @@ class AvroSchema:
             raise SchemaError(f"{origin} is not a valid Avro schema: {type(error).__name__} {error}") from None
 
     def _parse(self, registered: RegisteredSchema, added: set[str]) -> Schema:
-        """Parse a schema behind those it references. Two of these may share a reference, which is added once."""
+        """Parse a schema after those it references. Two of these may share a reference, which is added once."""
         from fastavro.schema import parse_schema
 
         for name, reference in registered.references:

@@ -18,7 +18,7 @@ STRATEGIES = ("topic", "record", "topic-record")
 
 
 class BodyEncoder(Protocol):
-    """Encodes JSON text without the bytes that name the schema, which are `prefix` behind the ID."""
+    """Encodes JSON text without the bytes that name the schema: the schema ID, then `prefix`."""
 
     name: str | None
     prefix: bytes
@@ -142,7 +142,7 @@ class Encoder(NamedTuple):
 
 
 class SubjectNaming(NamedTuple):
-    """How the subject of a schema file is found, and whether one that is not there is registered."""
+    """The subject strategy of schema files, and whether a schema that its subject lacks is registered."""
 
     topic: str
     strategy: str = "topic"

@@ -19,7 +19,7 @@ class RegistryFailed(SchemaError):
 
 @contextmanager
 def reading_reply(url: str) -> Iterator[None]:
-    """Raise RegistryFailed for JSON that lacks what is read in this context."""
+    """Raise RegistryFailed if JSON lacks a field that is read in this context."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -39,5 +39,5 @@ class InvalidValue(Exception):
         return f"field {place}: {self.message}" if place else self.message
 
     def inside(self, step: str) -> InvalidValue:
-        """Return this error with a further step at the front of its place."""
+        """Return this error with an outer step prepended to its place."""
         return InvalidValue(self.message, step + self.place)

@@ -66,7 +66,7 @@ class SchemaCache:
 
 
 def subject_path(subject: str, *more: object) -> str:
-    """Return the path of a subject, and of what is below it."""
+    """Return the path of a subject or of a resource below it."""
     return "/".join((f"/subjects/{quote(subject, safe='')}", *map(str, more)))
 
 
@@ -110,8 +110,8 @@ class SchemaRegistry:
             return None if reply is None else int(reply["id"])
 
     def schema_of(self, reply: Any, query: str = "") -> RegisteredSchema:
-        """Make a schema of a registry's reply, with the schemas it references. Raises RegistryFailed for a reply that
-        is not a schema, SchemaError if a referenced schema is missing."""
+        """Build a schema from a registry's reply, with the schemas it references. Raises RegistryFailed for a reply
+        that is not a schema, SchemaError if a referenced schema is missing."""
         with reading_reply(self.url):
             text, kind = str(reply["schema"]), str(reply.get("schemaType") or AVRO)
             named = [(str(one["name"]), str(one["subject"]), one["version"]) for one in reply.get("references") or ()]

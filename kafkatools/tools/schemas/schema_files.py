@@ -1,4 +1,4 @@
-"""Schemas in files: their type by the name of the file, and a first check of their text."""
+"""Schemas in files: their type by the extension of the file, and a first check of their text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def kind_of_file(path: str) -> str:
     """Return the type of the schema in a file, by its name. Raises UsageError for another ending."""
     kind = KINDS.get(os.path.splitext(path)[1].lower())
     if kind is None:
-        raise UsageError(f"{path}: the type of a schema is known by .avsc, .proto or .json at the end of its file name")
+        raise UsageError(f"{path}: the name of a schema file must end with .avsc, .proto or .json")
     return kind
 
 

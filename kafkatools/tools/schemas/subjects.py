@@ -60,7 +60,7 @@ class Subjects:
         self._registry = registry
 
     def names(self, *, deleted: bool = False) -> list[str]:
-        """Return all subjects in alphabetical order, with `deleted` also those that are softly deleted."""
+        """Return all subjects in alphabetical order, with `deleted` also soft-deleted ones."""
         reply = self._registry.request("GET", "/subjects" + ("?deleted=true" if deleted else ""))
         if not isinstance(reply, list):
             raise RegistryFailed(f"{self._registry.url} answers with JSON that is not a list of subjects")
@@ -119,8 +119,8 @@ class Subjects:
             return tuple(" ".join(str(message).split()) for message in messages)
 
     def delete(self, subject: str, version: int | None = None, *, permanent: bool = False) -> list[int]:
-        """Delete a version, or with None the subject, and return the deleted versions. `permanent` removes what was
-        softly deleted before."""
+        """Delete a version, or with None the subject, and return the deleted versions. `permanent` removes what
+        was soft-deleted before."""
         path = subject_path(subject) if version is None else subject_path(subject, "versions", version)
         path += "?permanent=true" if permanent else ""
         reply = self._request("DELETE", path, of=_name(subject, version))

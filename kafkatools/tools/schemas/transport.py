@@ -1,7 +1,8 @@
 """HTTP requests to a schema registry: JSON in both directions, errors as one line.
 
-Rules: redirects are not followed, since the request may carry a password. Several addresses are tried in order. Answers
-of 404 are for the caller; denied access, server errors and what is not JSON mean that the registry as a whole fails.
+Rules: redirects are not followed, since the request may carry a password. Several addresses are tried in order. A
+404 is left to the caller; denied access, server errors and replies that are not JSON are failures of the whole
+registry.
 """
 
 from __future__ import annotations

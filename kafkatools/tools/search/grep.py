@@ -64,7 +64,7 @@ class Grep:
         return self._is_by_text
 
     def first_possible(self, data: memoryview, start: int, end: int) -> int:
-        """Return the position of the first of these texts in start..end, -1 without any."""
+        """Return the position of the first of these texts in start..end, -1 if none occurs."""
         searched: memoryview | bytearray = data
         origin = 0
         if self._shape.ignores_case:

@@ -30,7 +30,7 @@ class KeyFilter:
         return bool(self._key)
 
     def first_possible(self, data: memoryview, start: int, end: int) -> int:
-        """Return the position of the key's bytes in start..end, -1 without them."""
+        """Return the position of the key's bytes in start..end, -1 if they do not occur."""
         return kernel.find_text(data, self._key, start, end)
 
     def failures(self) -> Sequence[str]:

@@ -32,7 +32,7 @@ class Filter(Protocol):
 
 
 class Searched(NamedTuple):
-    """The searched records of a partition: their number, and the first and the last offset."""
+    """The searched records of a partition: their number, and their first and last offset."""
 
     record_count: int
     first: int

@@ -70,7 +70,7 @@ def connect(files: Sequence[str] = (), statements: Sequence[str] = ()) -> duckdb
 
 
 def connect_unlocked() -> duckdb.DuckDBPyConnection:
-    """Open an in-memory DuckDB with the settings and macros of a search, which still may read files: only for parsing,
+    """Open an in-memory DuckDB with the settings and macros of a search, which may still read files: only for parsing,
     and for `lock`. Raises ImportError without the package duckdb."""
     import duckdb
 

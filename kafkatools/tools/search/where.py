@@ -43,8 +43,8 @@ class Where:
         self._first_error = ""
 
     def rows(self, fetched: FetchedColumns) -> array[int]:
-        """Return the rows for which the condition is true. Raises CommandError if it fails and
-        DuckDB cannot evaluate it within TRY."""
+        """Return the rows for which the condition is true. Raises CommandError if it fails and DuckDB cannot evaluate
+        it within TRY."""
         try:
             matches, nulls = self._evaluate(fetched)
         except SqlError as error:
@@ -57,7 +57,7 @@ class Where:
         return _numbers(matches)
 
     def _count(self, unknown: FetchedColumns) -> None:
-        """Count the records for which the condition is null by the reason."""
+        """Count the records for which the condition is null by reason."""
         if self._failed is not None:
             self._failed_count += int(self._failed.mask(unknown).sum())
         if self._reads_json:

@@ -103,8 +103,8 @@ def _create(target: str) -> None:
 
 
 def _salvage(console: Console, args: Args, directories: list[str], unreadable: Iterable[LostRange], size: int) -> bool:
-    """Copy what is sound and print what is lost. Returns whether anything is. `size`: bytes of the segments. Raises
-    CommandError."""
+    """Copy the sound batches and print the lost ranges. Returns whether there are any. `size`: bytes of the segments.
+    Raises CommandError."""
     lost = list(unreadable)
     salvaged: list[SalvagedPartition] = []
     try:

@@ -37,7 +37,7 @@ _NO_LIMIT = 1 << 63
 
 
 class UnreadableLog(KafkaError, name="UNREADABLE_LOG"):
-    """The files of a log cannot be read: a path is missing or is no log, or a file became shorter meanwhile."""
+    """The files of a log cannot be read: a path is missing or is not a log, or a file was truncated meanwhile."""
 
 
 class SegmentPath(NamedTuple):
@@ -118,8 +118,8 @@ def partition_named_by(directory: str) -> TopicPartition:
 
 def find_partitions(paths: str) -> list[PartitionDirectory]:
     """Return the partitions below a path, sorted. `paths` may be several paths, separated by commas, unless a file has
-    just that name. Raises UnreadableLog for a path that does not exist or is no log, and for a partition that is in two
-    directories; OSError."""
+    just that name. Raises UnreadableLog for a path that does not exist or is not a log, and for a partition that is in
+    two directories; OSError."""
     is_one = "," not in paths or os.path.exists(paths)
     places = [paths] if is_one else [path.strip() for path in paths.split(",") if path.strip()]
     found: dict[TopicPartition, PartitionDirectory] = {}

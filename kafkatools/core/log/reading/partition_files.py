@@ -1,6 +1,6 @@
 """The log of one partition, read from its segment files: its ends, lookups by offset and time, and runs of batches.
 
-The log is that of when it was opened: what a running broker appends later is not read. When the broker deletes or
+Batches that a running broker appends after the log was opened are not read. When the broker deletes or
 cleans a segment meanwhile, reading continues in the segments that replace it.
 """
 

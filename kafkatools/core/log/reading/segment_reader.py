@@ -336,7 +336,7 @@ class SegmentReader:
         return header if header.size_bytes <= self.size_bytes - position else None
 
     def log_end(self) -> LogEnd:
-        """Return where the segment ends. Damage in front of the last valid batch is not looked at."""
+        """Return where the segment ends. Damage before the last valid batch is ignored."""
         entry = self._indexes.last_position()
         start = 0
         if entry is not None:
@@ -391,7 +391,7 @@ class SegmentReader:
 
 
 def _legacy_problem(message: memoryview, magic: int) -> str:
-    """Return what is wrong with a message of magic 0 or 1, or with a header that is none; empty if nothing is."""
+    """Return what is wrong with a message of magic 0 or 1, or with an invalid header; empty if nothing is."""
     if magic not in (0, 1):
         return f"Invalid magic found in record: {magic}" if magic != 2 else f"a batch of {len(message)} bytes"
     if len(message) < _LEGACY_LEAST:

@@ -2,8 +2,8 @@
 
 The outcome of a transaction is that of the next marker of its producer, which a scan of the headers finds. So neither
 `.txnindex` nor `.snapshot` files have to be there: a missing `.txnindex` does not tell whether a transaction was
-aborted. The scan runs ahead of the reader, as far as the batches that were read need. The last stable offset takes the
-scan of the segments behind the last usable `.snapshot`, which has the transactions that were open there.
+aborted. The scan runs ahead of the reader, as far as the batches that were read need. The last stable offset
+needs a scan of the segments after the last usable `.snapshot`, which lists the transactions that were open there.
 
 A transaction whose marker is lost by damage has no outcome: its records are not returned.
 """

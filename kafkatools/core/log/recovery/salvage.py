@@ -1,4 +1,4 @@
-"""Copy the sound batches of a damaged partition directory into a new one that a broker opens, and list what is lost.
+"""Copy the sound batches of a damaged partition directory into a new one that a broker can load, and list what is lost.
 
 A batch is sound if its checksum is right and its offsets follow those of the batch before it. Whatever is not copied is
 lost: the ranges of bytes between the copied batches, with the offsets that are missing there. Indexes, leader epochs
@@ -50,7 +50,7 @@ class LostRange(NamedTuple):
 
 @dataclass
 class SalvagedPartition:
-    """What was copied of a partition directory, and what is lost. `end_offset` is the one after the last batch, -1
+    """What was copied of a partition directory, and what is lost. `end_offset` is the offset after the last batch, -1
     without batches."""
 
     directory: str

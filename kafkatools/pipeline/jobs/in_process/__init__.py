@@ -1,4 +1,4 @@
 """The jobs count, top-keys and diff in this process: Arrow record batches of a scan, aggregated by DuckDB.
 
-They give the rows of the Spark jobs of the same names (`kafkatools/pipeline/jobs/`).
+Their rows equal those of the Spark jobs of the same names (`kafkatools/pipeline/jobs/`).
 """

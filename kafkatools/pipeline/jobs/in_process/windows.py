@@ -1,6 +1,6 @@
 """Two sources of records side by side, in windows that end at the same place in both.
 
-Readers yield records sorted by topic, partition and offset. Windows with equal rows are passed over, so sources that
+Readers yield records sorted by topic, partition and offset. Windows with equal rows are skipped, so sources that
 are almost the same need little memory.
 """
 

@@ -137,10 +137,10 @@ def test_csv_of_one_column_has_null_in_an_empty_line() -> None:
 @pytest.mark.parametrize(
     ("reader", "data", "message"),
     [
-        (read_csv, b"", "file has no line with the names of columns"),
+        (read_csv, b"", "file has no header line with column names"),
         (read_csv, b"value,color\n", "file has an unknown column: 'color'; the columns are topic,"),
         (read_csv, b"key\nk\n", "file has no column value"),
-        (read_csv, b"value,value\n", "file has two columns of one name"),
+        (read_csv, b"value,value\n", "file has two columns with the same name"),
         (read_csv, b"value,key\na,b\nc\n", "file, line 3: 2 cells expected, but there are 1"),
         (read_csv, b"value,key\na,b\n\n", "file, line 3 is empty"),
         (read_csv, b'value,key\n"a\nb",c\nd\n', "file, line 4: 2 cells expected, but there are 1"),
