@@ -91,7 +91,7 @@ def test_a_registry_that_is_down_costs_one_attempt_and_the_cache_serves(bootstra
     raw = consume(bootstrap, url, fresh)
     assert (raw.status, raw.stdout) == (1, (ORDER_7 + b"\n") * 3)
     assert raw.err.count(f"{url} does not answer") == 4, "once at first, and for each of the three values"
-    assert "3 keys or values were not decoded and printed as they are:" in raw.err
+    assert "3 keys or values were not decoded and stayed as they were:" in raw.err
 
 
 @pytest.mark.parametrize(
@@ -145,3 +145,18 @@ def test_schemas_that_cannot_be_used(
         ran = consume(bootstrap, server.url, tmp_path)
         assert (ran.status, ran.stdout) == (1, (ORDER_7 + b"\n") * 3)
         assert error in ran.err
+
+
+def test_masks_apply_to_decoded_fields_and_hide_values_that_cannot_be_decoded(
+    bootstrap: str, tmp_path: pathlib.Path
+) -> None:
+    with serving(order_schema) as server:
+        masked = consume(bootstrap, server.url, tmp_path, "--mask", "value.id=null", "--json")
+        assert masked.status == 0
+        assert [json.loads(json.loads(line)["value"]) for line in masked.out.splitlines()] == [
+            {"id": None, "note": None}
+        ] * 3
+        hidden = consume(bootstrap, server.url, tmp_path, "--mask", "value.id=null", topic="many")
+        assert hidden.status == 1
+        assert b"\0\0\0\0" not in hidden.stdout
+        assert "300 keys or values were not decoded and stayed as they were" in hidden.err

@@ -141,7 +141,7 @@ class Story:
             ran = run_kt(*words, *registry, environ=environ)
             assert ran.stdout == b"".join(value + b"\n" for value in printed if value is not None)
             assert ran.status == 1
-            assert "3 keys or values were not decoded and printed as they are:" in ran.err
+            assert "3 keys or values were not decoded and stayed as they were:" in ran.err
             assert "mixed-0 offset 5: value not decoded: it does not begin with byte 0 and a schema ID" in ran.err
             assert "mixed-0 offset 6: value not decoded: the registry has no schema 9999" in ran.err
             assert "mixed-0 offset 7: value not decoded: it is not of schema" in ran.err

@@ -79,7 +79,7 @@ class SchemaDecoders:
                 return _Failed(f"the registry has no schema {number}", until_ms)
             decoder = self._make(number, registered.kind)
         except SchemaError as error:
-            self._report_once(f"{error}: records with such schemas are printed undecoded")
+            self._report_once(f"{error}: records of such schemas are not decoded")
             return _Failed(str(error), until_ms)
         if self._registry.used_cache is not None:
             self._report_once(f"{self._registry.used_cache}: schemas are read from the cache")
@@ -123,7 +123,7 @@ class FailedCells:
         is_one = self._count == 1
         subject = "1 key or value was" if is_one else f"{self._count} keys or values were"
         more = self._count - len(self._named)
-        lines = [f"{subject} not decoded and printed as {'it is' if is_one else 'they are'}:", *self._named]
+        lines = [f"{subject} not decoded and stayed as {'it was' if is_one else 'they were'}:", *self._named]
         return (*lines, f"and {more} more") if more else lines
 
 
