@@ -107,8 +107,8 @@ OPTIONS = (
         ours=True,
     ),
     SCHEMA_REGISTRY._replace(
-        about="Decode keys and values by the schemas of this registry, http://[USER:PASSWORD@]HOST:PORT. What cannot "
-        "be decoded is shown as text; the exit status is then 1.",
+        about="Decode keys and values by the schemas of this registry. Credentials: USER:PASSWORD@ in front of the "
+        "host. What cannot be decoded is shown as text; the exit status is then 1.",
     ),
     Option("--stop-at-damage", "Stop at damage at which Kafka's tool would stop with an exception.", ours=True),
     Option("--salvage", "Also print batches after the point where Kafka's tool stops in a damaged log.", ours=True),

@@ -86,7 +86,7 @@ def test_files_are_divided_among_processes(damaged: pathlib.Path, monkeypatch: p
         (("{root}", "--salvage", "{root}/cold-0/partition.metadata/out"), 2, "is in {root}, which is to be salvaged"),
         (("{root}", "--salvage", "/dev/null/out"), 1, "/dev/null/out cannot be created: Not a directory"),
         (("{root}", "{root}/../copy", "--salvage", "{root}/out"), 2, "are the same partition"),
-        (("{root}", "--salvage", "{root}/out", "--engine", "spark"), 2, "--salvage runs in this process"),
+        (("{root}", "--salvage", "{root}/out", "--engine", "spark"), 2, "--salvage cannot be used with --engine"),
         (("{root}/empty", "--salvage", "{root}/out"), 1, "{root}/empty contains no files of a log"),
     ],
 )
