@@ -73,7 +73,7 @@ def _bytes(text: str) -> bytes:
 
 
 class Finding:
-    """What one run of kt console-consumer searches and counts."""
+    """The search and the count of one run of kt console-consumer."""
 
     def __init__(self, console: Console, args: Args, printer: RecordPrinter) -> None:
         self._console = console

@@ -7,33 +7,18 @@ from collections.abc import Sequence
 from kafkatools.console import Console
 from kafkatools.core.consumer.consumer import Consumer
 from kafkatools.core.consumer.subscription import TopicPartition
-from kafkatools.exit_status import UsageError
 from kafkatools.options import Args
-from kafkatools.options.slices import TIME_FORM, parse_time
+from kafkatools.options.slice_options import slice_of
 from kafkatools.tools.copying.progress import CopyPlace, PartitionProgress
-from kafkatools.tools.lines.slice import LOG_END, LOG_START, Anchor, Place, Slice
+from kafkatools.tools.lines.slice import LOG_END, Slice
 from kafkatools.tools.lines.slices import NewestRecords, SliceFinder
 
 
 def requested_slice(args: Args, now_ms: int) -> Slice:
     """Return the slice of --since, --until and --last; without them all records that are there at the start. Raises
     UsageError."""
-    since, until = _time(args, "since", now_ms), _time(args, "until", now_ms)
-    if since and until and since.value >= until.value:
-        raise UsageError(f"--until {args.until} is not after --since {args.since}")
-    if args.last is not None and args.last < 1:
-        raise UsageError(f"--last {args.last} must be at least 1")
-    return Slice(since or LOG_START, until or LOG_END, args.last)
-
-
-def _time(args: Args, name: str, now_ms: int) -> Place | None:
-    text = getattr(args, name)
-    if text is None:
-        return None
-    try:
-        return Place(Anchor.TIME, parse_time(text, now_ms))
-    except ValueError as error:
-        raise UsageError(f"Invalid value of --{name}: {error}", TIME_FORM) from None
+    requested = slice_of(args, now_ms)
+    return requested if requested.end is not None else requested._replace(end=LOG_END)
 
 
 def place_progress(

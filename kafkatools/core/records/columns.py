@@ -243,10 +243,10 @@ class RowColumns:
         """Build rows from byte strings, which are copied into one buffer. Without `keys` all keys are null. Raises
         ValueError for another number of keys than values."""
         data = bytearray()
-        value_positions, value_lengths = _gather(data, values)
+        value_positions, value_lengths = gather_cells(data, values)
         if keys is None:
             return cls(bytes(data), value_positions, value_lengths)
-        key_positions, key_lengths = _gather(data, keys)
+        key_positions, key_lengths = gather_cells(data, keys)
         return cls(bytes(data), value_positions, value_lengths, key_positions, key_lengths)
 
 
@@ -258,7 +258,8 @@ def _cell(buffer: Buffer, position: int, length: int, row: int) -> bytes | None:
     return bytes(buffer[position : position + length])
 
 
-def _gather(data: bytearray, cells: Sequence[bytes | None]) -> tuple[array[int], array[int]]:
+def gather_cells(data: bytearray, cells: Sequence[bytes | None]) -> tuple[array[int], array[int]]:
+    """Append the cells to `data`. Return their positions and lengths, -1 for null."""
     positions, lengths = array("i"), array("i")
     for cell in cells:
         positions.append(len(data))

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.dump import file_kinds
 from kafkatools.core.log.dump.batch_headers import Header, LegacyHeader, V2Header, codec_name
+from kafkatools.core.log.dump.batch_watch import SilentLines, WatchedStretch
 from kafkatools.core.log.dump.damage import Damage, Finding
 from kafkatools.core.log.dump.file_dump import FileDump
 from kafkatools.core.log.dump.gaps import GapFinder
@@ -28,7 +29,6 @@ from kafkatools.core.log.dump.index_files import read_index
 from kafkatools.core.log.dump.options import DumpOptions
 from kafkatools.core.log.dump.records import records_of
 from kafkatools.core.log.dump.segment_file import SegmentFile, open_regular_file
-from kafkatools.core.log.dump.sound_stretch import SoundStretch
 from kafkatools.core.log.format.transaction_index import ENTRY_SIZE, parse_entries
 from kafkatools.core.records import kernel
 from kafkatools.core.records.batch import RecordBatch
@@ -128,7 +128,7 @@ def _problem(finding: Finding, kind: str) -> Problem:
     return Problem(finding.file, kind, finding.position, finding.problem, finding.loss)
 
 
-class _Watch:
+class _Watch(SilentLines):
     """An implementation of file_dump.Lines that prints nothing. It records the facts of a segment, the batches that its
     indexes name, and batches whose record count does not fit their offsets."""
 
@@ -154,7 +154,7 @@ class _Watch:
     # -- what the walk sees --
 
     def stretch(self, file: SegmentFile, end: int, gaps: GapFinder, limits: object) -> Callable[[int, array[int]], int]:
-        return _WatchedStretch(file, end, self._deep, gaps, self).forward
+        return WatchedStretch(file, end, self._deep, gaps, self.sound).forward
 
     def sound(self, table: array[int], rows: int, window_position: int, window: memoryview) -> None:
         """Record valid batches of magic 2 from rows of the kernel's header table."""
@@ -252,29 +252,6 @@ class _Watch:
         elif producer_id not in self._open:
             self._open.add(producer_id)
             self.facts.transactions.append((DATA, producer_id, offset))
-
-    # -- the other methods of Lines --
-
-    def _ignore(self, *arguments: Any, **names: Any) -> None:
-        """Print nothing."""
-
-    file = log = snapshot = trailing = empty_index = sane_index = _ignore
-    offset_entry = time_entry = producer = aborted_transaction = _ignore
-
-
-class _WatchedStretch(SoundStretch):
-    """The fast path over windows of valid batches (SoundStretch): it passes the headers of these batches to the watch
-    and prints nothing."""
-
-    def __init__(self, file: SegmentFile, end: int, deep: bool, gaps: GapFinder, watch: _Watch) -> None:
-        super().__init__(file, end, DumpOptions(deep=deep), gaps, len)
-        self._watch = watch
-        self._is_deep = deep
-
-    def _show(self, window: memoryview, position: int, stop: int, state: array[int]) -> int:
-        row_count = super()._show(window, position, stop, state) if self._is_deep else stop
-        self._watch.sound(self._table, row_count, position, window)
-        return row_count
 
 
 def _marker_kind(batch: memoryview) -> str | None:

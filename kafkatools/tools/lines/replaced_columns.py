@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
-from kafkatools.core.records.columns import RecordColumns, encode_headers
+from kafkatools.core.records.columns import RecordColumns, encode_headers, gather_cells
 from kafkatools.core.records.kernel import varint
 
 RawHeaders = Sequence[tuple[bytes, bytes | None]]
@@ -21,20 +21,11 @@ def replaced_columns(
     nothing of the replaced contents is in the new buffer."""
     rows = range(columns.count)
     data = bytearray()
-    key_places = _append(data, [columns.key(row) for row in rows] if keys is None else keys)
-    value_places = _append(data, [columns.value(row) for row in rows] if values is None else values)
+    key_places = gather_cells(data, [columns.key(row) for row in rows] if keys is None else keys)
+    value_places = gather_cells(data, [columns.value(row) for row in rows] if values is None else values)
     header_places = _append_headers(data, [columns.raw_headers(row) for row in rows] if headers is None else headers)
     longs = columns.offsets[:], columns.timestamps[:]
     return RecordColumns(bytes(data), longs, (*key_places, *value_places, *header_places), columns.timestamp_type)
-
-
-def _append(data: bytearray, cells: Sequence[bytes | None]) -> tuple[array[int], array[int]]:
-    positions, lengths = array("i"), array("i")
-    for cell in cells:
-        positions.append(len(data))
-        lengths.append(-1 if cell is None else len(cell))
-        data += cell or b""
-    return positions, lengths
 
 
 def _append_headers(data: bytearray, headers: Sequence[RawHeaders]) -> tuple[array[int], array[int]]:

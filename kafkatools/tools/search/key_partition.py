@@ -24,7 +24,7 @@ _MOST_EMPTY_POLLS = 5
 
 
 class SampledReader(Positioned, Protocol):
-    """What a sample needs of the consumer; its methods are those of Consumer."""
+    """The methods of Consumer that a sample uses."""
 
     def partitions_for(self, topic: str, timeout_ms: int | None = None) -> list[int]:
         """Return the partition numbers of a topic."""

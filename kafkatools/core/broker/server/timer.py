@@ -14,7 +14,7 @@ FEWEST_CANCELLED = 100
 
 
 def _cancelled(_now_ms: int) -> None:
-    """What a cancelled task has instead of its function."""
+    """The function of a cancelled task, which does nothing."""
 
 
 class TimerTask:

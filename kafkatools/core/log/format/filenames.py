@@ -5,6 +5,8 @@ interrupt. `.deleted` waits for removal. `.cleaned` is incomplete output of the 
 complete and about to replace its source segments.
 """
 
+import re
+
 from kafkatools.core.topic_partition import TopicPartition as TopicPartition
 
 LOG_SUFFIX = ".log"
@@ -32,6 +34,10 @@ CLEANER_OFFSET_CHECKPOINT = "cleaner-offset-checkpoint"
 
 INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 MAX_NAME_LENGTH = 255
+
+_ASIDE = re.compile(
+    rf"(.+)-([0-9]+)\.[^.]*(?:{DELETE_DIRECTORY_SUFFIX}|{FUTURE_DIRECTORY_SUFFIX}|{STRAY_DIRECTORY_SUFFIX})", re.ASCII
+)
 
 
 def offset_name(offset: int) -> str:
@@ -84,6 +90,13 @@ def parse_future_directory(name: str) -> TopicPartition | None:
 def partition_of_directory(name: str) -> TopicPartition:
     """Return the partition of a directory, of a current or future replica; for any other name partition 0 of it."""
     return parse_partition_directory(name) or parse_future_directory(name) or TopicPartition(name, 0)
+
+
+def parse_aside_directory(name: str) -> TopicPartition | None:
+    """Return the partition of a directory that a broker has set aside (`-delete`, `-future`, `-stray`), None for any
+    other name."""
+    aside = _ASIDE.fullmatch(name)
+    return None if aside is None else TopicPartition(aside[1], int(aside[2]))
 
 
 def parse_partition_directory(name: str) -> TopicPartition | None:

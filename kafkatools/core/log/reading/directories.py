@@ -10,29 +10,23 @@ directory is read. Of files in the middle of a cleaning those are read that a br
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.format.filenames import (
     CLEANED_SUFFIX,
-    DELETE_DIRECTORY_SUFFIX,
-    FUTURE_DIRECTORY_SUFFIX,
     INDEX_SUFFIXES,
     LOG_START_OFFSET_CHECKPOINT,
     LOG_SUFFIX,
-    STRAY_DIRECTORY_SUFFIX,
     SWAP_SUFFIX,
     is_log_name,
     offset_from_name,
+    parse_aside_directory,
     parse_partition_directory,
 )
 from kafkatools.core.topic_partition import TopicPartition
 
-_ASIDE = re.compile(
-    rf"(.+)-([0-9]+)\.[^.]*(?:{DELETE_DIRECTORY_SUFFIX}|{FUTURE_DIRECTORY_SUFFIX}|{STRAY_DIRECTORY_SUFFIX})", re.ASCII
-)
 _NO_LIMIT = 1 << 63
 
 
@@ -79,12 +73,16 @@ class PartitionDirectory(NamedTuple):
         path = os.path.join(os.path.dirname(os.path.abspath(self.path)), LOG_START_OFFSET_CHECKPOINT)
         try:
             with open(path, "rb") as file:
-                lines = file.read().splitlines()
+                return checkpointed_offset(file.read(), self.topic_partition)
         except OSError:
             return 0
-        prefix = "{} {} ".format(*self.topic_partition).encode()
-        offsets = (line[len(prefix) :] for line in lines if line.startswith(prefix))
-        return next((int(offset) for offset in offsets if offset.isdigit()), 0)
+
+
+def checkpointed_offset(checkpoint: bytes, partition: TopicPartition) -> int:
+    """Return the offset that a log start offset checkpoint has for a partition, 0 if it has none."""
+    prefix = "{} {} ".format(*partition).encode()
+    offsets = (line[len(prefix) :] for line in checkpoint.splitlines() if line.startswith(prefix))
+    return next((int(offset) for offset in offsets if offset.isdigit()), 0)
 
 
 def loaded_segments(names: Collection[str], next_offset: Callable[[str], int]) -> list[str]:
@@ -111,9 +109,7 @@ def partition_named_by(directory: str) -> TopicPartition:
     """Return the partition of a directory that is named by itself: also of one that a broker has set aside; for any
     other name partition 0 of a topic of that name."""
     name = os.path.basename(os.path.abspath(directory))
-    if (aside := _ASIDE.fullmatch(name)) is not None:
-        return TopicPartition(aside[1], int(aside[2]))
-    return parse_partition_directory(name) or TopicPartition(name, 0)
+    return parse_aside_directory(name) or parse_partition_directory(name) or TopicPartition(name, 0)
 
 
 def find_partitions(paths: str) -> list[PartitionDirectory]:

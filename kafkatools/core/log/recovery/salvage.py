@@ -8,15 +8,17 @@ and the producer snapshot are built again from the batches; `partition.metadata`
 from __future__ import annotations
 
 import os
+import shutil
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import FileIO
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.atomic_file import write_all
 from kafkatools.core.log.delayed_tasks import DelayedTasks
 from kafkatools.core.log.dump.batch_headers import Header, LegacyHeader, V2Header, codec_name
+from kafkatools.core.log.dump.batch_watch import SilentLines, WatchedStretch
 from kafkatools.core.log.dump.damage import Damage, Finding
 from kafkatools.core.log.dump.file_dump import FileDump
 from kafkatools.core.log.dump.gaps import GapFinder
@@ -24,7 +26,6 @@ from kafkatools.core.log.dump.options import DumpOptions
 from kafkatools.core.log.dump.records import records_of
 from kafkatools.core.log.dump.segment_file import SegmentFile, is_zero
 from kafkatools.core.log.dump.segment_limits import UNLIMITED, SegmentLimits
-from kafkatools.core.log.dump.sound_stretch import SoundStretch
 from kafkatools.core.log.files import RealFileSystem
 from kafkatools.core.log.format.filenames import LOG_SUFFIX, PARTITION_METADATA, is_log_name, offset_from_name
 from kafkatools.core.log.partition.log_config import LogConfig
@@ -50,8 +51,8 @@ class LostRange(NamedTuple):
 
 @dataclass
 class SalvagedPartition:
-    """What was copied of a partition directory, and what is lost. `end_offset` is the offset after the last batch, -1
-    without batches."""
+    """The batches copied from a partition directory, and the lost ranges. `end_offset` is the offset after the last
+    batch, -1 without batches."""
 
     directory: str
     batches: int = 0
@@ -78,7 +79,7 @@ def salvage_partition(
     _name_lost_offsets(result, [(os.path.join(source, name), offset_from_name(name) or 0) for name in names])
     metadata = os.path.join(source, PARTITION_METADATA)
     if os.path.isfile(metadata):
-        _copy(metadata, os.path.join(target, PARTITION_METADATA))
+        shutil.copyfile(metadata, os.path.join(target, PARTITION_METADATA))
     _index(target)
     return result
 
@@ -122,11 +123,6 @@ def _name_lost_offsets(result: SalvagedPartition, segments: Sequence[tuple[str, 
         )
 
 
-def _copy(source: str, target: str) -> None:
-    with open(source, "rb") as data, open(target, "xb", buffering=0) as file:
-        write_all(file, data.read())
-
-
 def _index(directory: str) -> None:
     """Build the indexes, leader epochs and producer snapshot of a directory with sound segments. A missing offset is no
     reason to end the log there."""
@@ -147,7 +143,7 @@ class _Kept(NamedTuple):
     next_offset: int
 
 
-class _SoundCopy:
+class _SoundCopy(SilentLines):
     """An implementation of file_dump.Lines that copies the sound batches of a segment, in the order of their offsets,
     and adds the ranges between them to the result."""
 
@@ -169,7 +165,7 @@ class _SoundCopy:
         self, file: SegmentFile, end: int, gaps: GapFinder, limits: SegmentLimits
     ) -> Callable[[int, array[int]], int]:
         self._limits = limits
-        return _CopiedStretch(file, end, self._deep, gaps, limits, self.sound).forward
+        return WatchedStretch(file, end, self._deep, gaps, self.sound, limits).forward
 
     def sound(self, table: array[int], rows: int, window_position: int, window: memoryview) -> None:
         """Copy the valid batches in the first rows of the kernel's header table."""
@@ -263,38 +259,8 @@ class _SoundCopy:
         if self.batches:
             self._result.end_offset = self._next_offset
 
-    # -- the other methods of Lines --
-
-    def _ignore(self, *arguments: Any, **names: Any) -> None:
-        """Print nothing."""
-
-    file = log = snapshot = trailing = empty_index = sane_index = _ignore
-    offset_entry = time_entry = producer = aborted_transaction = _ignore
-
 
 def _chunks(file: SegmentFile, position: int) -> Iterator[bytes]:
     while position < file.size:
         yield bytes(file.view(position, _CHUNK_BYTES))
         position += _CHUNK_BYTES
-
-
-class _CopiedStretch(SoundStretch):
-    """The fast path over windows of valid batches: it passes their headers to `take` and prints nothing."""
-
-    def __init__(
-        self,
-        file: SegmentFile,
-        end: int,
-        deep: bool,
-        gaps: GapFinder,
-        limits: SegmentLimits,
-        take: Callable[[array[int], int, int, memoryview], None],
-    ) -> None:
-        super().__init__(file, end, DumpOptions(deep=deep), gaps, len, limits)
-        self._take = take
-        self._is_deep = deep
-
-    def _show(self, window: memoryview, position: int, stop: int, state: array[int]) -> int:
-        row_count = super()._show(window, position, stop, state) if self._is_deep else stop
-        self._take(self._table, row_count, position, window)
-        return row_count

@@ -6,7 +6,6 @@ directory, so the number of keys is not limited by memory.
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -18,6 +17,7 @@ from kafkatools.pipeline.extras import ensure_installed
 from kafkatools.pipeline.run.reports import Damage, SplitReport
 from kafkatools.pipeline.scan.ordered import read_in_order
 from kafkatools.pipeline.scan.plans import RECORDS, ScanPlan, close_clients
+from kafkatools.pipeline.scan.scan import default_threads
 from kafkatools.pipeline.uris import Cluster, Uri
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _MEMORY = "256MB"
-_MOST_THREADS = 4
 
 
 @dataclass
@@ -62,9 +61,10 @@ class LocalSource:
         return self._plan(()).topics()
 
     def _plan(self, columns: Sequence[str], table: str = RECORDS) -> ScanPlan:
-        threads = min(os.cpu_count() or 1, _MOST_THREADS)
         settings = {} if self.cluster is None else _settings(self.cluster)
-        return ScanPlan(self.uri, tuple(columns), table, settings=settings, threads=threads, on_report=self._on_report)
+        return ScanPlan(
+            self.uri, tuple(columns), table, settings=settings, threads=default_threads(), on_report=self._on_report
+        )
 
     def sorted_damages(self) -> list[Damage]:
         """Return the damaged ranges of all reads, sorted by file and position."""

@@ -12,7 +12,6 @@ named, by topic or by the path of their directory.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -20,18 +19,15 @@ from itertools import groupby
 from kafkatools.core.java.patterns import java_pattern
 from kafkatools.core.log.dump.file_kinds import LOG, kind_of
 from kafkatools.core.log.format.filenames import (
-    CLEANED_SUFFIX,
-    DELETE_DIRECTORY_SUFFIX,
-    FUTURE_DIRECTORY_SUFFIX,
     INDEX_SUFFIXES,
     LOG_START_OFFSET_CHECKPOINT,
     LOG_SUFFIX,
-    STRAY_DIRECTORY_SUFFIX,
-    SWAP_SUFFIX,
     is_log_name,
     offset_from_name,
+    parse_aside_directory,
     parse_partition_directory,
 )
+from kafkatools.core.log.reading.directories import checkpointed_offset, loaded_segments
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.options.patterns import INTERNAL_TOPICS
 from kafkatools.pipeline import storage
@@ -42,9 +38,6 @@ from kafkatools.pipeline.sources.log import sections as table
 HIDDEN_TOPICS = INTERNAL_TOPICS | {"__cluster_metadata", "__remote_log_metadata"}
 """Internal topics, which are read only if named."""
 
-_ASIDE = re.compile(
-    rf"(.+)-([0-9]+)\.[^.]*(?:{DELETE_DIRECTORY_SUFFIX}|{FUTURE_DIRECTORY_SUFFIX}|{STRAY_DIRECTORY_SUFFIX})", re.ASCII
-)
 _MAX_NAMES = 8
 
 
@@ -200,7 +193,7 @@ def _is_log(url: str) -> bool:
     aside."""
     name = storage.split(url)[1]
     if storage.kind_of(url) == storage.DIRECTORY:
-        return _ASIDE.fullmatch(name) is None
+        return parse_aside_directory(name) is None
     return is_log_name(name)
 
 
@@ -234,9 +227,7 @@ def _is_segment(entry: storage.Entry) -> bool:
 
 def _partition_of(directory: str) -> TopicPartition:
     name = storage.split(directory)[1]
-    if (aside := _ASIDE.fullmatch(name)) is not None:
-        return TopicPartition(aside[1], int(aside[2]))
-    return parse_partition_directory(name) or TopicPartition(name, 0)
+    return parse_aside_directory(name) or parse_partition_directory(name) or TopicPartition(name, 0)
 
 
 def _segments_of(place: _Place) -> list[LogFile]:
@@ -247,11 +238,12 @@ def _segments_of(place: _Place) -> list[LogFile]:
         stem, dot, suffix = entry.name.partition(".")
         suffixes.setdefault(stem, set()).add(dot + suffix)
     start = _log_start_offset(place)
-    segments: Sequence[storage.Entry] = [
-        entry for entry in entries if _is_segment(entry) and place.segment in ("", entry.name)
-    ]
-    if not place.segment:
-        segments = _with_swaps(place.directory, segments, entries)
+    if place.segment:
+        segments: Sequence[storage.Entry] = [
+            entry for entry in entries if _is_segment(entry) and entry.name == place.segment
+        ]
+    else:
+        segments = _loaded(place.directory, entries)
     files = []
     for entry in segments:
         stem, _, swap = entry.name.partition(LOG_SUFFIX)
@@ -278,29 +270,17 @@ def _ensure_utf8(place: _Place) -> None:
         ) from None
 
 
-def _with_swaps(
-    directory: str, segments: Sequence[storage.Entry], entries: Iterable[storage.Entry]
-) -> Sequence[storage.Entry]:
+def _loaded(directory: str, entries: Iterable[storage.Entry]) -> Sequence[storage.Entry]:
     """Return the segments that a broker would load after a crash during log cleaning: complete `.swap` files replace
     the segments they cover (LogLoader.completeSwapOperations)."""
-    cleaned = [offset_from_name(entry.name) or 0 for entry in entries if entry.name.endswith(CLEANED_SUFFIX)]
-    before = min(cleaned, default=1 << 63)
-    swaps = {
-        offset: entry
-        for entry in entries
-        if entry.name.endswith(LOG_SUFFIX + SWAP_SUFFIX)
-        and (offset := offset_from_name(entry.name)) is not None
-        and offset < before
-    }
-    if not swaps:
-        return segments
-    end = max(_next_offset(storage.join(directory, entry.name), offset) for offset, entry in swaps.items())
-    remaining = [entry for entry in segments if not min(swaps) <= (offset_from_name(entry.name) or 0) < end]
-    return [*remaining, *swaps.values()]
+    by_name = {entry.name: entry for entry in entries if _is_segment(entry) or not is_log_name(entry.name)}
+    loaded = loaded_segments(by_name, lambda name: _next_offset(storage.join(directory, name)))
+    return [by_name[name] for name in loaded]
 
 
-def _next_offset(url: str, base_offset: int) -> int:
-    offset = base_offset + 1
+def _next_offset(url: str) -> int:
+    """Return the offset after the last batch of a segment, 0 without batches."""
+    offset = 0
     with storage.open_segment(url) as segment:
         for section in table.SectionWalk(segment, 0, segment.size, lambda damage: None, checks=False).sections():
             last = section.headers[-1]
@@ -311,13 +291,7 @@ def _next_offset(url: str, base_offset: int) -> int:
 def _log_start_offset(place: _Place) -> int:
     """Return the log start offset from the log directory's checkpoint; 0 if it has none for the partition."""
     text = storage.read_bytes(storage.join(storage.split(place.directory)[0], LOG_START_OFFSET_CHECKPOINT))
-    topic, partition = place.topic_partition
-    prefix = f"{topic} {partition} ".encode()
-    for line in (text or b"").splitlines():
-        offset = line[len(prefix) :]
-        if line.startswith(prefix) and offset.isdigit():
-            return int(offset)
-    return 0
+    return checkpointed_offset(text or b"", place.topic_partition)
 
 
 def _ensure_one_directory_each(places: Iterable[_Place]) -> None:
