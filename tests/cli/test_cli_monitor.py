@@ -17,7 +17,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from html.parser import HTMLParser
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -211,23 +211,46 @@ def test_a_terminal_has_a_screen_and_gets_it_back(bootstrap: str, tmp_path: path
 # -- what it serves --
 
 
+class Served(NamedTuple):
+    """What a monitor serves: the page's address with the token, its root, the address of the metrics, and the token."""
+
+    page: str
+    root: str
+    metrics: str
+    token: str
+
+
 @contextlib.contextmanager
-def serving(home: pathlib.Path, bootstrap: str, *words: str) -> Iterator[tuple[subprocess.Popen[bytes], list[str]]]:
-    """A monitor that serves on free ports: the process and its addresses."""
-    served = ("monitor", "--bootstrap-server", bootstrap, "--interval", "0.3", *words)
+def serving(home: pathlib.Path, bootstrap: str, *words: str) -> Iterator[tuple[subprocess.Popen[bytes], Served]]:
+    """A monitor that serves on free ports, with page and metrics: the process and its addresses."""
+    served = (
+        "monitor",
+        "--bootstrap-server",
+        bootstrap,
+        "--interval",
+        "0.3",
+        "--web",
+        "0",
+        "--prometheus",
+        "0",
+        *words,
+    )
     with start_kt(home, *served, stdout=subprocess.DEVNULL) as process:
         assert process.stderr is not None
-        addresses = [process.stderr.readline().decode().split(": ", 1)[1].strip() for word in words if word == "0"]
+        page_line, metrics_line = (process.stderr.readline().decode() for _ in range(2))
+        page_at, metrics = page_line.split()[1], metrics_line.split()[1]
+        root, _, token = page_at.partition("?token=")
         try:
-            yield process, addresses
+            yield process, Served(page_at, root, metrics, token)
         finally:
             process.send_signal(signal.SIGINT)
             process.wait(_ENDS_S)
 
 
-def get(url: str, host: str | None = None) -> tuple[int, Any, bytes]:
+def get(url: str, token: str = "", host: str | None = None) -> tuple[int, Any, bytes]:
     """Status, headers and body."""
-    request = urllib.request.Request(url, headers={} if host is None else {"Host": host})
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    request = urllib.request.Request(url, headers=headers if host is None else {**headers, "Host": host})
     try:
         with urllib.request.urlopen(request, timeout=_ENDS_S) as answer:
             return answer.status, answer.headers, answer.read()
@@ -237,30 +260,32 @@ def get(url: str, host: str | None = None) -> tuple[int, Any, bytes]:
 
 
 def test_metrics_and_page_are_served(bootstrap: str, tmp_path: pathlib.Path) -> None:
-    with serving(tmp_path, bootstrap, "--web", "0", "--prometheus", "0") as (process, (shared, metrics)):
-        assert metrics == shared + "metrics", "one address when both are the same"
-        status, headers, body = get(metrics)
+    with serving(tmp_path, bootstrap) as (process, served):
+        assert served.metrics == served.root + "metrics", "one address when both are the same"
+        status, headers, body = get(served.metrics, served.token)
         assert (status, headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
         found = samples(body.decode())
         assert found["kafka_consumergroup_lag_sum", (("consumergroup", "shop"), ("topic", "orders"))] == 3
         assert found["kafka_topic_partition_oldest_offset", (("partition", "0"), ("topic", "orders"))] == 0
         assert len(list(text_string_to_metric_families(body.decode()))) > 20
-        status, headers, body = get(shared + "view.json?topic=orders")
+        status, headers, body = get(served.root + "view.json?topic=orders", served.token)
         assert (status, headers["Content-Type"], headers["Cache-Control"]) == (200, "application/json", "no-store")
         assert json.loads(body)["topic"]["partitions"][0]["lags"] == {"shop": 3}
-        status, headers, body = get(shared)
+        status, headers, body = get(served.page)
         assert status == 200 and body == page(300).encode()
-        assert "default-src 'none'" in headers["Content-Security-Policy"]
-        assert get(shared + "etc/passwd")[0] == 404
-        assert get(shared, host="example.org")[0] == 403, "a name of the Web that points here"
-        connection = http.client.HTTPConnection(shared.split("/")[2], timeout=_ENDS_S)
+        policy = headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy and "unsafe" not in policy
+        assert get(served.root + "etc/passwd")[0] == 404
+        assert get(served.page, host="example.org")[0] == 403, "a name of the Web that points here"
+        assert [get(served.root + path)[0] for path in ("", "view.json", "metrics")] == [401, 401, 401]
+        connection = http.client.HTTPConnection(served.root.split("/")[2], timeout=_ENDS_S)
         connection.request("POST", "/view.json")
         assert connection.getresponse().status == 405
         connection.close()
         with socket.create_connection((connection.host, connection.port), 5) as rude:
             rude.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")  # and gone without reading
         assert process.poll() is None
-        text = drawn(shared + "#topic=orders", tmp_path)
+        text = drawn(served.page + "#topic=orders", tmp_path)
     tables = Tables.of(text)
     assert ["orders", "2", "1", "healthy"] in [row[:4] for row in tables["topics"]]
     assert tables["partitions"][0][0] == "0" and tables["partitions"][0][-1] == "3", "the lag of shop"
@@ -271,17 +296,48 @@ def test_a_cluster_that_goes_away_is_told_and_old_numbers_are_not(tmp_path: path
     broker = BrokerProcess(tmp_path)
     broker.start()
     try:
-        with serving(tmp_path, broker.bootstrap, "--web", "0", "--prometheus", "0") as (process, (page_at, metrics)):
-            assert samples(get(metrics)[2].decode())["kt_monitor_up", ()] == 1
+        with serving(tmp_path, broker.bootstrap, "--open-metrics") as (process, served):
+            assert samples(get(served.metrics)[2].decode())["kt_monitor_up", ()] == 1, "without a token"
             broker.kill()
-            eventually(lambda: b"kt_monitor_up 0" in get(metrics)[2])
-            assert len(get(metrics)[2].splitlines()) == 3
-            view = json.loads(get(page_at + "view.json")[2])
+            eventually(lambda: b"kt_monitor_up 0" in get(served.metrics)[2])
+            assert len(get(served.metrics)[2].splitlines()) == 3
+            view = json.loads(get(served.root + "view.json", served.token)[2])
             assert "Connection refused" in view["error"] and view["totals"]["brokers"] == 1
             assert process.stderr is not None
             assert process.stderr.readline().decode().startswith("Error while monitoring: ")
     finally:
         broker.stop()
+
+
+def test_tokens_of_files_and_variables_are_not_printed(bootstrap: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "view").write_text("figures-for-everybody\n")
+    words = ("--bootstrap-server", bootstrap, "--view-token", f"file:{tmp_path / 'view'}")
+    with start_kt(tmp_path, "monitor", *words, "--prometheus", "0", stdout=subprocess.DEVNULL) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline().decode()
+        assert line.endswith("/metrics (token: --view-token; none with --open-metrics)\n")
+        assert get(line.split()[1], "figures-for-everybody")[0] == 200
+        process.send_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--prometheus", "0", "--view-token", "letmein"), "--view-token takes file:PATH or env:NAME; a token on the"),
+        (("--prometheus", "0", "--view-token", "env:SHORT"), "--view-token: a token has 16 to 512 characters"),
+        (("--prometheus", "0", "--view-token", "env:NONE"), "--view-token: the environment variable NONE is not set"),
+        (("--web", "0", "--view-token", "env:LONG", "--read-token", "env:LONG"), "--view-token and --read-token are"),
+        (("--web", "0", "--role", "view", "--read-token", "env:LONG"), "--read-token needs --role read"),
+        (("--web", "0", "--role", "admin"), "--role may be view or read, not 'admin'"),
+        (("--role", "read"), "--role needs --web"),
+        (("--web", "0", "--open-metrics"), "--open-metrics needs --prometheus"),
+    ],
+)
+def test_tokens_that_are_refused(words: tuple[str, ...], message: str) -> None:
+    environ = {"SHORT": "letmein", "LONG": "a-token-that-is-long"}
+    ran = run_kt("monitor", "--bootstrap-server", "127.0.0.1:1", *words, environ=environ)
+    assert ran.status is ExitStatus.USAGE and ran.err.startswith(message), ran.err
+    assert "letmein" not in ran.err
 
 
 # -- the page in a browser --

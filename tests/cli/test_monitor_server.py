@@ -13,7 +13,10 @@ from collections.abc import Iterator
 import pytest
 from support.waiting import eventually
 
-from kafkatools.commands.monitor.server import Content, listening
+from kafkatools.commands.monitor.access import Access, Role, Token
+from kafkatools.commands.monitor.http_requests import Content
+from kafkatools.commands.monitor.routes import Route, Site, Visit
+from kafkatools.commands.monitor.server import listening
 from kafkatools.core.net import http_server
 from kafkatools.core.net.addresses import HostPort
 
@@ -21,16 +24,35 @@ _WAIT_S = 30
 HOST = "127.0.0.1"
 
 
-def fail(query: dict[str, str]) -> Content:
+VIEW, READ = "view-token-0123456789", "read-token-0123456789"
+
+
+def fail(visit: Visit) -> Content:
     raise ZeroDivisionError
 
 
-PAGES = {
-    "/": lambda query: Content("text/html; charset=utf-8", b"<p>page</p>"),
-    "/view.json": lambda query: Content("application/json", json.dumps(query).encode()),
-    "/broken": fail,
-    "/large": lambda query: Content("text/plain", b"x" * (32 << 20)),
-}
+def page(visit: Visit) -> Content:
+    return Content("text/html; charset=utf-8", b"<p>page</p>")
+
+
+def query(visit: Visit) -> Content:
+    return Content("application/json", json.dumps(visit.query).encode())
+
+
+PAGES = Site(
+    {
+        "/": Route(page, None),
+        "/view.json": Route(query, None),
+        "/broken": Route(fail, None),
+        "/large": Route(lambda visit: Content("text/plain", b"x" * (32 << 20)), None),
+        "/page": Route(page, is_page=True),
+        "/figures": Route(query),
+        "/records": Route(query, Role.READ),
+        "/metrics": Route(query),
+    },
+    Access({Role.VIEW: Token(VIEW, is_ours=True), Role.READ: Token(READ, is_ours=True)}),
+    "-8080",
+)
 
 
 @pytest.fixture
@@ -246,3 +268,63 @@ def test_server_given_a_name_answers_to_it_and_to_addresses() -> None:
     assert not is_expected_host("evil.example", "monitor.example")
     assert is_expected_host("monitor.example", "0.0.0.0") and is_expected_host("monitor.example", "::")
     assert not is_expected_host("10.0.0.5", "127.0.0.1")
+
+
+# -- tokens --
+
+BEARER = "Authorization: Bearer "
+COOKIE = "Cookie: kt-monitor-8080="
+
+
+def status_of(port: int, target: str, *headers: str, method: str = "GET") -> int:
+    return exchange(port, get(target, "Host: localhost", "Connection: close", *headers, method=method))[0]
+
+
+@pytest.mark.parametrize(
+    ("target", "without", "view", "read"),
+    [("/page", 401, 200, 200), ("/figures", 401, 200, 200), ("/metrics", 401, 200, 200), ("/records", 401, 403, 200)],
+)
+def test_each_role_gets_what_its_token_allows(port: int, target: str, without: int, view: int, read: int) -> None:
+    for method in ("GET", "HEAD"):
+        assert status_of(port, target, method=method) == without
+        for header in (BEARER, COOKIE, "authorization: bearer   ", "Cookie: a=b; kt-monitor-8080="):
+            assert status_of(port, target, header + VIEW, method=method) == view
+            assert status_of(port, target, header + READ, method=method) == read
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        BEARER, BEARER + "x", BEARER + VIEW[:-1], BEARER + VIEW + "x", BEARER + VIEW.upper(), "Authorization: " + VIEW,
+        "Authorization: Basic " + VIEW, COOKIE, COOKIE + "x", "Cookie: kt-monitor-8081=" + VIEW, "Cookie: " + VIEW,
+        "Cookie: xkt-monitor-8080=" + VIEW, "X-Token: " + VIEW, BEARER + "\xff" * 21,
+    ],
+)  # fmt: skip
+def test_anything_else_is_no_token(port: int, header: str) -> None:
+    for target in ("/page", "/figures", "/metrics", "/records"):
+        status, headers, body = exchange(port, get(target, "Host: localhost", header))
+        assert (status, headers["WWW-Authenticate"]) == (401, 'Bearer realm="kt monitor"')
+        assert b"token is required" in body and b"view-token" not in body and "Set-Cookie" not in headers
+
+
+def test_the_token_of_the_page_becomes_a_cookie_that_scripts_and_other_sites_do_not_get(port: int) -> None:
+    status, headers, body = exchange(port, get(f"/page?token={READ}"))
+    assert (status, headers["Set-Cookie"]) == (200, f"kt-monitor-8080={READ}; Path=/; HttpOnly; SameSite=Strict")
+    assert READ.encode() not in body
+    assert status_of(port, "/page?token=wrong", COOKIE + VIEW) == 200, "a bookmark of an earlier run"
+    for target in ("/figures", "/records", "/metrics"):
+        assert status_of(port, f"{target}?token={READ}") == 401, "an address with data could be copied with its token"
+
+
+def test_pages_of_other_servers_of_this_machine_get_nothing(port: int) -> None:
+    for origin in ("same-site", "cross-site", "x"):
+        assert status_of(port, "/figures", COOKIE + VIEW, f"Sec-Fetch-Site: {origin}") == 403
+    for origin in ("same-origin", "none"):
+        assert status_of(port, "/figures", COOKIE + VIEW, f"Sec-Fetch-Site: {origin}") == 200
+    assert status_of(port, f"/page?token={VIEW}", "Sec-Fetch-Site: cross-site") == 200, "a link in a message"
+
+
+def test_what_is_refused_names_what_to_do(port: int) -> None:
+    assert b"--open-metrics" in exchange(port, get("/metrics"))[2]
+    assert b"printed when it started" in exchange(port, get("/page"))[2]
+    assert b"--role read" in exchange(port, get("/records", "Host: localhost", BEARER + VIEW))[2]

@@ -223,9 +223,9 @@ def _printer(console: Console, args: Args, formatter: MessageFormatter) -> Recor
         search = search_of(args)
         steps.append(search)
     if args.mask:  # the last step, since the others compare what is masked
-        from kafkatools.commands.console_consumer.masking import mask_step
+        from kafkatools.options.masking import mask_step
 
-        steps.append(mask_step(console, args))
+        steps.append(mask_step(console.environ, args.mask, args.mask_key))
     if args.count:
         from kafkatools.tools.search.counting import RecordCounter
 

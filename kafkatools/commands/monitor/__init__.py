@@ -57,11 +57,27 @@ OPTIONS = (
         repeatable=True,
     ),
     Option("--web", "Serve a web page at this address.", value="[HOST:]PORT"),
-    Option("--prometheus", "Serve /metrics for Prometheus at this address.", value="[HOST:]PORT"),
     Option(
-        "--insecure",
-        "Allow addresses that other machines can reach, although there is no authentication or encryption.",
+        "--prometheus",
+        "Serve /metrics for Prometheus at this address, to requests with the token in an Authorization header.",
+        value="[HOST:]PORT",
     ),
+    Option("--open-metrics", "Serve /metrics without a token."),
+    Option(
+        "--role",
+        "What the printed addresses show: view (default) prints one that shows figures, read also one that shows the "
+        "records of topics.",
+        value="ROLE",
+        choices=("view", "read"),
+    ),
+    Option(
+        "--view-token",
+        "Token of the figures and metrics, of at least 16 characters: file:PATH or env:NAME. Default: a random token, "
+        "which is printed.",
+        value="TOKEN",
+    ),
+    Option("--read-token", "Token of the records: file:PATH or env:NAME. Implies --role read.", value="TOKEN"),
+    Option("--insecure", "Allow addresses that other machines can reach, although nothing is encrypted."),
 )
 
 COMMAND = Command(
@@ -69,7 +85,16 @@ COMMAND = Command(
     "Watch brokers, partitions, groups and rates of a cluster, live.",
     tuple(option._replace(ours=True) for option in OPTIONS),
     run,
-    rules=(rules.Refusal("once", ("web", "prometheus")), rules.Refusal("json", ("view",))),
+    rules=(
+        rules.Refusal("once", ("web", "prometheus")),
+        rules.Refusal("json", ("view",)),
+        rules.Requirement(("web",), when=("role",), message="--role needs --web"),
+        rules.Requirement(("web",), when=("read-token",), message="--read-token needs --web"),
+        rules.Requirement(
+            ("web", "prometheus"), when=("view-token",), message="--view-token needs --web or --prometheus"
+        ),
+        rules.Requirement(("prometheus",), when=("open-metrics",), message="--open-metrics needs --prometheus"),
+    ),
     needs_arguments=False,
     examples=(
         "kt monitor",

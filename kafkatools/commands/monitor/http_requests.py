@@ -2,14 +2,18 @@
 
 The standard library parses the request line and the headers. Refused as well: bodies, methods other than GET and HEAD,
 targets that are not plain paths, several Host headers, and a Host header that does not name this server.
+Only the page may run scripts and use styles, and only those whose hashes its Content-Security-Policy lists.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from email.message import Message
 from email.utils import formatdate
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
@@ -34,26 +38,61 @@ _HEADERS = {
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
-    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
 }
+_NO_SCRIPTS = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_INLINE = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
+_TOKEN_FIELD = "token"
+COOKIE = "kt-monitor"
 
 
 class Content(NamedTuple):
-    """The media type and the body of a response."""
+    """The media type and the body of a response. `policy`: the Content-Security-Policy."""
 
     type: str
     body: bytes
+    status: HTTPStatus = HTTPStatus.OK
+    policy: str = _NO_SCRIPTS
 
 
 class Request(NamedTuple):
     """A valid request. `query`: the last value of each field. `keeps_open`: the client may send another one on this
-    connection."""
+    connection. `bearer`: the token of the Authorization header. `cookies`: name and value of each cookie.
+    `is_from_elsewhere`: a browser sends it for a page of another server."""
 
     method: str
     path: str
     query: dict[str, str]
     keeps_open: bool
+    bearer: str = ""
+    cookies: tuple[tuple[str, str], ...] = ()
+    is_from_elsewhere: bool = False
+
+    @property
+    def is_head(self) -> bool:
+        """Whether the response has no body."""
+        return self.method == "HEAD"
+
+    @property
+    def url_token(self) -> str:
+        """The token in the address, empty without one."""
+        return self.query.get(_TOKEN_FIELD, "")
+
+    def tokens(self, cookie: str) -> list[str]:
+        """Return the tokens of the Authorization header and of the cookie with this name."""
+        return [text for text in (self.bearer, *(value for name, value in self.cookies if name == cookie)) if text]
+
+
+def page_policy(html: str) -> str:
+    """Return the Content-Security-Policy of a page: it runs its own script and style, by their hashes, and requests
+    data of this server only."""
+    hashes: dict[str, list[str]] = {"script": [], "style": []}
+    for kind, text in _INLINE.findall(html):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        hashes[kind].append(f"'sha256-{digest}'")
+    sources = "; ".join(f"{kind}-src {' '.join(found)}" for kind, found in hashes.items())
+    trusted = "require-trusted-types-for 'script'; trusted-types 'none'"
+    return f"{_NO_SCRIPTS}; {sources}; connect-src 'self'; img-src data:; {trusted}"
 
 
 class _Parser(BaseHTTPRequestHandler):
@@ -95,8 +134,28 @@ def parse_request(head: bytes, address_host: str) -> Request:
     except ValueError:
         raise Refused(HTTPStatus.BAD_REQUEST, "Too many query fields", is_head=is_head) from None
     return Request(
-        parser.command, url.path, {name: values[-1] for name, values in query.items()}, not parser.close_connection
+        parser.command,
+        url.path,
+        {name: values[-1] for name, values in query.items()},
+        not parser.close_connection,
+        _bearer(parser.headers),
+        tuple(_cookies(parser.headers)),
+        # browsers send it; a page on another port of this machine counts as the same site for cookies
+        parser.headers.get("Sec-Fetch-Site", "none").strip().lower() not in ("none", "same-origin"),
     )
+
+
+def _bearer(headers: Message) -> str:
+    scheme, _, token = headers.get("Authorization", "").strip().partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _cookies(headers: Message) -> Iterator[tuple[str, str]]:
+    for line in headers.get_all("Cookie", []):
+        for part in line.split(";"):
+            name, equals, value = part.strip().partition("=")
+            if equals:
+                yield name, value
 
 
 def _target(request_line: bytes) -> str:
@@ -156,18 +215,18 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def answer(
-    status: HTTPStatus, content: Content, *, is_head: bool, keeps_open: bool, extra: Mapping[str, str] = {}
-) -> bytes:
+def answer(content: Content, *, is_head: bool, keeps_open: bool, extra: Mapping[str, str] = {}) -> bytes:
     """Build the bytes of an HTTP response; the body is left out for a HEAD request."""
     headers = {
         "Date": formatdate(usegmt=True),
         **_HEADERS,
+        "Content-Security-Policy": content.policy,
         "Content-Type": content.type,
         "Content-Length": str(len(content.body)),
         "Connection": "keep-alive" if keeps_open else "close",
         **extra,
     }
+    status = content.status
     lines = [f"HTTP/1.1 {status.value} {status.phrase}", *(f"{name}: {value}" for name, value in headers.items())]
     head = "\r\n".join([*lines, "", ""]).encode("latin-1")
     return head if is_head else head + content.body
@@ -175,6 +234,17 @@ def answer(
 
 def refusal(problem: Refused) -> bytes:
     """Build the bytes of the HTTP response to a refused request."""
-    extra = {"Allow": ", ".join(METHODS)} if problem.status is HTTPStatus.METHOD_NOT_ALLOWED else {}
-    content = Content(TEXT, f"{problem.reason}.\n".encode())
-    return answer(problem.status, content, is_head=problem.is_head, keeps_open=False, extra=extra)
+    extra = _EXTRA.get(problem.status, {})
+    content = Content(TEXT, f"{problem.reason}.\n".encode(), problem.status)
+    return answer(content, is_head=problem.is_head, keeps_open=False, extra=extra)
+
+
+def cookie_header(name: str, token: str) -> dict[str, str]:
+    """Return the header that keeps a token as a cookie which no script can read and no other site can send."""
+    return {"Set-Cookie": f"{name}={token}; Path=/; HttpOnly; SameSite=Strict"}
+
+
+_EXTRA: dict[HTTPStatus, dict[str, str]] = {
+    HTTPStatus.METHOD_NOT_ALLOWED: {"Allow": ", ".join(METHODS)},
+    HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": 'Bearer realm="kt monitor"'},
+}

@@ -132,7 +132,7 @@ def _address(option: str, text: str | None, may_be_open: bool) -> HostPort | Non
     address = HostPort((match["host"] or _LOOPBACK).strip("[]"), int(match["port"]))
     if not may_be_open and not is_loopback(address.host):
         raise UsageError(
-            f"{option} refuses to listen on {address.host} without authentication or encryption: "
+            f"{option} refuses to listen on {address.host}: tokens and data are not encrypted; "
             "use 127.0.0.1, or --insecure"
         )
     return address

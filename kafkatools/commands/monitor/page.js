@@ -2,6 +2,8 @@
 (() => {
 const byId = (id) => document.getElementById(id);
 const interval = Number(document.body.dataset.interval);
+// The token has become a cookie: it need not stay in the address, which is copied and shown.
+if (new URLSearchParams(location.search).has('token')) history.replaceState(null, '', location.pathname + location.hash);
 const SHOWN_TOPICS = 200;
 let chosen = new URLSearchParams(location.hash.slice(1)).get('topic') || '';
 let paused = false, last = null, timer = 0;
@@ -256,6 +258,10 @@ const ask = async () => {
   clearTimeout(timer);
   try {
     const response = await fetch('view.json?topic=' + encodeURIComponent(chosen), {cache: 'no-store'});
+    if (response.status === 401) {
+      lost('This address is no longer valid: open the one that kt monitor printed when it started.');
+      return;
+    }
     const view = await response.json();
     if (view.totals) { last = view; draw(view); document.body.dataset.drawn = String(view.time); }
     else lost(view.error);

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
+from kafkatools.commands.monitor.access import read_access
 from kafkatools.commands.monitor.monitor_options import MonitorOptions
 from kafkatools.commands.monitor.outputs import JsonOutput, Output, TablesOutput
 from kafkatools.commands.monitor.server import serving
@@ -31,7 +32,7 @@ def watch(console: Console, args: Args, options: MonitorOptions) -> ExitStatus:
     board = Board()
     with ExitStack() as stack:
         addresses = stack.enter_context(
-            serving(board, options)
+            serving(board, options, read_access(args, console.environ))
         )  # first, so that a port in use ends the command at once
         collector = stack.enter_context(_collector(console, args, options))
         view = collector.collect()
