@@ -15,6 +15,7 @@ GROUPS = {
         "count": "pipeline.in_process.count",
         "top-keys": "pipeline.in_process.top_keys",
         "diff": "pipeline.in_process.diff",
+        "topic-profile": "pipeline.in_process.topic_profile",
         "get-offsets": "get_offsets",
         "delete-records": "delete_records",
     },

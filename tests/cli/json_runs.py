@@ -72,6 +72,7 @@ UNREACHABLE = {
     "count": ("topic:t", *SERVER),
     "top-keys": ("topic:t", *SERVER),
     "diff": ("topic:t", "topic:u", *SERVER),
+    "topic-profile": ("topic:t", "--out", "page.html", *SERVER),
     "acls": (*SERVER, "--list"),
     "delegation-tokens": (*SERVER, "--describe", "--command-config", "empty.properties"),
     "monitor": SERVER,
@@ -220,6 +221,7 @@ class JsonRuns:
         kt("count", "topic:orders")
         kt("count", "topic:orders", "--exact")
         kt("top-keys", "topic:orders")
+        kt("topic-profile", "topic:orders", "--out", "orders.html")
         kt("diff", "topic:orders", "topic:orders", "--by", "multiset")
         kt("diff", "topic:orders", "topic:pay", status=3)
         kt("topics", "--list")
@@ -416,6 +418,7 @@ class JsonRuns:
         self._dump("plain-java", "00000000000000000009.log", status=1)
         shutil.copytree(recorded_segments.log_directory("damaged-zero-middle"), self.directory / "cold-0")
         self.kt("check", "cold-0", "--salvage", "sound", servers=False, status=3)
+        self.kt("topic-profile", "log:cold-0", "--out", "cold.html", servers=False, status=3)
         (checkpoint,) = (self.directory / "data").glob("bootstrap.checkpoint")
         self.kt("dump-log", "--files", str(checkpoint), "--cluster-metadata-decoder", servers=False)
 

@@ -167,10 +167,10 @@ def _shell(home: pathlib.Path, *command: str) -> str:
 
 
 _QUESTIONS = {
-    "bash": ("bash", "-i", "-c", "COMP_WORDS=(kt topi); COMP_CWORD=1; _completion_loader kt 2>/dev/null; _kt; "
+    "bash": ("bash", "-i", "-c", "COMP_WORDS=(kt topics); COMP_CWORD=1; _completion_loader kt 2>/dev/null; _kt; "
              "echo ${COMPREPLY[@]}; complete -p kafka-topics.sh"),
     "zsh": ("zsh", "-i", "-c", "print $_comps[kt] $_comps[kafka-topics.sh]"),
-    "fish": ("fish", "-c", "complete -C 'kt topi'"),
+    "fish": ("fish", "-c", "complete -C 'kt topics'"),
 }  # fmt: skip
 _ANSWERS = {
     "bash": "topics\ncomplete -F _kt_script kafka-topics.sh\n",

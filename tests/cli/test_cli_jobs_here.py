@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import shutil
 
 import pytest
 from support import recorded_segments
+from support.embedded import embedded_broker
 from support.kt import run_kt
 
 pytest.importorskip("duckdb")
@@ -25,12 +27,51 @@ def sound(tmp_path: pathlib.Path) -> pathlib.Path:
     [
         (("diff", "log:{}", "log:{}", "--limit", "-1"), "--limit -1 must be at least 0"),
         (("top-keys", "log:{}", "--top", "-3"), "--top -3 must be at least 0"),
+        (("topic-profile", "log:{}", "--out", "x.html", "--top", "-3"), "--top -3 must be at least 0"),
     ],
 )
 def test_a_negative_number_of_rows_is_refused(words: tuple[str, ...], message: str, sound: pathlib.Path) -> None:
     ran = run_kt(*(word.format(sound) for word in words))
     assert (ran.status, ran.out) == (2, "")
     assert message in ran.err
+
+
+def test_partitions_without_records_are_counted_as_0(tmp_path: pathlib.Path) -> None:
+    for partition in (0, 10, 9):
+        (tmp_path / f"t-{partition}").mkdir()
+        (tmp_path / f"t-{partition}" / f"{0:020d}.log").touch()
+    with embedded_broker(tmp_path / "data") as bootstrap:
+        server = ("--bootstrap-server", bootstrap)
+        assert run_kt("topics", *server, "--create", "--topic", "t", "--partitions", "2").status == 0
+        for words, partitions, basis in (
+            (("topic:t", *server, "--exact"), [0, 1], "records"),
+            (("topic:t", *server, "--exact", "--no-keys"), [0, 1], "records"),
+            ((f"log:{tmp_path}",), [0, 9, 10], "headers"),
+        ):
+            rows = [json.loads(line) for line in run_kt("count", *words, "--json").out.splitlines()]
+            assert [(row["partition"], row["records"], row["basis"]) for row in rows] == [
+                (partition, 0, basis) for partition in partitions
+            ]
+            assert {row["first_offset"] for row in rows} == {None}
+            assert {row["bytes"] for row in rows} == {0 if basis == "headers" else None}
+
+
+def test_a_page_of_stored_batches_says_so(sound: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    page = tmp_path / "page.html"
+    ran = run_kt("topic-profile", f"log:{sound}", "--out", str(page), "--json")
+    assert ran.status == 0, ran
+    (partition,) = (row for row in map(json.loads, ran.out.splitlines()) if row["type"] == "partition")
+    stored = sum(file.stat().st_size for file in sound.glob("*.log"))
+    assert (partition["size_basis"], partition["size_bytes"], partition["stored_bytes"]) == ("batches", stored, stored)
+    assert "Bytes of the batches as stored, compressed." in page.read_text()
+
+
+def test_a_page_that_cannot_be_written_is_named_first(sound: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    ran = run_kt("topic-profile", f"log:{sound}", "--out", str(tmp_path))
+    assert (ran.status, ran.err) == (
+        1,
+        f"Cannot write {tmp_path}: it is a directory, or its directory is missing or read-only\n",
+    )
 
 
 def test_one_partition_is_singular(sound: pathlib.Path) -> None:

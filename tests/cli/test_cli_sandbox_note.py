@@ -51,6 +51,7 @@ FALLBACKS = (
     ("count", "topic:seen"),
     ("top-keys", "topic:seen"),
     ("diff", "topic:seen", "topic:seen"),
+    ("topic-profile", "topic:seen", "--out", "page.html"),
     ("query", "SELECT count(*) FROM 'topic:seen'"),
 )
 ELSEWHERE = {"completion", "pipeline", "verifiable-consumer"}

@@ -77,6 +77,23 @@ def test_differences_are_the_same(by: str, compare: str, tmp_path: pathlib.Path)
     ]
 
 
+@pytest.mark.parametrize("words", [("--no-keys",), ("--top", "7")])
+def test_profiles_are_the_same(
+    words: tuple[str, ...], sound: pathlib.Path, damaged: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    for root, status, batches in ((sound, 0, 6), (damaged, 3, 5)):
+        profile = ("topic-profile", f"log:{root}", "--out", str(tmp_path / "page.html"), *words)
+        here = rows(*profile, status=status)
+        pages = [(tmp_path / "page.html").read_text()]
+        assert here == rows(*profile, "--engine", "spark", status=status)
+        pages.append((tmp_path / "page.html").read_text())
+        assert pages[0].split("<footer>")[0] == pages[1].split("<footer>")[0]
+        partitions = [row for row in here if row["type"] == "partition"]
+        assert len(partitions) >= batches
+        assert all(row["stored_bytes"] == row["size_bytes"] and row["size_basis"] == "batches" for row in partitions)
+        assert any(row["type"] == "key" for row in here) is ("--top" in words)
+
+
 def test_findings_are_the_same(damaged: pathlib.Path) -> None:
     directories = [str(path.resolve()) for path in sorted(damaged.iterdir())]
     assert same_rows("check", *directories, status=3)
@@ -93,3 +110,13 @@ def test_a_topic_is_counted_and_compared_with_its_files(tmp_path: pathlib.Path) 
         assert same_rows("top-keys", "topic:t", *server)[0]["records"] == 72
         log = f"log:{tmp_path}/data/t-0"
         assert same_rows("diff", "topic:t", log, "--by", "offset", *server)[-1]["only_left"] == 0
+        words = ("--group", "g", "--topic", "t", "--reset-offsets", "--to-earliest", "--execute")
+        assert run_kt("consumer-groups", *server, *words, cwd=tmp_path).status == 0
+        page = tmp_path / "page.html"
+        profile = same_rows("topic-profile", "topic:t", "--out", str(page), *server)
+        (partition,) = (row for row in profile if row["type"] == "partition")
+        assert partition["size_basis"] == "records"
+        assert partition["size_bytes"] == sum(len(line) - 2 for line in lines.splitlines(keepends=True))
+        assert partition["stored_bytes"] == sum(file.stat().st_size for file in (tmp_path / "data/t-0").glob("*.log"))
+        assert [row["lag"] for row in profile if row["type"] == "lag"] == [500]
+        assert "Bytes of keys and values, before compression." in page.read_text()

@@ -348,7 +348,7 @@ _COMPACTION = Command(
     examples=("kt pipeline compact-forecast /var/lib/kafka/data/profiles-0",),
 )
 
-_PROFILE = Command(
+PROFILE = Command(
     "profile",
     "Write an HTML page with charts of sizes, rates, keys, group lag, compression, batches and timestamp order.",
     options=(
@@ -365,7 +365,7 @@ _PROFILE = Command(
     ),
 )
 
-SUBCOMMANDS = (_RUN, _VERIFY, _EXPORT, COUNT, TOP_KEYS, DIFF, CHECK, _REPLAY, _RETENTION, _COMPACTION, _PROFILE)
+SUBCOMMANDS = (_RUN, _VERIFY, _EXPORT, COUNT, TOP_KEYS, DIFF, CHECK, _REPLAY, _RETENTION, _COMPACTION, PROFILE)
 
 COMMAND = Command(
     "pipeline",

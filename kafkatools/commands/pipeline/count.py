@@ -13,13 +13,15 @@ from kafkatools.options import Args
 from kafkatools.pipeline.jobs.offsets import OFFSET_COLUMNS, count_offsets, offsets_of_topics
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from kafkatools.core.topic_partition import TopicPartition
 
 _BATCHES = ("topic", "partition", "size", "baseOffset", "lastOffset", "count", "isControl", "isTransactional")
 _RECORDS = ("key", "value", "topic", "partition", "offset", "transaction")
+_UNKNOWN_OF_TOPICS = ("controlRecords", "batches", "bytes")
 _SUMS = ("records", "controlRecords", "abortedRecords", "openRecords", "batches", "bytes", "withoutKey", "tombstones")
 
 
@@ -33,7 +35,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         if args.exact or source.is_log:
             with session(console, args) as spark, spark_progress(console, spark, "Counting"):
                 table = _table(spark, source, is_exact=args.exact, with_keys=not args.no_keys)
-                columns, rows = table.columns, table.collect()
+                columns, rows = table.columns, with_empty_partitions(source, table.columns, table.collect())
         else:
             columns, rows = by_offsets(source)
         print_counts(console, columns, rows)
@@ -45,6 +47,32 @@ def print_counts(console: Console, columns: Sequence[str], rows: Sequence[Sequen
     job_source.print_rows(console, "count", columns, rows)
     if not console.is_json:
         console.note(_sums(columns, rows))
+
+
+def with_empty_partitions(
+    source: job_source.JobSource, columns: Sequence[str], rows: Sequence[Sequence[object]]
+) -> list[Sequence[object]]:
+    """Return the rows and one for each partition of the source that has no batches or records, by topic and
+    partition."""
+    partitions: Iterable[TopicPartition]
+    with failures():
+        if source.cluster is not None:
+            partitions = offsets_of_topics(source.uri, source.options, source.cluster)
+        else:
+            from kafkatools.pipeline.sources.log.files import Selection, find_log_files
+
+            files = find_log_files(source.uri.target, Selection.from_options(source.options))
+            partitions = {file.topic_partition for file in files}
+    counted = {(row[0], row[1]) for row in rows}
+    others: dict[str, object] = {"basis": "headers", "firstOffset": None, "lastOffset": None}
+    if not source.is_log:
+        others |= {"basis": "records", **dict.fromkeys(_UNKNOWN_OF_TOPICS)}
+    empty = [
+        (topic, partition, *(others.get(name, 0) for name in columns[2:]))
+        for topic, partition in partitions
+        if (topic, partition) not in counted
+    ]
+    return sorted([*rows, *empty], key=lambda row: (str(row[0]), int(str(row[1]))))
 
 
 def by_offsets(source: job_source.JobSource) -> tuple[Sequence[str], Sequence[Sequence[object]]]:

@@ -7,11 +7,16 @@ from dataclasses import dataclass
 
 from kafkatools.pipeline.charts.figures import key_text
 
+SIZE_OF_BATCHES = "batches"
+SIZE_OF_RECORDS = "records"
+
 
 @dataclass(frozen=True)
 class PartitionFigures:
     """Record, batch and byte counts of one partition, its offset range and its timestamps in epoch ms (None if
-    unknown). `size_bytes` counts batches as stored, compressed; for a live topic, keys and values before compression.
+    unknown). `size_basis` says what `size_bytes` counts: SIZE_OF_BATCHES as stored, compressed, or of a live topic
+    SIZE_OF_RECORDS, keys and values before compression. `stored_bytes` is the size of the stored batches, None if
+    unknown; of a live topic it is that of the leader's log.
     `late_batches` counts batches whose largest timestamp is below that of an earlier batch in the log.
     `largest_delay_ms` is the largest such difference, 0 if there is none."""
 
@@ -26,6 +31,8 @@ class PartitionFigures:
     last_timestamp: int | None = None
     late_batches: int = 0
     largest_delay_ms: int = 0
+    size_basis: str = SIZE_OF_BATCHES
+    stored_bytes: int | None = None
 
     @property
     def name(self) -> str:
@@ -120,3 +127,8 @@ class Profile:
     batch_counts: Sequence[SizeBucket] = ()
     lags: Sequence[GroupLag] | None = None
     damages: int = 0
+
+    @property
+    def counts_records(self) -> bool:
+        """Return whether sizes are those of keys and values before compression, not of stored batches."""
+        return any(part.size_basis == SIZE_OF_RECORDS for part in self.partitions)

@@ -12,7 +12,7 @@ from kafkatools.options import Args
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt count: print a row for each partition, and without --json the sums on stderr. Returns FINDINGS if damaged
     ranges were skipped. Raises UsageError, CommandError."""
-    from kafkatools.commands.pipeline.count import by_offsets, print_counts
+    from kafkatools.commands.pipeline.count import by_offsets, print_counts, with_empty_partitions
     from kafkatools.commands.pipeline.job_source import print_damages, source_of_operand
 
     source = source_of_operand(console, args, args.operand)
@@ -26,7 +26,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         here = local_source(source)
         with connection() as database, console.progress("Counting", prints=False):
             columns, rows = count(database, here, is_exact=args.exact, with_keys=not args.no_keys)
-    print_counts(console, columns, rows)
+    print_counts(console, columns, with_empty_partitions(source, columns, rows))
     return print_damages(console, here.sorted_damages())
 
 

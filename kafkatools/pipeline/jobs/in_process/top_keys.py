@@ -46,13 +46,23 @@ class TopKeys(NamedTuple):
 
 def top_keys(database: duckdb.DuckDBPyConnection, source: LocalSource, number: int, *, by: str) -> TopKeys:
     """Return the `number` largest keys by records or bytes, and the measures of skew. Raises PipelineError."""
-    load(database, source, ("key", "value", "topic", "partition"), _LOAD)
-    database.execute(_KEYS)
-    histogram = {records: members for records, members in database.execute(_HISTOGRAM).fetchall()}
-    without = number_of(database, "SELECT coalesce(sum(records), 0)::BIGINT FROM keys WHERE key IS NULL")
+    load_keys(database, source)
     return TopKeys(
         rows_of(database, _TOP.format(by=by, number=max(number, 0))),
-        skew_of(histogram),
-        without,
+        *skew_of_keys(database),
         rows_of(database, _PARTITIONS),
     )
+
+
+def load_keys(database: duckdb.DuckDBPyConnection, source: LocalSource) -> None:
+    """Create the table `keys` with topic, key, records and bytes; a null key stands for records without a key. Raises
+    PipelineError."""
+    load(database, source, ("key", "value", "topic", "partition"), _LOAD)
+    database.execute(_KEYS)
+
+
+def skew_of_keys(database: duckdb.DuckDBPyConnection) -> tuple[Skew, int]:
+    """Return the skew of records over the keys of the table `keys`, and the number of records without a key."""
+    histogram = {records: members for records, members in database.execute(_HISTOGRAM).fetchall()}
+    without = number_of(database, "SELECT coalesce(sum(records), 0)::BIGINT FROM keys WHERE key IS NULL")
+    return skew_of(histogram), without
