@@ -21,6 +21,8 @@ _MOST_BATCHES = 12
 """Batches that are held at most: the buffers of a small batch may be much larger than what it uses of them."""
 _FIRST_BATCHES = 2
 """Batches that are held before the consumer has taken as many: it may need no more."""
+_REQUESTS_BEFORE_ALL = 2
+"""Before the consumer has asked for as many batches only the first task runs: a LIMIT may need no more."""
 
 Task = Callable[[], "Iterator[pa.RecordBatch]"]
 """A part of a scan: returns an iterator over its batches, which may be a generator."""
@@ -65,6 +67,7 @@ class _Reading:
         self._held_bytes = 0
         self._held_batches = 0
         self._taken_batches = 0
+        self._requests = 0
         self._is_cancelled = False
 
     # -- the consumer --
@@ -81,6 +84,7 @@ class _Reading:
         ready = self._ready[number]
         with self._changed:
             self._first = number
+            self._requests += 1
             self._changed.notify_all()
             while not ready and not self._is_done[number]:
                 self._changed.wait()
@@ -112,6 +116,8 @@ class _Reading:
 
     def _claim(self) -> int | None:
         with self._changed:
+            while self._next_task and self._requests < _REQUESTS_BEFORE_ALL and not self._is_cancelled:
+                self._changed.wait()
             if self._is_cancelled or self._errors or self._next_task == len(self._tasks):
                 return None
             self._next_task += 1

@@ -38,6 +38,8 @@ DEFAULT_COLUMNS = {
 }
 
 _LOG_PART_BYTES = 8 << 20
+_FIRST_PART_BYTES = 64 << 10
+"""The first part is small: a query with a LIMIT may need no more."""
 _TOPIC_PART_OFFSETS = 100_000
 _LEVEL = "isolation.level"
 
@@ -100,6 +102,8 @@ def _log_parts(plan: ScanPlan) -> tuple[Sequence[LogTask], ReadOptions]:
     if plan.threads > 1:
         texts["splitBytes"] = str(_LOG_PART_BYTES)
     options = read_options(texts)
+    if plan.threads > 1:
+        options = replace(options, first_bytes=_FIRST_PART_BYTES)
     return plan_tasks(options, plan.columns, plan.bounds), replace(options.reading, accepts_tail=True)
 
 

@@ -29,19 +29,21 @@ def next_valid_batch(
     stop = end - LEGACY_HEADER_V0 if before is None else min(before, end - LEGACY_HEADER_V0)
     while position < stop:
         position = max(position, file.next_data(position) - HEADER_SIZE)
-        batch_position = _in_step(file, position, end, legacy)
+        batch_position = _in_step(file, position, min(_STEP, stop - position), end, legacy)
         if batch_position >= 0:
             return batch_position if batch_position < stop else -1
         position += _STEP
     return -1
 
 
-def _in_step(file: SegmentFile, position: int, end: int, legacy: bool) -> int:
-    chunk = bytes(file.view(position, min(_STEP + HEADER_SIZE, end - position)))
+def _in_step(file: SegmentFile, position: int, starts: int, end: int, legacy: bool) -> int:
+    """Return the first of the next `starts` positions at which a valid batch begins, -1 without one. Only these bytes
+    and one header more are read: a caller that asks about one position does not pay for a whole step."""
+    chunk = bytes(file.view(position, min(starts + HEADER_SIZE, end - position)))
     if legacy and is_zero(chunk):
         return -1
     magics = (b"\x00", b"\x01") if legacy else (b"\x02",)
-    limit = min(_STEP, len(chunk) - _MAGIC_POSITION)
+    limit = min(starts, len(chunk) - _MAGIC_POSITION)
     best = -1
     for magic in magics:
         start = _MAGIC_POSITION

@@ -29,7 +29,8 @@ _LEAST_SPLIT = 1024
 
 @dataclass(frozen=True)
 class LogOptions:
-    """The parsed options of a `kafka-log` source, checked without reading the files; can be pickled."""
+    """The parsed options of a `kafka-log` source, checked without reading the files; can be pickled. `first_bytes` is
+    no option of the source: scans set it, see `make_tasks`."""
 
     paths: list[str]
     selection: Selection
@@ -42,6 +43,7 @@ class LogOptions:
     include_metadata: bool = False
     min_partitions: int | None = None
     split_bytes: int = SPLIT_BYTES
+    first_bytes: int = 0
     pushes_filters: bool = False
     bounds: RecordBounds = RecordBounds()
 

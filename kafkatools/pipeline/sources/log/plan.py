@@ -22,7 +22,10 @@ def plan_tasks(options: LogOptions, columns: Collection[str], pushed: RecordBoun
     if options.reading.is_committed_only or any(name.lower() == "transaction" for name in columns):
         transactions = find_all_transactions(file for file in files if pushed.takes(file.topic, file.partition))
     bounds = _bounds(files, options, pushed, transactions)
-    tasks = make_tasks(files, bounds, split_bytes=options.split_bytes, min_partitions=options.min_partitions or 1)
+    tasks = make_tasks(
+        files, bounds, split_bytes=options.split_bytes, min_partitions=options.min_partitions or 1,
+        first_bytes=options.first_bytes,
+    )  # fmt: skip
     return [_with_transactions(task, transactions) for task in tasks]
 
 

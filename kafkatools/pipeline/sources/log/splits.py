@@ -70,10 +70,12 @@ def make_tasks(
     *,
     split_bytes: int = SPLIT_BYTES,
     min_partitions: int = 1,
+    first_bytes: int = 0,
 ) -> list[LogTask]:
     """Return the tasks that read the records within the bounds of each partition; partitions without bounds are not
-    read. A task has about `split_bytes` at most, or less so that there are about `min_partitions` tasks. Raises
-    PipelineError if a file cannot be opened."""
+    read. A task has about `split_bytes` at most, or less so that there are about `min_partitions` tasks. With
+    `first_bytes` the first task has only about as many, so that its rows are ready soon. Raises PipelineError if a file
+    cannot be opened."""
     whole = [
         LogSplit(file, 0, file.size_bytes, bounds[file.topic_partition])
         for file in files
@@ -85,7 +87,8 @@ def make_tasks(
     total = sum(split.size_bytes for split in splits)
     size = max(min(split_bytes, -(-total // max(min_partitions, 1))), 1)
     pieces = [piece for split in splits for piece in _cut(split, indexes[split.file.url], size)]
-    return list(_pack(pieces, size))
+    head, rest = _without_head(pieces, indexes, first_bytes) if first_bytes else ([], pieces)
+    return [*(LogTask((piece,)) for piece in head), *_pack(rest, size)]
 
 
 def _overlaps(file: LogFile, bounds: RecordBounds) -> bool:
@@ -192,6 +195,21 @@ def _cut(split: LogSplit, index: npt.NDArray[np.int64], size: int) -> Iterator[L
     edges = [split.start_position, *_edges(split, index, goals), split.end_position]
     for start, end in zip(edges[:-1], edges[1:], strict=True):
         yield replace(split, start_position=start, end_position=end)
+
+
+def _without_head(
+    pieces: list[LogSplit], indexes: Mapping[str, npt.NDArray[np.int64]], size: int
+) -> tuple[list[LogSplit], list[LogSplit]]:
+    """Return the first `size` bytes or more of the first piece as a piece of its own, and all other pieces. The first
+    list is empty if the first piece has only one batch."""
+    if not pieces or pieces[0].size_bytes <= size:
+        return pieces[:1], pieces[1:]
+    first = pieces[0]
+    edges = _edges(first, indexes[first.file.url], [first.start_position + size])
+    if not edges:
+        return [], pieces
+    head, rest = replace(first, end_position=edges[0]), replace(first, start_position=edges[0])
+    return [head], [rest, *pieces[1:]]
 
 
 def _edges(split: LogSplit, index: npt.NDArray[np.int64], goals: list[int]) -> list[int]:

@@ -53,6 +53,25 @@ def test_search_ends_before_a_given_byte(tmp_path: pathlib.Path) -> None:
         assert next_valid_batch(file, 0, file.size, before=101) == 100
 
 
+@pytest.mark.parametrize("legacy", [False, True])
+def test_question_about_one_position_has_the_answer_of_the_whole_search(legacy: bool, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(batch() + b"\x02" * 30 + batch(40, 3) + b"\x00" * 200 + batch(1, 43) + batch()[:-1])
+    with SegmentFile(str(path)) as file:
+        for position in range(file.size):
+            found = next_valid_batch(file, position, file.size, legacy=legacy)
+            here = next_valid_batch(file, position, file.size, legacy=legacy, before=position + 1)
+            assert here == (position if found == position else -1)
+
+
+def test_question_about_one_position_reads_little(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(batch() + b"\x01" * (1 << 21))
+    with SegmentFile(str(path), window_bytes=4096) as file:
+        assert next_valid_batch(file, 0, file.size, before=1) == 0
+        assert len(file.window(0, 1)) == 4096
+
+
 @pytest.mark.parametrize("window", [64, 100, 4096])
 def test_views_are_the_bytes_of_the_file_whatever_the_window(window: int, tmp_path: pathlib.Path) -> None:
     data = random.Random(7).randbytes(5000)

@@ -141,6 +141,22 @@ def test_small_segments_share_tasks(tmp_path: pathlib.Path) -> None:
     assert make_tasks(files, {}) == []
 
 
+@pytest.mark.parametrize("first_bytes", [1, 5_000, 1 << 30])
+def test_first_task_can_be_small(tmp_path: pathlib.Path, first_bytes: int) -> None:
+    files = copy(tmp_path, "multi-segment", 2)
+    starts = [batch.position for batch in batches_of(files[0])]
+    tasks = make_tasks(files, {files[0].topic_partition: RecordBounds()}, first_bytes=first_bytes)
+    (first,) = tasks[0].splits
+    assert first.start_position == 0
+    assert first.end_position in [*starts, files[0].size_bytes]
+    assert min(first_bytes, files[0].size_bytes) <= first.end_position <= first_bytes + 20_000
+    flat = [split for task in tasks for split in task.splits]
+    covered = [(split.file.url, split.start_position, split.end_position) for split in flat]
+    for (url, _, end), (next_url, start, _) in itertools.pairwise(covered):
+        assert start == (end if url == next_url else 0)
+    assert sum(split.size_bytes for split in flat) == sum(file.size_bytes for file in files)
+
+
 def test_the_end_of_a_log_is_no_reason_to_read_more(tmp_path: pathlib.Path) -> None:
     files = copy(tmp_path, "multi-segment", 2)
     everything = sum(file.size_bytes for file in files)
