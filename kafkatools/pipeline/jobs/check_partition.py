@@ -148,12 +148,15 @@ def _epochs_of_batches(
     path: str, entries: Sequence[tuple[int, int]], batch_epochs: Sequence[tuple[int, int]]
 ) -> Iterator[Problem]:
     """Yield a problem for each epoch with a batch at whose offset the checkpoint has another epoch. A checkpoint entry
-    may begin before the first batch that compaction left."""
+    may begin before the first batch that compaction left. Batches before the first entry are older than the log start:
+    when it moves, the broker removes the entries before it, and the segment keeps its batches."""
     reported: set[int] = set()
     for epoch, offset in batch_epochs:
         if epoch in reported:
             continue
         entry = next((entry for entry, start in reversed(entries) if start <= offset), None)
+        if entry is None and entries and epoch <= entries[0][0]:
+            continue
         if entry != epoch:
             reported.add(epoch)
             epoch_text = "no epoch" if entry is None else f"epoch {entry}"

@@ -101,6 +101,22 @@ def test_leader_epochs_that_the_batches_contradict(tmp_path: pathlib.Path) -> No
     assert [each.problem for each in problems_of(directory)] == ["there is no such file"]
 
 
+def test_batches_before_the_log_start_have_no_entry_in_the_epoch_checkpoint(tmp_path: pathlib.Path) -> None:
+    """DeleteRecords moves the log start into a segment; the broker then rewrites the first entry to begin there."""
+    directory = copy_of("leader-epochs", tmp_path, "shipments-0")
+    path = directory / "leader-epoch-checkpoint"
+    version, count, first, *others = path.read_text().splitlines()
+    epoch, start = map(int, first.split())
+    path.write_text("\n".join([version, count, f"{epoch} {start + 1}", *others]) + "\n")
+    assert problems_of(directory) == []
+    path.write_text("\n".join([version, str(len(others)), *others]) + "\n")
+    assert problems_of(directory) == []
+    path.write_text(f"{version}\n0\n")
+    assert {each.problem for each in problems_of(directory)} >= {
+        f"the checkpoint has no epoch for offset {start}, but the batch there has epoch {epoch}"
+    }
+
+
 def test_files_without_a_segment(tmp_path: pathlib.Path) -> None:
     directory = copy_of("multi-segment", tmp_path, "ledger-0")
     (directory / f"{99999:020d}.index").write_bytes(b"")
