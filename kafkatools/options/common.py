@@ -39,6 +39,13 @@ def setting_option(name: str, about: str, *, replacement: str = "", several: boo
     return Option(name, about, value="NAME=VALUE", repeatable=True, replacement=replacement, several=several)
 
 
+def format_of_file(path: str | None) -> str | None:
+    """Return the format of records that the extension of a file stands for, csv, parquet or avro, else None. Nothing
+    else in such a file makes sense; .json may be JSON values as lines of text."""
+    extension = (path or "").rpartition("/")[2].rpartition(".")[2].lower()
+    return extension if extension in ("csv", "parquet", "avro") else None
+
+
 def property_pairs(texts: Iterable[str], option: str) -> dict[str, str]:
     """Return an option's `key=value` texts as a mapping; the last value of a key wins. Raises UsageError for a text
     without `=` or key."""

@@ -329,6 +329,33 @@ def test_records_go_from_topic_to_file_to_topic(broker: str, tmp_path: pathlib.P
     assert rows_of(broker, copy) == rows_of(broker, "odd.topic-1")
 
 
+@pytest.mark.parametrize("extension", ["csv", "PARQUET", "avro"])
+def test_extension_of_a_file_is_its_format_in_both_directions(
+    broker: str, tmp_path: pathlib.Path, extension: str
+) -> None:
+    path, copy = tmp_path / f"records.{extension}", f"extension-{extension}"
+    with RawClient(broker) as client:
+        client.create_topic(copy, 2)
+    assert consume(broker, *TO_END, "-o", str(path)).status == 0
+    assert path.read_bytes().startswith({"csv": b"topic,", "PARQUET": b"PAR1", "avro": b"Obj\1"}[extension])
+    ran = run_kt("console-producer", "--bootstrap-server", broker, "--topic", copy, "--input", str(path))
+    assert (ran.status, ran.err) == (0, "5 sent, 0 failed\n")
+    assert rows_of(broker, copy) == rows_of(broker, "odd.topic-1")
+
+
+def test_options_of_text_and_lines_go_before_the_extension(broker: str, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "keys.csv"
+    assert consume(broker, *TO_END, "-f", "%o;", "-o", str(path)).status == 0
+    assert path.read_bytes() == b"0;1;2;3;4;"
+    path.write_bytes(b"k,v\n")
+    with RawClient(broker) as client:
+        client.create_topic("lines-of-csv", 1)
+    options = ["--reader-property", "parse.key=true", "--reader-property", "key.separator=,", "--input", str(path)]
+    ran = run_kt("console-producer", "--bootstrap-server", broker, "--topic", "lines-of-csv", *options)
+    assert (ran.status, ran.err) == (0, "1 sent, 0 failed\n")
+    assert [(row["key"], row["value"]) for row in rows_of(broker, "lines-of-csv")] == [("k", "v")]
+
+
 def rows_of(bootstrap: str, topic: str) -> list[dict[str, object]]:
     """The records of a topic; one without a timestamp gets that of its sending, so that one is left out."""
     rows = [json.loads(line) for line in consume(bootstrap, *TO_END, "--json", topic=topic).out.splitlines()]

@@ -181,8 +181,8 @@ OPTIONS = (
     ),
     Option(
         "--output-format",
-        "Format of the records: text (default), json (one object per line, as with --json), csv, parquet or avro (a "
-        "container file).",
+        "Format of the records: text, json (one object per line, as with --json), csv, parquet or avro (a container "
+        "file). Default: that of the extension of --output (.csv, .parquet, .avro), else text.",
         value="FORMAT",
         choices=("text", "json", "csv", "parquet", "avro"),
         ours=True,

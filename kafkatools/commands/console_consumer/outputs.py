@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from kafkatools.console import Console
 from kafkatools.exit_status import CommandError, UsageError
 from kafkatools.options import Args
+from kafkatools.options.common import format_of_file
 from kafkatools.tools.lines.formatters import MessageFormatter
 from kafkatools.tools.lines.record_printer import EndedFormatter, RecordPrinter
 
@@ -39,10 +40,14 @@ _LEAST_ROW_GROUP_BYTES = 1 << 20
 
 
 def output_format(args: Args) -> str:
-    """Return the format of records: that of --output-format, else json with --json, else text. Raises UsageError."""
+    """Return the format of records: that of --output-format, else json with --json, else text with an option of text,
+    else that of the extension of --output, else text. Raises UsageError."""
     name: str | None = args.output_format
+    if name is None and args.json:
+        return "json"
     if name is None:
-        return "json" if args.json else "text"
+        is_text = any(map(args.has_option, _OF_TEXT))
+        return "text" if is_text else format_of_file(args.output) or "text"
     if name not in FORMATS:
         raise UsageError(f"Invalid value of --output-format: '{name}'. The formats are {', '.join(FORMATS)}")
     if args.json and name != "json":

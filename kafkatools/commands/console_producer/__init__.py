@@ -24,7 +24,7 @@ from kafkatools.options import (
     rules,
     setting_option,
 )
-from kafkatools.options.common import is_registry_setting
+from kafkatools.options.common import format_of_file, is_registry_setting
 from kafkatools.options.schema_registry import SCHEMA_REGISTRY
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ _LINE_READERS = (
 )
 
 _INPUT_FORMATS = ("lines", "json", "csv", "parquet", "avro")
+_OPTIONS_OF_LINES = ("line-reader", "reader-property", "property", "reader-config", "value-schema", "key-schema")
 
 OPTIONS = (
     BOOTSTRAP_SERVER,
@@ -111,8 +112,9 @@ OPTIONS = (
     ),
     Option(
         "--input-format",
-        "Format of the input: lines (default), json (one object per line, as with --json), csv, parquet or avro, as kt "
-        "console-consumer --output-format writes them.",
+        "Format of the input: lines, json (one object per line, as with --json), csv, parquet or avro, as kt "
+        "console-consumer --output-format writes them. Default: that of the extension of --input (.csv, .parquet, "
+        ".avro), else lines.",
         value="FORMAT",
         choices=_INPUT_FORMATS,
         ours=True,
@@ -267,11 +269,15 @@ def _has_schema(args: Args, form: str, line_format: LineFormat) -> bool:
 
 
 def _input_format(args: Args) -> str:
-    """Return the format of the input: that of --input-format, else json with --json, else lines. Raises UsageError, and
-    CommandError if a package is missing."""
+    """Return the format of the input: that of --input-format, else json with --json, else lines with an option of
+    lines, else that of the extension of --input, else lines. Raises UsageError, and CommandError if a package is
+    missing."""
     name: str | None = args.input_format
+    if name is None and args.json:
+        return "json"
     if name is None:
-        return "json" if args.json else "lines"
+        is_lines = any(map(args.has_option, _OPTIONS_OF_LINES))
+        name = "lines" if is_lines else format_of_file(args.input) or "lines"
     if name not in _INPUT_FORMATS:
         raise UsageError(f"Invalid value of --input-format: '{name}'. The formats are {', '.join(_INPUT_FORMATS)}")
     if args.json and name != "json":
