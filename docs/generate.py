@@ -124,11 +124,35 @@ def _row(cells: list[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 
+WHY_HEADING = "\n## Causes\n"
+
+
+def causes_section() -> str:
+    """The section of `why.md` about each cause of `kt why`, in the order of the catalogue."""
+    from kafkatools.tools.diagnosis.causes import CAUSES
+
+    lines = [WHY_HEADING, "Made from `kafkatools/tools/diagnosis/causes.py` by `make docs`.", ""]
+    lines += [_row(["Cause", "Examined for"]), _row(["---", "---"])]
+    lines += [_row([f"[{cause.title}](#{cause.id})", ", ".join(cause.kinds)]) for cause in CAUSES]
+    for cause in CAUSES:
+        titles = [f"[{other.id}](#{other.id})" for other in CAUSES if other.id in cause.explains]
+        lines += ["", f"### {cause.id}", "", f"{cause.title}.", cause.meaning, "", f"- What to do: {cause.remedy}"]
+        lines += [f"- Explains: {', '.join(titles)}"] if titles else []
+    return "\n".join(lines) + "\n"
+
+
+def why_page(text: str) -> str:
+    """The page `why.md` with a fresh section about the causes."""
+    return text.partition(WHY_HEADING)[0] + causes_section()
+
+
 def main() -> None:
     """Write the pages."""
     import generate_python
 
     here = pathlib.Path(__file__).parent
+    why = here / "why.md"
+    why.write_text(why_page(why.read_text(encoding="utf-8")), encoding="utf-8")
     (here / "apis.md").write_text(apis_page(), encoding="utf-8")
     for directory, made in (("config", pages()), ("python", generate_python.pages())):
         for name, text in made.items():

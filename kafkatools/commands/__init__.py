@@ -42,6 +42,7 @@ GROUPS = {
         "delegation-tokens": "delegation_tokens",
         "doctor": "doctor",
         "monitor": "monitor",
+        "why": "why",
     },
     "Schemas": {
         "schemas": "schemas",

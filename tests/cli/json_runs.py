@@ -76,6 +76,7 @@ UNREACHABLE = {
     "acls": (*SERVER, "--list"),
     "delegation-tokens": (*SERVER, "--describe", "--command-config", "empty.properties"),
     "monitor": SERVER,
+    "why": SERVER,
     "pipeline": ("run", *SERVER, "--from", "topic:t", "--to", "console:"),
 }  # fmt: skip
 """A command line for each command that fails when there is no broker."""
@@ -320,6 +321,9 @@ class JsonRuns:
         kt, group = self.kt, ("--group", "shop")
         with GroupClient(self.bootstrap) as client:
             client.commit("gone", {("orders", 2): 0})
+            client.commit("stuck", {("orders", 0): 0})
+            kt("why", "group", "stuck", "--interval", "0.1", status=3)
+            kt("why", "topic", "orders")
         with ConsumerMember(self.bootstrap, "app", "live", MEMBER_ID, ["pay"]) as member:
             kt("consumer-groups", "--list")
             kt("consumer-groups", "--describe", "--all-groups", "--lag-time")

@@ -39,6 +39,12 @@ def test_the_page_of_apis_is_up_to_date() -> None:
     assert (DOCS / "apis.md").read_text(encoding="utf-8") == GENERATED["apis_page"]()
 
 
+def test_the_causes_of_why_are_up_to_date() -> None:
+    """When this fails: make docs"""
+    text = (DOCS / "why.md").read_text(encoding="utf-8")
+    assert text == GENERATED["why_page"](text)
+
+
 def test_manual_pages_are_up_to_date() -> None:
     """When this fails: make docs"""
     assert {path.name: path.read_text(encoding="utf-8") for path in (DOCS / "man").iterdir()} == MAN["pages"]()

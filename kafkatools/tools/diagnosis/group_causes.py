@@ -1,0 +1,386 @@
+"""Causes of groups that do not consume, as functions of Observations.
+
+A cause that needs two snapshots finds nothing with one. The lag of a group whose coordinator did not report offsets is
+unknown, and no cause here guesses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kafkatools.core.admin.groups import EMPTY, SHARE, STABLE, GroupDescription, MemberDescription
+from kafkatools.tools.diagnosis.findings import (
+    Finding,
+    count,
+    duration,
+    partition_names,
+    partition_places,
+    places,
+)
+from kafkatools.tools.diagnosis.observations import GROUP, Observations, TopicPartition, committed
+from kafkatools.tools.monitor.view import GroupPartition, GroupView
+
+REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+
+
+def has_progressed(obs: Observations, group: GroupView) -> bool:
+    """Return whether a committed offset differs between the two snapshots. False with one snapshot."""
+    before = obs.before(group.group_id)
+    return before is not None and committed(before) != committed(group)
+
+
+def has_stopped(obs: Observations, group: GroupView) -> bool:
+    """Return whether two snapshots have the same committed offsets, both with lag. False with one snapshot."""
+    before = obs.before(group.group_id)
+    return before is not None and bool(before.least_lag and group.least_lag) and not has_progressed(obs, group)
+
+
+def lag_text(obs: Observations, group: GroupView) -> str:
+    """Return the lag and its change since the first snapshot, or that the change is unknown."""
+    total = f"{group.least_lag:,}" if group.is_lag_known else f"at least {group.least_lag:,}"
+    before = obs.before(group.group_id)
+    if before is None or not (before.is_lag_known and group.is_lag_known):
+        return f"Lag {total}; whether it grows is unknown with one snapshot"
+    return f"Lag {total}, {group.least_lag - before.least_lag:+,} in {obs.seconds or 0:.1f} s"
+
+
+def _described(obs: Observations) -> Iterator[tuple[GroupView, GroupDescription]]:
+    """Yield the groups in view whose members are known."""
+    for group in obs.view.groups:
+        if group.group_id in obs.descriptions:
+            yield group, obs.descriptions[group.group_id]
+
+
+def _keys(parts: Iterable[GroupPartition]) -> list[TopicPartition]:
+    return [(part.topic, part.partition) for part in parts]
+
+
+def _members_command(group: str) -> tuple[str, ...]:
+    return ("consumer-groups", "--describe", "--group", group, "--members", "--verbose")
+
+
+def _state_command(group: str) -> tuple[str, ...]:
+    return ("consumer-groups", "--describe", "--group", group, "--state")
+
+
+def _skip_command(group: str, key: TopicPartition, offset: int) -> tuple[str, ...]:
+    where = f"{key[0]}:{key[1]}"
+    return (
+        *("consumer-groups", "--reset-offsets", "--group", group, "--topic", where),
+        *("--to-offset", str(offset), "--dry-run"),
+    )
+
+
+def _reset_command(group: str, key: TopicPartition) -> tuple[str, ...]:
+    where = f"{key[0]}:{key[1]}"
+    return ("consumer-groups", "--reset-offsets", "--group", group, "--topic", where, "--to-earliest", "--dry-run")
+
+
+def member_text(member: MemberDescription) -> str:
+    """Return a member in words: client id, host, its partitions and, if static, its instance id."""
+    instance = f", group.instance.id {member.group_instance_id}" if member.group_instance_id else ""
+    return f"{member.client_id} at {member.host.lstrip('/')}{instance}: {count(len(member.assignment), 'partition')}"
+
+
+def coordinator_unavailable(obs: Observations) -> Iterator[Finding]:
+    """Partitions of __consumer_offsets have no leader, so the groups in them have no coordinator."""
+    for reason in obs.view.unlisted:
+        if reason.endswith("have no leader"):
+            is_own = obs.subject.kind == GROUP
+            if is_own and obs.view.groups:
+                return
+            subject = f"Group {obs.subject.name} has no coordinator" if is_own else "Some groups have no coordinator"
+            command = ("topics", "--describe", "--topic", "__consumer_offsets", "--unavailable-partitions")
+            yield Finding(f"{subject}: {reason}", (), command, places(("cluster", "")))
+
+
+def no_members(obs: Observations) -> Iterator[Finding]:
+    """A group with lag has no member. A group that only commits offsets is given the time of two snapshots."""
+    for group in obs.view.groups:
+        description = obs.descriptions.get(group.group_id)
+        if group.state != EMPTY or not group.least_lag or has_progressed(obs, group):
+            continue
+        if description is None or (description.is_simple and obs.earlier is None):
+            continue
+        lagging = _keys(obs.lagging(group))
+        yield Finding(
+            f"Group {group.group_id} has no members: nobody consumes {partition_names(lagging)}",
+            (lag_text(obs, group), f"State {group.state}, coordinator broker {group.coordinator}"),
+            _state_command(group.group_id),
+            places(("group", group.group_id), partition_places(lagging)),
+        )
+
+
+def static_member_replaced(obs: Observations) -> Iterator[Finding]:
+    """Two clients use one group.instance.id: each join fences the other one."""
+    for group, description in _described(obs):
+        before = obs.earlier_descriptions.get(group.group_id)
+        ids = {m.group_instance_id: m.member_id for m in before.members if m.group_instance_id} if before else {}
+        replaced = [m for m in description.members if ids.get(m.group_instance_id or "", m.member_id) != m.member_id]
+        if replaced:
+            member = replaced[0]
+            yield Finding(
+                f"Another client took over group.instance.id {member.group_instance_id} of group {group.group_id} "
+                f"within {obs.seconds or 0:.1f} s: two clients use the same id and fence each other",
+                (*map(member_text, replaced[:3]), lag_text(obs, group)),
+                _members_command(group.group_id),
+                places(("group", group.group_id)),
+            )
+
+
+def members_change(obs: Observations) -> Iterator[Finding]:
+    """Members leave and others join between two snapshots, and nothing is committed meanwhile."""
+    for group, description in _described(obs):
+        before = obs.earlier_descriptions.get(group.group_id)
+        old = {member.member_id for member in before.members} if before else set()
+        new = {member.member_id for member in description.members}
+        if old and old - new and new - old and not has_progressed(obs, group):
+            yield Finding(
+                f"Members of group {group.group_id} leave and join again: {len(new - old)} of {len(new)} joined within "
+                f"{obs.seconds or 0:.1f} s, so the group rebalances instead of consuming",
+                (f"State {description.state}", lag_text(obs, group)),
+                _members_command(group.group_id),
+                places(("group", group.group_id)),
+            )
+
+
+def member_behind(obs: Observations) -> Iterator[Finding]:
+    """A member stays at an old epoch in both snapshots, so it does not give up partitions (KIP-848)."""
+    for group, description in _described(obs):
+        target = description.target_assignment_epoch
+        before = obs.earlier_descriptions.get(group.group_id)
+        old = {member.member_id: member.member_epoch for member in before.members} if before else {}
+        behind = [
+            member
+            for member in description.members
+            if target is not None
+            and member.member_epoch is not None
+            and member.member_epoch < target
+            and old.get(member.member_id) == member.member_epoch
+        ]
+        if behind and description.type != SHARE:
+            member = behind[0]
+            yield Finding(
+                f"Member {member.client_id} of group {group.group_id} does not follow the rebalance: it is at epoch "
+                f"{member.member_epoch}, the group at {target}",
+                (f"State {description.state}", *map(member_text, behind[:3]), lag_text(obs, group)),
+                _members_command(group.group_id),
+                places(("group", group.group_id)),
+            )
+
+
+def rebalancing(obs: Observations) -> Iterator[Finding]:
+    """The group is in a rebalance in both snapshots."""
+    for group, description in _described(obs):
+        before = obs.earlier_descriptions.get(group.group_id)
+        if before is None or not {before.state, description.state} <= set(REBALANCING):
+            continue
+        yield Finding(
+            f"Group {group.group_id} has been rebalancing for at least {obs.seconds or 0:.1f} s: a member has not "
+            "rejoined, or the leader has not assigned partitions",
+            (f"State {description.state}, {count(len(description.members), 'member')}", lag_text(obs, group)),
+            _members_command(group.group_id),
+            places(("group", group.group_id)),
+        )
+
+
+def members_without_partitions(obs: Observations) -> Iterator[Finding]:
+    """A stable group assigns no partition to any of its members."""
+    for group, description in _described(obs):
+        if description.state != STABLE or not description.members or description.type == SHARE:
+            continue
+        if not any(member.assignment or member.target_assignment for member in description.members):
+            yield Finding(
+                f"Group {group.group_id} has {count(len(description.members), 'member')} and assigned none of them a "
+                "partition: they subscribe to no existing topic",
+                (*map(member_text, description.members[:3]), lag_text(obs, group)),
+                _members_command(group.group_id),
+                places(("group", group.group_id)),
+            )
+
+
+def partition_unassigned(obs: Observations) -> Iterator[Finding]:
+    """A stable group has lag in a partition that none of its members has."""
+    for group, description in _described(obs):
+        assigned = {key for member in description.members for key in member.assignment}
+        if description.state != STABLE or not assigned or description.type == SHARE:
+            continue
+        waiting = [part for part in obs.lagging(group) if (part.topic, part.partition) not in assigned]
+        if waiting and not _moved(obs, group, _keys(waiting)):
+            yield Finding(
+                f"No member of group {group.group_id} has {partition_names(_keys(waiting))}, where "
+                f"{sum(part.lag or 0 for part in waiting):,} records wait",
+                (*map(member_text, description.members[:3]), lag_text(obs, group)),
+                _members_command(group.group_id),
+                places(("group", group.group_id), partition_places(_keys(waiting))),
+            )
+
+
+def _moved(obs: Observations, group: GroupView, keys: Iterable[TopicPartition]) -> bool:
+    before = obs.before(group.group_id)
+    old, new = (committed(before) if before is not None else {}), committed(group)
+    return any(key in old and old[key] != new.get(key) for key in keys)
+
+
+def retention_passed(obs: Observations) -> Iterator[Finding]:
+    """The committed offset is before the log start: records were deleted before the group consumed them."""
+    for group in obs.view.groups:
+        for part in group.partitions or ():
+            found = obs.partition((part.topic, part.partition))
+            if found is None or found.start_offset is None or part.committed >= found.start_offset:
+                continue
+            key = (part.topic, part.partition)
+            yield Finding(
+                f"{found.start_offset - part.committed:,} records of {part.topic}-{part.partition} were deleted before "
+                f"group {group.group_id} consumed them",
+                (f"Committed offset {part.committed:,}, log start offset {found.start_offset:,}", lag_text(obs, group)),
+                _reset_command(group.group_id, key),
+                places(("group", group.group_id), ("partition", key)),
+            )
+
+
+def beyond_end(obs: Observations) -> Iterator[Finding]:
+    """The committed offset is beyond the end of the log, as after a topic was created again."""
+    for group in obs.view.groups:
+        for part in group.partitions or ():
+            key = (part.topic, part.partition)
+            end = obs.ends.get(key)
+            if end is None or part.committed <= end.high_watermark:
+                continue
+            yield Finding(
+                f"Group {group.group_id} committed offset {part.committed:,} of {part.topic}-{part.partition}, beyond "
+                f"the end of the log ({end.high_watermark:,}): the topic was created again or lost records",
+                (lag_text(obs, group),),
+                _reset_command(group.group_id, key),
+                places(("group", group.group_id), ("partition", key)),
+            )
+
+
+def record_undecodable(obs: Observations) -> Iterator[Finding]:
+    """The batch at the committed offset is damaged, so every consumer fails there."""
+    for (group, key), batch in obs.batches.items():
+        if batch.damage is None:
+            continue
+        at = committed(next(view for view in obs.view.groups if view.group_id == group))[key]
+        yield Finding(
+            f"The batch at offset {at:,} of {key[0]}-{key[1]}, the next one of group {group}, cannot be decoded",
+            (f"{batch.damage}; {batch.size_bytes:,} bytes",),
+            _skip_command(group, key, max(batch.next_offset, at + 1)),
+            places(("group", group), ("partition", key)),
+        )
+
+
+MAX_PARTITION_FETCH_BYTES = 1 << 20
+"""The default of max.partition.fetch.bytes. The limits of the group's consumers are not visible."""
+
+
+def record_too_large(obs: Observations) -> Iterator[Finding]:
+    """The next batch is larger than consumers fetch by default, and the committed offset stays there."""
+    for (name, key), batch in obs.batches.items():
+        group = next(view for view in obs.view.groups if view.group_id == name)
+        if batch.size_bytes <= MAX_PARTITION_FETCH_BYTES or batch.damage is not None:
+            continue
+        if not group.members or not has_stopped(obs, group):
+            continue
+        yield Finding(
+            f"Group {name} stays before the batch at offset {batch.offset:,} of {key[0]}-{key[1]}, which has "
+            f"{batch.size_bytes:,} bytes: more than the default max.partition.fetch.bytes "
+            f"({MAX_PARTITION_FETCH_BYTES:,})",
+            (lag_text(obs, group), "The limits and the memory of the consumers are not visible from here"),
+            _skip_command(name, key, batch.next_offset),
+            places(("group", name), ("partition", key)),
+        )
+
+
+_NEAR = 0.1
+
+
+def retention_near(obs: Observations) -> Iterator[Finding]:
+    """Less than a tenth of retention.ms is left until the next record of a group may be deleted."""
+    for (name, key), batch in obs.batches.items():
+        settings = obs.settings.get(key[0], {})
+        retention_ms = int(settings.get("retention.ms") or -1)
+        if retention_ms <= 0 or batch.timestamp <= 0 or "delete" not in settings.get("cleanup.policy", ""):
+            continue
+        left_ms = batch.timestamp + retention_ms - obs.now_ms
+        if left_ms >= retention_ms * _NEAR:
+            continue
+        when = f"in {duration(left_ms)}" if left_ms > 0 else "at any time"
+        yield Finding(
+            f"Retention may delete the next record of group {name} in {key[0]}-{key[1]} {when}",
+            (
+                f"The record is {duration(obs.now_ms - batch.timestamp)} old, retention.ms {duration(retention_ms)}",
+                "A segment is deleted when its newest record is old enough, so the record may stay longer",
+            ),
+            ("configs", "--describe", "--entity-type", "topics", "--entity-name", key[0], "--all"),
+            places(("group", name), ("partition", key)),
+        )
+
+
+def offsets_pending(obs: Observations) -> Iterator[Finding]:
+    """A transaction with offsets of the group is open in both snapshots, so consumers cannot fetch their offsets."""
+    for name, keys in obs.pending.items():
+        stuck = [key for key in keys if key in obs.earlier_pending.get(name, ())]
+        if stuck:
+            yield Finding(
+                f"An open transaction holds committed offsets of group {name} in {partition_names(stuck)}: consumers "
+                "that start wait until it ends",
+                (f"The same offsets were pending {obs.seconds or 0:.1f} s before",),
+                ("transactions", "list", "--duration-filter", "10000"),
+                places(("group", name)),
+            )
+
+
+def stalled(obs: Observations) -> Iterator[Finding]:
+    """Members have partitions with lag, and no offset is committed between two snapshots."""
+    for group in obs.view.groups:
+        if group.state != STABLE or not group.members or not has_stopped(obs, group):
+            continue
+        description = obs.descriptions.get(group.group_id)
+        assigned = {key for member in description.members for key in member.assignment} if description else None
+        waiting = [key for key in _keys(obs.lagging(group)) if assigned is None or key in assigned]
+        if not waiting:
+            continue
+        members = [] if description is None else [member_text(member) for member in description.members[:3]]
+        yield Finding(
+            f"Group {group.group_id} committed nothing in {obs.seconds or 0:.1f} s although it has "
+            f"{count(group.members, 'member')} and {group.least_lag:,} records wait in {partition_names(waiting)}",
+            (lag_text(obs, group), *members, *_next_records(obs, group.group_id)),
+            _members_command(group.group_id),
+            places(("group", group.group_id), partition_places(waiting)),
+        )
+
+
+def _next_records(obs: Observations, name: str) -> Iterator[str]:
+    """Yield a line for the oldest of the group's next records, and for a gap before it."""
+    batches = [(key, batch) for (group, key), batch in obs.batches.items() if group == name and batch.timestamp > 0]
+    if batches:
+        key, batch = min(batches, key=lambda item: item[1].timestamp)
+        age = duration(max(0, obs.now_ms - batch.timestamp))
+        yield f"The next record of {key[0]}-{key[1]}, at offset {batch.offset:,}, is {age} old"
+
+
+_OLD_MS = 300_000
+
+
+def too_slow(obs: Observations) -> Iterator[Finding]:
+    """The group commits, but more is produced than it consumes, and its next record is older than five minutes."""
+    for group in obs.view.groups:
+        before = obs.before(group.group_id)
+        ages = [
+            obs.now_ms - batch.timestamp
+            for (name, _), batch in obs.batches.items()
+            if name == group.group_id and batch.timestamp > 0
+        ]
+        if before is None or not has_progressed(obs, group) or max(ages, default=0) < _OLD_MS:
+            continue
+        if not (before.is_lag_known and group.is_lag_known) or group.least_lag <= before.least_lag:
+            continue
+        yield Finding(
+            f"Group {group.group_id} consumes more slowly than producers write: its lag grew by "
+            f"{group.least_lag - before.least_lag:,} in {obs.seconds or 0:.1f} s, and its next record is "
+            f"{duration(max(ages))} old",
+            (lag_text(obs, group), f"It consumes {group.consumed or 0:.1f} records/s"),
+            _members_command(group.group_id),
+            places(("group", group.group_id)),
+        )

@@ -1,0 +1,167 @@
+"""kt why about topics, partitions, brokers and the cluster: faults of three embedded nodes, each the only verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support.waiting import eventually
+from support.why import Between, healthy, make_topic, only_cause, produce, why
+
+from kafkatools import EmbeddedCluster
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.configs import BROKER, DELETE, SET, TOPIC, ConfigChange, incremental_alter_configs
+from kafkatools.core.admin.group_offsets import alter_offsets
+from kafkatools.core.admin.groups import delete_groups
+from kafkatools.core.admin.reassignments import alter_reassignments
+from kafkatools.core.admin.topics import describe_all_topics, describe_topics
+from kafkatools.core.clock import SystemClock
+from kafkatools.core.group.metadata import OffsetAndMetadata
+from kafkatools.exit_status import ExitStatus
+
+SETTINGS = {
+    "offsets.topic.replication.factor": "3",
+    "replica.lag.time.max.ms": "1500",
+    "group.initial.rebalance.delay.ms": "0",
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "unclean.leader.election.enable": "false",
+}
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(3, SETTINGS) as nodes:
+        yield nodes
+
+
+@pytest.fixture
+def cluster(started: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
+    """Three nodes that are all alive and in sync, before and after a test."""
+    yield started
+    for node in started.node_ids:
+        if started.state(node) == "paused":
+            started.resume(node)
+        if started.state(node) == "dead":
+            started.restart(node)
+    eventually(lambda: is_in_sync(started), 60)
+
+
+def is_in_sync(nodes: EmbeddedCluster) -> bool:
+    with AdminClient(nodes.bootstrap, {}, SystemClock()) as admin:
+        topics = describe_all_topics(admin).values()
+    return all(len(part.isr) == len(part.replicas) for topic in topics for part in topic.partitions)
+
+
+def partition(bootstrap: str, topic: str, number: int = 0) -> tuple[int, tuple[int, ...]]:
+    """Leader and ISR."""
+    with AdminClient(bootstrap, {}, SystemClock()) as admin:
+        part = describe_topics(admin, [topic])[topic].partitions[number]
+    return part.leader, part.isr
+
+
+def test_a_sound_cluster(cluster: EmbeddedCluster) -> None:
+    make_topic(cluster.bootstrap, "sound", 3, 3)
+    for words in ((), ("topic", "sound"), ("partition", "sound-2"), ("broker", "2")):
+        healthy(cluster.bootstrap, *words)
+
+
+def test_a_dead_broker(cluster: EmbeddedCluster) -> None:
+    make_topic(cluster.bootstrap, "lone", assignments={0: [2]})
+    make_topic(cluster.bootstrap, "strict", assignments={0: [1, 2]}, configs={"min.insync.replicas": "2"})
+    cluster.kill(2)
+    eventually(lambda: partition(cluster.bootstrap, "lone")[0] == -1)
+    eventually(lambda: partition(cluster.bootstrap, "strict")[1] == (1,))
+    for words in ((), ("topic", "lone"), ("partition", "lone-0"), ("broker", "2"), ("topic", "strict")):
+        verdict = only_cause(cluster.bootstrap, *words)
+        assert verdict["cause"] == "broker-offline", (words, verdict)
+        assert verdict["sentence"].startswith("Broker 2 (127.0.0.1:")
+    evidence = " ".join(only_cause(cluster.bootstrap)["evidence"])
+    assert "Consequence: 1 partition without a leader: lone-0" in evidence
+    assert "Consequence: 1 partition under min.insync.replicas: strict-0" in evidence
+
+
+def test_a_dead_broker_without_partitions_of_the_topic_is_no_cause(cluster: EmbeddedCluster) -> None:
+    make_topic(cluster.bootstrap, "elsewhere", assignments={0: [1, 3]})
+    cluster.kill(2)
+    eventually(lambda: 2 not in alive(cluster.bootstrap))
+    healthy(cluster.bootstrap, "topic", "elsewhere")
+
+
+def alive(bootstrap: str) -> list[int]:
+    with AdminClient(bootstrap, {}, SystemClock()) as admin:
+        return admin.brokers()
+
+
+def test_a_group_whose_partition_has_no_leader(cluster: EmbeddedCluster) -> None:
+    make_topic(cluster.bootstrap, "sole", assignments={0: [2]})
+    with AdminClient(cluster.bootstrap, {}, SystemClock()) as admin:
+        eventually(
+            lambda: (
+                alter_offsets(admin, {"reads-sole": {("sole", 0): OffsetAndMetadata(1)}})["reads-sole"].error is None
+            )
+        )
+    cluster.kill(2)
+    eventually(lambda: partition(cluster.bootstrap, "sole")[0] == -1)
+    assert only_cause(cluster.bootstrap, "group", "reads-sole")["cause"] == "broker-offline"
+    with AdminClient(cluster.bootstrap, {}, SystemClock()) as admin:  # other tests examine the whole cluster
+        eventually(lambda: delete_groups(admin, ["reads-sole"])["reads-sole"] is None)
+
+
+def test_a_hanging_broker(cluster: EmbeddedCluster) -> None:
+    make_topic(cluster.bootstrap, "paused", assignments={0: [2, 1]})
+    cluster.pause(2)
+    verdict = only_cause(cluster.bootstrap, "broker", "2")
+    assert verdict["cause"] in ("broker-silent", "broker-offline")
+
+
+def test_a_throttle_that_was_left_behind(cluster: EmbeddedCluster) -> None:
+    make_topic(cluster.bootstrap, "behind", assignments={0: [1, 2]})
+    throttle(cluster.bootstrap, 2, "behind", "1")
+    cluster.kill(2)
+    eventually(lambda: partition(cluster.bootstrap, "behind")[1] == (1,))
+    for _ in range(5):
+        produce(cluster.bootstrap, "behind", records=2, value=b"x" * 500_000)
+    cluster.restart(2)
+    try:
+        eventually(lambda: 2 in alive(cluster.bootstrap))
+        verdict = only_cause(cluster.bootstrap, "topic", "behind")
+    finally:
+        throttle(cluster.bootstrap, 2, "behind", None)
+    assert verdict["cause"] == "replication-throttled"
+    assert "follower.replication.throttled.rate=1 of broker 2" in verdict["sentence"]
+    assert any(text.startswith("Consequence: 1 partition under-replicated") for text in verdict["evidence"])
+
+
+def throttle(bootstrap: str, broker: int, topic: str, rate: str | None) -> None:
+    """Sets or removes the throttle of a follower."""
+    action = DELETE if rate is None else SET
+    with AdminClient(bootstrap, {}, SystemClock()) as admin:
+        changes = {
+            (BROKER, str(broker)): [ConfigChange("follower.replication.throttled.rate", rate, action)],
+            (TOPIC, topic): [ConfigChange("follower.replication.throttled.replicas", rate and "*", action)],
+        }
+        assert set(incremental_alter_configs(admin, changes).values()) == {None}
+
+
+def test_a_reassignment_to_a_dead_broker(cluster: EmbeddedCluster) -> None:
+    make_topic(cluster.bootstrap, "moving", assignments={0: [1]})
+    cluster.kill(3)
+    eventually(lambda: 3 not in alive(cluster.bootstrap))
+    with AdminClient(cluster.bootstrap, {}, SystemClock()) as admin:
+        outcome = alter_reassignments(admin, {("moving", 0): (1, 3)})
+    verdict = only_cause(cluster.bootstrap, "topic", "moving")
+    assert outcome and verdict["cause"] == "broker-offline", verdict
+    assert any("The reassignment of moving-0 waits for broker 3" in text for text in verdict["evidence"])
+
+
+def test_no_controller(cluster: EmbeddedCluster) -> None:
+    cluster.kill(2)
+    cluster.kill(3)
+    status, answer = why(cluster.bootstrap)
+    assert status is ExitStatus.FINDINGS and answer["verdict"]["cause"] == "controller-missing", answer
+
+
+def test_a_controller_that_is_behind(cluster: EmbeddedCluster) -> None:
+    status, answer = why(cluster.bootstrap, clock=Between(later_ms=60_000))
+    assert status is ExitStatus.FINDINGS and answer["verdict"]["cause"] == "voter-behind", answer

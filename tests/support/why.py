@@ -1,0 +1,87 @@
+"""Runs `kt why --json` and holds what it finds against a cause; and a clock that acts between the two snapshots."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from support.kt import run_kt
+
+from kafkatools import Producer
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.topics import NewTopic, create_topics
+from kafkatools.core.clock import SystemClock
+from kafkatools.exit_status import ExitStatus
+
+INTERVAL_MS = 1234
+"""The interval of all runs here; nobody else sleeps as long."""
+
+
+class Between(SystemClock):
+    """Does not sleep between the snapshots, but calls `act`. Its wall clock is `later_ms` ahead."""
+
+    def __init__(self, act: Callable[[], object] = lambda: None, later_ms: int = 0) -> None:
+        self._act = act
+        self._later_ms = later_ms
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() + self._later_ms
+
+    def sleep_ms(self, duration_ms: int) -> None:
+        if duration_ms == INTERVAL_MS:
+            self._act()
+        else:
+            super().sleep_ms(duration_ms)
+
+
+def why(bootstrap: str, *words: str, clock: Between | None = None) -> tuple[ExitStatus, dict[str, Any]]:
+    """How `kt why WORDS --json` ended, and its object."""
+    interval = () if "--interval" in words else ("--interval", str(INTERVAL_MS / 1000))
+    connection = ("--bootstrap-server", bootstrap)
+    ran = run_kt("why", *words, *connection, *interval, "--json", clock=clock or Between())
+    assert ran.out, ran.err
+    return ran.status, json.loads(ran.out)
+
+
+def only_cause(bootstrap: str, *words: str, clock: Between | None = None) -> dict[str, Any]:
+    """The verdict, which is the only one. Its command is one that `kt` accepts."""
+    status, answer = why(bootstrap, *words, clock=clock)
+    assert status is ExitStatus.FINDINGS and answer["healthy"] is False, answer
+    assert answer["others"] == [], answer
+    verdict: dict[str, Any] = answer["verdict"]
+    assert verdict["command"].startswith("kt ") and f"--bootstrap-server {bootstrap}" in verdict["command"]
+    return verdict
+
+
+def healthy(bootstrap: str, *words: str, clock: Between | None = None) -> dict[str, Any]:
+    """What is said about something that is well."""
+    status, answer = why(bootstrap, *words, clock=clock)
+    assert (status, answer["healthy"], answer["verdict"]) == (ExitStatus.OK, True, None), answer
+    return answer
+
+
+def make_topic(
+    bootstrap: str,
+    name: str,
+    partitions: int = 1,
+    replicas: int = 1,
+    records: int = 5,
+    configs: Mapping[str, str] | None = None,
+    assignments: Mapping[int, Sequence[int]] | None = None,
+) -> None:
+    """Makes a topic with so many records in each partition."""
+    sizes = (-1, -1) if assignments is not None else (partitions, replicas)
+    with AdminClient(bootstrap, {}, SystemClock()) as admin:
+        (made,) = create_topics(admin, [NewTopic(name, *sizes, assignments, configs)]).values()
+        assert made.error is None, made
+    produce(bootstrap, name, len(assignments) if assignments is not None else partitions, records)
+
+
+def produce(
+    bootstrap: str, topic: str, partitions: int = 1, records: int = 5, value: bytes = b"value", at_ms: int | None = None
+) -> None:
+    """Sends records to each partition."""
+    with Producer(bootstrap_servers=bootstrap, max_request_size=4 << 20) as producer:
+        for number in range(records * partitions):
+            producer.send(topic, value, partition=number % partitions, timestamp=at_ms)
