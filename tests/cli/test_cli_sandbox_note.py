@@ -35,6 +35,7 @@ FALLBACKS = (
     ("log-dirs", "--describe"),
     ("doctor",),
     ("monitor", "--once"),
+    ("why",),
     ("share-groups", "--list"),
     ("broker-api-versions",),
     ("metadata-quorum", "describe", "--status"),

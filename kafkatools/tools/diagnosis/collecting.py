@@ -7,11 +7,12 @@ command, with CommandError.
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Any
 
+from kafkatools.core.admin.acls import Acl
 from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.groups import GroupDescription
 from kafkatools.core.admin.quotas import EntityQuotas, QuotaComponent, describe_client_quotas
-from kafkatools.core.admin.transactions import describe_transactions
+from kafkatools.core.admin.transactions import TransactionDescription, describe_transactions
 from kafkatools.core.closing import Closing
 from kafkatools.core.errors import KafkaError
 from kafkatools.exit_status import CommandError
@@ -24,8 +25,10 @@ from kafkatools.tools.diagnosis.observations import (
     PARTITION,
     TOPIC,
     TRANSACTION,
+    LogEnds,
     NextBatch,
     Observations,
+    OpenProducer,
     Subject,
     TopicPartition,
 )
@@ -65,14 +68,24 @@ class Collecting(Closing):
         if self._subject.kind == BROKER:
             _ensure_broker(view, int(self._subject.name))
         self._unknown += [problem.message for problem in view.problems]
-        facts = self._facts(view)
+        facts = _Facts(self._subject, view, self._unknown.append)
+        sources.in_parallel(self._connect, facts.first_turn(bool(self._principal)), self._unknown.append)
+        sources.in_parallel(self._connect, facts.second_turn(), self._unknown.append)
         found = Observations(
             subject=self._subject,
             view=view,
             now_ms=view.time_ms,
+            descriptions=facts.descriptions,
+            ends=facts.ends,
+            batches=facts.batches,
+            producers=facts.producers,
+            transactions=facts.transactions,
+            settings=facts.settings,
+            rates=facts.rates,
+            quotas=facts.quotas,
+            pending=facts.pending,
+            acls=facts.acls,
             principal=self._principal,
-            transactions=facts.pop("transactions", {}),
-            **facts,
         )
         if self._first is not None:
             found = found._replace(
@@ -90,83 +103,128 @@ class Collecting(Closing):
         self._collector = ClusterCollector(admin, aside, scope, DEFAULT_PATIENCE_MS, apart)
         return self._collector
 
-    def _facts(self, view: ClusterView) -> dict[str, Any]:
-        """Return the fields of Observations that are not of the snapshot, as far as the subject needs them."""
-        kind, facts = self._subject.kind, dict[str, Any]()
-        unseen = self._unknown.append
-        weak = {part.topic for part in view.partitions if part.is_under_replicated}
-        users = [topic.name for topic in view.topics if not topic.is_internal]
-        topics = sorted(weak) if kind == CLUSTER else users if kind in (GROUP, TOPIC, PARTITION) else []
-        types = {group.group_id: group.type for group in view.groups}
+
+class _Facts:
+    """The facts beside one snapshot, as fields of Observations. Each `read_` method is a source; sources run on several
+    threads, so each sets fields of its own. `unseen` gets a line for what could not be seen."""
+
+    def __init__(self, subject: Subject, view: ClusterView, unseen: sources.Report) -> None:
+        self._subject = subject
+        self._view = view
+        self._unseen = unseen
+        self._types = {group.group_id: group.type for group in view.groups}
+        self.descriptions: dict[str, GroupDescription] = {}
+        self.ends: dict[TopicPartition, LogEnds] = {}
+        self.batches: dict[tuple[str, TopicPartition], NextBatch] = {}
+        self.producers: dict[TopicPartition, tuple[OpenProducer, ...]] = {}
+        self.transactions: dict[str, TransactionDescription] = {}
+        self.settings: dict[str, dict[str, str]] = {}
+        self.rates: dict[int, dict[str, str]] = {}
+        self.quotas: tuple[EntityQuotas, ...] = ()
+        self.pending: dict[str, tuple[TopicPartition, ...]] = {}
+        self.acls: tuple[Acl, ...] | None = None
+
+    def first_turn(self, has_principal: bool) -> dict[str, sources.Source]:
+        """Return the sources that need only the snapshot, by what they see."""
+        kind = self._subject.kind
         turn: dict[str, sources.Source] = {}
-        if types:
-            turn["members of groups"] = lambda admin: facts.update(
-                descriptions=sources.group_descriptions(admin, types, TIMEOUT_MS, unseen)
-            )
-        if kind in (CLUSTER, GROUP, TOPIC, PARTITION, TRANSACTION):
-            turn["ends of logs"] = lambda admin: facts.update(ends=sources.log_ends(admin, view, TIMEOUT_MS, unseen))
-        if topics:
-            turn["settings of topics"] = lambda admin: facts.update(
-                settings=sources.topic_settings(admin, topics, unseen)
-            )
-        if weak:
-            alive = [broker.id for broker in view.brokers if broker.is_responding]
-            turn["throttles of brokers"] = lambda admin: facts.update(rates=sources.broker_rates(admin, alive))
-        if kind == GROUP and types:
-            turn["pending offsets"] = lambda admin: facts.update(
-                pending=sources.pending_offsets(admin, types, TIMEOUT_MS)
-            )
-            turn["client quotas"] = lambda admin: facts.update(quotas=_quotas(admin))
-        if self._principal:
-            turn["ACLs"] = lambda admin: facts.update(acls=sources.acls_of(admin))
-        sources.in_parallel(self._connect, turn, unseen)
-        self._second_turn(view, facts)
-        return facts
+        if self._types:
+            turn["members of groups"] = self.read_descriptions
+        if kind != BROKER:
+            turn["ends of logs"] = self.read_ends
+        if self._topics():
+            turn["settings of topics"] = self.read_settings
+        if any(part.is_under_replicated for part in self._view.partitions):
+            turn["throttles of brokers"] = self.read_rates
+        if kind == GROUP and self._types:
+            turn["pending offsets"] = self.read_pending
+            turn["client quotas"] = self.read_quotas
+        if has_principal:
+            turn["ACLs"] = self.read_acls
+        return turn
 
-    def _second_turn(self, view: ClusterView, facts: dict[str, Any]) -> None:
-        """Request what depends on the first facts: open transactions and the next batches of groups."""
-        unseen = self._unknown.append
-        held = [key for key, end in facts.get("ends", {}).items() if end.stable_offset < end.high_watermark]
+    def second_turn(self) -> dict[str, sources.Source]:
+        """Return the sources that need facts of the first turn."""
         turn: dict[str, sources.Source] = {}
-        if held:
+        if self._held() or self._subject.kind == TRANSACTION:
+            turn["open transactions"] = self.read_transactions
+        if self._subject.kind == GROUP and self._lagging():
+            turn["next records"] = self.read_batches
+        return turn
 
-            def transactions(admin: AdminClient) -> None:
-                producers, described = sources.open_producers(admin, held, unseen)
-                facts.update(producers=producers, transactions=described)
+    def _topics(self) -> list[str]:
+        """Return the topics whose settings a cause may need: in a whole cluster those that are under-replicated."""
+        if self._subject.kind == CLUSTER:
+            return sorted({part.topic for part in self._view.partitions if part.is_under_replicated})
+        users = [topic.name for topic in self._view.topics if not topic.is_internal]
+        return users if self._subject.kind in (GROUP, TOPIC, PARTITION) else []
 
-            turn["open transactions"] = transactions
-        lagging = [
-            (part.lag, group.group_id, (part.topic, part.partition), part.committed)
-            for group in view.groups
+    def _held(self) -> list[TopicPartition]:
+        return [key for key, end in self.ends.items() if end.stable_offset < end.high_watermark]
+
+    def _lagging(self) -> list[tuple[int, TopicPartition, int]]:
+        """Return lag, partition and committed offset where the group of the subject can be read further."""
+        return [
+            (part.lag, (part.topic, part.partition), part.committed)
+            for group in self._view.groups
             for part in group.partitions or ()
-            if part.lag and _is_readable(view, (part.topic, part.partition), part.committed)
+            if part.lag and _is_readable(self._view, (part.topic, part.partition), part.committed)
         ]
-        if lagging and self._subject.kind == GROUP:
-            largest = sorted(lagging, reverse=True)[:MAX_BATCHES]
-            turn["next records"] = lambda admin: facts.update(batches=self._batches(admin, view, largest))
-        sources.in_parallel(self._connect, turn, unseen)
+
+    def read_descriptions(self, admin: AdminClient) -> None:
+        """Describe the members of groups."""
+        self.descriptions = sources.group_descriptions(admin, self._types, TIMEOUT_MS, self._unseen)
+
+    def read_ends(self, admin: AdminClient) -> None:
+        """Request high watermarks and last stable offsets."""
+        self.ends = sources.log_ends(admin, self._view, TIMEOUT_MS, self._unseen)
+
+    def read_settings(self, admin: AdminClient) -> None:
+        """Describe the settings of topics."""
+        self.settings = sources.topic_settings(admin, self._topics(), self._unseen)
+
+    def read_rates(self, admin: AdminClient) -> None:
+        """Describe the replication throttles of brokers."""
+        responding = [broker.id for broker in self._view.brokers if broker.is_responding]
+        self.rates = sources.broker_rates(admin, responding)
+
+    def read_pending(self, admin: AdminClient) -> None:
+        """Look for offsets in open transactions."""
+        self.pending = sources.pending_offsets(admin, self._types, TIMEOUT_MS)
+
+    def read_quotas(self, admin: AdminClient) -> None:
+        """Describe the quotas of users and client ids, defaults included."""
+        self.quotas = tuple(
+            quota
+            for kinds in _QUOTA_KINDS
+            for quota in describe_client_quotas(admin, [QuotaComponent(kind) for kind in kinds])
+        )
+
+    def read_acls(self, admin: AdminClient) -> None:
+        """Describe all ACLs."""
+        self.acls = sources.acls_of(admin)
+
+    def read_transactions(self, admin: AdminClient) -> None:
+        """Describe the producers that hold last stable offsets, their transactions, and the one of the subject."""
+        held = self._held()
+        if held:
+            self.producers, self.transactions = sources.open_producers(admin, held, self._unseen)
         if self._subject.kind == TRANSACTION:
-            sources.in_parallel(self._connect, {"transaction": lambda admin: self._own(admin, facts)}, unseen)
+            own = describe_transactions(admin, [self._subject.name])[self._subject.name]
+            if isinstance(own, KafkaError):
+                raise own
+            self.transactions = {**self.transactions, self._subject.name: own}
 
-    def _own(self, admin: AdminClient, facts: dict[str, Any]) -> None:
-        description = describe_transactions(admin, [self._subject.name])[self._subject.name]
-        if isinstance(description, KafkaError):
-            raise description
-        facts["transactions"] = {**facts.get("transactions", {}), self._subject.name: description}
-
-    def _batches(
-        self, admin: AdminClient, view: ClusterView, lagging: list[tuple[int, str, TopicPartition, int]]
-    ) -> dict[tuple[str, TopicPartition], NextBatch]:
-        """Return the batches at the committed offsets of one group, by group and partition."""
-        offsets = {key: committed for _, _, key, committed in lagging}
-        leaders = {key: view.by_partition[key].leader for key in offsets}
-        found: dict[tuple[str, TopicPartition], NextBatch] = {}
+    def read_batches(self, admin: AdminClient) -> None:
+        """Fetch the batches at the committed offsets of the group."""
+        largest = sorted(self._lagging(), reverse=True)[:MAX_BATCHES]
+        offsets = {key: committed for _, key, committed in largest}
+        leaders = {key: self._view.by_partition[key].leader for key in offsets}
         for key, batch in next_batches(admin, offsets, leaders, TIMEOUT_MS).items():
             if isinstance(batch, NextBatch):
-                found[self._subject.name, key] = batch
+                self.batches[self._subject.name, key] = batch
             elif batch.name != "OFFSET_OUT_OF_RANGE":
-                self._unknown.append(f"next record of {key[0]}-{key[1]}: {batch}")
-        return found
+                self._unseen(f"next record of {key[0]}-{key[1]}: {batch}")
 
 
 def _ensure_broker(view: ClusterView, broker: int) -> None:
@@ -181,12 +239,3 @@ def _is_readable(view: ClusterView, key: TopicPartition, committed: int) -> bool
     """Return whether the partition has a leader and still has the committed offset."""
     part = view.by_partition.get(key)
     return part is not None and not part.is_offline and committed >= (part.start_offset or 0)
-
-
-def _quotas(admin: AdminClient) -> tuple[EntityQuotas, ...]:
-    """Return the client quotas of users and client ids, defaults included."""
-    return tuple(
-        quota
-        for kinds in _QUOTA_KINDS
-        for quota in describe_client_quotas(admin, [QuotaComponent(kind) for kind in kinds])
-    )
