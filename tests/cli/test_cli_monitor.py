@@ -320,6 +320,25 @@ def test_tokens_of_files_and_variables_are_not_printed(bootstrap: str, tmp_path:
         process.send_signal(signal.SIGINT)
 
 
+def test_records_need_a_token_of_their_own(bootstrap: str, tmp_path: pathlib.Path) -> None:
+    words = ("--bootstrap-server", bootstrap, "--topic", "orders", "--web", "0", "--role", "read")
+    masked = ("--mask", "value=null")
+    with start_kt(tmp_path, "monitor", *words, *masked, stdout=subprocess.DEVNULL) as process:
+        assert process.stderr is not None
+        lines = [process.stderr.readline().decode() for _ in range(2)]
+        assert [line.split(": ")[0] for line in lines] == ["page", "page with records"]
+        root, _, view_token = lines[0].split()[-1].partition("?token=")
+        read_token = lines[1].split()[-1].partition("?token=")[2]
+        address = root + "messages.json?topic=orders&last=2"
+        assert [get(address, token)[0] for token in ("", view_token)] == [401, 403]
+        status, _, body = get(address, read_token)
+        found = [(record["offset"], record["value"]) for record in json.loads(body)["records"]]
+        assert (status, found) == (200, [(4, None), (3, None)])
+        assert get(root + "view.json", read_token)[0] == 200
+        assert get(root + "messages.json?topic=pay", read_token)[0] == 403, "not among --topic"
+        process.send_signal(signal.SIGINT)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -330,6 +349,11 @@ def test_tokens_of_files_and_variables_are_not_printed(bootstrap: str, tmp_path:
         (("--web", "0", "--role", "view", "--read-token", "env:LONG"), "--read-token needs --role read"),
         (("--web", "0", "--role", "admin"), "--role may be view or read, not 'admin'"),
         (("--role", "read"), "--role needs --web"),
+        (("--web", "0", "--mask", "value"), "--mask needs --role read: without it kt monitor shows no records"),
+        (("--web", "0", "--role", "view", "--decode", "key"), "--decode needs --role read"),
+        (("--web", "0", "--role", "read", "--mask", "body"), "Invalid value of --mask: 'body' is none of"),
+        (("--web", "0", "--role", "read", "--decode", "key"), "Missing the address of the schema registry"),
+        (("--web", "0", "--role", "read", "--schema-registry", "x"), "The address of a schema registry"),
         (("--web", "0", "--open-metrics"), "--open-metrics needs --prometheus"),
     ],
 )

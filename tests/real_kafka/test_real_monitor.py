@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from support.apache_kafka import CLUSTER_ID
@@ -16,12 +17,16 @@ from kafkatools import Producer
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.elections import PREFERRED, elect_leaders
 from kafkatools.core.clock import SystemClock
+from kafkatools.core.errors import LeaderNotAvailable
 from kafkatools.tools.monitor.collector import ClusterCollector
+from kafkatools.tools.monitor.messages.reading import read_messages
+from kafkatools.tools.monitor.messages.request import MessageRequest, Source
 from kafkatools.tools.monitor.view import ClusterView
 
 pytestmark = [pytest.mark.real_kafka, pytest.mark.slow]
 
-_LAYOUT = {"orders": [[1, 2, 3], [2, 3, 1], [3, 1, 2]], "solo2": [[2]]}
+_LAYOUT = {"orders": [[1, 2, 3], [2, 3, 1], [3, 1, 2]], "solo2": [[2]], "split": [[1], [2]]}
+_EVERYTHING = {str(number) for number in range(30)}
 
 
 @contextlib.contextmanager
@@ -44,12 +49,35 @@ def under_replicated(nodes: ThreeNodes) -> set[str]:
     return {"-".join(line.split()[1:4:2]) for line in told.splitlines() if line.startswith("\tTopic: ")}
 
 
-def test_a_broker_that_stops_is_seen_within_two_looks(empty_three_nodes: ThreeNodes) -> None:
-    nodes = empty_three_nodes
-    nodes.make_topics(_LAYOUT)
+def values(nodes: ThreeNodes, topic: str) -> tuple[set[str], list[str]]:
+    """The values of a topic's newest records as the page shows them, and its notes."""
+    source, request = Source({"bootstrap.servers": nodes.bootstrap}), MessageRequest(topic)
+    body: Any = read_messages(source, request, SystemClock(), lambda progress: None)
+    return {record["value"]["text"] for record in body["records"]}, body["notes"]
+
+
+def send_records(nodes: ThreeNodes) -> None:
+    """Thirty records to `orders` and to `split`."""
     with Producer(bootstrap_servers=nodes.bootstrap, acks="all") as producer:
         for number in range(30):
             producer.send("orders", b"%d" % number, partition=number % 3)
+            producer.send("split", b"%d" % number, partition=number % 2)
+    assert (values(nodes, "orders"), values(nodes, "split")) == ((_EVERYTHING, []), (_EVERYTHING, []))
+
+
+def read_records_of_led_partitions(nodes: ThreeNodes) -> None:
+    """The page's records while broker 2 is stopped."""
+    note = "Without the records of partitions that have no leader: split-1"
+    assert values(nodes, "split") == ({str(number) for number in range(0, 30, 2)}, [note])
+    with pytest.raises(LeaderNotAvailable, match="No records can be read: no leader for solo2-0"):
+        values(nodes, "solo2")
+    assert values(nodes, "orders") == (_EVERYTHING, [])
+
+
+def test_a_broker_that_stops_is_seen_within_two_looks(empty_three_nodes: ThreeNodes) -> None:
+    nodes = empty_three_nodes
+    nodes.make_topics(_LAYOUT)
+    send_records(nodes)
     with GroupClient(nodes.address(1)) as client:
         client.find_coordinator("shop")
     with collector(nodes) as collects:
@@ -72,6 +100,7 @@ def test_a_broker_that_stops_is_seen_within_two_looks(empty_three_nodes: ThreeNo
             assert listed >= {"orders-0", "orders-1", "orders-2"}
             assert seen >= {("broker-gone", 2), ("leader-changed", 1), *(("isr-shrank", each) for each in range(3))}
             assert [broker.is_fenced for broker in last.brokers] == [False, True, False]
+            read_records_of_led_partitions(nodes)
         finally:
             nodes.start_broker(2)
         seen = set()

@@ -2,7 +2,8 @@
 
 A ClusterCollector queries the cluster every --interval. Its views go to the terminal (`screen.py`), to lines
 (`lines.py`), to --json (`json_form.py`), and by a server thread (`server.py`) to browsers and Prometheus. Only the main
-thread queries the cluster; server threads read the latest view from the `Board`.
+thread queries the cluster for views; server threads read the latest one from the `Board`. A request for records starts
+a process that reads them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, rules
 from kafkatools.options.quantities import positive_seconds
+from kafkatools.options.schema_registry import SCHEMA_REGISTRY
 
 
 def seconds(text: str) -> float:
@@ -77,6 +79,30 @@ OPTIONS = (
         value="TOKEN",
     ),
     Option("--read-token", "Token of the records: file:PATH or env:NAME. Implies --role read.", value="TOKEN"),
+    SCHEMA_REGISTRY._replace(
+        about="With --role read: decode Avro, Protobuf and JSON Schema keys and values to JSON by the schemas of this "
+        "registry. What cannot be decoded is shown undecoded and marked.",
+    ),
+    Option(
+        "--decode",
+        "With --role read: what to decode by the schema registry: key, value or both (default). Without "
+        "--schema-registry the setting schema.registry.url names the registry.",
+        value="PART",
+        choices=("key", "value", "both"),
+    ),
+    Option(
+        "--mask",
+        "With --role read: hide contents before they leave kt monitor. FIELD: key, value, headers.NAME, or a JSON "
+        "field such as value.user.email. HOW: hash (default, HMAC-SHA-256), null, or last4. A search does not find "
+        "hidden contents.",
+        value="FIELD[=HOW]",
+        repeatable=True,
+    ),
+    Option(
+        "--mask-key",
+        "Secret key for the hashes of --mask: file:PATH or env:NAME. Default: a random key.",
+        value="KEY",
+    ),
     Option("--insecure", "Allow addresses that other machines can reach, although nothing is encrypted."),
 )
 
@@ -93,6 +119,7 @@ COMMAND = Command(
         rules.Requirement(
             ("web", "prometheus"), when=("view-token",), message="--view-token needs --web or --prometheus"
         ),
+        rules.Requirement(("mask",), when=("mask-key",), message="--mask-key needs --mask"),
         rules.Requirement(("prometheus",), when=("open-metrics",), message="--open-metrics needs --prometheus"),
     ),
     needs_arguments=False,
@@ -101,6 +128,7 @@ COMMAND = Command(
         "kt monitor --bootstrap-server broker1:9092 --topic orders --view partitions,lag",
         "kt monitor --once --fail-if unwell --fail-if 'lag>10000'",
         "kt monitor --web 8080 --prometheus 9308 --interval 5",
+        "kt monitor --web 8080 --role read --schema-registry http://localhost:8081 --mask value.email",
         "kt monitor --json | jq '.totals'",
     ),
 )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from typing import NamedTuple
 
 from kafkatools.commands.monitor.access import Access, Role
 from kafkatools.commands.monitor.http_requests import COOKIE, TEXT, Content, Request, answer, cookie_header
-from kafkatools.core.net.http_server import Refused, Reply
+from kafkatools.core.net.http_server import LongReply, Refused, Reply
 
 _NO_TOKEN = "A token is required: open the address that kt monitor printed when it started"
 _NO_TOKEN_DATA = (
@@ -29,11 +29,15 @@ class Visit(NamedTuple):
     role: Role | None
 
 
+LongContent = Callable[[], Coroutine[None, None, Content]]
+"""Content that takes time; made for GET only."""
+
+
 class Route(NamedTuple):
     """The content of a path, and the role that it needs; None for everybody. `is_page`: its address may have the
     token, which becomes a cookie."""
 
-    content: Callable[[Visit], Content]
+    content: Callable[[Visit], Content | LongContent]
     needs: Role | None = Role.VIEW
     is_page: bool = False
 
@@ -51,7 +55,7 @@ class Site(NamedTuple):
         return f"{COOKIE}{self.cookie_suffix}"
 
 
-def respond(request: Request, site: Site) -> Reply:
+def respond(request: Request, site: Site) -> Reply | LongReply:
     """Return the response to a valid request. Raises Refused."""
     route = site.routes.get(request.path)
     if route is None:
@@ -63,9 +67,27 @@ def respond(request: Request, site: Site) -> Reply:
     try:
         content = route.content(Visit(request.query, role))
     except Exception:  # noqa: BLE001 - the boundary of a thread: a page that fails must not end the others
-        reason = "Internal error"
-        raise Refused(HTTPStatus.INTERNAL_SERVER_ERROR, reason, is_head=request.is_head) from None
+        raise _internal_error(request) from None
+    if not isinstance(content, Content):
+        return _long_reply(request, content)
     return _reply(request, content, cookie_header(site.cookie, request.url_token) if by_url else {})
+
+
+def _internal_error(request: Request) -> Refused:
+    return Refused(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal error", is_head=request.is_head)
+
+
+def _long_reply(request: Request, content: LongContent) -> LongReply:
+    if request.is_head:
+        raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "Only GET is supported here", is_head=True)
+
+    async def make() -> bytes:
+        try:
+            return answer(await content(), is_head=request.is_head, keeps_open=False)
+        except Exception:  # noqa: BLE001 - as above
+            raise _internal_error(request) from None
+
+    return LongReply(make)
 
 
 def _check(request: Request, route: Route, role: Role | None) -> None:

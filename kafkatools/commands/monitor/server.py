@@ -1,6 +1,7 @@
-"""The HTTP server of kt monitor --web and --prometheus, which answers from the Board and never queries the cluster.
+"""The HTTP server of kt monitor --web and --prometheus. Figures come from the Board, without a query of the cluster.
 
---web serves `/` and `/view.json`, --prometheus serves `/metrics`; both may have the same address.
+--web serves `/`, `/view.json` and, with --role read, `/messages.json`; --prometheus serves `/metrics`. Both may have
+the same address. Records are read by a process of its own for each request (`messages.py`).
 `core/net/http_server.py` bounds connections and requests, `http_requests.py` validates requests, `routes.py` checks
 the token that a path needs.
 """
@@ -12,8 +13,10 @@ from contextlib import ExitStack, contextmanager
 
 from kafkatools.commands.monitor.access import Access, Role
 from kafkatools.commands.monitor.http_requests import Content, page_policy, parse_request, refusal
+from kafkatools.commands.monitor.messages import JSON, messages_route
 from kafkatools.commands.monitor.monitor_options import MonitorOptions
 from kafkatools.commands.monitor.routes import Route, Site, Visit, respond
+from kafkatools.core.clock import Clock
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.net import http_server
 from kafkatools.core.net.addresses import HostPort
@@ -21,18 +24,22 @@ from kafkatools.core.package_files import package_text
 from kafkatools.exit_status import CommandError
 from kafkatools.output import json_line
 from kafkatools.tools.monitor.board import Board
+from kafkatools.tools.monitor.messages.request import Source
 from kafkatools.tools.monitor.page_data import page_data
 from kafkatools.tools.monitor.prometheus import CONTENT_TYPE, metrics
 
-_JSON = "application/json"
-
 
 @contextmanager
-def serving(board: Board, options: MonitorOptions, access: Access) -> Iterator[list[str]]:
-    """Serve --web and --prometheus within the context. Its value is a line about each address. Raises CommandError."""
+def serving(
+    board: Board, options: MonitorOptions, access: Access, source: Source | None, clock: Clock
+) -> Iterator[list[str]]:
+    """Serve --web and --prometheus within the context, with records if there is a `source`. Its value is a line about
+    each address. Raises CommandError."""
     sites: dict[HostPort, dict[str, Route]] = {}
     if options.web is not None:
-        sites.setdefault(options.web, {}).update(_web_routes(board, options))
+        routes = sites.setdefault(options.web, _web_routes(board, options))
+        if source is not None:
+            routes["/messages.json"] = messages_route(source, options.scope().takes_topic, clock)
     if options.prometheus is not None:
         sites.setdefault(options.prometheus, {})["/metrics"] = Route(
             lambda visit: Content(CONTENT_TYPE, metrics(board).encode()),
@@ -78,7 +85,7 @@ def _web_routes(board: Board, options: MonitorOptions) -> dict[str, Route]:
         return Content("text/html; charset=utf-8", pages[visit.role or Role.VIEW].encode(), policy=policy)
 
     def view(visit: Visit) -> Content:
-        return Content(_JSON, json_line(page_data(board, visit.query.get("topic", ""))).encode())
+        return Content(JSON, json_line(page_data(board, visit.query.get("topic", ""))).encode())
 
     return {"/": Route(html, is_page=True), "/view.json": Route(view)}
 
@@ -87,7 +94,7 @@ def _web_routes(board: Board, options: MonitorOptions) -> dict[str, Route]:
 def listening(address: HostPort, site: Site) -> Iterator[int]:
     """Serve the paths of a site at an address within the context, whose value is the port. Raises CommandError."""
 
-    def respond_to(head: bytes) -> http_server.Reply:
+    def respond_to(head: bytes) -> http_server.Reply | http_server.LongReply:
         return respond(parse_request(head, address.host), site)
 
     with ExitStack() as stack:

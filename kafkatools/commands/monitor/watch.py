@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 from kafkatools.commands.monitor.access import read_access
+from kafkatools.commands.monitor.message_source import message_source, with_brokers
 from kafkatools.commands.monitor.monitor_options import MonitorOptions
 from kafkatools.commands.monitor.outputs import JsonOutput, Output, TablesOutput
 from kafkatools.commands.monitor.server import serving
@@ -30,11 +31,16 @@ def watch(console: Console, args: Args, options: MonitorOptions) -> ExitStatus:
     """Show views until a condition of --fail-if holds (FINDINGS) or is unknown (FAILED). With --once show one view, and
     return FAILED if data is missing. Raises KafkaError, CommandError."""
     board = Board()
+    access = read_access(args, console.environ)
+    source = message_source(console, args, access)
+    bootstrap = console.connect(args)
+    if source is not None:
+        source = with_brokers(source, bootstrap)
     with ExitStack() as stack:
         addresses = stack.enter_context(
-            serving(board, options, read_access(args, console.environ))
+            serving(board, options, access, source, console.clock)
         )  # first, so that a port in use ends the command at once
-        collector = stack.enter_context(_collector(console, args, options))
+        collector = stack.enter_context(_collector(console, args, options, bootstrap))
         view = collector.collect()
         _refuse_unknown(view, options)
         board.publish(view)
@@ -73,10 +79,9 @@ def _output(console: Console, as_json: bool, options: MonitorOptions, board: Boa
 
 
 @contextmanager
-def _collector(console: Console, args: Args, options: MonitorOptions) -> Iterator[ClusterCollector]:
+def _collector(console: Console, args: Args, options: MonitorOptions, bootstrap: str) -> Iterator[ClusterCollector]:
     """Open three admin clients and the collector that uses them."""
     settings: Mapping[str, object] = client_settings(args)
-    bootstrap = console.connect(args)
     shortest, longest = _PATIENCE_MS
     patience_ms = longest if options.is_once else min(longest, max(shortest, options.interval_ms))
     with (

@@ -1,8 +1,8 @@
 """A small HTTP server for the pages of a command: all connections on one event loop, in a separate thread.
 
 Limits: the number of connections (in total and for one address), the size of a request, the time to receive it and the
-time to send its response. `respond` returns the response to a request line with its headers; it raises nothing but
-Refused.
+time to send its response. `respond` returns the response to a request line with its headers, or a LongReply; it raises
+nothing but Refused. A LongReply is cancelled when its client disconnects, and only some are made at the same time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from typing import NamedTuple
@@ -25,6 +25,7 @@ CONNECTIONS = 128
 CONNECTIONS_PER_ADDRESS = 64
 REQUEST_S = 10.0
 ANSWER_S = 20.0
+LONG_REPLIES = 4
 _LINGER_S = 0.2
 _LINGER_BYTES = 1 << 16
 _REQUESTS_PER_CONNECTION = 1000
@@ -39,6 +40,13 @@ class Reply(NamedTuple):
     keeps_open: bool
 
 
+class LongReply(NamedTuple):
+    """A response that takes time: `make` returns its bytes and limits its own time. The connection is closed behind
+    it."""
+
+    make: Callable[[], Coroutine[None, None, bytes]]
+
+
 class Refused(Exception):
     """An HTTP request that gets an error response with this status; its connection is closed."""
 
@@ -49,7 +57,7 @@ class Refused(Exception):
         self.is_head = is_head
 
 
-Respond = Callable[[bytes], Reply]
+Respond = Callable[[bytes], Reply | LongReply]
 Refuse = Callable[[Refused], bytes]
 
 
@@ -80,6 +88,7 @@ class _Server(threading.Thread):
         self._respond = respond
         self._refuse = refuse
         self._connections: Counter[str] = Counter()
+        self._long_replies = 0
         self._loop = asyncio.new_event_loop()
         self._stopped = asyncio.Event()
 
@@ -122,12 +131,38 @@ class _Server(threading.Thread):
                 if head is None:
                     return
                 reply = self._respond(head)
+                if isinstance(reply, LongReply):
+                    await self._send_long(reader, writer, reply)
+                    return
                 await _send(writer, reply.data)
                 if not reply.keeps_open:
                     return
         except Refused as problem:
             await _send(writer, self._refuse(problem))
             await _linger(reader, writer)
+
+    async def _send_long(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, reply: LongReply) -> None:
+        """Make a response and send it, unless the client disconnects meanwhile."""
+        if self._long_replies >= LONG_REPLIES:
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "Too many reads at the same time: try again in a few seconds")
+        self._long_replies += 1
+        making, gone = asyncio.ensure_future(reply.make()), asyncio.ensure_future(_wait_until_gone(reader))
+        try:
+            await asyncio.wait((making, gone), return_when=asyncio.FIRST_COMPLETED)
+            if making.done():
+                await _send(writer, making.result())
+        finally:
+            for task in (making, gone):
+                task.cancel()
+            await asyncio.gather(making, gone, return_exceptions=True)
+            self._long_replies -= 1
+
+
+async def _wait_until_gone(reader: asyncio.StreamReader) -> None:
+    """Return when the client closes its side of the connection; what it sends is ignored."""
+    with suppress(OSError):
+        while await reader.read(HEAD_BYTES):
+            pass
 
 
 async def _read_head(reader: asyncio.StreamReader) -> bytes | None:

@@ -173,10 +173,7 @@ class SlicedTopics(FollowedTopics):
     def start(self, *, to_end: bool) -> None:
         """Assign the existing partitions and seek to the slice. Raises CommandError for a missing partition, and for
         missing topics if `to_end`."""
-        if self._requested.partition is not None:
-            self._consumer.assign([existing_partition(self._consumer, self._requested)])
-        else:
-            super().start(to_end=to_end)
+        self._assign(to_end=to_end)
         partitions = self._consumer.assignment()
         bounds = SliceFinder(self._consumer, self._slice, self._note).bounds(partitions)
         if self._slice.last is not None:
@@ -184,6 +181,12 @@ class SlicedTopics(FollowedTopics):
         for part, offset in bounds.starts.items():
             self._consumer.seek(part, offset)
         self._ends = bounds.ends
+
+    def _assign(self, *, to_end: bool) -> None:
+        if self._requested.partition is not None:
+            self._consumer.assign([existing_partition(self._consumer, self._requested)])
+        else:
+            super().start(to_end=to_end)
 
     def _newest(self, bounds: SliceBounds, count: int) -> SliceBounds:
         newest = NewestRecords(self._consumer, self._slice)
@@ -210,6 +213,28 @@ class SlicedTopics(FollowedTopics):
         if self._slice.start.anchor is Anchor.OFFSET:
             fetched = cut_before(fetched, self._slice.start.value)
         return self._selection.runs(fetched)
+
+
+class SlicedPartitions(SlicedTopics):
+    """A slice of each of some existing partitions of one topic."""
+
+    def __init__(
+        self,
+        note: Callable[[str], None],
+        consumer: PartitionReader,
+        requested: RequestedTopics,
+        bounds: Slice,
+        partitions: Sequence[TopicPartition],
+    ) -> None:
+        super().__init__(note, consumer, requested, bounds)
+        self._partitions = partitions
+
+    def _assign(self, *, to_end: bool) -> None:
+        self._consumer.assign(self._partitions)
+
+    def partitions(self) -> Iterable[TopicPartition]:
+        """Return the partitions."""
+        return self._partitions
 
 
 class GroupTopics(Source, RebalanceListener):

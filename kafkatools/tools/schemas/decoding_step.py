@@ -127,11 +127,18 @@ class FailedCells:
         return (*lines, f"and {more} more") if more else lines
 
 
-class DecodingStep:
-    """Decodes the keys, the values or both of fetched records."""
+OnNotDecoded = Callable[[int, str, str], None]
 
-    def __init__(self, decoders: SchemaDecoders, *, keys: bool, values: bool) -> None:
+
+class DecodingStep:
+    """Decodes the keys, the values or both of fetched records. `on_not_decoded` gets the offset, the part ("key" or
+    "value") and the reason of each cell that stays as it is."""
+
+    def __init__(
+        self, decoders: SchemaDecoders, *, keys: bool, values: bool, on_not_decoded: OnNotDecoded | None = None
+    ) -> None:
         self._decoders = decoders
+        self._on_not_decoded = on_not_decoded
         self._decodes_keys = keys
         self._decodes_values = values
         self._failed = FailedCells()
@@ -152,6 +159,8 @@ class DecodingStep:
             texts[part] = writer.write(cells, part) if is_decoded else (_shifted(cells[0], shift), cells[1])
         for part, row, reason in writer.failures:
             self._failed.add(f"{fetched.topic}-{fetched.partition} offset {columns.offsets[row]}", part, reason)
+            if self._on_not_decoded is not None:
+                self._on_not_decoded(columns.offsets[row], part, reason)
         ints = (*texts["key"], *texts["value"], _shifted(columns.header_positions, shift), columns.header_counts)
         longs = columns.offsets, columns.timestamps
         decoded = RecordColumns(writer.buffer(), longs, ints, columns.timestamp_type)

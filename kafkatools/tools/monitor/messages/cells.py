@@ -1,0 +1,79 @@
+"""Keys, values and headers of records as a page shows them: text, JSON with line breaks, or hexadecimal digits.
+
+Rules: a cell is cut at a number of characters and says its whole size. Text has no control characters, so it cannot
+change its surroundings. JSON keeps the text of numbers, equal names and escapes: only the space between tokens changes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from kafkatools.core.control_characters import visible_text
+
+_MOST_JSON_BYTES = 1 << 20
+_MOST_DEPTH = 100
+_INDENT = "  "
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+_HEX_CHARACTERS = 3
+
+
+def cell_json(data: bytes | None, most: int) -> dict[str, object] | None:
+    """Return a cell with up to `most` characters, None for a null. `bytes` is the whole size; `cut` says that not all
+    of it is there."""
+    if data is None:
+        return None
+    form, text = "text", _text(data, most)
+    if text is None:
+        form, text = "hex", data[: most // _HEX_CHARACTERS + 2].hex(" ")
+    elif (pretty := _pretty(data)) is not None:
+        form, text = "json", pretty
+    shown = visible_text(text[:most])
+    return {"form": form, "text": shown, "bytes": len(data), **({"cut": True} if len(text) > most else {})}
+
+
+def _text(data: bytes, most: int) -> str | None:
+    """Return the first characters of UTF-8 bytes; None if they are not UTF-8."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    return text[: most + 1]
+
+
+def _pretty(data: bytes) -> str | None:
+    """Return a JSON object or list with line breaks, None for any other text."""
+    if data[:1].strip() not in (b"{", b"[", b"") or len(data) > _MOST_JSON_BYTES:
+        return None
+    text = data.decode()
+    try:
+        node = json.loads(text, parse_int=str, parse_float=str)
+    except (ValueError, RecursionError):
+        return None
+    return indented(text) if isinstance(node, (dict, list)) else None
+
+
+def indented(text: str) -> str:
+    """Return valid JSON with a line for each item; nesting beyond 100 levels is not indented further."""
+    parts: list[str] = []
+    depth = 0
+    tokens = _TOKEN.findall(text)
+    for number, token in enumerate(tokens):
+        if token in "}]":
+            depth -= 1
+            if tokens[number - 1] not in "{[":
+                parts.append(_new_line(depth))
+        parts.append(token)
+        if token in "{[":
+            depth += 1
+            if tokens[number + 1] not in "}]":
+                parts.append(_new_line(depth))
+        elif token == ",":
+            parts.append(_new_line(depth))
+        elif token == ":":
+            parts.append(" ")
+    return "".join(parts)
+
+
+def _new_line(depth: int) -> str:
+    return "\n" + _INDENT * min(depth, _MOST_DEPTH)
