@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 import threading
-import urllib.parse
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
@@ -68,9 +67,11 @@ def remember(*values: str | None) -> None:
 
 def remember_url(url: str) -> str:
     """Remember the password of a URL, if it has one, and return the URL with user and password hidden."""
-    parts = urllib.parse.urlsplit(url)
+    from urllib.parse import unquote, urlsplit
+
+    parts = urlsplit(url)
     if parts.password:
-        remember(parts.password, urllib.parse.unquote(parts.password))
+        remember(parts.password, unquote(parts.password))
     return without_userinfo(url)
 
 
@@ -127,10 +128,12 @@ def _whole(word: str) -> re.Pattern[str]:
 @lru_cache(maxsize=_MOST)
 def _forms(value: str) -> tuple[str, ...]:
     """The forms in which a secret is searched: as it is, with escaped quotes, percent-encoded and in base64."""
+    from urllib.parse import quote, quote_plus  # most commands have no secrets, and its import takes milliseconds
+
     data = value.encode("utf-8", "surrogateescape")
     coded = _inner_base64(data) if len(value) >= _COMMON_WORD else ()
     quoted = value.replace("\\", "\\\\").replace('"', '\\"')
-    return value, quoted, urllib.parse.quote(data, safe=""), urllib.parse.quote_plus(data), *coded
+    return value, quoted, quote(data, safe=""), quote_plus(data), *coded
 
 
 def _inner_base64(data: bytes) -> Iterable[str]:

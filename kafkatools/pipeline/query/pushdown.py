@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     import duckdb
 
 SETTING = "SET disabled_optimizers='statistics_propagation'"
-"""For the connection that plans: the optimizer must not conclude from the empty tables that there are no rows."""
+"""While a statement is planned: the optimizer must not conclude from the empty tables that there are no rows."""
+
+RESET = "RESET disabled_optimizers"
 
 _PLAN = "SELECT json_serialize_plan(?::VARCHAR, skip_null := true, skip_empty := true, optimize := true)"
 _OPERATORS = {

@@ -1,9 +1,12 @@
 """A query: checked before anything is read, then run with only the records and columns that it uses.
 
 1. DuckDB parses the statement, which must be one SELECT, and lists its tables.
-2. A connection with empty tables of the same names binds it and gives the optimized plan (`pushdown.py`).
-3. A second connection has the records as Arrow streams under these names, and runs it. Columns that the query does not
-   use are null there: the statement means the same as in step 2.
+2. Empty tables of the same names bind it and give the optimized plan (`pushdown.py`). The connection has no access to
+   files other than those of the query from here on.
+3. The empty tables are replaced by Arrow streams of the records under the same names, the settings are locked, and the
+   statement is run. Columns that the query does not use are null there: the statement means the same as in step 2.
+
+One connection serves all steps: a second one would take longer to open than a small query to run.
 
 Rows are read as far as the result is used, so a LIMIT ends the scan.
 """
@@ -17,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkatools.pipeline.extras import ensure_installed
-from kafkatools.pipeline.query.pushdown import SETTING, TableNeeds, needs_of
+from kafkatools.pipeline.query.pushdown import RESET, SETTING, TableNeeds, needs_of
 from kafkatools.pipeline.query.stream import RecordStream
 from kafkatools.pipeline.query.tables import FileTable, RecordTable, resolve, table_names
 from kafkatools.pipeline.scan.plans import ScanPlan
@@ -36,12 +39,14 @@ _EXPLAIN = "EXPLAIN "
 
 @dataclass(frozen=True)
 class Query:
-    """A checked statement, its tables, and what it needs of each table of records."""
+    """A checked statement, its tables, and what it needs of each table of records. `connection` has the statement's
+    files as views and no table of records yet; the Result closes it, so a query runs once."""
 
     text: QuotedSql
     records: Sequence[RecordTable]
     files: Sequence[FileTable]
     needs: Mapping[str, TableNeeds]
+    connection: duckdb.DuckDBPyConnection
 
     @property
     def needs_cluster(self) -> bool:
@@ -61,13 +66,16 @@ def check(text: str) -> Query:
             tables = [resolve(name, words) for name in _names(connection, quoted)]
             records = [table for table in tables if isinstance(table, RecordTable)]
             files = [table for table in tables if isinstance(table, FileTable)]
-            sql.lock(connection, _paths(files), [SETTING, *(table.definition() for table in tables)])
+            sql.restrict(connection, _paths(files), [SETTING, *(table.definition() for table in tables)])
         with _one_line_errors(quoted, len(_EXPLAIN)):
             connection.execute(_EXPLAIN + quoted.text)  # binds; the errors of connection.sql have no position
         needs = needs_of(connection, quoted.text, {table.name: tuple(table.columns) for table in records})
-    finally:
+        connection.execute(";".join([RESET, *(f"DROP TABLE {sql.quote_name(table.name)}" for table in records)]))
+        sql.lock(connection)
+    except BaseException:
         connection.close()
-    return Query(quoted, records, files, needs)
+        raise
+    return Query(quoted, records, files, needs, connection)
 
 
 def _names(connection: duckdb.DuckDBPyConnection, text: QuotedSql) -> list[str]:
@@ -93,7 +101,7 @@ class Result:
         SqlError."""
         self._query = query
         self._streams = [RecordStream(_plan(query, table, settings), table.columns) for table in query.records]
-        self._connection = sql.connect(_paths(query.files), [table.definition() for table in query.files])
+        self._connection = query.connection
         self._reader: pa.RecordBatchReader | None = None
         try:
             with self._errors():

@@ -36,7 +36,6 @@ _SETTINGS = (
     'CREATE MACRO "->>"(value, path) AS try(json_extract_string(value, path))',
     "CREATE MACRO header(headers, name) AS list_filter(headers, lambda entry: entry.key = name)[-1].value",
 )
-_LOCKS = ("SET enable_external_access=false", "SET lock_configuration=true")
 
 
 class SqlError(Exception):
@@ -61,17 +60,18 @@ class QuotedSql(NamedTuple):
         return position - added
 
 
-def connect(files: Sequence[str] = (), statements: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
-    """Open an in-memory DuckDB that may read only `files` (paths). `statements` are run before that. Raises ImportError
-    without the package duckdb, and duckdb.Error for a file that a statement cannot read."""
+def connect() -> duckdb.DuckDBPyConnection:
+    """Open an in-memory DuckDB that reads no files and whose settings are locked. Raises ImportError without the
+    package duckdb."""
     connection = connect_unlocked()
-    lock(connection, files, statements)
+    restrict(connection)
+    lock(connection)
     return connection
 
 
 def connect_unlocked() -> duckdb.DuckDBPyConnection:
     """Open an in-memory DuckDB with the settings and macros of a search, which may still read files: only for parsing,
-    and for `lock`. Raises ImportError without the package duckdb."""
+    and for `restrict`. Raises ImportError without the package duckdb."""
     import duckdb
 
     connection = duckdb.connect()
@@ -79,14 +79,19 @@ def connect_unlocked() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def lock(connection: duckdb.DuckDBPyConnection, files: Sequence[str] = (), statements: Sequence[str] = ()) -> None:
-    """Run `statements`, then restrict a connection to `files`. Raises duckdb.Error for a file that a statement cannot
-    read."""
+def restrict(connection: duckdb.DuckDBPyConnection, files: Sequence[str] = (), statements: Sequence[str] = ()) -> None:
+    """Run `statements`, then restrict a connection to `files`, for good. Its settings can still be changed, until
+    `lock`. Raises duckdb.Error for a file that a statement cannot read."""
     for statement in statements:
         connection.execute(statement)
     if files:
         connection.execute(f"SET allowed_paths=[{', '.join(map(quote_text, files))}]")
-    connection.execute(";".join(_LOCKS))
+    connection.execute("SET enable_external_access=false")
+
+
+def lock(connection: duckdb.DuckDBPyConnection) -> None:
+    """Lock the settings of a connection. No statement of a user is run before."""
+    connection.execute("SET lock_configuration=true")
 
 
 def quote_text(text: str) -> str:

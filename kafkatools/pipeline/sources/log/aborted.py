@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from kafkatools.core.errors import KafkaError
@@ -146,6 +145,8 @@ def find_all_transactions(files: Iterable[LogFile]) -> dict[TopicPartition, Part
     partitions: dict[TopicPartition, list[LogFile]] = {}
     for file in sorted(files, key=lambda segment: segment.base_offset):
         partitions.setdefault(file.topic_partition, []).append(file)
+    from concurrent.futures import ThreadPoolExecutor  # only here: its import takes longer than a small query's scan
+
     with ThreadPoolExecutor(min(_THREADS, len(partitions) or 1), "transactions") as pool:
         return dict(zip(partitions, pool.map(find_transactions, partitions.values()), strict=True))
 
