@@ -34,6 +34,7 @@ GROUPS = {
         "transactions": "transactions",
     },
     "Cluster": {
+        "apply": "apply",
         "cluster": "cluster",
         "broker-api-versions": "broker_api_versions",
         "metadata-quorum": "metadata_quorum",

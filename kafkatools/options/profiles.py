@@ -28,7 +28,7 @@ from kafkatools.options.args import Args
 from kafkatools.options.cluster_profile import Profile
 from kafkatools.options.confirmation import Asking
 from kafkatools.options.secret_files import warn_if_others_can_read, warn_if_others_can_read_keys
-from kafkatools.options.table import Command
+from kafkatools.options.table import Command, attribute_name
 
 PROJECT_FILE = ".kt.toml"
 _PROFILE_KEYS = ("bootstrap_servers", "command_config", "protected", "cluster", "settings")
@@ -92,8 +92,8 @@ def ensure_confirmed(console: Asking, command: Command, args: Args, profile: Pro
 
 def is_destructive(command: Command, args: Args) -> bool:
     """Return whether the command's table entry (`destructive`) names its subcommand or one of the given options. False
-    with --dry-run."""
-    if getattr(args, "dry_run", False):
+    with an option that changes nothing (`harmless`), such as --dry-run."""
+    if any(getattr(args, attribute_name(name), False) for name in command.harmless):
         return False
     return any(name in ("", args.command.name) or args.has_option(name) for name in command.destructive)
 

@@ -100,7 +100,8 @@ class Command(NamedTuple):
     `operand`: the placeholder of the operand (`args.operand`), empty for none. Several words mean several operands and
     a final "..." any number (`args.operands`). `positional`: the options whose values a command line without options
     gives, in this order, setting `args.is_positional` (joptsimple style). `destructive`: the options and subcommands
-    that need confirmation on a protected cluster; ALWAYS for the whole command.
+    that need confirmation on a protected cluster; ALWAYS for the whole command. `harmless`: the options with which
+    nothing is changed.
     """
 
     name: str
@@ -119,6 +120,7 @@ class Command(NamedTuple):
     operand: str = ""
     positional: tuple[str, ...] = ()
     destructive: tuple[str, ...] = ()
+    harmless: tuple[str, ...] = ("dry-run",)
 
     def subcommand(self, name: str) -> Command | None:
         """Return the subcommand with this name, None if there is none."""

@@ -74,6 +74,7 @@ UNREACHABLE = {
     "diff": ("topic:t", "topic:u", *SERVER),
     "topic-profile": ("topic:t", "--out", "page.html", *SERVER),
     "acls": (*SERVER, "--list"),
+    "apply": (*SERVER, "--from-cluster"),
     "delegation-tokens": (*SERVER, "--describe", "--command-config", "empty.properties"),
     "monitor": SERVER,
     "why": SERVER,
@@ -316,6 +317,19 @@ class JsonRuns:
         kt("acls", "--list")
         kt("acls", "--remove", *acl, stdin=b"n\n", status=1)
         kt("acls", "--remove", *acl, "--force")
+        password = self.file("password", "open-sesame")
+        state = self.file(
+            "declared.toml",
+            "topics.declared = {partitions = 1, replication = 1}\n"
+            "topics.orders = {replication = 9}\n"
+            "acls = [{principal = 'User:carol', topic = 'declared', operations = 'Read'}]\n"
+            "quotas = [{user = 'carol', producer_byte_rate = 7}]\n"
+            f"users.carol = {{SCRAM-SHA-256 = {{password-file = '{password}'}}}}\n",
+        )
+        kt("apply", state, "--check", status=3)
+        kt("apply", state, status=1)
+        kt("apply", "--from-cluster")
+        kt("apply", state, "--prune", "topics,users", stdin=b"n\n", status=1)
 
     def _groups(self) -> None:
         kt, group = self.kt, ("--group", "shop")

@@ -182,10 +182,12 @@ def differences(admin: AdminClient, entities: Entities, requested: RequestedConf
     equal. Raises KafkaError."""
     last = dict(requested)
     before = _before(admin, entities, list(last))
-    return [Difference(name, before[name], new) for name, new in last.items() if _differs(before[name], new)]
+    return [Difference(name, before[name], new) for name, new in last.items() if differs(before[name], new)]
 
 
-def _differs(before: Setting, new: Value | None) -> bool:
+def differs(before: Setting, new: Value | None) -> bool:
+    """Return whether a new value (None: removed) differs from the present one. Other forms of a number, Boolean or list
+    count as equal."""
     if new is None or not before.is_set:
         return before.is_set or new is not None
     if before.is_hidden or before.value is None:

@@ -1,0 +1,271 @@
+"""Print the plan of `kt apply`, ask, carry it out and print the outcome.
+
+Order: unknown config names and missing passwords are errors before anything is changed, then the brokers validate, the
+plan is printed, dangerous changes are confirmed, and the changes are made.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+
+from kafkatools.console import Console
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.java.text import java_double
+from kafkatools.core.secrets import remember
+from kafkatools.exit_status import CommandError, ExitStatus
+from kafkatools.options import Args
+from kafkatools.options.hints import did_you_mean_name
+from kafkatools.tools.configs.changes import Difference
+from kafkatools.tools.declared.carry_out import DONE, FAILED, NOT_TRIED, Outcome, carry_out, validate
+from kafkatools.tools.declared.documents import invalid
+from kafkatools.tools.declared.model import Credential, Declaration, DeclaredCredential
+from kafkatools.tools.declared.plan import (
+    ACL,
+    CHANGE,
+    CREATE,
+    DELETE,
+    IMPOSSIBLE,
+    PASSWORD,
+    QUOTA,
+    USER,
+    Change,
+    Plan,
+    entity_of,
+    make_plan,
+)
+from kafkatools.tools.declared.present import Present, read_present
+
+_SIGNS = {CREATE: "+", CHANGE: "~", DELETE: "-", IMPOSSIBLE: "!"}
+_KEPT = {
+    "topics": ("topic", "topics"),
+    "configs": ("topic with other overrides", "topics with other overrides"),
+    "acls": ("ACL", "ACLs"),
+    "quotas": ("quota entity", "quota entities"),
+    "users": ("SCRAM credential", "SCRAM credentials"),
+}
+_PLANNED = "planned"
+
+
+def apply_declaration(
+    console: Console, args: Args, admin: AdminClient, declaration: Declaration, prune: Collection[str]
+) -> ExitStatus:
+    """Compare a declaration with the cluster, and print or carry out the plan. Raises CommandError or KafkaError."""
+    present = read_present(admin, declaration.kinds, declaration.topics.keys())
+    ensure_config_names(declaration, present)
+    plan = make_plan(declaration, present, prune, updates_passwords=args.update_passwords)
+    passwords = _passwords(console, declaration, plan)
+    if not args.check:
+        plan.changes = validate(admin, plan.changes)
+    return finish(console, args, admin, plan, passwords)
+
+
+def finish(
+    console: Console, args: Args, admin: AdminClient, plan: Plan, passwords: dict[Credential, str]
+) -> ExitStatus:
+    """Print a plan, and without --check and --dry-run carry it out. Raises CommandError if a prompt is unanswered."""
+    is_only_shown = args.check or args.dry_run
+    if not console.is_json:
+        _print_plan(console, plan)
+    elif is_only_shown:
+        for change in plan.changes:
+            console.print_json(row(Outcome(change, _PLANNED)))
+    if args.check:
+        return ExitStatus.FINDINGS if plan.changes else ExitStatus.OK
+    status = ExitStatus.FAILED if plan.count(IMPOSSIBLE) else ExitStatus.OK
+    if is_only_shown or not plan.changes:
+        return status
+    if not args.yes and not _agrees(console, plan):
+        console.error("Nothing was changed.")
+        return ExitStatus.FAILED
+    outcomes = [_report(console, outcome) for outcome in carry_out(admin, plan.changes, passwords.__getitem__)]
+    for change in plan.changes:
+        if change.action == IMPOSSIBLE and console.is_json:
+            console.print_json(row(Outcome(change, NOT_TRIED)))
+    _print_totals(console, plan, outcomes)
+    return status if all(outcome.state == DONE for outcome in outcomes) else ExitStatus.FAILED
+
+
+# -- checks --
+
+
+def ensure_config_names(declaration: Declaration, present: Present) -> None:
+    """Raise CommandError for a config that neither this version of Kafka nor the brokers have."""
+    from kafkatools.core.config import TOPIC
+
+    known = present.config_names | TOPIC.settings.keys()
+    for topic in declaration.topics.values():
+        for name in topic.configs:
+            if name not in known:
+                hint = did_you_mean_name(name, known)
+                raise invalid(f"{topic.place}: there is no topic config '{name}'", hint)
+
+
+def _passwords(console: Console, declaration: Declaration, plan: Plan) -> dict[Credential, str]:
+    """The passwords of the credentials that the plan sets. Raises CommandError if one is missing."""
+    passwords = {}
+    for change in plan.changes:
+        if change.kind == USER and change.action in (CREATE, CHANGE):
+            credential = (str(change.target[0]), str(change.target[1]))
+            passwords[credential] = _password(console, declaration.users[credential])
+            remember(passwords[credential])
+    return passwords
+
+
+def _password(console: Console, declared: DeclaredCredential) -> str:
+    source = declared.password
+    place = f"{declared.place}: user {declared.user}"
+    if source is None:
+        raise invalid(f"{place} does not exist and has no password", "Name it with password-env or password-file.")
+    if source.variable is not None:
+        password = console.environ.get(source.variable, "")
+        where = f"the environment variable {source.variable} is not set"
+    else:
+        path = str(source.path)
+        try:
+            with open(path, encoding="utf-8") as file:
+                password = file.readline().rstrip("\r\n")
+        except OSError as error:
+            raise invalid(f"{place}: {path}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise invalid(f"{place}: {path} is not UTF-8 text") from None
+        where = f"{os.path.basename(path)} has no password in its first line"
+    if not password:
+        raise invalid(f"{place}: {where}")
+    return password
+
+
+def _agrees(console: Console, plan: Plan) -> bool:
+    """Prompt if the plan has dangerous changes. Raises CommandError when stdin is at its end."""
+    count = sum(change.is_dangerous and change.action != IMPOSSIBLE for change in plan.changes)
+    if not count:
+        return True
+    if console.is_json:
+        for change in plan.changes:
+            if change.is_dangerous:
+                console.note("; ".join([f"{_SIGNS[change.action]} {change.label}", *change.dangers]))
+    question = f"{count} of these changes delete or may lose something. Make all changes? (y/n)"
+    if console.is_json:
+        console.note(question)
+    else:
+        console.print(question)
+        console.flush()
+    answer: bytes = console.stdin.readline()
+    if not answer:
+        hint = "Pass --yes to make these changes without a prompt."
+        raise CommandError("Nothing was changed: stdin ended before an answer.", hint=hint)
+    return answer.strip().lower() == b"y"
+
+
+# -- output --
+
+
+def _print_plan(console: Console, plan: Plan) -> None:
+    for change in plan.changes:
+        for line in lines(change):
+            console.print(line)
+    _note_kept(console, plan)
+    if not plan.changes:
+        console.print("Nothing to change: the cluster is as declared.")
+        return
+    dangerous = sum(change.is_dangerous for change in plan.changes)
+    counts = f"{plan.count(CREATE)} to create, {plan.count(CHANGE)} to change, {plan.count(DELETE)} to delete"
+    impossible = f"; {plan.count(IMPOSSIBLE)} cannot be made" if plan.count(IMPOSSIBLE) else ""
+    console.print(f"Plan: {counts}{impossible}{f'; {dangerous} dangerous' if dangerous else ''}.")
+
+
+def _note_kept(console: Console, plan: Plan) -> None:
+    if plan.kept:
+        words = ", ".join(f"{count} {_KEPT[kind][count > 1]}" for kind, count in plan.kept.items())
+        console.note(f"Not declared and kept: {words}. --prune deletes what no file declares.")
+
+
+def lines(change: Change) -> list[str]:
+    """A change as lines of the plan."""
+    texts = [_difference(change, difference) for difference in change.differences]
+    text = f"{_SIGNS[change.action]} {change.label}{': ' if texts else ''}{', '.join(texts)}"
+    found = [text, *(f"    DANGER: {danger}" for danger in change.dangers)]
+    if change.reason:
+        found.append(f"    cannot be made: {change.reason}")
+    if change.remedy:
+        found.append(f"    instead: {change.remedy}")
+    return found
+
+
+def _difference(change: Change, difference: Difference) -> str:
+    if difference.name == PASSWORD:
+        return "password is set anew"
+    if change.action == CREATE:
+        return f"{difference.name}={_text(difference.new)}"
+    if change.action == DELETE:
+        return f"{difference.name}={_text(difference.before.value)}"
+    return f"{difference.name}: {_text(difference.before.value)} -> {_text(difference.new)}"
+
+
+def _text(value: str | float | None) -> str:
+    if value is None:
+        return "(not set)"
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else java_double(value)
+    return value
+
+
+def row(outcome: Outcome) -> dict[str, object]:
+    """A change and its outcome as a JSON object."""
+    change = outcome.change
+    return {
+        "kind": change.kind,
+        "target": _target(change),
+        "action": change.action,
+        "changes": [_json_difference(difference) for difference in change.differences],
+        "dangers": list(change.dangers),
+        "reason": change.reason or None,
+        "remedy": change.remedy or None,
+        "outcome": outcome.state,
+        "error": None if outcome.error is None else str(outcome.error),
+    }
+
+
+def _json_difference(difference: Difference) -> dict[str, object]:
+    """The names and values of a difference; whole numbers without a fraction, a password without a value."""
+    values = {key: value for key, value in difference.row().items() if key != "sensitive"}
+    return {
+        key: int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
+        for key, value in values.items()
+    }
+
+
+def _target(change: Change) -> dict[str, object]:
+    if change.kind == ACL:
+        return dict(change.target._asdict())  # type: ignore[union-attr]
+    if change.kind == QUOTA:
+        return dict(entity_of(change.target))
+    if change.kind == USER:
+        return {"user": change.target[0], "mechanism": change.target[1]}
+    return {"topic": change.target}
+
+
+def _report(console: Console, outcome: Outcome) -> Outcome:
+    """Print the outcome of a change: with --json its row, else only a failure."""
+    text = f"{outcome.change.label}: {outcome.change.action} failed: {outcome.error}"
+    if outcome.state == NOT_TRIED:
+        text = f"{outcome.change.label}: {outcome.change.action} was not tried"
+    console.print_outcome(row(outcome), error="" if outcome.state == DONE else text)
+    return outcome
+
+
+def _print_totals(console: Console, plan: Plan, outcomes: Sequence[Outcome]) -> None:
+    if console.is_json:
+        return
+    words = {CREATE: "created", CHANGE: "changed", DELETE: "deleted"}
+    made = [
+        f"{sum(outcome.state == DONE and outcome.change.action == action for outcome in outcomes)} {word}"
+        for action, word in words.items()
+    ]
+    counts = {
+        "failed": sum(outcome.state == FAILED for outcome in outcomes),
+        "not tried": sum(outcome.state == NOT_TRIED for outcome in outcomes),
+        "cannot be made": plan.count(IMPOSSIBLE),
+    }
+    rest = "".join(f"; {count} {word}" for word, count in counts.items() if count)
+    console.print(f"Applied: {', '.join(made)}{rest}.")

@@ -1,0 +1,417 @@
+"""kt apply against the embedded broker: plans, what is made of them, mistakes in files, pruning, passwords.
+
+What stands in the cluster is read with `kt topics`, `kt configs` and `kt acls`, which others test against Kafka.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from support.embedded import embedded_broker
+from support.kt import Ran, run_kt
+
+from kafkatools.exit_status import ExitStatus
+
+NOWHERE = ("--bootstrap-server", "127.0.0.1:9")
+PASSWORD = "wonder land 7"
+Kt = Callable[..., Ran]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    settings = {
+        "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super_users": "User:ANONYMOUS",
+    }
+    with embedded_broker(tmp_path_factory.mktemp("broker"), **settings) as address:
+        yield address
+
+
+@pytest.fixture
+def kt(broker: str, tmp_path: pathlib.Path) -> Iterator[Kt]:
+    def run(command: str, *words: str, status: ExitStatus = ExitStatus.OK, stdin: bytes = b"") -> Ran:
+        environ = {"ALICE_PASSWORD": PASSWORD}
+        ran = run_kt(command, "--bootstrap-server", broker, *words, cwd=tmp_path, environ=environ, stdin=stdin)
+        assert ran.status == status, (words, ran.out, ran.err)
+        return ran
+
+    yield run
+    (tmp_path / "nothing.toml").write_text("acls = []\nquotas = []\n[topics]\n[users]\n")
+    run("apply", "nothing.toml", "--prune", "--yes")
+
+
+def write(directory: pathlib.Path, text: str, name: str = "state.toml") -> str:
+    (directory / name).write_text(text, encoding="utf-8")
+    return name
+
+
+def rows(ran: Ran) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in ran.out.splitlines()]
+
+
+STATE = """
+acls = [{principal = ["User:alice", "User:bob"], topic = "orders", operations = ["Read", "Describe"]}]
+quotas = [{user = "alice", producer_byte_rate = "1MiB"}, {client-defaults = true, request_percentage = 12.5}]
+[topics.orders]
+partitions = 3
+configs."retention.ms" = "7d"
+[users.alice.SCRAM-SHA-256]
+password-env = "ALICE_PASSWORD"
+iterations = 8192
+"""
+
+
+def test_a_plan_is_made_once_and_then_empty(kt: Kt, tmp_path: pathlib.Path) -> None:
+    state = write(tmp_path, STATE)
+    plan = kt("apply", state, "--dry-run").out
+    assert plan.splitlines() == [
+        "+ user alice SCRAM-SHA-256: iterations=8192",
+        "+ topic orders: partitions=3, retention.ms=604800000",
+        "+ acl User:alice ALLOW READ topic orders (literal) from *",
+        "+ acl User:alice ALLOW DESCRIBE topic orders (literal) from *",
+        "+ acl User:bob ALLOW READ topic orders (literal) from *",
+        "+ acl User:bob ALLOW DESCRIBE topic orders (literal) from *",
+        "+ quotas of user-principal 'alice': producer_byte_rate=1048576",
+        "+ quotas of the default client-id: request_percentage=12.5",
+        "Plan: 8 to create, 0 to change, 0 to delete.",
+    ]
+    assert kt("topics", "--list").out == ""
+    assert kt("apply", state, "--check", status=ExitStatus.FINDINGS).out == plan
+    assert kt("apply", state).out == plan + "Applied: 8 created, 0 changed, 0 deleted.\n"
+    for words in ((), ("--check",), ("--dry-run",), ("--prune", "--check")):
+        assert kt("apply", state, *words).out == "Nothing to change: the cluster is as declared.\n"
+
+    (topic,) = rows(kt("topics", "--describe", "--topic", "orders", "--json"))
+    assert topic["partition_count"] == 3
+    (configs,) = rows(kt("configs", "--describe", "--topic", "orders", "--json"))
+    assert {config["name"]: config["value"] for config in configs["configs"]} == {"retention.ms": "604800000"}
+    assert {(acl["principal"], acl["operation"]) for acl in rows(kt("acls", "--list", "--json"))} == {
+        ("User:alice", "READ"), ("User:alice", "DESCRIBE"), ("User:bob", "READ"), ("User:bob", "DESCRIBE"),
+    }  # fmt: skip
+    users = rows(kt("configs", "--describe", "--entity-type", "users", "--json"))
+    assert {"entity": {"user": "alice"}, "quotas": {"producer_byte_rate": 1048576}} in users
+    assert {"entity": {"user": "alice"}, "scram": {"SCRAM-SHA-256": {"iterations": 8192}}} in users
+
+
+def _change(kt: Kt, directory: pathlib.Path, before: str, after: str) -> dict[str, Any]:
+    """The only change of a plan from one file to another."""
+    kt("apply", write(directory, before, "before.toml"), "--yes")
+    (row,) = [json.loads(line) for line in _planned(kt, write(directory, after, "after.toml")).out.splitlines()]
+    return dict(row)
+
+
+def _planned(kt: Kt, *words: str) -> Ran:
+    return kt("apply", *words, "--check", "--json", status=ExitStatus.FINDINGS)
+
+
+def _topic(configs: str, partitions: int = 2) -> str:
+    return f"[topics.t]\npartitions = {partitions}\n[topics.t.configs]\n{configs}\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "dangers"),
+    [
+        ("retention.ms = 1000", "retention.ms = 2000", []),
+        ("retention.ms = 2000", "retention.ms = 1000", ["retention.ms: older records will be deleted"]),
+        ("retention.ms = -1", "retention.ms = 1000", ["retention.ms: older records will be deleted"]),
+        ("retention.ms = 1000", "retention.ms = -1", []),
+        ("", "retention.ms = '8d'", []),  # the default is 7 days
+        ("", "retention.ms = '6d'", ["retention.ms: older records will be deleted"]),
+        ("cleanup.policy = 'compact'\nretention.ms = 2000", "cleanup.policy = 'compact'\nretention.ms = 1000", []),
+        ("", "retention.bytes = '1GiB'",
+         ["retention.bytes: the oldest records above this size of a partition will be deleted"]),
+        ("", "cleanup.policy = 'compact'", ["cleanup.policy: only the newest record of each key will be kept"]),
+        ("cleanup.policy = 'compact'", "cleanup.policy = ['compact', 'delete']",
+         ["cleanup.policy: records beyond retention.ms and retention.bytes will be deleted"]),
+        ("", "min.insync.replicas = 2",
+         ["min.insync.replicas 2 is above 1 replicas: producers with acks=all will be refused"]),
+        ("", "unclean.leader.election.enable = true",
+         ["unclean.leader.election.enable: the election of a replica that is out of sync loses records"]),
+        ("", "max.message.bytes = '2MiB'", []),
+    ],
+)  # fmt: skip
+def test_dangerous_settings_are_marked(
+    kt: Kt, tmp_path: pathlib.Path, before: str, after: str, dangers: Sequence[str]
+) -> None:
+    change = _change(kt, tmp_path, _topic(before), _topic(after))
+    assert (change["action"], change["dangers"]) == ("change", list(dangers))
+
+
+def test_more_partitions_are_dangerous_and_fewer_impossible(kt: Kt, tmp_path: pathlib.Path) -> None:
+    change = _change(kt, tmp_path, _topic("", 2), _topic("", 5))
+    assert change["changes"] == [{"name": "partitions", "old": 2, "new": 5}] and change["dangers"]
+    refused = kt("apply", "after.toml", status=ExitStatus.FAILED)  # stdin is empty
+    assert refused.err.splitlines()[0] == "Nothing was changed: stdin ended before an answer."
+    assert kt("apply", "after.toml", stdin=b"n\n", status=ExitStatus.FAILED).err == "Nothing was changed.\n"
+    assert kt("apply", "after.toml", stdin=b"y\n").out.endswith("Applied: 0 created, 1 changed, 0 deleted.\n")
+    fewer = kt("apply", "before.toml", status=ExitStatus.FAILED).out
+    assert fewer.splitlines() == [
+        "! topic t: partitions: 5 -> 2",
+        "    cannot be made: Kafka cannot take partitions away",
+        "    instead: kt copy t NEW-TOPIC, into a topic with 2 partitions",
+        "Plan: 0 to create, 0 to change, 0 to delete; 1 cannot be made.",
+        "Applied: 0 created, 0 changed, 0 deleted; 1 cannot be made.",
+    ]
+
+
+def test_another_replication_factor_names_the_command(kt: Kt, tmp_path: pathlib.Path) -> None:
+    kt("apply", write(tmp_path, "[topics.'a.b']\nreplication = 1"))
+    ran = kt("apply", write(tmp_path, "[topics.'a.b']\nreplication = 3"), "--dry-run", status=ExitStatus.FAILED)
+    assert ran.out.splitlines()[:3] == [
+        "! topic a.b: replication: 1 -> 3",
+        "    cannot be made: replicas are moved by a reassignment",
+        r"    instead: kt reassign-partitions plan set-rf --replication-factor 3 --topics 'a\.b' --out plan.json && "
+        "kt reassign-partitions run --reassignment-json-file plan.json",
+    ]
+
+
+def test_what_the_broker_refuses_does_not_stop_the_others(kt: Kt, tmp_path: pathlib.Path) -> None:
+    state = write(tmp_path, "topics = {a = {replication = 1}, b = {replication = 7}, c = {partitions = 1}}")
+    ran = kt("apply", state, status=ExitStatus.FAILED)
+    assert (
+        "! topic b: replication: (not set) -> 7\n    cannot be made: Unable to replicate the partition 7 time(s)"
+        in ran.out
+    )
+    assert ran.out.splitlines()[-1] == "Applied: 2 created, 0 changed, 0 deleted; 1 cannot be made."
+    assert kt("topics", "--list").out == "a\nc\n"
+    write(tmp_path, "topics = {a = {replication = 1}, b = {replication = 1}, c = {partitions = 1}}")
+    assert kt("apply", state).out.splitlines()[-1] == "Applied: 1 created, 0 changed, 0 deleted."
+
+
+def test_only_overrides_and_other_values_are_differences(kt: Kt, tmp_path: pathlib.Path) -> None:
+    kt("topics", "--create", "--topic", "t", "--partitions", "2", "--config", "cleanup.policy=delete,compact",
+       "--config", "min.cleanable.dirty.ratio=0.50", "--config", "preallocate=TRUE")  # fmt: skip
+    same = _topic("cleanup.policy=['compact', 'delete']\nmin.cleanable.dirty.ratio=0.5\npreallocate=true")
+    kt("apply", write(tmp_path, same), "--check")
+    default = _planned(kt, write(tmp_path, _topic("retention.ms = '7d'")))  # the default, but no override
+    assert rows(default)[0]["changes"] == [{"name": "retention.ms", "old": None, "new": "604800000"}]
+
+
+# -- pruning --
+
+
+def test_nothing_undeclared_is_deleted_without_prune(kt: Kt, tmp_path: pathlib.Path) -> None:
+    kt("apply", write(tmp_path, STATE))
+    less = write(tmp_path, "[topics.more]\n[topics.orders]\n", "less.toml")
+    ran = kt("apply", less)
+    kept = "Not declared and kept: 1 topic with other overrides. --prune deletes what no file declares.\n"
+    assert (ran.out.splitlines()[0], ran.err) == ("+ topic more", kept)
+    kt("apply", write(tmp_path, "[topics.more]\n", "less.toml"), "--check")
+
+    planned = rows(_planned(kt, "less.toml", "--prune"))
+    assert [(row["kind"], row["target"], row["action"]) for row in planned] == [
+        ("topic", {"topic": "orders"}, "delete")
+    ]
+    assert planned[0]["dangers"] == ["all its records are deleted"]
+    assert kt("apply", "less.toml", "--prune", stdin=b"n\n", status=ExitStatus.FAILED).err.endswith(
+        "Nothing was changed.\n"
+    )
+    kt("apply", "less.toml", "--prune", "configs,acls", "--check")
+    kt("apply", "less.toml", "--prune", "topics", "--yes")
+    assert kt("topics", "--list").out == "more\n"
+    assert len(rows(kt("acls", "--list", "--json"))) == 4  # of a kind that the file does not have
+
+
+def test_prune_deletes_each_kind_that_is_declared(kt: Kt, tmp_path: pathlib.Path) -> None:
+    kt("apply", write(tmp_path, STATE))
+    kt("topics", "--create", "--topic", "__kept")
+    empty = "acls = []\nquotas = []\nusers = {}\n[topics.orders]\n"
+    ran = kt("apply", write(tmp_path, empty), "--prune", "--yes", "--json")
+    assert [(row["kind"], row["action"], row["outcome"]) for row in rows(ran)] == [
+        ("topic", "change", "done"),
+        *[("acl", "delete", "done")] * 4,
+        *[("quotas", "delete", "done")] * 2,
+        ("user", "delete", "done"),
+    ]
+    assert kt("topics", "--list").out == "__kept\norders\n"
+    assert kt("configs", "--describe", "--entity-type", "users").out == ""
+    assert rows(kt("configs", "--describe", "--topic", "orders", "--json"))[0]["configs"] == []
+    kt("topics", "--delete", "--topic", "__kept")
+
+
+def test_a_failure_is_named_with_the_error_of_the_broker(tmp_path: pathlib.Path) -> None:
+    with embedded_broker(tmp_path / "broker", delete_topic_enable="false") as bootstrap:
+        server = ("--bootstrap-server", bootstrap)
+        assert run_kt("apply", *server, write(tmp_path, "[topics.a]\n[topics.b]"), cwd=tmp_path).status == ExitStatus.OK
+        more = write(tmp_path, "quotas = [{user = 'u', producer_byte_rate = 1}]\n[topics.b]")
+        ran = run_kt("apply", *server, more, "--prune", "--yes", cwd=tmp_path)
+        assert ran.status == ExitStatus.FAILED
+        assert ran.err == "topic a: delete failed: Topic deletion is disabled.\n"
+        assert ran.out.splitlines()[-1] == "Applied: 1 created, 0 changed, 0 deleted; 1 failed."
+
+
+# -- passwords --
+
+
+def test_a_credential_that_exists_changes_only_when_asked(kt: Kt, tmp_path: pathlib.Path) -> None:
+    kt("apply", write(tmp_path, STATE))
+    more = write(tmp_path, STATE.replace("8192", "9000"))
+    ran = kt("apply", more, status=ExitStatus.FAILED)
+    assert ran.out.splitlines()[0] == "! user alice SCRAM-SHA-256: iterations: 8192 -> 9000"
+    outputs = [ran, kt("apply", more, "--update-passwords", "--yes"), kt("apply", more)]
+    outputs.append(kt("apply", more, "--update-passwords", "--yes", "--json"))
+    assert rows(outputs[-1])[0]["changes"] == [
+        {"name": "iterations", "old": 9000, "new": 9000},
+        {"name": "password", "old": None, "new": None},
+    ]
+    assert not any(PASSWORD in ran.out + ran.err for ran in outputs)
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ("", "does not exist and has no password"),
+        ("password-env = 'NOT_SET_HERE'", "the environment variable NOT_SET_HERE is not set"),
+        ("password-file = 'nowhere'", "nowhere: No such file or directory"),
+        ("password-file = 'empty'", "empty has no password in its first line"),
+    ],
+)
+def test_a_missing_password_is_found_before_a_change(kt: Kt, tmp_path: pathlib.Path, keys: str, problem: str) -> None:
+    write(tmp_path, "\n", "empty")
+    ran = kt("apply", write(tmp_path, f"[topics.t]\n[users.u.SCRAM-SHA-512]\n{keys}"), status=ExitStatus.USAGE)
+    start = "state.toml, users.u.SCRAM-SHA-512: user u"
+    assert ran.err.splitlines()[0] in (f"{start} {problem}", f"{start}: {problem}")
+    assert kt("topics", "--list").out == ""
+
+
+def test_a_password_file_is_beside_the_file_that_names_it(kt: Kt, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "sub").mkdir()
+    write(tmp_path, f"{PASSWORD}\nsecond line", "sub/secret")
+    kt("apply", write(tmp_path, "[users.u]\nSCRAM-SHA-512.password-file = 'secret'", "sub/users.toml"))
+    assert "SCRAM-SHA-512=iterations=4096" in kt("configs", "--describe", "--user", "u").out
+
+
+# -- mistakes --
+
+
+def _mistake(directory: pathlib.Path, *files: str) -> list[str]:
+    """The lines on stderr for files with a mistake, which is found without a broker."""
+    ran = run_kt("apply", *NOWHERE, *files, cwd=directory)
+    assert (ran.status, ran.out) == (ExitStatus.USAGE, ""), ran.err
+    return ran.err.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("topics = 1", "topics: must be a table of keys, not 1", ""),
+        ("[topic.t]", "topic: unknown key 'topic'", "Did you mean topics?"),
+        ("[topics.t]\npartition = 1", "topics.t.partition: unknown key 'partition'", "Did you mean partitions?"),
+        ("[topics.t]\npartitions = 'six'", "topics.t.partitions: must be a whole number, not 'six'", ""),
+        ("[topics.t]\npartitions = true", "topics.t.partitions: must be a whole number, not true", ""),
+        ("[topics.t]\npartitions = 0", "topics.t.partitions: must be from 1 to 2147483647, not 0", ""),
+        (
+            "[topics.a.b]\npartitions = 1",
+            "topics.a.b: unknown key 'b'",
+            'TOML needs quotes around a name with dots: [topics."a.b"].',
+        ),
+        ("[topics.'a b']", "topics.\"a b\": 'a b' is no name of a topic", "A name has up to 249 letters"),
+        (
+            "[topics.t.configs]\nretention.ms = '7 days'",
+            "topics.t.configs.retention.ms: Invalid value 7 days",
+            "Write a number with ms",
+        ),
+        ("[topics.t.configs]\ncleanup.policy = 'compct'", "topics.t.configs.cleanup.policy: Invalid value compct", ""),
+        ("[[acls]]\ntopic = 't'\noperations = 'Read'", "acls[0]: an ACL needs a principal, such as User:alice", ""),
+        ("[[acls]]\nprincipal = 'alice'\ntopic = 't'\noperations = 'Read'", "acls[0].principal: must be TYPE:NAME", ""),
+        (
+            "[[acls]]\nprincipal = 'User:a'\ntopic = 't'\noperations = 'Raed'",
+            "acls[0].operations: 'Raed' is no operation on a topic",
+            "Did you mean Read?",
+        ),
+        (
+            "[[acls]]\nprincipal = 'User:a'\noperations = 'Read'",
+            "acls[0]: an ACL needs one resource, and this one has 0",
+            "",
+        ),
+        (
+            "[[acls]]\nprincipal = 'User:a'\ntopic = 't'\ngroup = 'g'\noperations = 'Read'",
+            "acls[0]: an ACL needs one resource, and this one has 2",
+            "",
+        ),
+        (
+            "[[acls]]\nprincipal = 'User:a'\ntopic = 't'\noperations = ['Read', 'READ']",
+            "acls[0]: READ of User:a on topic t is already declared in state.toml, acls[0]",
+            "",
+        ),
+        ("[[quotas]]\nproducer_byte_rate = 1", "quotas[0]: quotas need an entity", "Entities are user"),
+        ("[[quotas]]\nuser = 'a'", "quotas[0]: has no quota", "Quotas are producer_byte_rate"),
+        (
+            "[[quotas]]\nip = '::1'\nproducer_byte_rate = 1",
+            "quotas[0].producer_byte_rate: this entity has no quota",
+            "Its quotas are connection_creation_rate.",
+        ),
+        (
+            "[[quotas]]\nuser = 'a'\nproducer_byte_rate = 'fast'",
+            "quotas[0].producer_byte_rate: must be a number, not 'fast'",
+            "",
+        ),
+        ("[users.u]\nSCRAM-SHA-1 = {}", "users.u.SCRAM-SHA-1: unknown key 'SCRAM-SHA-1'", "Did you mean SCRAM-SHA-"),
+        (
+            "[users.u]\nSCRAM-SHA-256 = {password = 'x'}",
+            "users.u.SCRAM-SHA-256.password: a password does not belong",
+            "Name its variable",
+        ),
+        (
+            "[users.u]\nSCRAM-SHA-256 = {iterations = 1}",
+            "users.u.SCRAM-SHA-256.iterations: must be from 4096 to 16384, not 1",
+            "",
+        ),
+    ],
+)
+def test_a_mistake_names_the_keys(tmp_path: pathlib.Path, text: str, message: str, hint: str) -> None:
+    first, *rest = _mistake(tmp_path, write(tmp_path, text))
+    assert first.startswith(f"state.toml, {message}")
+    assert not hint or rest[0].startswith(hint)
+
+
+def test_mistakes_of_files(tmp_path: pathlib.Path) -> None:
+    assert _mistake(tmp_path, "nowhere.toml")[0] == "nowhere.toml: No such file or directory"
+    assert _mistake(tmp_path, write(tmp_path, "", "state.json"))[0].startswith("state.json: the name must end in")
+    assert _mistake(tmp_path, write(tmp_path, "[topics\n"))[0].startswith(
+        "state.toml: Expected ']' at the end of a table"
+    )
+    assert "(at line 1, column 8)" in _mistake(tmp_path, "state.toml")[0]
+    (tmp_path / "bytes.toml").write_bytes(b"a = '\xff'")
+    assert _mistake(tmp_path, "bytes.toml")[0] == "bytes.toml is not UTF-8 text: byte 5"
+    assert _mistake(tmp_path)[0] == "Missing the files to apply"
+    assert _mistake(tmp_path, write(tmp_path, "a = " + "[" * 100_000))[0].startswith("state.toml: ")
+
+
+def test_two_files_that_declare_the_same_are_both_named(tmp_path: pathlib.Path) -> None:
+    one, two = write(tmp_path, STATE, "one.toml"), write(tmp_path, "[topics.orders]", "two.toml")
+    expected = "two.toml, topics.orders: topic orders is already declared in one.toml, topics.orders"
+    assert _mistake(tmp_path, one, two) == [expected]
+    write(tmp_path, "quotas = [{producer_byte_rate = 5, user = 'alice'}]", "two.toml")
+    expected = "two.toml, quotas[0]: the quotas of this entity are already declared in one.toml, quotas[0]"
+    assert _mistake(tmp_path, one, two) == [expected]
+    write(tmp_path, "users.alice.SCRAM-SHA-256 = {}", "two.toml")
+    assert _mistake(tmp_path, one, two)[0].startswith(
+        "two.toml, users.alice.SCRAM-SHA-256: SCRAM-SHA-256 of user alice is"
+    )
+
+
+def test_an_unknown_setting_is_found_before_a_change(kt: Kt, tmp_path: pathlib.Path) -> None:
+    state = write(tmp_path, "[topics.a]\n[topics.t.configs]\n'retention.mss' = 1")
+    ran = kt("apply", state, status=ExitStatus.USAGE)
+    assert ran.err.splitlines()[0] == "state.toml, topics.t: there is no topic config 'retention.mss'"
+    assert ran.err.splitlines()[1].startswith("Did you mean retention.ms?")
+    assert kt("topics", "--list").out == ""
+
+
+def test_a_protected_profile_asks_only_before_a_change(kt: Kt, broker: str, tmp_path: pathlib.Path) -> None:
+    write(tmp_path, STATE)
+    config = f'[profiles.prod]\nbootstrap_servers = "{broker}"\nprotected = true\ncluster = "prod"\n'
+    environ = {"KT_CONFIG": str(tmp_path / write(tmp_path, config, "config.toml")), "ALICE_PASSWORD": PASSWORD}
+
+    def run(*words: str) -> Ran:
+        return run_kt("--profile", "prod", "apply", *words, cwd=tmp_path, environ=environ)
+
+    assert run("state.toml", "--check").status == ExitStatus.FINDINGS
+    assert run("state.toml", "--dry-run").status == run("--from-cluster").status == ExitStatus.OK
+    refused = run("state.toml", "--yes")
+    assert refused.status == ExitStatus.USAGE and "is protected" in refused.err
