@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kafkatools.core.admin import configs as topic_configs
 from kafkatools.core.admin.acls import Acl, create_acls, delete_acls, filter_of
 from kafkatools.core.admin.client import AdminClient
-from kafkatools.core.admin.configs import ConfigChange, incremental_alter_configs
+from kafkatools.core.admin.configs import ConfigChange, Resource, incremental_alter_configs
 from kafkatools.core.admin.quotas import alter_client_quotas
 from kafkatools.core.admin.scram import ScramUpsertion, alter_user_scram_credentials
 from kafkatools.core.admin.topics import NewPartitions, NewTopic, create_partitions, create_topics, delete_topics
@@ -133,7 +133,11 @@ def _send(
         totals = [NewPartitions(str(change.target), _size(change, PARTITIONS)) for change in stage]
         additions = create_partitions(admin, totals, validate_only=validate_only)
         return [additions[name].error for name in names]
-    configs = {(topic_configs.TOPIC, str(change.target)): _config_changes(change) for change in stage}
+    configs: dict[Resource, list[ConfigChange]] = {}
+    for (
+        change
+    ) in stage:  # a topic has two changes if overrides are set and others pruned: they succeed or fail together
+        configs.setdefault((topic_configs.TOPIC, str(change.target)), []).extend(_config_changes(change))
     errors = incremental_alter_configs(admin, configs, validate_only=validate_only)
     return [errors[topic_configs.TOPIC, name] for name in names]
 

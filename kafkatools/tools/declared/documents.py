@@ -7,13 +7,15 @@ create objects. TOML's parser gives no line numbers, except in its own errors.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.tools.declared.model import Place
 
-_Yaml = Any
-"""A loader or node of PyYAML, which has no types."""
+if TYPE_CHECKING:
+    from yaml import Node as YamlNode
+    from yaml import SafeLoader
+
 TOML, YAML = "toml", "yaml"
 SUFFIXES = {".toml": TOML, ".yaml": YAML, ".yml": YAML}
 
@@ -109,22 +111,24 @@ def _yaml(path: str, text: str) -> Iterator[Node]:
 
 class _YamlTree:
     """Converts the composed nodes of one YAML document. An alias is converted once for each use, so that each use has
-    its own path; a document with more than a million values is refused, since aliases of aliases grow without bound."""
+    its own path. Their number is bounded, since aliases of aliases grow without bound."""
 
-    _MOST_VALUES = 1_000_000
+    _MOST_REPEATS = 100_000
 
-    def __init__(self, file: str, loader: _Yaml) -> None:
+    def __init__(self, file: str, loader: SafeLoader) -> None:
         self._file = file
         self._loader = loader
-        self._count = 0
+        self._seen: set[int] = set()  # ids of nodes
+        self._repeats = 0
         self._flattened: set[int] = set()  # ids of mappings whose `<<` is replaced by the merged keys
 
-    def node(self, node: _Yaml, path: str) -> Node:
+    def node(self, node: YamlNode, path: str) -> Node:
         """Convert a node and its children."""
         place = Place(self._file, node.start_mark.line + 1, path)
-        self._count += 1
-        if self._count > self._MOST_VALUES:
-            raise invalid(f"{self._file}: more than {self._MOST_VALUES} values, counting each use of an alias")
+        self._repeats += id(node) in self._seen
+        self._seen.add(id(node))
+        if self._repeats > self._MOST_REPEATS:
+            raise invalid(f"{self._file}: its aliases stand for more than {self._MOST_REPEATS} values")
         if node.id == "mapping":
             if id(node) not in self._flattened:  # else its merged keys look like keys of its own
                 self._ensure_distinct_keys(node, place)
@@ -140,7 +144,7 @@ class _YamlTree:
         except ValueError as error:  # such as the date 2026-02-31
             raise invalid(f"{place}: {error}") from None
 
-    def _ensure_distinct_keys(self, node: _Yaml, place: Place) -> None:
+    def _ensure_distinct_keys(self, node: YamlNode, place: Place) -> None:
         """Raise the error of a key that a mapping has twice; keys that `<<` merges may be overridden."""
         lines: dict[str, int] = {}
         for key, _ in node.value:
@@ -152,7 +156,7 @@ class _YamlTree:
                 raise invalid(f"{where}: the key is already in line {lines[name]}")
             lines[name] = line
 
-    def _key(self, key: _Yaml, place: Place) -> str:
+    def _key(self, key: YamlNode, place: Place) -> str:
         """The text of a key as it is written: a topic may be called 1 or yes."""
         if key.id != "scalar":
             line = key.start_mark.line + 1
