@@ -11,6 +11,8 @@ from support import recorded_segments
 from support.embedded import embedded_broker
 from support.kt import run_kt
 
+from kafkatools import Admin, NewTopic, Producer
+
 pytestmark = pytest.mark.usefixtures("spark")
 
 SOUND = ("txn-java", "txn-librdkafka", "compacted", "compacted-txn", "message-set-v1-gzip", "codec-zstd-java")
@@ -120,3 +122,40 @@ def test_a_topic_is_counted_and_compared_with_its_files(tmp_path: pathlib.Path) 
         assert partition["stored_bytes"] == sum(file.stat().st_size for file in (tmp_path / "data/t-0").glob("*.log"))
         assert [row["lag"] for row in profile if row["type"] == "lag"] == [500]
         assert "Bytes of keys and values, before compression." in page.read_text()
+
+
+def test_aborted_and_open_transactions_are_left_out_unless_requested(tmp_path: pathlib.Path) -> None:
+    with embedded_broker(tmp_path / "data") as bootstrap:
+        server = ("--bootstrap-server", bootstrap)
+        with Admin(bootstrap_servers=bootstrap) as admin:
+            admin.create_topics([NewTopic("t", 1), NewTopic("committed", 1)])
+        with Producer(bootstrap_servers=bootstrap) as producer:
+            for topic in ("t", "committed"):
+                producer.send(topic, b"1", key=b"k")
+        with Producer(bootstrap_servers=bootstrap, transactional_id="aborts") as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            producer.send("t", b"2", key=b"k").result()
+            producer.abort_transaction()
+        sides, log = ("diff", "topic:t", "topic:committed", *server), f"log:{tmp_path}/data/t-0"
+        for by in ("key", "multiset"):
+            assert same_rows(*sides, "--by", by)[-1] == {
+                "type": "summary",
+                "only_left": 0,
+                "only_right": 0,
+                "changed": 0,
+            }
+            assert same_rows("diff", log, "topic:committed", *server, "--by", by)[-1]["changed"] == 0
+        everything = ("--isolation-level", "read_uncommitted")
+        assert same_rows(*sides, *everything, status=3)[-1]["changed"] == 1
+        assert same_rows(*sides, "--by", "offset", status=3)[-1]["only_left"] == 1
+        assert [same_rows("top-keys", "topic:t", *server, *words)[0]["records"] for words in ((), everything)] == [1, 2]
+        opened = Producer(bootstrap_servers=bootstrap, transactional_id="stays-open")
+        opened.init_transactions()
+        opened.begin_transaction()
+        opened.send("t", b"3", key=b"open").result()
+        ran = run_kt(*sides)
+        opened.abort_transaction()
+        opened.close()
+        assert ran.err.startswith("t-0 ends at offset 3: the transaction of producer ")
+        assert (ran.status, ran.err.splitlines()[-1]) == (0, "0 only-left, 0 only-right, 0 changed")

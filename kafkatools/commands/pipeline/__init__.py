@@ -26,6 +26,14 @@ SPARK_OPTIONS = (_MASTER, _CONF)
 _FROM_OPTION = Option("--from-option", "Spark option of the source.", value="KEY=VALUE", repeatable=True)
 _CONNECTION = (BOOTSTRAP_SERVER, command_config())
 _SOURCE_OPTIONS = (_FROM_OPTION, *SPARK_OPTIONS, *_CONNECTION)
+_LEVELS = ("read_committed", "read_uncommitted")
+_ISOLATION = Option(
+    "--isolation-level",
+    "read_committed leaves out records of aborted and open transactions, in topics and in log files; "
+    "read_uncommitted reads all. Default: read_committed.",
+    value="LEVEL",
+    choices=_LEVELS,
+)
 _DEFAULT = "Default: the topic's setting in the cluster of --bootstrap-server, if given, else Kafka's default."
 _FORMATS = ("binary", "string", "json", "avro", "protobuf")
 
@@ -235,6 +243,7 @@ TOP_KEYS = Command(
     options=(
         Option("--top", "Number of keys to show.", value="N", type=java_int, default=20),
         Option("--by", "Sort order of keys.", value="records|bytes", choices=("records", "bytes"), default="records"),
+        _ISOLATION,
         *_SOURCE_OPTIONS,
     ),
     run=_job("top_keys"),
@@ -261,6 +270,9 @@ DIFF = Command(
             default="key,value",
         ),
         Option("--limit", "Number of differences to print. All are counted.", value="N", type=java_int, default=1000),
+        _ISOLATION._replace(
+            about=_ISOLATION.about.removesuffix(".") + ", and read_uncommitted with --by offset, which compares logs."
+        ),
         *_other_cluster("right", "Brokers of the second topic if it is in another cluster."),
         _FROM_OPTION._replace(about="Spark option of both sources."),
         *SPARK_OPTIONS,

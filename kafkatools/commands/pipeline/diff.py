@@ -8,7 +8,7 @@ from kafkatools.commands.pipeline import job_source
 from kafkatools.commands.pipeline.spark import other_cluster, session, spark_progress, usage
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
-from kafkatools.options import Args, property_pairs
+from kafkatools.options import Args
 from kafkatools.pipeline.uris import parse_source
 
 _COMPARED = ("key", "value", "timestamp", "headers")
@@ -79,4 +79,4 @@ def right_source(console: Console, args: Args, reports: str) -> job_source.JobSo
         raise UsageError(f"--right-bootstrap-server needs a topic as second source, not {text}")
     topics = [name for name in uri.target.split(",") if name]
     cluster = other_cluster(console, args.right_bootstrap_server, args.right_command_config, *topics)
-    return job_source.JobSource(uri, property_pairs(args.from_option, "from-option"), cluster, f"{reports}/right")
+    return job_source.new_source(console, args, uri, cluster, f"{reports}/right")

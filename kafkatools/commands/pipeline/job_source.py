@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkatools.commands.pipeline.show import count_text
 from kafkatools.commands.pipeline.spark import cluster_of, usage
 from kafkatools.console import Console
+from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args, property_pairs
 from kafkatools.output import cell_text as text
@@ -27,16 +28,19 @@ if TYPE_CHECKING:
 
     from kafkatools.pipeline.run.reports import Damage
 
+READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
 _CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
 class JobSource(NamedTuple):
-    """The source of a job: a topic, or log files. Damaged ranges are reported in the directory `reports`."""
+    """The source of a job: a topic, or log files. Damaged ranges are reported in the directory `reports`. `isolation`
+    is an isolation level, empty for that of the options or settings."""
 
     uri: Uri
     options: Mapping[str, str]
     cluster: Cluster | None
     reports: str = ""
+    isolation: str = ""
 
     def table(self, spark: SparkSession, columns: Sequence[str] = (), **options: str) -> DataFrame:
         """Read the records as a table with these columns; without any, with the columns of Spark's Kafka source."""
@@ -57,7 +61,8 @@ class JobSource(NamedTuple):
         """Return the options of a read. Records and batches report to different files, or one would overwrite the
         other."""
         place = {"reportPath": reports_of(self.reports, part)} if self.reports else {}
-        return {**place, **self.options, **options}
+        isolation = {"isolationLevel": self.isolation} if self.isolation and part == "records" else {}
+        return {**place, **isolation, **self.options, **options}
 
     @property
     def is_log(self) -> bool:
@@ -108,11 +113,53 @@ def source_of_operand(console: Console, args: Args, text: str | None, reports: s
         uri = parse_source(text)
     if not uri.is_kafka:
         raise UsageError(f"{text}: unsupported source; use topic:NAME or log:PATH")
-    options = property_pairs(args.from_option, "from-option")
     if uri.kind == "log":
-        return JobSource(uri, options, None, reports)
+        return new_source(console, args, uri, None, reports)
     topics = [name for name in uri.target.split(",") if name]
-    return JobSource(uri, options, cluster_of(console, args, *topics), reports)
+    return new_source(console, args, uri, cluster_of(console, args, *topics), reports)
+
+
+def new_source(console: Console, args: Args, uri: Uri, cluster: Cluster | None, reports: str) -> JobSource:
+    """Return a source with the options and the isolation level of the command line. Names the open transactions at
+    which the partitions of a topic end. Raises UsageError for another level."""
+    options = property_pairs(args.from_option, "from-option")
+    isolation = ""
+    if "--isolation-level" in (option.name for option in args.command.options):
+        isolation = _isolation(args, options)
+    if cluster is not None and isolation == READ_COMMITTED:
+        _report_open_ends(console, uri, cluster)
+    return JobSource(uri, options, cluster, reports, isolation)
+
+
+def _isolation(args: Args, options: Mapping[str, str]) -> str:
+    if {"isolationlevel", "kafka.isolation.level"} & {name.lower() for name in options}:
+        return ""
+    if args.isolation_level is not None:
+        ensure_one_of("isolation-level", args.isolation_level, (READ_COMMITTED, READ_UNCOMMITTED))
+        return str(args.isolation_level)
+    return READ_UNCOMMITTED if args.by == "offset" else READ_COMMITTED
+
+
+def _report_open_ends(console: Console, uri: Uri, cluster: Cluster) -> None:
+    from kafkatools.core.admin import offsets
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.topics import describe_topics
+    from kafkatools.tools.lines.open_ends import report_open_ends
+
+    topics = [name for name in uri.target.split(",") if name]
+    with AdminClient(cluster.bootstrap, dict(cluster.settings), console.clock) as admin:
+        described = describe_topics(admin, topics)
+        latest = {(name, part.partition): -1 for name in topics for part in described[name].partitions}
+        ends = offsets.list_offsets(admin, latest)
+        stable = offsets.list_offsets(admin, latest, isolation_level=offsets.READ_COMMITTED)
+    open_ends = {
+        TopicPartition(*part): stable[part].offset
+        for part in latest
+        if ends[part].error is stable[part].error is None and stable[part].offset < ends[part].offset
+    }
+    report_open_ends(
+        {**cluster.settings, "bootstrap.servers": cluster.bootstrap}, console.clock, open_ends, console.note
+    )
 
 
 def log_of_operand(args: Args, text: str | None, reports: str = "") -> JobSource:

@@ -52,7 +52,7 @@ def local_source(source: JobSource) -> LocalSource:
     """Return the source of a job for this process."""
     from kafkatools.pipeline.jobs.in_process.tables import LocalSource
 
-    return LocalSource(source.uri, source.cluster)
+    return LocalSource(source.uri, source.cluster, source.isolation)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ directory, so the number of keys is not limited by memory.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -29,10 +29,12 @@ _MEMORY = "256MB"
 
 @dataclass
 class LocalSource:
-    """A topic or log files. `damages` collects the damaged ranges of all reads, by file and position."""
+    """A topic or log files. `isolation` is an isolation level, empty for that of the cluster's settings. `damages`
+    collects the damaged ranges of all reads, by file and position."""
 
     uri: Uri
     cluster: Cluster | None = None
+    isolation: str = ""
     damages: dict[tuple[str, int], Damage] = field(default_factory=dict)
     failure: Exception | None = None
     """The exception that ended the last read; DuckDB replaces it by one of its own."""
@@ -62,6 +64,8 @@ class LocalSource:
 
     def _plan(self, columns: Sequence[str], table: str = RECORDS) -> ScanPlan:
         settings = {} if self.cluster is None else _settings(self.cluster)
+        if self.isolation:
+            settings["isolation.level"] = self.isolation
         return ScanPlan(
             self.uri, tuple(columns), table, settings=settings, threads=default_threads(), on_report=self._on_report
         )
@@ -75,7 +79,7 @@ class LocalSource:
             self.damages[damage.file, damage.position] = damage
 
 
-def _settings(cluster: Cluster) -> Mapping[str, str]:
+def _settings(cluster: Cluster) -> dict[str, str]:
     return {**cluster.settings, "bootstrap.servers": cluster.bootstrap}
 
 
