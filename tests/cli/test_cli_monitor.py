@@ -462,7 +462,7 @@ def test_a_topic_is_chosen_and_updates_are_paused(tmp_path: pathlib.Path) -> Non
     text = with_data(board_of(ill_view()), 'a"b')
     asked, replicas, lags, pressed, rest = ask(
         text,
-        "(document.querySelector('#topics button').click(), document.getElementById('pause').click(),"
+        "(document.querySelector('#topics tbody button').click(), document.getElementById('pause').click(),"
         "[window.asked, [...document.querySelectorAll('#partitions tbody tr:first-child .replica')].map("
         "e => e.getAttribute('aria-label')), [...document.querySelectorAll('#partitions thead th')].slice(-2).map("
         "e => e.textContent), document.getElementById('pause').getAttribute('aria-pressed'), location.hash])",
@@ -527,7 +527,7 @@ def test_names_of_the_cluster_are_no_markup(tmp_path: pathlib.Path) -> None:
     topic = view.topics[0]._replace(name="<img src=x onerror=alert(1)>")
     shown, images = ask(
         with_data(board_of(view._replace(topics=(topic,)))),
-        "[document.querySelector('#topics button').textContent, document.images.length]",
+        "[document.querySelector('#topics tbody button').textContent, document.images.length]",
         tmp_path,
     )
     assert (shown, images) == ("<img src=x onerror=alert(1)>", 0)

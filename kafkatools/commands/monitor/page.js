@@ -1,12 +1,20 @@
 'use strict';
 (() => {
 const byId = (id) => document.getElementById(id);
-const interval = Number(document.body.dataset.interval);
+const interval = Number(document.body.dataset.interval), mayRead = document.body.dataset.role === 'read';
 // The token has become a cookie: it need not stay in the address, which is copied and shown.
 if (new URLSearchParams(location.search).has('token')) history.replaceState(null, '', location.pathname + location.hash);
 const SHOWN_TOPICS = 200;
 let chosen = new URLSearchParams(location.hash.slice(1)).get('topic') || '';
 let paused = false, last = null, timer = 0;
+const sorted = {};
+// The address keeps the chosen topic, and the records that were read.
+const remember = (read) => {
+  if (read !== undefined) shown = read;
+  const parts = [chosen ? new URLSearchParams({topic: chosen}) : '', shown].filter((part) => String(part));
+  history.replaceState(null, '', parts.length ? '#' + parts.join('&') : location.pathname);
+};
+let shown = '';
 
 // -- words --
 const known = (number) => number !== null && number !== undefined;
@@ -44,24 +52,48 @@ const drawn = (name, attributes, ...children) => {
   return made;
 };
 // Columns: [header, kind]; a kind is text, mood (text that says how bad it is) or number.
-// Rows: {cells, mood}; cells are texts or elements. What has not changed is left alone, so that focus stays.
-const fill = (id, columns, rows, whenEmpty) => {
-  const head = element('tr', {}, ...columns.map(([header, kind]) =>
-    element('th', {scope: 'col', class: kind === 'number' ? '' : 'text'}, header)));
-  const lines = rows.map(({cells, mood}) => element('tr', {class: mood || ''}, ...cells.map((cell, place) => {
-    const kind = columns[place][1];
-    const names = (kind === 'number' ? '' : 'text') + (kind === 'mood' ? ' mood' : '');
-    return element('td', {class: names}, ...(Array.isArray(cell) ? cell : [cell]));
-  })));
+// Rows: {cells, mood}; cells are texts, elements or lists of them. What has not changed is left alone, so that focus
+// stays. A click on a header sorts by it: descending, ascending, and as it was.
+const UNITS = {KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3, TiB: 1024 ** 4, PiB: 1024 ** 5, min: 60, h: 3600, d: 86400};
+const weight = (text) => {
+  const parts = [...text.replaceAll(',', '').matchAll(/(\d+(?:\.\d+)?)\s*([A-Za-z]*)/g)];
+  return parts.length ? parts.reduce((sum, [, number, unit]) => sum + number * (UNITS[unit] || 1), 0) : -1;
+};
+const wordsOf = (cell) => Array.isArray(cell) ? cell.map(wordsOf).join(' ')
+  : typeof cell === 'string' ? cell : cell.textContent;
+const inOrder = (id, columns, rows) => {
+  const order = sorted[id];
+  if (!order || order.place >= columns.length) return rows;
+  const isNumber = columns[order.place][1] === 'number';
+  const keys = new Map(rows.map((row) => {
+    const words = wordsOf(row.cells[order.place]);
+    return [row, isNumber ? weight(words) : words.toLowerCase()];
+  }));
+  const sign = order.isDown ? -1 : 1;
+  return [...rows].sort((one, other) => keys.get(one) < keys.get(other) ? -sign : keys.get(one) > keys.get(other)
+    ? sign : 0);
+};
+const fill = (id, columns, rows, whenEmpty, most = rows.length) => {
+  const head = element('tr', {}, ...columns.map(([header, kind], place) => {
+    const order = sorted[id] && sorted[id].place === place ? sorted[id].isDown ? 'descending' : 'ascending' : '';
+    return element('th', {scope: 'col', class: kind === 'number' ? '' : 'text', 'aria-sort': order},
+      element('button', {type: 'button', class: 'sort', 'data-sort': id, 'data-place': place}, header));
+  }));
+  const lines = inOrder(id, columns, rows).slice(0, most).map(({cells, mood}) => element('tr', {class: mood || ''},
+    ...cells.map((cell, place) => {
+      const kind = columns[place][1];
+      const names = (kind === 'number' ? '' : 'text') + (kind === 'mood' ? ' mood' : '');
+      return element('td', {class: names, 'data-label': columns[place][0]}, ...(Array.isArray(cell) ? cell : [cell]));
+    })));
   if (!rows.length) lines.push(element('tr', {}, element('td', {class: 'text', colspan: columns.length}, whenEmpty)));
   const table = element('table', {}, element('thead', {}, head), element('tbody', {}, ...lines));
   const old = byId(id);
   if (old.innerHTML === table.innerHTML) return;
   const focus = document.activeElement && old.contains(document.activeElement)
-    ? document.activeElement.dataset.topic : undefined;
+    ? JSON.stringify(document.activeElement.dataset) : '{}';
   old.replaceChildren(...table.childNodes);
-  if (focus !== undefined) for (const button of old.querySelectorAll('button'))
-    if (button.dataset.topic === focus) button.focus();
+  if (focus !== '{}') for (const button of old.querySelectorAll('button'))
+    if (JSON.stringify(button.dataset) === focus) button.focus();
 };
 
 // -- charts: [time, value] points --
@@ -173,7 +205,7 @@ const drawTopics = (view) => {
     (other.messages_per_second || 0) - (one.messages_per_second || 0) || (one.topic < other.topic ? -1 : 1));
   fill('topics', [['Topic', 'text'], ['Partitions', 'number'], ['Replicas', 'number'], ['State', 'mood'],
     ['Size', 'number'], ['Messages/s', 'number'], ['Bytes/s', 'number']],
-  found.slice(0, SHOWN_TOPICS).map((topic) => {
+  found.map((topic) => {
     const states = [];
     if (topic.offline) states.push(topic.offline + ' offline');
     if (topic.under_min_isr) states.push(topic.under_min_isr + ' under min ISR');
@@ -183,7 +215,7 @@ const drawTopics = (view) => {
     return {mood: (['', 'warn', 'bad'][bad(topic)] + (topic.topic === chosen ? ' chosen' : '')).trim(), cells: [button,
       count(topic.partitions), count(topic.replication_factor), states.join(', ') || 'healthy', size(topic.bytes),
       rate(topic.messages_per_second), size(topic.bytes_per_second)]};
-  }), 'No topic.');
+  }), 'No topic.', SHOWN_TOPICS);
   const more = found.length - SHOWN_TOPICS, unsent = view.totals.topics - view.topics.length;
   byId('topics-more').textContent = (more > 0 ? 'and ' + count(more) + ' more' : '') +
     (unsent > 0 ? ' of the ' + count(view.topics.length) + ' that matter most; there are ' + count(unsent) +
@@ -221,7 +253,8 @@ const drawGroups = (view) => {
   fill('groups', [['Group', 'text'], ['Type', 'text'], ['State', 'mood'], ['Members', 'number'],
     ['Coordinator', 'number'], ['Lag', 'number'], ['Behind', 'number'], ['Consumed/s', 'number'],
     ['Caught up in', 'number']],
-  view.groups.map((group) => ({mood: group.unknown || group.state === 'Empty' && group.lag ? 'warn' : '',
+  view.groups.filter((group) => group.group.toLowerCase().includes(byId('find-groups').value.trim().toLowerCase())).map(
+    (group) => ({mood: group.unknown || group.state === 'Empty' && group.lag ? 'warn' : '',
     cells: [group.group, group.type, group.state, count(group.members), String(group.coordinator),
     group.unknown || known(group.lag) ? atLeast(group.lag, group.lag_at_least) : '–',
     group.unknown ? '?' : span(known(group.lag_ms) ? group.lag_ms / 1000 : null), rate(group.consumed_per_second),
@@ -247,9 +280,10 @@ const drawEvents = (view) => {
 const draw = (view) => {
   for (const part of [drawHead, drawCharts, drawTroubled, drawBrokers, drawTopics, drawTopic, drawGroups, drawQuorum,
     drawEvents]) part(view);
+  if (mayRead) offerTopics(view);
 };
 
-// -- the loop --
+@RECORDS@// -- the loop --
 const lost = (words) => {
   byId('state').textContent = words;
   byId('state').className = 'warn';
@@ -280,9 +314,21 @@ byId('topics').addEventListener('click', (event) => {
   const topic = event.target.dataset.topic;
   if (topic === undefined) return;
   chosen = topic === chosen ? '' : topic;
-  history.replaceState(null, '', chosen ? '#' + new URLSearchParams({topic: chosen}) : location.pathname);
+  if (mayRead && chosen) field('topic').value = chosen;
+  remember();
   ask();
 });
+document.addEventListener('click', (event) => {
+  const {sort, place} = event.target.dataset;
+  if (sort === undefined) return;
+  const order = sorted[sort], number = Number(place);
+  if (!order || order.place !== number) sorted[sort] = {place: number, isDown: true};
+  else if (order.isDown) order.isDown = false;
+  else delete sorted[sort];
+  if (sort === 'records') drawRecords(); else if (last) draw(last);
+});
 for (const id of ['find', 'internal']) byId(id).addEventListener('input', () => { if (last) drawTopics(last); });
+byId('find-groups').addEventListener('input', () => { if (last) drawGroups(last); });
+if (mayRead) startRecords();
 ask();
 })();

@@ -73,6 +73,7 @@ def page(interval_ms: int, role: Role = Role.VIEW) -> str:
     both colour schemes. Updates can be paused (WCAG 2.2.2), and screen readers announce only the line with the health.
     """
     html, style, script = (package_text(__name__, f"page.{kind}") for kind in ("html", "css", "js"))
+    script = script.replace("@RECORDS@", package_text(__name__, "page.records.js"))
     html = html.replace("@INTERVAL@", str(interval_ms)).replace("@ROLE@", role.name.lower())
     return html.replace("@STYLE@", style).replace("@SCRIPT@", script)
 
