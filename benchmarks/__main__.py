@@ -25,6 +25,7 @@ WORKLOADS = (
     "pipeline_live",
     "pipeline_scan",
     "query",
+    "export",
 )
 
 

@@ -34,7 +34,7 @@ def main() -> None:
             against_spark(log)
 
 
-def write_log(path: pathlib.Path) -> None:
+def write_log(path: pathlib.Path, records: int = _RECORDS) -> None:
     """Segments of 256 MiB with records of a user, an amount and a status."""
     from kafkatools.core.log.partition.log_config import LogConfig
     from kafkatools.core.log.partition.partition_log import PartitionLog
@@ -42,9 +42,9 @@ def write_log(path: pathlib.Path) -> None:
 
     path.mkdir()
     log = PartitionLog.open(str(path), LogConfig.from_values({"segment.bytes": 1 << 28}), now_ms=_FIRST_MS)
-    for first in range(0, _RECORDS, _BATCH_RECORDS):
+    for first in range(0, records, _BATCH_RECORDS):
         builder = BatchBuilder(1 << 20)
-        for number in range(first, min(first + _BATCH_RECORDS, _RECORDS)):
+        for number in range(first, min(first + _BATCH_RECORDS, records)):
             value = b'{"user":"u%05d","amount":%d,"number":%d}' % (number % 50_000, number % 1000, number)
             builder.append(_FIRST_MS + number, b"k%05d" % (number % 50_000), value.ljust(100))
         log.append_as_leader(memoryview(bytearray(builder.close())), leader_epoch=0, now_ms=_FIRST_MS + first)

@@ -16,6 +16,7 @@ GROUPS = {
         "top-keys": "pipeline.in_process.top_keys",
         "diff": "pipeline.in_process.diff",
         "topic-profile": "pipeline.in_process.topic_profile",
+        "export": "pipeline.in_process.export",
         "get-offsets": "get_offsets",
         "delete-records": "delete_records",
     },

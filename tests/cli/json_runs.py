@@ -73,6 +73,7 @@ UNREACHABLE = {
     "top-keys": ("topic:t", *SERVER),
     "diff": ("topic:t", "topic:u", *SERVER),
     "topic-profile": ("topic:t", "--out", "page.html", *SERVER),
+    "export": ("topic:t", "--to", "json:exported", *SERVER),
     "acls": (*SERVER, "--list"),
     "apply": (*SERVER, "--from-cluster"),
     "delegation-tokens": (*SERVER, "--describe", "--command-config", "empty.properties"),
@@ -226,6 +227,7 @@ class JsonRuns:
         kt("topic-profile", "topic:orders", "--out", "orders.html")
         kt("diff", "topic:orders", "topic:orders", "--by", "multiset")
         kt("diff", "topic:orders", "topic:pay", status=3)
+        kt("export", "topic:orders", "--to", "json:exported")
         kt("topics", "--list")
         kt("topics", "--describe")
         kt("topics", "--describe", "--topic", "orders", "--topics-with-overrides")

@@ -53,6 +53,7 @@ FALLBACKS = (
     ("top-keys", "topic:seen"),
     ("diff", "topic:seen", "topic:seen"),
     ("topic-profile", "topic:seen", "--out", "page.html"),
+    ("export", "topic:seen", "--to", "json:exported"),
     ("query", "SELECT count(*) FROM 'topic:seen'"),
 )
 ELSEWHERE = {"completion", "pipeline", "verifiable-consumer"}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from support import recorded_segments
 from support.embedded import embedded_broker
 from support.kt import run_kt
 
-from kafkatools import Admin, NewTopic, Producer
+from kafkatools import Admin, NewTopic, Producer, ProducerRecord
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -159,3 +161,119 @@ def test_aborted_and_open_transactions_are_left_out_unless_requested(tmp_path: p
         opened.close()
         assert ran.err.startswith("t-0 ends at offset 3: the transaction of producer ")
         assert (ran.status, ran.err.splitlines()[-1]) == (0, "0 only-left, 0 only-right, 0 changed")
+
+
+# -- export --
+
+CELLS = (
+    b"plain", b"", None, b"  space at both ends ", b'a "quoted", \\ slashed / cell', b"two\nlines", b"carriage\rreturn",
+    b"\\", b'"', b"\x00\xff no text", "é 😀 \u2028".encode(), b"tab\t\x01\x7f", b"# first, like a comment", b",",
+)  # fmt: skip
+YEAR_2023, YEAR_10000, YEAR_57000 = 1_700_000_000_123, 253_402_300_800_005, 1_738_000_000_000_000
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, pathlib.Path]]:
+    """A broker with a topic of every cell as key, value and header, and its log directory."""
+    directory = tmp_path_factory.mktemp("hostile")
+    with embedded_broker(
+        directory / "data", num_partitions="2", log_message_timestamp_after_max_ms=str((1 << 63) - 1)
+    ) as bootstrap:
+        with Producer(bootstrap_servers=bootstrap) as producer:
+            for number, cell in enumerate(CELLS):
+                for time in (0, YEAR_2023 + number * 3_600_000, YEAR_10000):
+                    headers = [("name", cell), ("näme", b"\xfe")] if number % 2 else []
+                    other = CELLS[-1 - number]
+                    producer.send(ProducerRecord("h", cell, other, partition=1, timestamp=time, headers=headers))
+            producer.send(ProducerRecord("h", b"late", partition=0, timestamp=YEAR_57000)).result(10_000)
+        yield bootstrap, directory / "data"
+
+
+CSV_CELL = re.compile(r'"((?:[^"\\]|\\.)*)"(,|\n)|([^,\n]*)(,|\n)', re.S)
+
+
+def spark_csv(text: str) -> list[list[str | None]]:
+    """The rows of Spark's CSV: a backslash escapes within quotes only, an empty cell is null."""
+    found: list[list[str | None]] = [[]]
+    at = 0
+    while at < len(text):
+        cell = CSV_CELL.match(text, at)
+        assert cell is not None, text[at:]
+        at = cell.end()
+        quoted, end, plain, plain_end = cell.groups()
+        found[-1].append(plain or None if quoted is None else re.sub(r"\\(.)", r"\1", quoted, flags=re.S))
+        if (end or plain_end) == "\n":
+            found.append([])
+    return found[:-1]
+
+
+def exported(out: pathlib.Path) -> dict[str, list[Any]]:
+    """The rows of an export by directory, read without Spark."""
+    import pyarrow.parquet
+
+    found: dict[str, list[Any]] = {}
+    for path in sorted(out.rglob("part-*")):
+        folder = found.setdefault(str(path.parent.relative_to(out)), [])
+        if path.suffix == ".parquet":
+            file = pyarrow.parquet.ParquetFile(path)
+            times = file.schema.column(file.schema_arrow.names.index("timestamp")).physical_type
+            folder += [{"schema": [(field.name, str(field.type)) for field in file.schema_arrow], "times": times, **row}
+                       for row in file.read().to_pylist()]  # fmt: skip
+        elif path.suffix == ".json":
+            folder += [json.loads(line) for line in path.read_bytes().splitlines()]
+        else:
+            names, *cells = spark_csv(path.read_bytes().decode())
+            folder += [dict(zip(names, row, strict=True)) for row in cells]
+    for rows_of_folder in found.values():
+        rows_of_folder.sort(key=lambda row: (row.get("topic", ""), int(row["partition"]), int(row["offset"])))
+    return found
+
+
+def same_export(tmp_path: pathlib.Path, source: str, kind: str, *words: str, status: int = 0) -> dict[str, list[Any]]:
+    """The files of an export, the same from both engines."""
+    results, printed, states = [], [], []
+    for engine in ("local", "spark"):
+        out = tmp_path / f"{kind}-{engine}"
+        ran = rows("export", source, "--to", f"{kind}:{out}", *words, "--engine", engine, status=status)
+        results.append(exported(out))
+        printed.append([{**row, "sink": "", "files": 0} for row in ran])
+        states.append(json.loads((out / "_kt_export.json").read_text()))
+        assert states[-1]["export"].pop("dialect") == ("duckdb" if engine == "local" and "--where" in words else None)
+        assert not (out / "_kt-export").exists()
+    assert printed[0] == printed[1] and states[0] == states[1]
+    assert results[0].keys() == results[1].keys()
+    for folder, found in results[0].items():
+        assert found == results[1][folder], folder
+    return results[0]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    return _linked(tmp_path_factory.mktemp("recorded"), (*SOUND, *DAMAGED))
+
+
+@pytest.mark.parametrize("kind", ["json", "csv", "parquet"])
+def test_exports_are_the_same(kind: str, recorded: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    found = same_export(tmp_path, f"log:{recorded}", kind, "--partition-by", "topic,date", status=3)
+    assert {folder.split("/")[0] for folder in found} >= {f"topic={name}" for name in SOUND}
+
+
+@pytest.mark.parametrize("kind", ["json", "csv", "parquet"])
+def test_hostile_cells_are_exported_the_same(
+    kind: str, hostile: tuple[str, pathlib.Path], tmp_path: pathlib.Path
+) -> None:
+    bootstrap, _ = hostile
+    found = same_export(tmp_path, "topic:h", kind, "--bootstrap-server", bootstrap)
+    assert {"date=1970-01-01", "date=2023-11-14", "date=+10000-01-01"} < found.keys()
+    if kind == "parquet":
+        assert [row["value"] for row in found["date=1970-01-01"]] == list(reversed(CELLS))
+    (total,) = rows("export", "topic:h", "--to", f"{kind}:{tmp_path}/{kind}-spark", "--bootstrap-server", bootstrap,
+                    status=0)[2:]  # fmt: skip
+    assert (total["rows"], total["rounds"]) == (0, 0)  # in this process it goes on where Spark ended
+
+
+def test_conditions_and_rounds_are_the_same(hostile: tuple[str, pathlib.Path], tmp_path: pathlib.Path) -> None:
+    words = ("--partition-by", "none", "--round", "7", "--where", "offset < 5 AND partition = 1", "--text")
+    found = same_export(tmp_path, f"log:{hostile[1]}/h-0,{hostile[1]}/h-1", "parquet", *words, "--no-headers")
+    assert [row["offset"] for row in found["."]] == [0, 1, 2, 3, 4]
+    assert [row["key"] for row in found["."]] == ["plain", "plain", "plain", "", ""]

@@ -13,7 +13,8 @@ from support import recorded_segments
 from support.dumped_records import batches_of
 
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.jobs.export import STATE, Export, lost_ranges, next_ranges, run_export
+from kafkatools.pipeline.jobs.export import run_export
+from kafkatools.pipeline.jobs.export_state import STATE, Export, lost_ranges, next_ranges
 from kafkatools.pipeline.run.session import register
 from kafkatools.pipeline.sinks.files import Directory
 from kafkatools.pipeline.uris import Uri
@@ -73,7 +74,7 @@ def test_a_run_that_is_killed_anywhere_goes_on(
         monkeypatch.undo()
         raise Killed
 
-    monkeypatch.setattr("kafkatools.pipeline.jobs.export.write_whole", dying_early)
+    monkeypatch.setattr("kafkatools.pipeline.jobs.export_state.write_whole", dying_early)
     with pytest.raises(Killed):
         run_export(spark, export)
     assert offsets_in_files(out) == [] and (out / STAGED).exists()
@@ -90,7 +91,8 @@ def test_a_run_that_is_killed_anywhere_goes_on(
     assert json.loads((out / STATE).read_text()) == {
         "version": 1,
         "export": {
-            "source": f"log:{root}", "where": None, "format": "parquet", "partition_by": ["date"], "text": False,
+            "source": f"log:{root}", "where": None, "dialect": None, "format": "parquet",
+            "partition_by": ["date"], "text": False,
             "isolationlevel": None, "kafka.isolation.level": None, "includeheaders": None, "assign": None,
             "subscribe": None, "subscribepattern": None,
         },

@@ -184,7 +184,7 @@ _VERIFY = Command(
     examples=("kt pipeline verify orders.json",),
 )
 
-_EXPORT = Command(
+EXPORT = Command(
     "export",
     "Write records to Parquet, JSON or CSV files. The next run adds new records or resumes an interrupted run.",
     options=(
@@ -377,7 +377,7 @@ PROFILE = Command(
     ),
 )
 
-SUBCOMMANDS = (_RUN, _VERIFY, _EXPORT, COUNT, TOP_KEYS, DIFF, CHECK, _REPLAY, _RETENTION, _COMPACTION, PROFILE)
+SUBCOMMANDS = (_RUN, _VERIFY, EXPORT, COUNT, TOP_KEYS, DIFF, CHECK, _REPLAY, _RETENTION, _COMPACTION, PROFILE)
 
 COMMAND = Command(
     "pipeline",

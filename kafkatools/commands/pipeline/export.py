@@ -13,7 +13,7 @@ from kafkatools.options import Args, property_pairs
 from kafkatools.pipeline.uris import parse_sink
 
 if TYPE_CHECKING:
-    from kafkatools.pipeline.jobs.export import Export, Exported
+    from kafkatools.pipeline.jobs.export_state import Export, Exported
 
 
 def run(console: Console, args: Args) -> ExitStatus:
@@ -22,10 +22,15 @@ def run(console: Console, args: Args) -> ExitStatus:
     from kafkatools.pipeline.jobs.export import run_export
 
     with job_source.damage_reports() as reports:
-        export = _export(console, args, reports)
+        export = export_of(console, args, {"reportPath": job_source.reports_of(reports, "records")})
         with session(console, args) as spark, spark_progress(console, spark, "Exporting"):
             result = run_export(spark, export)
         status = job_source.report_damages(console, reports)
+    return print_exported(console, export, result, status)
+
+
+def print_exported(console: Console, export: Export, result: Exported, status: ExitStatus) -> ExitStatus:
+    """Print what a run has added, and deleted offsets on stderr. Returns FAILED if there are any, else `status`."""
     for (topic, partition), (first, start) in result.deleted_ranges.items():
         console.error(f"{topic}-{partition}: offsets {first} to {start - 1} were deleted before they could be exported")
     if console.is_json:
@@ -46,8 +51,10 @@ def _total(export: Export, result: Exported) -> tuple[str, int, int, int]:
     return str(export.sink), result.rows, result.files, result.rounds
 
 
-def _export(console: Console, args: Args, reports: str) -> Export:
-    from kafkatools.pipeline.jobs.export import DEFAULT_ROUND, FORMATS, LAYOUTS, Export
+def export_of(console: Console, args: Args, options: dict[str, str]) -> Export:
+    """Return the export that the options describe; `options` are added to those of the source. Raises UsageError, and
+    KafkaError or CommandError if the topic cannot be found."""
+    from kafkatools.pipeline.jobs.export_state import DEFAULT_ROUND, FORMATS, LAYOUTS, Export
 
     with usage():
         sink = parse_sink(args.to)
@@ -60,16 +67,12 @@ def _export(console: Console, args: Args, reports: str) -> Export:
     if args.has_option("round") and args.round < 1:
         raise UsageError(f"--round takes a number of offsets above 0, not {args.round}")
     source = job_source.source_of_operand(console, args, args.operand)
-    options = {
-        **source.options,
-        **({} if args.no_headers else {"includeHeaders": "true"}),
-        "reportPath": job_source.reports_of(reports, "records"),
-    }
+    headers = {} if args.no_headers else {"includeHeaders": "true"}
     return Export(
         source.uri,
         sink,
         source.cluster,
-        options,
+        {**source.options, **headers, **options},
         property_pairs(args.to_option, "to-option"),
         layout,
         args.where,

@@ -61,6 +61,15 @@ def count_offsets(ranges: Ranges) -> list[tuple[str, int, str, int, int | None, 
 def _offsets_of_log(spark: SparkSession, uri: Uri, options: Mapping[str, str]) -> Ranges:
     from pyspark.sql import functions as f
 
+    other_options = {name: value for name, value in options.items() if name.lower() != "reportpath"}
+    batches = read_source(spark, uri, {**other_options, "table": "batches"}, None)
+    rows = batches.groupBy("topic", "partition").agg((f.max("lastOffset") + 1).alias("end")).collect()
+    return ranges_of_log(uri, options, {TopicPartition(row.topic, row.partition): row.end for row in rows})
+
+
+def ranges_of_log(uri: Uri, options: Mapping[str, str], ends: Mapping[TopicPartition, int]) -> Ranges:
+    """Return the offset range of each partition of log files, within the starting and ending options. `ends` is the
+    offset after the last batch of each partition that has one. Raises PipelineError."""
     from kafkatools.pipeline.sources.log.aborted import find_all_transactions
     from kafkatools.pipeline.sources.log.files import find_log_files
     from kafkatools.pipeline.sources.log.offsets import partition_bounds
@@ -70,16 +79,12 @@ def _offsets_of_log(spark: SparkSession, uri: Uri, options: Mapping[str, str]) -
     files = find_log_files(log_options.paths, log_options.selection)
     bounds = partition_bounds(files, log_options)
     stable = find_all_transactions(files) if log_options.reading.is_committed_only else {}
-    other_options = {name: value for name, value in options.items() if name.lower() != "reportpath"}
-    batches = read_source(spark, uri, {**other_options, "table": "batches"}, None)
-    rows = batches.groupBy("topic", "partition").agg((f.max("lastOffset") + 1).alias("end")).collect()
     starts: dict[TopicPartition, int] = {}
     for file in files:
         starts.setdefault(file.topic_partition, max(file.base_offset, file.log_start_offset))
     ranges = {}
-    for row in rows:
-        partition = TopicPartition(row.topic, row.partition)
-        start, end = max(starts[partition], bounds[partition].start_offset), min(row.end, bounds[partition].end_offset)
+    for partition, last in ends.items():
+        start, end = max(starts[partition], bounds[partition].start_offset), min(last, bounds[partition].end_offset)
         if partition in stable:
             end = min(end, stable[partition].last_stable_offset)
         ranges[partition] = (start, max(end, start))
@@ -97,6 +102,14 @@ def read_ranges(
         for name, value in options.items()
         if name.lower() not in _SELECTIONS and not name.lower().startswith(_LIMITS)
     }
+    read_options = other_options | range_options(ranges)
+    if uri.kind == LOG and not any(name.lower() == "failondataloss" for name in other_options):
+        read_options["failOnDataLoss"] = "false"  # the last batch may have a valid header and damaged records
+    return read_source(spark, uri if uri.kind == LOG else Uri(uri.kind, ""), read_options, cluster)
+
+
+def range_options(ranges: Ranges) -> dict[str, str]:
+    """Return the options that restrict a source to these offset ranges."""
     assigned: dict[str, list[int]] = {}
     starts: dict[str, dict[str, int]] = {}
     ends: dict[str, dict[str, int]] = {}
@@ -105,7 +118,4 @@ def read_ranges(
         starts.setdefault(topic, {})[str(partition)] = start
         ends.setdefault(topic, {})[str(partition)] = end
     limits = {"assign": assigned, "startingOffsets": starts, "endingOffsets": ends}
-    read_options = other_options | {name: json.dumps(value) for name, value in limits.items()}
-    if uri.kind == LOG and not any(name.lower() == "failondataloss" for name in other_options):
-        read_options["failOnDataLoss"] = "false"  # the last batch may have a valid header and damaged records
-    return read_source(spark, uri if uri.kind == LOG else Uri(uri.kind, ""), read_options, cluster)
+    return {name: json.dumps(value) for name, value in limits.items()}

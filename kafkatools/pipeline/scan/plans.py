@@ -49,7 +49,8 @@ class ScanPlan:
     """A scan that nothing has read yet. `settings` are those of a consumer, which may be secret; a scan of log files
     uses only `isolation.level`. `types` are the columns to choose from and the names of their types, by default those
     of the table. `on_report` receives the report of each part, from any thread; with it damage does not
-    end the scan."""
+    end the scan. `options` are further options of the Spark source, such as offset ranges; `assign` replaces the topics
+    of a `topic:` URI."""
 
     uri: Uri
     columns: tuple[str, ...]
@@ -59,6 +60,7 @@ class ScanPlan:
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     threads: int = 1
     on_report: Callable[[SplitReport], None] | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def schema(self) -> pa.Schema:
@@ -101,7 +103,7 @@ def _log_parts(plan: ScanPlan) -> tuple[Sequence[LogTask], ReadOptions]:
     }
     if plan.threads > 1:
         texts["splitBytes"] = str(_LOG_PART_BYTES)
-    options = read_options(texts)
+    options = read_options({**texts, **plan.options})
     if plan.threads > 1:
         options = replace(options, first_bytes=_FIRST_PART_BYTES)
     return plan_tasks(options, plan.columns, plan.bounds), replace(options.reading, accepts_tail=True)
@@ -116,8 +118,9 @@ def _topic_tasks(plan: ScanPlan) -> list[Task]:
     if plan.table != RECORDS:
         raise PipelineError(f"{plan.uri} has no table {plan.table}: it is for log: only")
     texts = {f"kafka.{name}": value for name, value in plan.settings.items()}
-    texts |= {"subscribe": plan.uri.target, "maxRecordsPerPartition": str(_TOPIC_PART_OFFSETS)}
-    options = read_options(texts, is_streaming=False)
+    subscription = {} if "assign" in plan.options else {"subscribe": plan.uri.target}
+    texts |= subscription | {"maxRecordsPerPartition": str(_TOPIC_PART_OFFSETS)}
+    options = read_options({**texts, **plan.options}, is_streaming=False)
     cluster = LiveCluster(options)
     try:
         splits = splits_of(cluster.batch_ranges(plan.bounds), options, plan.schema, cluster)

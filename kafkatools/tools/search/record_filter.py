@@ -59,7 +59,8 @@ class RecordFilter:
         self._connection.register("records", self._records)
         self._sql = sql.quote_offset(f"{_BEFORE}{condition}{_AFTER}")
         words = sql.words_of(condition)
-        self._names = [name for name in COLUMNS if name in words]
+        self.names = frozenset(name for name in COLUMNS if name in words)
+        """The columns that the condition may name."""
         self._nulls = {name: pa.nulls(2, arrow_type) for name, arrow_type in COLUMNS.items()}
         self._bind()
 
@@ -79,7 +80,15 @@ class RecordFilter:
         rows = len(fetched.columns)
         if rows == 0:
             return np.zeros(0, np.bool_), np.zeros(0, np.bool_)
-        self._records.batch = self._batch(fetched, rows)
+        return self._evaluate(self._batch(fetched, rows))
+
+    def matches(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        """Return a Boolean for each row of a batch with the columns COLUMNS, which may be null where the condition does
+        not name them. Raises SqlError as `mask` does."""
+        return self._evaluate(batch)[0] if batch.num_rows else np.zeros(0, np.bool_)
+
+    def _evaluate(self, batch: pa.RecordBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        self._records.batch = batch
         matches = np.ma.asarray(self._run(self._sql.text))
         return np.asarray(matches.filled(False), np.bool_), np.ma.getmaskarray(matches)
 
@@ -124,7 +133,7 @@ class RecordFilter:
         chunk = Chunk(columns.buffer, places, rows, _NO_BATCHES, np.zeros(0, np.int32), np.zeros(0, np.int64), None)
         arrays = []
         for name, arrow_type in COLUMNS.items():
-            if name in self._names:
+            if name in self.names:
                 builder: Column = new_column(name, arrow_type, fetched.topic, fetched.partition)
                 builder.add(chunk)
                 arrays.append(builder.take(rows))

@@ -31,7 +31,7 @@ def ensure_local(args: Args) -> None:
     """Raise UsageError for an unknown engine, and for options of Spark without it."""
     if args.engine != "local":
         raise UsageError(f"--engine takes local or spark, not {args.engine}")
-    for name in ("master", "conf", "from-option"):
+    for name in ("master", "conf", "from-option", "to-option"):
         if args.has_option(name):
             raise UsageError(f"--{name} needs --engine spark")
 
@@ -53,6 +53,17 @@ def local_source(source: JobSource) -> LocalSource:
     from kafkatools.pipeline.jobs.in_process.tables import LocalSource
 
     return LocalSource(source.uri, source.cluster, source.isolation)
+
+
+@contextmanager
+def condition_errors() -> Iterator[None]:
+    """Raise the SqlError of a condition in this context as UsageError."""
+    from kafkatools.tools.search.sql import SqlError
+
+    try:
+        yield
+    except SqlError as error:
+        raise UsageError(f"--where: {error}") from error
 
 
 @contextmanager

@@ -9,16 +9,18 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.extras import ensure_installed
+from kafkatools.pipeline.jobs.offsets import Ranges, offsets_of_topics, range_options, ranges_of_log
 from kafkatools.pipeline.run.reports import Damage, SplitReport
 from kafkatools.pipeline.scan.ordered import read_in_order
-from kafkatools.pipeline.scan.plans import RECORDS, ScanPlan, close_clients
+from kafkatools.pipeline.scan.plans import BATCHES, RECORDS, ScanPlan, close_clients
 from kafkatools.pipeline.scan.scan import default_threads
-from kafkatools.pipeline.uris import Cluster, Uri
+from kafkatools.pipeline.uris import LOG, Cluster, Uri
 
 if TYPE_CHECKING:
     import duckdb
@@ -61,6 +63,33 @@ class LocalSource:
     def topics(self) -> set[str]:
         """Return the names of the topics. Raises PipelineError."""
         return self._plan(()).topics()
+
+    @contextmanager
+    def in_order(self, columns: Sequence[str], ranges: Ranges) -> Iterator[Iterator[pa.RecordBatch]]:
+        """Open an iterator over the records in these offset ranges. One thread reads them, since each further one takes
+        100 MB. Raises PipelineError, also while it is read."""
+        losses = {"failOnDataLoss": "false"} if self.uri.kind == LOG else {}  # as read_ranges
+        plan = replace(self._plan(columns), options=range_options(ranges) | losses, threads=1)
+        try:
+            with closing(read_in_order(plan.tasks(), plan.threads)) as batches:
+                yield batches
+        finally:
+            close_clients(self.uri)
+
+    def ranges(self) -> Ranges:
+        """Return the offset range of each partition; of log files by their batch headers. Raises PipelineError."""
+        if self.uri.kind != LOG:
+            assert self.cluster is not None
+            return offsets_of_topics(self.uri, {}, self.cluster)
+        import pyarrow.compute as pc
+
+        ends: dict[TopicPartition, int] = {}
+        plan = replace(self._plan(("topic", "partition", "lastOffset"), BATCHES), on_report=lambda report: None)
+        with closing(read_in_order(plan.tasks(), plan.threads)) as batches:
+            for batch in batches:  # of one partition each
+                place = TopicPartition(batch.column(0)[0].as_py(), batch.column(1)[0].as_py())
+                ends[place] = max(ends.get(place, 0), pc.max(batch.column(2)).as_py() + 1)
+        return ranges_of_log(self.uri, {}, ends)
 
     def _plan(self, columns: Sequence[str], table: str = RECORDS) -> ScanPlan:
         settings = {} if self.cluster is None else _settings(self.cluster)

@@ -8,7 +8,7 @@ import pytest
 from support.kt import run_kt
 
 from kafkatools.commands.pipeline.job_source import snake_case
-from kafkatools.pipeline.jobs.export import LAYOUTS
+from kafkatools.pipeline.jobs.export_state import LAYOUTS
 
 REFUSED = {
     ("count",): "The source is missing: topic:NAME or log:PATH",

@@ -1,0 +1,194 @@
+"""The directory of an export: its options, its progress, and the moves that finish a round. Shared by both engines.
+
+A run works in rounds, each over some offsets of all partitions. The files of a round are written to a hidden directory.
+Then the state file (STATE) records the round's end offsets and the files to move, and only then the files are moved
+into place. The next run moves the recorded files first, so that a killed run resumes without lost or duplicate records.
+A later run exports the offsets since.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kafkatools.core.topic_partition import TopicPartition
+from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.jobs.offsets import Ranges
+from kafkatools.pipeline.run.manifest import write_whole
+from kafkatools.pipeline.storage import local_path
+from kafkatools.pipeline.uris import Cluster, Uri, path_of
+
+STATE = "_kt_export.json"
+STAGE = "_kt-export"
+"""The hidden directory of the files of the current round."""
+
+FORMATS = ("parquet", "json", "csv")
+BY_DATE, BY_TOPIC = "date", "topic"
+LAYOUTS = (BY_DATE, BY_TOPIC)
+DEFAULT_ROUND = 20_000_000
+_VERSION = 1
+_SELECTION_OPTIONS = (
+    "isolationlevel", "kafka.isolation.level", "includeheaders", "assign", "subscribe", "subscribepattern",
+)  # fmt: skip
+"""Lower-case names of the source options that determine which records and columns an export has."""
+
+
+@dataclass(frozen=True)
+class Export:
+    """The options of an export. `partition_by` lists date (UTC date of the timestamp) and topic in directory order.
+    `where` is an SQL filter in `dialect`, None for Spark's. `round_offsets` is the approximate number of offsets in a
+    round. `is_text`, always on in CSV, writes keys and values as text, or as base64 in a separate column if not
+    UTF-8."""
+
+    source: Uri
+    sink: Uri
+    cluster: Cluster | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    sink_options: Mapping[str, str] = field(default_factory=dict)
+    partition_by: tuple[str, ...] = (BY_DATE,)
+    where: str | None = None
+    is_text: bool = False
+    round_offsets: int = DEFAULT_ROUND
+    dialect: str | None = None
+
+    @property
+    def has_text(self) -> bool:
+        """Return whether keys and values are written as text."""
+        return self.is_text or self.sink.kind == "csv"
+
+
+@dataclass
+class Exported:
+    """Rows, files and rounds that a run has added, and the next offset of each partition. `deleted_ranges` are offset
+    ranges that were deleted before their export."""
+
+    rows: int = 0
+    files: int = 0
+    rounds: int = 0
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    deleted_ranges: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+
+
+def lost_ranges(available: Ranges, exported: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
+    """Return the offset ranges after the exported offsets that are no longer available."""
+    return {
+        partition: (exported[partition], start)
+        for partition, (start, _) in sorted(available.items())
+        if partition in exported and exported[partition] < start
+    }
+
+
+def next_ranges(available: Ranges, exported: Mapping[TopicPartition, int], at_once: int) -> Ranges:
+    """Return the next offset range of each partition with new offsets, about `at_once` offsets in all, but at least one
+    for each partition; empty if nothing is new."""
+    remaining = {}
+    for partition, (start, end) in sorted(available.items()):
+        first = max(start, exported.get(partition, start))
+        if first < end:
+            remaining[partition] = (first, end)
+    share = max(1, at_once // max(len(remaining), 1))
+    return {partition: (first, min(end, first + share)) for partition, (first, end) in remaining.items()}
+
+
+class ExportDirectory(Protocol):
+    """The file operations of an export's directory; paths are relative to it. Raises PipelineError."""
+
+    @property
+    def can_move(self) -> bool:
+        """Return whether files can be moved and deleted."""
+
+    def exists(self) -> bool:
+        """Return whether the path is a file, or a directory with a data file."""
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete files or directories; missing ones are ignored."""
+
+    def move(self, source: str, names: Iterable[str]) -> None:
+        """Move files from the subdirectory `source` up; files already moved are skipped."""
+
+
+@dataclass(eq=False, repr=False)
+class ExportState:
+    """The state file of an export: the next offset of each partition, and the files of the current round to move."""
+
+    export: Export
+    directory: ExportDirectory
+    path: str
+    _moving: list[str] = field(default_factory=list, init=False)
+    ends: dict[TopicPartition, int] = field(default_factory=dict, init=False)
+
+    @classmethod
+    def load(cls, export: Export, directory: ExportDirectory) -> ExportState:
+        """Read the state of an export, or create the directory for one. Raises PipelineError if the sink is not a local
+        directory, has other content, or belongs to an export with other settings."""
+        local = local_path(path_of(export.sink))
+        if local is None or not directory.can_move:
+            raise PipelineError(
+                f"{export.sink} must be a local directory, and the session not Spark Connect, for an export"
+            )
+        state = cls(export, directory, os.path.join(local, STATE))
+        if os.path.exists(state.path):
+            state._read()
+        elif directory.exists():
+            raise PipelineError(f"{export.sink} contains files that are not an export; name an empty directory")
+        else:
+            try:
+                os.makedirs(local, exist_ok=True)
+            except OSError as error:
+                raise PipelineError(f"{export.sink} cannot be created: {error.strerror}") from error
+        return state
+
+    def _identity(self) -> dict[str, object]:
+        export = self.export
+        shape = {"format": export.sink.kind, "partition_by": list(export.partition_by), "text": export.is_text}
+        options = {name.lower(): value for name, value in export.options.items()}
+        selection = {name: options.get(name) for name in _SELECTION_OPTIONS}
+        return {
+            "source": str(export.source), "where": export.where, "dialect": export.dialect, **shape, **selection,
+        }  # fmt: skip
+
+    def _read(self) -> None:
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                content = json.load(file)
+            if content["version"] != _VERSION:
+                raise PipelineError(f"{self.path} has version {content['version']}; supported is version {_VERSION}")
+            recorded, moving = content["export"], content["moving"]
+            rows = [(TopicPartition(row["topic"], row["partition"]), row["end"]) for row in content["partitions"]]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise PipelineError(f"{self.path} is not the state of an export: {error}") from None
+        for name, value in self._identity().items():
+            if recorded.get(name) != value:
+                raise PipelineError(f"{self.export.sink} is an export with {name} {recorded.get(name)}, not {value}")
+        self.ends, self._moving = dict(rows), moving
+
+    def record(self, files: Iterable[str], ranges: Ranges) -> None:
+        """Record the files of a round in the stage and the round's end offsets. Raises PipelineError if the state file
+        cannot be written."""
+        self._moving = list(files)
+        self.ends = {**self.ends, **{partition: end for partition, (_, end) in ranges.items()}}
+        self._save()
+
+    def _save(self) -> None:
+        partitions = [
+            {"topic": partition.topic, "partition": partition.partition, "end": end}
+            for partition, end in self.ends.items()
+        ]
+        write_whole(
+            self.path,
+            {"version": _VERSION, "export": self._identity(), "partitions": partitions, "moving": self._moving},
+        )
+
+    def finish_move(self) -> int:
+        """Move the files recorded in the state into place and return their number, 0 if none is recorded. Deletes the
+        hidden directory. Raises PipelineError if a file is missing or cannot be moved."""
+        moved = len(self._moving)
+        if moved:
+            self.directory.move(STAGE, self._moving)
+            self._moving = []
+            self._save()
+        self.directory.delete([STAGE])
+        return moved
