@@ -184,7 +184,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, pat
                 for time in (0, YEAR_2023 + number * 3_600_000, YEAR_10000):
                     headers = [("name", cell), ("näme", b"\xfe")] if number % 2 else []
                     other = CELLS[-1 - number]
-                    producer.send(ProducerRecord("h", cell, other, partition=1, timestamp=time, headers=headers))
+                    producer.send(ProducerRecord("h", other, cell, partition=1, timestamp=time, headers=headers))
             producer.send(ProducerRecord("h", b"late", partition=0, timestamp=YEAR_57000)).result(10_000)
         yield bootstrap, directory / "data"
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-from dataclasses import replace
-
 from kafkatools.commands.pipeline import EXPORT
 from kafkatools.commands.pipeline.in_process import condition_errors, job_here, missing_packages
 from kafkatools.console import Console
@@ -15,6 +12,9 @@ from kafkatools.options import Args
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt export until all present records are exported. Returns FAILED if some were deleted before, else FINDINGS
     if damaged ranges were skipped. Raises UsageError, CommandError."""
+    from contextlib import closing
+    from dataclasses import replace
+
     from kafkatools.commands.pipeline.export import export_of, print_exported
     from kafkatools.commands.pipeline.job_source import print_damages
 
