@@ -18,6 +18,7 @@ import time
 from typing import Any
 
 from benchmarks import measure, peers
+from kafkatools import Producer
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.frames import decode_response_header, encode_request
 from kafkatools.core.protocol.messages import build, decode, request_type, response_type
@@ -41,17 +42,29 @@ def main() -> None:
         _figure(name, seconds, target=3.0)
     with peers.scratch() as directory, peers.embedded_broker(directory) as bootstrap:
         peers.create_topic(bootstrap, "words", partitions=PARTITIONS)
+        produce_all(bootstrap)
         commit_all(bootstrap)
         for name, ask in (("OffsetFetch", _fetch), ("ListGroups", _list), ("DescribeGroups", _describe)):
             _figure(f"{name} of {GROUPS} groups", [ask(bootstrap) for _ in range(ROUNDS)], target=2.0)
         _figure(
             f"kt consumer-groups --describe of {GROUPS} groups", [_kt(bootstrap) for _ in range(ROUNDS)], target=2.0
         )
+        _figure(f"kt why of {GROUPS} groups", [_why(bootstrap) for _ in range(ROUNDS)], target=2.0)
 
 
 def _figure(name: str, seconds: list[float], target: float) -> None:
     median = statistics.median(seconds)
     measure.report(name, seconds=round(median, 3), target=target, reached=median < target)
+
+
+def _why(bootstrap: str) -> float:
+    """The whole command for the whole cluster. No group has lag, so nothing is found."""
+    command = [sys.executable, "-m", "kafkatools", "why", "--bootstrap-server", bootstrap]
+    start = time.monotonic()
+    done = subprocess.run(command, capture_output=True, check=True)
+    elapsed = time.monotonic() - start
+    assert done.stdout == b"Nothing is stuck: the cluster.\n", done.stdout[:300]
+    return elapsed
 
 
 # -- joining -------------------------------------------------------------------------------------------------------
@@ -170,6 +183,13 @@ class Client:
 
 def _names() -> list[str]:
     return [f"group-{index}" for index in range(GROUPS)]
+
+
+def produce_all(bootstrap: str) -> None:
+    """Five records in each partition: the offsets that `commit_all` commits are the ends of the logs."""
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for number in range(5 * PARTITIONS):
+            producer.send("words", b"word", partition=number % PARTITIONS)
 
 
 def commit_all(bootstrap: str) -> None:

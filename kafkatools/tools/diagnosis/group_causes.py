@@ -225,35 +225,46 @@ def _moved(obs: Observations, group: GroupView, keys: Iterable[TopicPartition]) 
 def retention_passed(obs: Observations) -> Iterator[Finding]:
     """The committed offset is before the log start: records were deleted before the group consumed them."""
     for group in obs.view.groups:
+        lost = []
         for part in group.partitions or ():
             found = obs.partition((part.topic, part.partition))
-            if found is None or found.start_offset is None or part.committed >= found.start_offset:
-                continue
-            key = (part.topic, part.partition)
-            yield Finding(
-                f"{found.start_offset - part.committed:,} records of {part.topic}-{part.partition} were deleted before "
-                f"group {group.group_id} consumed them",
-                (f"Committed offset {part.committed:,}, log start offset {found.start_offset:,}", lag_text(obs, group)),
-                _reset_command(group.group_id, key),
-                places(("group", group.group_id), ("partition", key)),
-            )
+            if found is not None and found.start_offset is not None and part.committed < found.start_offset:
+                lost.append((found.start_offset - part.committed, part, found.start_offset))
+        if not lost:
+            continue
+        _, part, start = max(lost)
+        keys = _keys(part for _, part, _ in lost)
+        yield Finding(
+            f"{sum(number for number, _, _ in lost):,} records of {partition_names(keys)} were deleted before group "
+            f"{group.group_id} consumed them",
+            (
+                f"{part.topic}-{part.partition}: committed offset {part.committed:,}, log start offset {start:,}",
+                lag_text(obs, group),
+            ),
+            _reset_command(group.group_id, (part.topic, part.partition)),
+            places(("group", group.group_id), partition_places(keys)),
+        )
 
 
 def beyond_end(obs: Observations) -> Iterator[Finding]:
     """The committed offset is beyond the end of the log, as after a topic was created again."""
     for group in obs.view.groups:
-        for part in group.partitions or ():
-            key = (part.topic, part.partition)
-            end = obs.ends.get(key)
-            if end is None or part.committed <= end.high_watermark:
-                continue
-            yield Finding(
-                f"Group {group.group_id} committed offset {part.committed:,} of {part.topic}-{part.partition}, beyond "
-                f"the end of the log ({end.high_watermark:,}): the topic was created again or lost records",
-                (lag_text(obs, group),),
-                _reset_command(group.group_id, key),
-                places(("group", group.group_id), ("partition", key)),
-            )
+        beyond = [
+            part
+            for part in group.partitions or ()
+            if (end := obs.ends.get((part.topic, part.partition))) is not None and part.committed > end.high_watermark
+        ]
+        if not beyond:
+            continue
+        part = beyond[0]
+        end = obs.ends[part.topic, part.partition]
+        yield Finding(
+            f"Group {group.group_id} committed offset {part.committed:,} of {part.topic}-{part.partition}, beyond the "
+            f"end of the log ({end.high_watermark:,}): the topic was created again or lost records",
+            (f"The same in {partition_names(_keys(beyond))}", lag_text(obs, group)),
+            _reset_command(group.group_id, (part.topic, part.partition)),
+            places(("group", group.group_id), partition_places(_keys(beyond))),
+        )
 
 
 def record_undecodable(obs: Observations) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kafkatools.tools.diagnosis.causes import CAUSES
-from kafkatools.tools.diagnosis.findings import Cause, Finding, count
+from kafkatools.tools.diagnosis.findings import Cause, Finding, Place, count
 from kafkatools.tools.diagnosis.observations import Observations
 
 _MAX_LINES = 3
@@ -21,26 +21,37 @@ class Verdict(NamedTuple):
 
 def verdicts(obs: Observations, causes: Sequence[Cause] = CAUSES) -> list[Verdict]:
     """Return the causes that hold, the verdict first, each once. A finding that another one explains is a line of its
-    evidence. The order is that of `causes`."""
+    evidence. The order is that of `causes`. The time is linear in the number of findings."""
     found = [
         Verdict(cause, finding) for cause in causes if obs.subject.kind in cause.kinds for finding in cause.find(obs)
     ]
-    roots = [item for item in found if not any(_explains(other, item) for other in found)]
+    explained = _explained(found)
     by_cause: dict[str, list[Verdict]] = {}
-    for item in roots:
-        by_cause.setdefault(item.cause.id, []).append(item)
+    for item in found:
+        if item.finding.places.isdisjoint(explained.get(item.cause.id, ())):
+            by_cause.setdefault(item.cause.id, []).append(item)
     return [_merged(items, found) for items in by_cause.values()]
 
 
-def _explains(root: Verdict, other: Verdict) -> bool:
-    return other.cause.id in root.cause.explains and bool(root.finding.places & other.finding.places)
+def _explained(roots: Sequence[Verdict]) -> dict[str, set[Place]]:
+    """Return, by cause, the places at which one of these findings explains it."""
+    explained: dict[str, set[Place]] = {}
+    for root in roots:
+        for cause in root.cause.explains:
+            explained.setdefault(cause, set()).update(root.finding.places)
+    return explained
 
 
 def _merged(roots: Sequence[Verdict], found: Sequence[Verdict]) -> Verdict:
     """Return the first finding of a cause, with the others of the same cause and their consequences as evidence."""
     first = roots[0]
+    explained = _explained(roots)
     others = [item.finding.sentence for item in roots[1:]]
-    consequences = [item.finding.sentence for item in found if any(_explains(root, item) for root in roots)]
+    consequences = [
+        item.finding.sentence
+        for item in found
+        if item.cause.id in explained and not item.finding.places.isdisjoint(explained[item.cause.id])
+    ]
     lines = (*first.finding.evidence, *_lines("Also", others), *_lines("Consequence", consequences))
     return Verdict(first.cause, first.finding._replace(evidence=lines))
 

@@ -1,0 +1,79 @@
+"""Which of several findings is the verdict, which are consequences, and that many of them cost little."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from kafkatools.core.clock import SystemClock
+from kafkatools.tools.diagnosis.causes import CAUSES
+from kafkatools.tools.diagnosis.findings import Cause, Finding, Place
+from kafkatools.tools.diagnosis.observations import CLUSTER, KINDS, Observations, Subject
+from kafkatools.tools.diagnosis.verdict import Verdict, verdicts
+from kafkatools.tools.monitor.view import ClusterView
+
+
+def cause(
+    id: str, found: Iterable[Place], explains: tuple[str, ...] = (), kinds: tuple[str, ...] = (CLUSTER,)
+) -> Cause:
+    findings = [Finding(f"{id} at {place[1]}", (), ("doctor",), frozenset([place])) for place in found]
+    return Cause(id, id, "", "", kinds, lambda obs: findings, explains)
+
+
+def judged(*causes: Cause) -> list[Verdict]:
+    view = ClusterView(0, 0, 0, None, 1, (), (), None, (), ())
+    return verdicts(Observations(Subject(CLUSTER), view, 0), causes)
+
+
+def test_a_consequence_at_the_same_place_is_evidence() -> None:
+    (verdict,) = judged(cause("root", [("broker", 1)], ("effect",)), cause("effect", [("broker", 1)]))
+    assert (verdict.cause.id, verdict.finding.evidence) == ("root", ("Consequence: effect at 1",))
+
+
+def test_the_same_cause_elsewhere_stays() -> None:
+    first, second = judged(cause("root", [("broker", 1)], ("effect",)), cause("effect", [("broker", 1), ("broker", 2)]))
+    assert (first.cause.id, second.cause.id, second.finding.sentence) == ("root", "effect", "effect at 2")
+
+
+def test_the_first_cause_of_the_catalogue_is_the_verdict() -> None:
+    found = judged(cause("first", [("group", "a")]), cause("second", [("group", "a")]))
+    assert [verdict.cause.id for verdict in found] == ["first", "second"]
+
+
+def test_findings_of_one_cause_are_one_verdict() -> None:
+    (verdict,) = judged(cause("many", [("group", name) for name in "abcdef"]))
+    assert verdict.finding.sentence == "many at a"
+    assert verdict.finding.evidence == (
+        "Also: many at b", "Also: many at c", "Also: many at d", "Also: 2 more findings of this kind",
+    )  # fmt: skip
+
+
+def test_causes_of_other_subjects_are_not_examined() -> None:
+    assert judged(cause("other", [("group", "a")], kinds=("group",))) == []
+
+
+def test_many_findings_cost_little() -> None:
+    """With a comparison of each finding with each other, this would take an hour."""
+    number = 50_000
+    clock = SystemClock()
+    started_ms = clock.now_ms()
+    roots = cause("root", [("group", index) for index in range(number)], ("effect",))
+    (verdict,) = judged(roots, cause("effect", [("group", index) for index in range(number)]))
+    assert verdict.cause.id == "root" and clock.now_ms() - started_ms < 20_000
+
+
+# -- the catalogue --
+
+
+def test_the_catalogue_is_sound() -> None:
+    ids = [each.id for each in CAUSES]
+    assert len(set(ids)) == len(ids) >= 25
+    for each in CAUSES:
+        assert set(each.explains) <= set(ids) - {each.id}, each.id
+        assert set(each.kinds) <= {*KINDS, CLUSTER}, each.id
+        assert re.fullmatch(r"[a-z]+(-[a-z]+)+", each.id) and each.meaning.endswith(".") and each.remedy.endswith(".")
+
+
+def test_a_cause_explains_none_that_explains_it() -> None:
+    explains = {each.id: each.explains for each in CAUSES}
+    assert [(a, b) for a in explains for b in explains[a] if a in explains[b]] == []
