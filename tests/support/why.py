@@ -79,9 +79,16 @@ def make_topic(
 
 
 def produce(
-    bootstrap: str, topic: str, partitions: int = 1, records: int = 5, value: bytes = b"value", at_ms: int | None = None
+    bootstrap: str,
+    topic: str,
+    partitions: int = 1,
+    records: int = 5,
+    value: bytes = b"value",
+    at_ms: int | None = None,
+    acks: str = "all",
 ) -> None:
     """Sends records to each partition."""
-    with Producer(bootstrap_servers=bootstrap, max_request_size=4 << 20) as producer:
+    settings = {"acks": acks, "enable_idempotence": acks == "all", "max_request_size": 4 << 20}
+    with Producer(bootstrap_servers=bootstrap, **settings) as producer:
         for number in range(records * partitions):
             producer.send(topic, value, partition=number % partitions, timestamp=at_ms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import re
 from collections.abc import Iterable
 
@@ -11,6 +12,16 @@ from kafkatools.tools.diagnosis.findings import Cause, Finding, Place
 from kafkatools.tools.diagnosis.observations import CLUSTER, KINDS, Observations, Subject
 from kafkatools.tools.diagnosis.verdict import Verdict, verdicts
 from kafkatools.tools.monitor.view import ClusterView
+
+TESTS = pathlib.Path(__file__).parents[3]
+CONSEQUENCES = {
+    "partition-offline",
+    "coordinator-unavailable",
+    "reassignment-stuck",
+    "transaction-ending",
+    "voter-behind",
+}
+"""Causes that a broker's failure explains wherever they occur: tests find them among the evidence."""
 
 
 def cause(
@@ -77,3 +88,8 @@ def test_the_catalogue_is_sound() -> None:
 def test_a_cause_explains_none_that_explains_it() -> None:
     explains = {each.id: each.explains for each in CAUSES}
     assert [(a, b) for a in explains for b in explains[a] if a in explains[b]] == []
+
+
+def test_each_cause_is_brought_about_in_a_test() -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in TESTS.rglob("test_*why*.py"))
+    assert {each.id for each in CAUSES} - CONSEQUENCES <= set(re.findall(r'"([a-z]+(?:-[a-z]+)+)"', text))
