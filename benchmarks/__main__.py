@@ -11,6 +11,7 @@ WORKLOADS = (
     "dump_log",
     "console",
     "find",
+    "schemas",
     "transactions",
     "broker",
     "fetch",

@@ -74,6 +74,8 @@ def compare(
         ours_s=round(our_wall, 3),
         peer=peer_name,
         peer_s=round(peer_wall, 3),
+        ours_cpu_s=round(statistics.median(pair[0].cpu_s for pair in pairs), 3),
+        peer_cpu_s=round(statistics.median(pair[1].cpu_s for pair in pairs), 3),
         ours_peak_mib=max(pair[0].peak_bytes for pair in pairs) >> 20,
         peer_peak_mib=max(pair[1].peak_bytes for pair in pairs) >> 20,
         rounds=rounds,

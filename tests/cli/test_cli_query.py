@@ -149,6 +149,28 @@ def test_bounds_of_a_condition_spare_damaged_segments(ledger: pathlib.Path) -> N
     assert ran.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("name", ["multi-segment", "codec-zstd-java", "txn-java", "compacted", "message-set-v1-gzip"])
+@pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
+def test_records_are_counted_without_decoding_them(name: str, level: str) -> None:
+    table = f"'log:{log_directory(name)}'"
+    options = ("--isolation-level", level)
+    assert query(f"SELECT count(*) AS n FROM {table}", *options) == query(
+        f"SELECT count(*) AS n FROM {table} WHERE offset IS NOT NULL AND key_bytes IS NOT DISTINCT FROM key_bytes "
+        "AND octet_length(coalesce(value_bytes, '')) >= 0",
+        *options,
+    )
+
+
+def test_a_wrong_checksum_is_found_while_counting(ledger: pathlib.Path) -> None:
+    segment = sorted(ledger.glob("*.log"))[3]
+    data = bytearray(segment.read_bytes())
+    data[-1] ^= 1
+    segment.write_bytes(data)
+    ran = run_kt("query", f"SELECT count(*) FROM 'log:{ledger}'")
+    assert ran.status == 1
+    assert str(segment) in ran.err
+
+
 def test_a_limit_ends_the_scan(ledger: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "_LOG_PART_BYTES", 1024)
     sorted(ledger.glob("*.log"))[-1].write_bytes(b"damage")  # of the last segment; nobody gets there

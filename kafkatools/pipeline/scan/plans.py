@@ -50,7 +50,7 @@ class ScanPlan:
     uses only `isolation.level`. `types` are the columns to choose from and the names of their types, by default those
     of the table. `on_report` receives the report of each part, from any thread; with it damage does not
     end the scan. `options` are further options of the Spark source, such as offset ranges; `assign` replaces the topics
-    of a `topic:` URI."""
+    of a `topic:` URI. `counts_headers`: batches of log files are not decoded where no column needs their records."""
 
     uri: Uri
     columns: tuple[str, ...]
@@ -61,6 +61,7 @@ class ScanPlan:
     threads: int = 1
     on_report: Callable[[SplitReport], None] | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    counts_headers: bool = False
 
     @property
     def schema(self) -> pa.Schema:
@@ -106,7 +107,9 @@ def _log_parts(plan: ScanPlan) -> tuple[Sequence[LogTask], ReadOptions]:
     options = read_options({**texts, **plan.options})
     if plan.threads > 1:
         options = replace(options, first_bytes=_FIRST_PART_BYTES)
-    return plan_tasks(options, plan.columns, plan.bounds), replace(options.reading, accepts_tail=True)
+    return plan_tasks(options, plan.columns, plan.bounds), replace(
+        options.reading, accepts_tail=True, counts_headers=plan.counts_headers
+    )
 
 
 def _topic_tasks(plan: ScanPlan) -> list[Task]:

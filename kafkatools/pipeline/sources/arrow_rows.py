@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.records import _gather_kernel as kernel
-from kafkatools.core.records.batch import RecordBatch
+from kafkatools.core.records.batch import MINIMUM_RECORD_SIZE, RecordBatch
 from kafkatools.core.records.compression import decompress
 from kafkatools.core.records.damage import explain
 from kafkatools.core.records.kernel import HEADER_WIDTH
@@ -25,12 +25,13 @@ from kafkatools.core.records.layout import HEADER_SIZE
 from kafkatools.core.records.legacy import LegacyBatch
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.sources.record_bounds import MAX_LONG, RecordBounds
-from kafkatools.tools.arrow.columns import Buffer, Chunk, ColumnTooLarge, Longs, new_column, places_of
+from kafkatools.tools.arrow.columns import Buffer, Chunk, ColumnTooLarge, Constant, Longs, new_column, places_of
 
 TARGET_ROWS = 32768
 TARGET_BYTES = 2 << 20
 PLACE_ROWS = 8192
 _CODEC = 7
+_LAST_CODEC = 4
 _UNREADABLE = (kernel.RUN_DAMAGED, kernel.RUN_LEFT_OVER, kernel.RUN_IMPOSSIBLE)
 
 
@@ -76,6 +77,29 @@ class ArrowRows:
         """Return the collected rows as a pyarrow.RecordBatch and start an empty one."""
         rows, self._rows = self._rows, 0
         return pa.RecordBatch.from_arrays([column.take(rows) for column in self._columns], schema=self._schema)
+
+    def count_batches(self, headers: Longs) -> bool:
+        """Add the records of consecutive batches by their headers alone, in columns that are the same for all records.
+        Return False, without a change, if the records are needed: for another column, for a batch that is partly
+        outside the bounds, for magic 0 and 1, and for a count that its batch cannot hold."""
+        if not all(isinstance(column, Constant) for column in self._columns) or self._bounds.has_timestamps:
+            return False
+        first, counts = headers[:, 1], headers[:, 13]
+        last = first + headers[:, 7]
+        codecs = headers[:, 6] & _CODEC
+        sizes = np.where(codecs == 0, (headers[:, 2] - HEADER_SIZE) // MINIMUM_RECORD_SIZE, MAX_LONG)
+        is_plain = (
+            (headers[:, 3] == 2)
+            & (codecs <= _LAST_CODEC)
+            & (counts >= 0)
+            & (counts <= np.minimum(sizes, headers[:, 7] + 1))
+        )
+        is_within = (first >= self._bounds.start_offset) & (last < self._bounds.end_offset)
+        if not (is_plain & is_within).all():
+            return False
+        if count := int(counts.sum()):
+            self._note(count, int(first[0]), int(last[-1]))
+        return True
 
     def add_batches(
         self, buffer: Buffer, table: array[int], first: int, stop: int, *,
@@ -168,16 +192,19 @@ class ArrowRows:
         if chunk.rows == 0:
             return
         offsets = chunk.view[:, kernel.PLACE_OFFSET]
-        if self.records == 0:
-            self.first_offset = int(offsets[0])
-        self.last_offset = int(offsets[-1])
-        self.records += chunk.rows
-        self._rows += chunk.rows
+        self._note(chunk.rows, int(offsets[0]), int(offsets[-1]))
         try:
             for column in self._columns:
                 column.add(chunk)
         except ColumnTooLarge as error:
             raise PipelineError(str(error)) from error
+
+    def _note(self, rows: int, first_offset: int, last_offset: int) -> None:
+        if self.records == 0:
+            self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.records += rows
+        self._rows += rows
 
     def _narrow(self, chunk: Chunk) -> None:
         """Remove the records outside the bounds from a chunk, in place."""
