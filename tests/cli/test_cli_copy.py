@@ -144,8 +144,8 @@ def test_the_last_records_are_appended_within_a_cluster(bootstrap: str) -> None:
 
 
 _SMALL_TRANSACTIONS = (
-    "import kafkatools.tools.copying.copier as copier, kafkatools.__main__ as program\n"
-    "copier._MOST_UNCOMMITTED = 1\n"
+    "import kafkatools.tools.copying.transactions as transactions, kafkatools.__main__ as program\n"
+    "transactions._MOST_UNCOMMITTED = 1\n"
     "program.main()"
 )
 
@@ -218,7 +218,7 @@ def test_records_that_were_deleted_meanwhile_make_the_copy_incomplete(
 
     def stop(self: copier.TopicCopier, clock: Any) -> None:
         self._start()
-        self._commit()
+        self._commit(clock.now_ms())
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

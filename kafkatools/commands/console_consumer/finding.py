@@ -1,8 +1,7 @@
-"""--key, --grep, --where and --count of kt console-consumer: filters, the partition of a key, and what is reported."""
+"""--key, --grep, --where and --count of kt console-consumer: the partition of a key, and what is reported."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -10,11 +9,10 @@ from typing import TYPE_CHECKING
 from kafkatools.console import Console
 from kafkatools.core.consumer.ends import Ends
 from kafkatools.core.topic_partition import TopicPartition
-from kafkatools.exit_status import CommandError, UsageError
 from kafkatools.options import Args
+from kafkatools.options.search_options import option_bytes
 from kafkatools.tools.lines.record_printer import RecordPrinter
 from kafkatools.tools.lines.record_sources import RequestedTopics
-from kafkatools.tools.search.search import Filter, Search
 
 if TYPE_CHECKING:
     from kafkatools.tools.search.key_partition import SampledReader
@@ -25,51 +23,6 @@ _ONLY_NEW_RECORDS = (
 _NO_END = (
     "Reading all partitions: without an end, such as --exit-at-end, a partition that is added later may take the key"
 )
-
-
-def search_of(args: Args) -> Search:
-    """Return the step of the search options. Raises UsageError."""
-    filters: list[Filter] = []
-    if args.key is not None:
-        from kafkatools.tools.search.key_filter import KeyFilter
-
-        filters.append(KeyFilter(_bytes(args.key)))
-    if args.grep is not None:
-        filters.append(_grep(args))
-    if args.where is not None:
-        filters.append(_where(args.where, hides_contents=bool(args.mask)))
-    return Search(filters)
-
-
-def _grep(args: Args) -> Filter:
-    from kafkatools.tools.search.grep import PARTS, Grep
-
-    parts = 0
-    for name in args.grep_in.split(",") if args.grep_in is not None else PARTS:
-        part = PARTS.get(name.strip().lower())
-        if part is None:
-            raise UsageError(f"Invalid value of --grep-in: '{name}' is not {', '.join(PARTS)}")
-        parts |= part
-    try:
-        return Grep(_bytes(args.grep), parts, ignores_case=bool(args.ignore_case))
-    except re.error as error:
-        raise UsageError(f"Invalid value of --grep: {error}", "It is a regular expression of Python") from None
-
-
-def _where(condition: str, *, hides_contents: bool) -> Filter:
-    try:
-        from kafkatools.tools.search.sql import SqlError
-        from kafkatools.tools.search.where import Where
-
-        return Where(condition, hides_contents=hides_contents)
-    except ImportError as error:
-        raise CommandError(f"--where needs the Python package {error.name}: pip install 'kafkatools[sql]'") from None
-    except SqlError as error:
-        raise UsageError(f"Invalid value of --where: {error}") from None
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
 
 
 class Finding:
@@ -96,7 +49,7 @@ class Finding:
             return requested
         from kafkatools.tools.search.key_partition import place_of_key
 
-        place = place_of_key(reader, requested.topic, _bytes(args.key))
+        place = place_of_key(reader, requested.topic, option_bytes(args.key))
         if place.reason:
             self._console.note(place.reason)
         return requested._replace(partition=place.partition)

@@ -218,9 +218,10 @@ def _printer(console: Console, args: Args, formatter: MessageFormatter) -> Recor
 
         steps.append(step_of(console, args, properties))
     if args.key is not None or args.grep is not None or args.where is not None:
-        from kafkatools.commands.console_consumer.finding import search_of
+        from kafkatools.options.search_options import filters_of
+        from kafkatools.tools.search.search import Search
 
-        search = search_of(args)
+        search = Search(filters_of(args, hides_contents=bool(args.mask)))
         steps.append(search)
     if args.mask:  # the last step, since the others compare what is masked
         from kafkatools.options.masking import mask_step

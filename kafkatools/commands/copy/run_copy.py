@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kafkatools.commands.copy.clusters import (
-    CopyCluster,
-    cluster_id,
     clusters_of,
     create_target,
-    described,
     ensure_keeps_timestamps,
     topic_name,
 )
@@ -18,7 +15,6 @@ from kafkatools.console import Console
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.offsets import EARLIEST, LATEST, list_offsets
 from kafkatools.core.admin.topics import TopicDescription
-from kafkatools.core.config import CONSUMER, PRODUCER
 from kafkatools.core.consumer.consumer import Consumer
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import KafkaError
@@ -26,15 +22,13 @@ from kafkatools.core.producer.producer import Producer
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args
 from kafkatools.tools.copying.checksum import RecordChecksum
+from kafkatools.tools.copying.client_cluster import ClientCluster, cluster_id, described
 from kafkatools.tools.copying.codec import first_codec
 from kafkatools.tools.copying.copier import TopicCopier, checksum_of
 from kafkatools.tools.copying.progress import CopyPlace, PartitionProgress, forget_progress, read_progress
 from kafkatools.tools.lines.slice import LOG_END
 
 _CLOSE_MS = 5000
-_BATCH_BYTES = 1 << 18
-_LARGEST_REQUEST_BYTES = 1 << 27
-_MEMORY_BYTES = 1 << 27
 
 Progress = dict[int, PartitionProgress]
 
@@ -45,10 +39,10 @@ def run_copy(console: Console, args: Args) -> ExitStatus:
         raise UsageError("kt copy takes two topics, the source and the target", "For example: kt copy orders backup")
     wanted = requested_slice(args, console.clock.wall_ms())
     source, target = clusters_of(console, args)
-    with source.admin(console) as source_admin, target.admin(console) as target_admin:
+    with source.admin(console.clock) as source_admin, target.admin(console.clock) as target_admin:
         place, topic = _place(source_admin, target_admin, args)
         copy = _Copy(console, args, source, target, place)
-        with Consumer(copy.consumer_settings(source), console.clock) as consumer:
+        with Consumer(source.reader(args.isolation_level), console.clock) as consumer:
             if args.resume:
                 progress = _resumed(console, target_admin, place, consumer)
             else:
@@ -179,7 +173,7 @@ class _Copy:
     """A copy with its two clusters, which prints its outcome."""
 
     def __init__(
-        self, console: Console, args: Args, source: CopyCluster, target: CopyCluster, place: CopyPlace
+        self, console: Console, args: Args, source: ClientCluster, target: ClientCluster, place: CopyPlace
     ) -> None:
         self._console = console
         self._args = args
@@ -187,38 +181,14 @@ class _Copy:
         self._target = target
         self._place = place
 
-    def consumer_settings(self, cluster: CopyCluster, isolation_level: str | None = None) -> dict[str, object]:
-        """Return the settings of a consumer that never passes over records."""
-        return cluster.client(
-            CONSUMER,
-            auto_offset_reset="none",
-            enable_auto_commit="false",
-            allow_auto_create_topics="false",
-            isolation_level=isolation_level or self._args.isolation_level,
-            receive_buffer_bytes="-1",
-            fetch_max_wait_ms="50",
-        )
-
-    def _producer_settings(self, codec: str) -> dict[str, object]:
-        return self._target.client(
-            PRODUCER,
-            transactional_id=self._place.group_id,
-            acks="all",
-            compression_type=codec,
-            batch_size=_BATCH_BYTES,
-            linger_ms=20,
-            buffer_memory=_MEMORY_BYTES,
-            max_request_size=_LARGEST_REQUEST_BYTES,
-        )
-
     def run(self, consumer: Consumer, progress: Progress, target: AdminClient) -> TopicCopier:
         """Copy until all partitions reach their end offsets. Raises CommandError with the command that resumes the
         copy, and KeyboardInterrupt."""
         console, place = self._console, self._place
         codec = self._args.compression_codec or first_codec(
-            self.consumer_settings(self._source), console.clock, place.source, progress
+            self._source.reader(self._args.isolation_level), console.clock, place.source, progress
         )
-        producer = Producer(self._producer_settings(codec), console.clock)
+        producer = Producer(self._target.writer(place.group_id, codec), console.clock)
         copier = TopicCopier(consumer, producer, place, progress)
         try:
             producer.init_transactions()
@@ -276,7 +246,7 @@ class _Copy:
         """Read the copied records of each partition back. Raises KafkaError when they cannot be read."""
         ends = _offsets(target, [(self._place.target, number) for number in progress], LATEST)
         found = {}
-        settings = self.consumer_settings(self._target, "read_committed")
+        settings = self._target.reader("read_committed")
         with (
             Consumer(settings, self._console.clock) as consumer,
             self._console.progress(f"Verifying {self._place.target}", len(progress)) as shown,

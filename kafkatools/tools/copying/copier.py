@@ -1,9 +1,7 @@
 """Copy slices of a topic's partitions to the partitions with the same numbers, exactly once.
 
 Strategy: the consumer's columns go to a transactional producer as they are. Every few seconds the producer commits the
-records together with the progress (progress.py), so that a reader of committed records sees each record once, however
-often the copy is interrupted and resumed. An interrupted run leaves an open transaction, which the next run aborts when
-it initializes its producer; a second run at the same time is fenced in the same way.
+records together with the progress (progress.py, transactions.py).
 
 `auto.offset.reset` is none: records that were deleted before they were read are an error, never passed over.
 """
@@ -17,16 +15,14 @@ from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.consumer.consumer import Consumer
 from kafkatools.core.consumer.ends import Ends
 from kafkatools.core.consumer.subscription import TopicPartition
-from kafkatools.core.group.metadata import ConsumerGroupMetadata
 from kafkatools.core.producer.producer import Producer
 from kafkatools.core.records.columns import RecordColumns, RowColumns
 from kafkatools.tools.copying.checksum import RecordChecksum
 from kafkatools.tools.copying.progress import CopyPlace, PartitionProgress, offsets_of
+from kafkatools.tools.copying.transactions import ProgressTransactions
 from kafkatools.tools.lines.slices import Selection, cut, cut_before
 
 _POLL_MS = 1000
-_COMMIT_INTERVAL_MS = 4000
-_MOST_UNCOMMITTED = 1_000_000
 
 
 class TopicCopier:
@@ -40,8 +36,7 @@ class TopicCopier:
         self._place = place
         self.progress = dict(progress)
         self._uncommitted = dict(progress)
-        self._uncommitted_records = 0
-        self._is_open = False
+        self._transactions = ProgressTransactions(producer)
         self._first = {number: item.position for number, item in progress.items()}
 
     @property
@@ -58,21 +53,18 @@ class TopicCopier:
         """Copy until every partition is complete. Raises the KafkaError that ended the copy: what was committed stays,
         and closing the producer aborts the rest."""
         ends = self._start()
-        self._commit()  # also what an empty partition has to remember
-        committed_ms = clock.now_ms()
+        self._commit(clock.now_ms())  # also what an empty partition has to remember
         while ends.undone():
             fetched = self._consumer.poll_columns(_POLL_MS)
             for item in fetched:
                 self._copy(item)
             if not fetched:
                 ends.ensure_reachable()
-            is_due = clock.now_ms() - committed_ms >= _COMMIT_INTERVAL_MS
-            if self._is_open and (is_due or self._uncommitted_records >= _MOST_UNCOMMITTED):
-                self._commit()
-                committed_ms = clock.now_ms()
+            if self._transactions.is_due(clock.now_ms()):
+                self._commit(clock.now_ms())
         for number, progress in self._uncommitted.items():
             self._uncommitted[number] = progress._replace(position=max(progress.position, progress.end))
-        self._commit()
+        self._commit(clock.now_ms())
 
     def _start(self) -> Ends:
         parts = {number: TopicPartition(self._place.source, number) for number in self.progress}
@@ -90,27 +82,17 @@ class TopicCopier:
         checksum = item.checksum
         for run in selection.runs(cut(cut_before(fetched, item.position), item.end)):
             if run.columns.count:
-                self._begin()
+                self._transactions.begin()
                 self._producer.send_columns(self._place.target, rows_of(run.columns), number)
                 checksum = checksum.plus(run.columns)
-                self._uncommitted_records += run.columns.count
+                self._transactions.count(run.columns.count)
         offsets = fetched.columns.offsets
         position = max(item.position, offsets[-1] + 1 if offsets else item.position)
         self._uncommitted[number] = item._replace(position=position, checksum=checksum)
 
-    def _begin(self) -> None:
-        if not self._is_open:
-            self._producer.begin_transaction()
-            self._is_open = True
-
-    def _commit(self) -> None:
+    def _commit(self, now_ms: int) -> None:
         """Commit the records sent so far together with the progress."""
-        self._begin()
-        offsets = offsets_of(self._place, self._uncommitted)
-        self._producer.send_offsets_to_transaction(offsets, ConsumerGroupMetadata(self._place.group_id))
-        self._producer.commit_transaction()
-        self._is_open = False
-        self._uncommitted_records = 0
+        self._transactions.commit({self._place.group_id: offsets_of(self._place, self._uncommitted)}, now_ms)
         self.progress = dict(self._uncommitted)
 
 

@@ -1,0 +1,85 @@
+"""A cluster that records are copied from or to: its clients' settings, and what is known of its topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.cluster import describe_cluster
+from kafkatools.core.admin.configs import TOPIC, ConfigEntry, describe_configs
+from kafkatools.core.admin.topics import TopicDescription, describe_topics
+from kafkatools.core.clock import Clock
+from kafkatools.core.config import CONSUMER, PRODUCER, Table
+from kafkatools.exit_status import CommandError
+
+_UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
+_BATCH_BYTES = 1 << 18
+_LARGEST_REQUEST_BYTES = 1 << 27
+_MEMORY_BYTES = 1 << 27
+
+
+class ClientCluster(NamedTuple):
+    """The address of a cluster, the settings of its clients and their client.id."""
+
+    bootstrap: str
+    settings: Mapping[str, str]
+    client_id: str
+
+    def admin(self, clock: Clock) -> AdminClient:
+        """Return an AdminClient, which connects at its first request."""
+        return AdminClient(self.bootstrap, dict(self.settings), clock)
+
+    def client(self, table: Table, **settings: object) -> dict[str, object]:
+        """Return the settings of a producer or consumer of this cluster; `settings` override the cluster's."""
+        own = {name: value for name, value in self.settings.items() if name in table or table.is_prefixed(name)}
+        named = {name.replace("_", "."): value for name, value in settings.items()}
+        return {**own, "bootstrap.servers": self.bootstrap, "client.id": self.client_id, **named}
+
+    def reader(self, isolation_level: str) -> dict[str, object]:
+        """Return the settings of a consumer that never passes over records."""
+        return self.client(
+            CONSUMER,
+            auto_offset_reset="none",
+            enable_auto_commit="false",
+            allow_auto_create_topics="false",
+            isolation_level=isolation_level,
+            receive_buffer_bytes="-1",
+            fetch_max_wait_ms="50",
+        )
+
+    def writer(self, transactional_id: str, codec: str) -> dict[str, object]:
+        """Return the settings of a transactional producer for many records."""
+        return self.client(
+            PRODUCER,
+            transactional_id=transactional_id,
+            acks="all",
+            compression_type=codec,
+            batch_size=_BATCH_BYTES,
+            linger_ms=20,
+            buffer_memory=_MEMORY_BYTES,
+            max_request_size=_LARGEST_REQUEST_BYTES,
+        )
+
+
+def cluster_id(admin: AdminClient) -> str:
+    """Return the id of a cluster; `unknown` from brokers that do not report it."""
+    return describe_cluster(admin).cluster_id or "unknown"
+
+
+def described(admin: AdminClient, topic: str) -> TopicDescription | None:
+    """Return a topic, None if it does not exist. Raises CommandError for any other error."""
+    description = describe_topics(admin, [topic])[topic]
+    if description.error is None:
+        return description
+    if description.error.name == _UNKNOWN_TOPIC:
+        return None
+    raise CommandError(f"Topic {topic}: {description.error}", kind=description.error.name)
+
+
+def topic_configs(admin: AdminClient, topic: str, names: Iterable[str] | None = None) -> tuple[ConfigEntry, ...]:
+    """Return the configs of a topic, all or those with these names. Raises KafkaError."""
+    config = describe_configs(admin, [(TOPIC, topic)], names=None if names is None else list(names))[TOPIC, topic]
+    if config.error is not None:
+        raise config.error
+    return config.entries
