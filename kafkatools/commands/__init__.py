@@ -11,6 +11,7 @@ GROUPS = {
         "console-producer": "console_producer",
         "console-consumer": "console_consumer",
         "copy": "copy",
+        "redrive": "redrive",
         "query": "query",
         "count": "pipeline.in_process.count",
         "top-keys": "pipeline.in_process.top_keys",

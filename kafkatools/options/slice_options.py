@@ -19,6 +19,13 @@ def slice_of(args: Args, now_ms: int) -> Slice:
     return Slice(since or LOG_START, end, args.last)
 
 
+def ended_slice_of(args: Args, now_ms: int) -> Slice:
+    """Return the slice of --since, --until and --last; without an end up to the records that are there at the start.
+    Raises UsageError."""
+    requested = slice_of(args, now_ms)
+    return requested if requested.end is not None else requested._replace(end=LOG_END)
+
+
 def range_of(text: str, now_ms: int) -> Slice:
     """Return the slice of a range of --offset. Raises UsageError."""
     try:

@@ -10,7 +10,7 @@ from kafkatools.commands.copy.clusters import (
     ensure_keeps_timestamps,
     topic_name,
 )
-from kafkatools.commands.copy.slices import place_progress, requested_slice
+from kafkatools.commands.copy.slices import place_progress
 from kafkatools.console import Console
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.offsets import EARLIEST, LATEST, list_offsets
@@ -21,8 +21,9 @@ from kafkatools.core.errors import KafkaError
 from kafkatools.core.producer.producer import Producer
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args
+from kafkatools.options.slice_options import ended_slice_of
 from kafkatools.tools.copying.checksum import RecordChecksum
-from kafkatools.tools.copying.client_cluster import ClientCluster, cluster_id, described
+from kafkatools.tools.copying.client_cluster import ClientCluster, cluster_id, described, partition_numbers
 from kafkatools.tools.copying.codec import first_codec
 from kafkatools.tools.copying.copier import TopicCopier, checksum_of
 from kafkatools.tools.copying.progress import CopyPlace, PartitionProgress, forget_progress, read_progress
@@ -37,7 +38,7 @@ def run_copy(console: Console, args: Args) -> ExitStatus:
     """Run kt copy, as its `run` says."""
     if len(args.operands) != 2:
         raise UsageError("kt copy takes two topics, the source and the target", "For example: kt copy orders backup")
-    wanted = requested_slice(args, console.clock.wall_ms())
+    wanted = ended_slice_of(args, console.clock.wall_ms())
     source, target = clusters_of(console, args)
     with source.admin(console.clock) as source_admin, target.admin(console.clock) as target_admin:
         place, topic = _place(source_admin, target_admin, args)
@@ -46,7 +47,7 @@ def run_copy(console: Console, args: Args) -> ExitStatus:
             if args.resume:
                 progress = _resumed(console, target_admin, place, consumer)
             else:
-                numbers = _numbers(args, topic)
+                numbers = partition_numbers(topic, args.partition)
                 log_ends = _offsets(source_admin, [(topic.name, number) for number in numbers], LATEST)
                 progress = place_progress(console, consumer, place, numbers, wanted)
                 if wanted.end == LOG_END:
@@ -73,14 +74,6 @@ def _place(source: AdminClient, target: AdminClient, args: Args) -> tuple[CopyPl
     if topic is None:
         raise CommandError(f"Topic {names[0]} does not exist", kind="UNKNOWN_TOPIC_OR_PARTITION")
     return CopyPlace(source_id, names[0], topic.topic_id, names[1]), topic
-
-
-def _numbers(args: Args, topic: TopicDescription) -> list[int]:
-    numbers = [part.partition for part in topic.partitions]
-    missing = [number for number in args.partition if number not in numbers]
-    if missing:
-        raise CommandError(f"Topic {topic.name} has no partition {missing[0]}: it has {len(numbers)}, from 0")
-    return sorted(set(args.partition or numbers))
 
 
 def _note_open_transactions(
@@ -186,7 +179,10 @@ class _Copy:
         copy, and KeyboardInterrupt."""
         console, place = self._console, self._place
         codec = self._args.compression_codec or first_codec(
-            self._source.reader(self._args.isolation_level), console.clock, place.source, progress
+            self._source.reader(self._args.isolation_level),
+            console.clock,
+            place.source,
+            {number: (item.position, item.end) for number, item in progress.items()},
         )
         producer = Producer(self._target.writer(place.group_id, codec), console.clock)
         copier = TopicCopier(consumer, producer, place, progress)

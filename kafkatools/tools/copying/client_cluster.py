@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient
@@ -75,6 +75,16 @@ def described(admin: AdminClient, topic: str) -> TopicDescription | None:
     if description.error.name == _UNKNOWN_TOPIC:
         return None
     raise CommandError(f"Topic {topic}: {description.error}", kind=description.error.name)
+
+
+def partition_numbers(topic: TopicDescription, requested: Sequence[int]) -> list[int]:
+    """Return the requested partitions of a topic in order, all without a request. Raises CommandError for one that the
+    topic does not have."""
+    numbers = [part.partition for part in topic.partitions]
+    missing = [number for number in requested if number not in numbers]
+    if missing:
+        raise CommandError(f"Topic {topic.name} has no partition {missing[0]}: it has {len(numbers)}, from 0")
+    return sorted(set(requested or numbers))
 
 
 def topic_configs(admin: AdminClient, topic: str, names: Iterable[str] | None = None) -> tuple[ConfigEntry, ...]:

@@ -168,6 +168,20 @@ class NewestRecords:
         consumer.resume(consumer.assignment())
 
 
+def fixed_bounds(
+    consumer: PartitionReader, requested: Slice, partitions: Sequence[TopicPartition], note: Callable[[str], None]
+) -> SliceBounds:
+    """Assign the partitions and look up the bounds of a slice that has an end, with `last` those of the newest records
+    of each partition. Raises as SliceFinder."""
+    consumer.assign(partitions)
+    bounds = SliceFinder(consumer, requested, note).bounds(partitions)
+    if requested.last is None:
+        return bounds
+    for part, offset in bounds.starts.items():
+        consumer.seek(part, offset)
+    return NewestRecords(consumer, requested).of_each(bounds, requested.last)
+
+
 class Selection:
     """The records of a slice by timestamp: at or after `since_ms`, before `until_ms`. With `offsets`, only these
     ascending offsets of each partition."""
