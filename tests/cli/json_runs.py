@@ -50,6 +50,7 @@ UNREACHABLE = {
     "share-groups": (*SERVER, "--list"),
     "transactions": (*SERVER, "list"),
     "copy": (*SERVER, "t", "u"),
+    "redrive": (*SERVER, "t"),
     "query": ("SELECT * FROM 'topic:t'", *SERVER),
     "get-offsets": SERVER,
     "delete-records": (*SERVER, "--offset-json-file", "records.json"),
@@ -276,6 +277,11 @@ class JsonRuns:
         kt("copy", "orders", "orders-copy", "--create", "--dry-run")
         kt("copy", "orders", "orders-copy", "--create")
         kt("topics", "--delete", "--topic", "orders-copy")
+        kt("redrive", "orders", "--to", "dead", "--dry-run", status=3)
+        kt("redrive", "orders", status=3)
+        kt("topics", "--create", "--topic", "back", "--partitions", "1")
+        kt("redrive", "orders", "--to", "back")
+        kt("topics", "--delete", "--topic", "back")
         kt("log-dirs", "--sizes")
         kt("log-dirs", "--sizes", "--by", "topic")
         kt("leader-election", "--election-type", "preferred", "--all-topic-partitions")

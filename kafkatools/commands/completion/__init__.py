@@ -22,7 +22,7 @@ SHELLS = ("bash", "zsh", "fish")
 _SOURCES = ("shell", "topics", "groups", "profiles")
 _ACTIONS = ("install", "uninstall")
 _ONE_SOURCE = "Exactly one of --shell, --topics, --groups and --profiles is required"
-_TOPIC_OPERANDS = ("copy",)
+_TOPIC_OPERANDS = ("copy", "redrive")
 """The commands whose operands are topic names."""
 _TABLES = {
     "console-consumer": ("CONSUMER",),
