@@ -274,14 +274,7 @@ class JsonRuns:
         kt("reassign-partitions", "--execute", "--reassignment-json-file", moves)
         kt("reassign-partitions", "--verify", "--reassignment-json-file", moves)
         kt("log-dirs", "--describe", "--broker-list", "9", status=1)
-        kt("copy", "orders", "orders-copy", "--create", "--dry-run")
-        kt("copy", "orders", "orders-copy", "--create")
-        kt("topics", "--delete", "--topic", "orders-copy")
-        kt("redrive", "orders", "--to", "dead", "--dry-run", status=3)
-        kt("redrive", "orders", status=3)
-        kt("topics", "--create", "--topic", "back", "--partitions", "1")
-        kt("redrive", "orders", "--to", "back")
-        kt("topics", "--delete", "--topic", "back")
+        self._copies()
         kt("log-dirs", "--sizes")
         kt("log-dirs", "--sizes", "--by", "topic")
         kt("leader-election", "--election-type", "preferred", "--all-topic-partitions")
@@ -295,6 +288,17 @@ class JsonRuns:
         self.bootstrap, right = "127.0.0.1:1", self.bootstrap
         kt("doctor", status=3)
         self.bootstrap = right
+
+    def _copies(self) -> None:
+        kt = self.kt
+        kt("copy", "orders", "orders-copy", "--create", "--dry-run")
+        kt("copy", "orders", "orders-copy", "--create")
+        kt("topics", "--delete", "--topic", "orders-copy")
+        kt("redrive", "orders", "--to", "dead", "--dry-run", status=3)
+        kt("redrive", "orders", status=3)
+        kt("topics", "--create", "--topic", "back", "--partitions", "1")
+        kt("redrive", "orders", "--to", "back")
+        kt("topics", "--delete", "--topic", "back")
 
     def _settings(self) -> None:
         kt = self.kt
