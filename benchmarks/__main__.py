@@ -20,6 +20,7 @@ WORKLOADS = (
     "perf_tools",
     "memory",
     "admin",
+    "apply",
     "cluster",
     "pipeline_jobs",
     "pipeline_sink",

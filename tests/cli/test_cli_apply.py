@@ -285,6 +285,73 @@ def test_a_password_file_is_beside_the_file_that_names_it(kt: Kt, tmp_path: path
     assert "SCRAM-SHA-512=iterations=4096" in kt("configs", "--describe", "--user", "u").out
 
 
+# -- undo files --
+
+
+def test_changes_are_taken_back_and_made_again(kt: Kt, tmp_path: pathlib.Path) -> None:
+    kt("apply", write(tmp_path, STATE))
+    before = kt("apply", "--from-cluster").out
+    more = STATE.replace('"7d"', '"8d"').replace("12.5", "13").replace(', "User:bob"', "").replace("1MiB", "2MiB")
+    more += "[users.bob.SCRAM-SHA-512]\npassword-env = 'ALICE_PASSWORD'\n"
+    more += "[topics.new.configs]\n'segment.ms' = 5000\n"
+    words = (write(tmp_path, more), "--prune", "--yes")
+    kt("apply", *words, "--undo-file", "undo.jsonl")
+    after = kt("apply", "--from-cluster").out
+    assert after != before
+    lines = [json.loads(line) for line in (tmp_path / "undo.jsonl").read_text().splitlines()]
+    assert {"kind": "topic", "target": {"topic": "orders"}, "set": {"retention.ms": "604800000"}, "delete": []} in lines
+    assert {"kind": "topic", "target": {"topic": "new"}, "exists": False} in lines
+
+    kt("apply", *words, "--undo-file", "undo.jsonl")  # nothing to change: the file stays as it is
+    kt("apply", "--undo", "undo.jsonl", "--check", status=ExitStatus.FINDINGS)
+    assert kt("apply", "--undo", "undo.jsonl", stdin=b"n\n", status=ExitStatus.FAILED).err == "Nothing was changed.\n"
+    kt("apply", "--undo", "undo.jsonl", "--yes")
+    assert kt("apply", "--from-cluster").out == before
+    assert kt("apply", "--undo", "undo.jsonl").out == "Nothing to change: the cluster is as declared.\n"
+
+
+def test_what_cannot_be_undone_is_refused_with_an_undo_file(kt: Kt, tmp_path: pathlib.Path) -> None:
+    kt("apply", write(tmp_path, STATE))
+    for name, text, reason in (
+        ("partitions", STATE.replace("partitions = 3", "partitions = 4"), "partitions cannot be taken away"),
+        ("topics", "[topics.more]", "its records cannot be restored"),
+        ("users", "users = {}", "its password cannot be restored"),
+    ):
+        words = (write(tmp_path, text), "--prune", name if name != "partitions" else "acls", "--yes")
+        ran = kt("apply", *words, "--undo-file", "undo.jsonl", status=ExitStatus.FAILED)
+        assert reason in ran.err and "Nothing was changed" in ran.err
+    assert not (tmp_path / "undo.jsonl").exists()
+    kt("apply", write(tmp_path, STATE), "--check")
+
+
+def test_an_undo_file_is_never_written_over(kt: Kt, tmp_path: pathlib.Path) -> None:
+    write(tmp_path, "mine", "undo.jsonl")
+    ran = kt("apply", write(tmp_path, "[topics.t]"), "--undo-file", "undo.jsonl", status=ExitStatus.FAILED)
+    assert "The undo file undo.jsonl cannot be written, so nothing was changed" in ran.err
+    assert (kt("topics", "--list").out, (tmp_path / "undo.jsonl").read_text()) == ("", "mine")
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("{", "Expecting property name"),
+        ("[]", "the line is no change"),
+        ('{"kind": "topic", "target": {"topic": 1}, "exists": true}', "the target needs the texts topic"),
+        ('{"kind": "topic", "target": {"topic": "t"}}', 'the line needs "exists"'),
+        (
+            '{"kind": "topic", "target": {"topic": "t"}, "set": {"a": 1}, "delete":[]}',
+            "the value of a must be a string",
+        ),
+        ('{"kind": "quotas", "target": {}, "set": {}, "delete": []}', "the target of quotas needs"),
+    ],
+)
+def test_a_mistake_in_an_undo_file_names_the_line(tmp_path: pathlib.Path, line: str, problem: str) -> None:
+    write(tmp_path, f"\n{line}\n", "undo.jsonl")
+    ran = run_kt("apply", *NOWHERE, "--undo", "undo.jsonl", cwd=tmp_path)
+    assert (ran.status, ran.out) == (ExitStatus.USAGE, "")
+    assert ran.err.startswith("undo.jsonl, line 2") and problem in ran.err
+
+
 # -- mistakes --
 
 

@@ -26,6 +26,14 @@ def run(console: Console, args: Args) -> ExitStatus:
 
         with connect_admin(console, args) as admin:
             return print_cluster(console, args, admin)
+    if args.undo is not None:
+        if args.operands:
+            raise UsageError("--undo takes no files to apply")
+        from kafkatools.commands.apply.changes import read_undo_file, take_back
+
+        requested = read_undo_file(args.undo)
+        with connect_admin(console, args) as admin:
+            return take_back(console, args, admin, requested)
     if not args.operands:
         raise UsageError("Missing the files to apply", "For example: kt apply topics.toml --dry-run")
     from kafkatools.commands.apply.changes import apply_declaration
@@ -48,7 +56,8 @@ def pruned_kinds(args: Args) -> tuple[str, ...]:
     if unknown is not None:
         from kafkatools.options.hints import did_you_mean_name
 
-        hint = did_you_mean_name(unknown, _PRUNABLE)
+        is_file = unknown.endswith((".toml", ".yaml", ".yml"))
+        hint = "Write the files before --prune." if is_file else did_you_mean_name(unknown, _PRUNABLE)
         raise UsageError(f"--prune takes {', '.join(_PRUNABLE)}, not '{unknown}'", hint)
     return kinds
 
@@ -75,6 +84,8 @@ COMMAND = Command(
             "Also set the passwords and iterations of SCRAM users that exist.",
             ours=True,
         ),
+        Option("--undo-file", "First write the reverse changes to this file, for --undo.", value="FILE", ours=True),
+        Option("--undo", "Take back the changes in a file that --undo-file wrote.", value="FILE", ours=True),
         Option("--from-cluster", "Print the topics, ACLs, quotas and SCRAM users of the cluster as a file.", ours=True),
         Option(
             "--format",
@@ -87,10 +98,11 @@ COMMAND = Command(
     ),
     run=run,
     rules=(
-        rules.Refusal("from-cluster", ("check", "dry-run", "prune", "yes", "update-passwords")),
+        rules.Refusal("from-cluster", ("check", "dry-run", "prune", "yes", "update-passwords", "undo", "undo-file")),
+        rules.Refusal("undo", ("prune", "update-passwords")),
         rules.Requirement(("from-cluster",), when=("format",)),
-        rules.Refusal("check", ("dry-run", "yes")),
-        rules.Refusal("dry-run", ("yes",)),
+        rules.Refusal("check", ("dry-run", "yes", "undo-file")),
+        rules.Refusal("dry-run", ("yes", "undo-file")),
     ),
     operand="FILE ...",
     destructive=("",),
@@ -98,6 +110,8 @@ COMMAND = Command(
     examples=(
         "kt apply topics.toml --dry-run",
         "kt apply topics.toml acls.toml",
+        "kt apply cluster.toml --undo-file before.jsonl",
+        "kt apply --undo before.jsonl",
         "kt apply cluster.toml --check",
         "kt apply cluster.toml --prune acls",
         "kt apply --from-cluster --format yaml",

@@ -16,25 +16,26 @@ from kafkatools.core.secrets import remember
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import Args
 from kafkatools.options.hints import did_you_mean_name
+from kafkatools.output import json_line
 from kafkatools.tools.configs.changes import Difference
 from kafkatools.tools.declared.carry_out import DONE, FAILED, NOT_TRIED, Outcome, carry_out, validate
 from kafkatools.tools.declared.documents import invalid
 from kafkatools.tools.declared.model import Credential, Declaration, DeclaredCredential
 from kafkatools.tools.declared.plan import (
-    ACL,
     CHANGE,
     CREATE,
     DELETE,
     IMPOSSIBLE,
     PASSWORD,
-    QUOTA,
+    TOPIC,
     USER,
     Change,
     Plan,
-    entity_of,
     make_plan,
 )
 from kafkatools.tools.declared.present import Present, read_present
+from kafkatools.tools.declared.undo import Reversal, kinds_of, read_reversal, reversals, undo_plan
+from kafkatools.tools.undo_files import read_changes, write_undo_file
 
 _SIGNS = {CREATE: "+", CHANGE: "~", DELETE: "-", IMPOSSIBLE: "!"}
 _KEPT = {
@@ -60,6 +61,25 @@ def apply_declaration(
     return finish(console, args, admin, plan, passwords)
 
 
+def read_undo_file(path: str) -> list[Reversal]:
+    """Read a file that --undo-file wrote. Raises CommandError with exit status USAGE, with the line of a mistake."""
+    try:
+        return read_changes(path, read_reversal)
+    except OSError as error:
+        raise invalid(f"{path}: {error.strerror}") from None
+    except CommandError as error:
+        raise invalid(str(error)) from None
+
+
+def take_back(console: Console, args: Args, admin: AdminClient, requested: Sequence[Reversal]) -> ExitStatus:
+    """Take back the changes of an undo file (--undo). Raises CommandError or KafkaError."""
+    present = read_present(admin, kinds_of(requested), {str(item.target) for item in requested if item.kind == TOPIC})
+    plan = undo_plan(requested, present)
+    if not args.check:
+        plan.changes = validate(admin, plan.changes)
+    return finish(console, args, admin, plan, {})
+
+
 def finish(
     console: Console, args: Args, admin: AdminClient, plan: Plan, passwords: dict[Credential, str]
 ) -> ExitStatus:
@@ -75,9 +95,12 @@ def finish(
     status = ExitStatus.FAILED if plan.count(IMPOSSIBLE) else ExitStatus.OK
     if is_only_shown or not plan.changes:
         return status
+    undo_lines = [json_line(line) + "\n" for line in reversals(plan.changes)] if args.undo_file is not None else []
     if not args.yes and not _agrees(console, plan):
         console.error("Nothing was changed.")
         return ExitStatus.FAILED
+    if undo_lines:
+        write_undo_file(args.undo_file, undo_lines)
     outcomes = [_report(console, outcome) for outcome in carry_out(admin, plan.changes, passwords.__getitem__)]
     for change in plan.changes:
         if change.action == IMPOSSIBLE and console.is_json:
@@ -215,7 +238,7 @@ def row(outcome: Outcome) -> dict[str, object]:
     change = outcome.change
     return {
         "kind": change.kind,
-        "target": _target(change),
+        "target": change.target_row,
         "action": change.action,
         "changes": [_json_difference(difference) for difference in change.differences],
         "dangers": list(change.dangers),
@@ -233,16 +256,6 @@ def _json_difference(difference: Difference) -> dict[str, object]:
         key: int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
         for key, value in values.items()
     }
-
-
-def _target(change: Change) -> dict[str, object]:
-    if change.kind == ACL:
-        return dict(change.target._asdict())  # type: ignore[union-attr]
-    if change.kind == QUOTA:
-        return dict(entity_of(change.target))
-    if change.kind == USER:
-        return {"user": change.target[0], "mechanism": change.target[1]}
-    return {"topic": change.target}
 
 
 def _report(console: Console, outcome: Outcome) -> Outcome:

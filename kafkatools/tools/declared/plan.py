@@ -74,6 +74,18 @@ class Change(NamedTuple):
             return f"user {target[0]} {target[1]}"
         return f"topic {target}"
 
+    @property
+    def target_row(self) -> dict[str, object]:
+        """The target as a JSON object."""
+        target = self.target
+        if isinstance(target, Acl):
+            return dict(target._asdict())
+        if self.kind == QUOTA:
+            return dict(entity_of(target))
+        if self.kind == USER:
+            return {"user": target[0], "mechanism": target[1]}
+        return {"topic": target}
+
 
 @dataclass
 class Plan:
@@ -100,13 +112,9 @@ def make_plan(
         there = present.topics.get(topic.name)
         plan.changes += [_new_topic(topic)] if there is None else _topic_changes(topic, there)
     acls = set(present.acls)
-    plan.changes += [Change(ACL, acl, CREATE) for acl in declaration.acls if acl not in acls]
+    plan.changes += [acl_change(acl, CREATE) for acl in declaration.acls if acl not in acls]
     for quotas in declaration.quotas.values():
-        before = present.quotas.get(quotas.entity, {})
-        differences = _differences(quotas.values, before)
-        if differences:
-            action = CHANGE if before else CREATE
-            plan.changes.append(Change(QUOTA, quotas.entity, action, differences))
+        plan.changes += quota_change(quotas.entity, quotas.values, present.quotas.get(quotas.entity, {}))
     undeclared = list(_undeclared(declaration, present))
     for kind, _ in undeclared:
         if kind not in prune:
@@ -115,7 +123,8 @@ def make_plan(
     return plan
 
 
-def _differences(new: Mapping[str, Value], before: Mapping[str, Value]) -> tuple[Difference, ...]:
+def _differences(new: Mapping[str, Value | None], before: Mapping[str, Value]) -> tuple[Difference, ...]:
+    """The new values (None: removed) that differ from the present ones."""
     settings = {name: Setting(before.get(name), name in before) for name in new}
     return tuple(
         Difference(name, settings[name], value)
@@ -124,7 +133,7 @@ def _differences(new: Mapping[str, Value], before: Mapping[str, Value]) -> tuple
     )
 
 
-def _are_same_policies(name: str, before: Value | None, new: Value) -> bool:
+def _are_same_policies(name: str, before: Value | None, new: Value | None) -> bool:
     """Return whether two values of cleanup.policy differ only in order."""
     if name != "cleanup.policy" or before is None:
         return False
@@ -147,10 +156,22 @@ def _topic_changes(topic: DeclaredTopic, there: PresentTopic) -> Iterator[Change
         yield _partition_change(topic.name, there.partitions, topic.partitions)
     if topic.replication is not None and there.replication != {topic.replication}:
         yield _replication_change(topic.name, there.replication, topic.replication)
-    configs = _differences(topic.configs, there.overrides)
+    yield from config_change(there, topic.configs)
+
+
+def config_change(topic: PresentTopic, values: Mapping[str, Value | None]) -> Iterator[Change]:
+    """The change of a topic's overrides to these values (None: removed); none if they are as requested."""
+    configs = _differences(values, topic.overrides)
     if configs:
-        dangers = config_dangers(configs, there.values, min(there.replication, default=None))
+        dangers = config_dangers(configs, topic.values, min(topic.replication, default=None))
         yield Change(TOPIC, topic.name, CHANGE, configs, tuple(dangers))
+
+
+def topic_deletion(topic: PresentTopic) -> Change:
+    """The deletion of a topic."""
+    sizes = {PARTITIONS: topic.partitions, REPLICATION: min(topic.replication, default=0)}
+    gone = tuple(Difference(size, Setting(float(number), True), None) for size, number in sizes.items())
+    return Change(TOPIC, topic.name, DELETE, gone, ("all its records are deleted",))
 
 
 def _partition_change(name: str, before: int, after: int) -> Change:
@@ -199,6 +220,36 @@ def _credential_changes(
         yield Change(USER, key, IMPOSSIBLE, tuple(differences), (), reason, "kt apply --update-passwords ...")
 
 
+def credential_deletion(credential: Credential, iterations: int) -> Change:
+    """The deletion of a SCRAM credential."""
+    danger = "the user can no longer log in with this mechanism, and the password cannot be restored"
+    return Change(
+        USER, credential, DELETE, (Difference(ITERATIONS, Setting(float(iterations), True), None),), (danger,)
+    )
+
+
+# -- ACLs and quotas --
+
+
+def acl_change(acl: Acl, action: str) -> Change:
+    """The creation or deletion of an ACL."""
+    if action == CREATE:
+        return Change(ACL, acl, CREATE)
+    effect = "gain" if acl.permission == "DENY" else "lose"
+    return Change(ACL, acl, DELETE, (), (f"{acl.principal} may {effect} access",))
+
+
+def quota_change(entity: Entity, values: Mapping[str, Value | None], before: Mapping[str, float]) -> Iterator[Change]:
+    """The change of an entity's quotas to these values (None: removed); none if they are as requested."""
+    differences = _differences(values, before)
+    if not differences:
+        return
+    if all(difference.new is None for difference in differences):
+        yield Change(QUOTA, entity, DELETE, differences, ("clients are no longer limited by them",))
+    else:
+        yield Change(QUOTA, entity, CHANGE if before else CREATE, differences)
+
+
 # -- what no file declares --
 
 
@@ -207,31 +258,21 @@ def _undeclared(declaration: Declaration, present: Present) -> Iterator[tuple[st
     last."""
     if ACLS in declaration.kinds:
         for acl in sorted(set(present.acls) - set(declaration.acls)):
-            yield ACLS, Change(ACL, acl, DELETE, (), (_acl_danger(acl),))
+            yield ACLS, acl_change(acl, DELETE)
     if QUOTAS in declaration.kinds:
         yield from ((QUOTAS, change) for change in _undeclared_quotas(declaration, present))
     if USERS in declaration.kinds:
         for key in sorted(present.users.keys() - declaration.users.keys()):
-            dangers = ("the user can no longer log in with this mechanism, and the password cannot be restored",)
-            before = Difference(ITERATIONS, Setting(float(present.users[key]), True), None)
-            yield USERS, Change(USER, key, DELETE, (before,), dangers)
+            yield USERS, credential_deletion(key, present.users[key])
     if TOPICS in declaration.kinds:
         yield from _undeclared_in_topics(declaration, present)
-
-
-def _acl_danger(acl: Acl) -> str:
-    if acl.permission == "DENY":
-        return f"{acl.principal} may gain access"
-    return f"{acl.principal} may lose access"
 
 
 def _undeclared_quotas(declaration: Declaration, present: Present) -> Iterator[Change]:
     for entity, values in sorted(present.quotas.items(), key=lambda item: str(item[0])):
         declared = declaration.quotas[entity].values if entity in declaration.quotas else {}
-        removed = {name: value for name, value in values.items() if name not in declared}
-        if removed:
-            differences = tuple(Difference(name, Setting(value, True), None) for name, value in removed.items())
-            yield Change(QUOTA, entity, DELETE, differences, ("clients are no longer limited by them",))
+        removed = [name for name in values if name not in declared]
+        yield from quota_change(entity, dict.fromkeys(removed), values)
 
 
 def _undeclared_in_topics(declaration: Declaration, present: Present) -> Iterator[tuple[str, Change]]:
@@ -239,19 +280,11 @@ def _undeclared_in_topics(declaration: Declaration, present: Present) -> Iterato
         if topic.is_internal:
             continue
         if name not in declaration.topics:
-            sizes = {PARTITIONS: topic.partitions, REPLICATION: min(topic.replication, default=0)}
-            gone = tuple(Difference(size, Setting(float(number), True), None) for size, number in sizes.items())
-            yield TOPICS, Change(TOPIC, name, DELETE, gone, ("all its records are deleted",))
+            yield TOPICS, topic_deletion(topic)
             continue
         declared = declaration.topics[name].configs
-        removed = tuple(
-            Difference(config, Setting(value, True), None)
-            for config, value in topic.overrides.items()
-            if config not in declared and config not in TRANSIENT_CONFIGS
-        )
-        if removed:
-            dangers = config_dangers(removed, topic.values, min(topic.replication, default=None))
-            yield CONFIGS, Change(TOPIC, name, CHANGE, removed, tuple(dangers))
+        removed = dict.fromkeys(topic.overrides.keys() - declared.keys() - set(TRANSIENT_CONFIGS))
+        yield from ((CONFIGS, change) for change in config_change(topic, dict(sorted(removed.items()))))
 
 
 def entity_of(target: Target) -> Entity:
