@@ -22,8 +22,10 @@ from support.waiting import eventually
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.group_offsets import fetch_offsets
 from kafkatools.core.clock import SystemClock
+from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
 from kafkatools.core.producer.producer import Producer
 from kafkatools.core.producer.producer_record import ProducerRecord
+from kafkatools.tools.copying import transactions
 from kafkatools.tools.redrive import progress
 from kafkatools.tools.redrive.offset_ranges import OffsetRanges
 
@@ -351,6 +353,42 @@ def test_offsets_that_were_reset_are_sent_back_again(bootstrap: str) -> None:
     assert redrive(bootstrap, "dead-reset").err == "Sent back a total of 2 records\n"
 
 
+def test_records_after_a_lost_end_of_the_log_are_sent(bootstrap: str) -> None:
+    """The stored offset is beyond the end of the log, as after an unclean leader election."""
+    create(bootstrap, "dead-lost")
+    create(bootstrap, "live-lost")
+    fill(bootstrap, "dead-lost", "live-lost", 5, 1)
+    with Producer(bootstrap_servers=bootstrap, transactional_id="lost") as producer, producer.transaction():
+        group = ConsumerGroupMetadata("kt-redrive-dead-lost")
+        producer.send_offsets_to_transaction({("dead-lost", 0): OffsetAndMetadata(9)}, group)
+    ran = redrive(bootstrap, "dead-lost")
+    assert (ran.status, ran.err.splitlines()[0]) == (
+        0,
+        "dead-lost-0 lost records that were sent back: it ends at offset 5 now",
+    )
+    fill(bootstrap, "dead-lost", "live-lost", 2, 1)
+    assert redrive(bootstrap, "dead-lost").err == "Sent back a total of 2 records\n"
+
+
+def test_a_second_run_ends_the_first_one(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second run begins before the first one commits, and sends what the first one could not."""
+    create(bootstrap, "dead-twice")
+    create(bootstrap, "live-twice")
+    fill(bootstrap, "dead-twice", "live-twice", 5, 1)
+    commit, second = transactions.ProgressTransactions.commit, []
+
+    def commit_late(self: transactions.ProgressTransactions, offsets: Any, now_ms: int) -> None:
+        monkeypatch.setattr(transactions.ProgressTransactions, "commit", commit)
+        second.append(redrive(bootstrap, "dead-twice"))
+        commit(self, offsets, now_ms)
+
+    monkeypatch.setattr(transactions.ProgressTransactions, "commit", commit_late)
+    first = redrive(bootstrap, "dead-twice")
+    assert (first.status, second[0].status) == (1, 0)
+    assert first.err.splitlines()[-2].startswith("0 records were sent back, then: ")
+    assert values(bootstrap, "live-twice") == [f"value {number}" for number in range(5)]
+
+
 def test_a_topic_that_was_created_again_starts_anew(bootstrap: str) -> None:
     create(bootstrap, "live-anew")
     for _ in range(2):
@@ -451,8 +489,6 @@ def test_progress_of_something_else_is_refused(bootstrap: str) -> None:
     create(bootstrap, "dead-foreign")
     fill(bootstrap, "dead-foreign", "orders", 1, 1)
     with Producer(bootstrap_servers=bootstrap, transactional_id="foreign") as producer, producer.transaction():
-        from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
-
         offset = OffsetAndMetadata(0, metadata='{"v":2}')
         group = ConsumerGroupMetadata("kt-redrive-dead-foreign")
         producer.send_offsets_to_transaction({("dead-foreign", 0): offset}, group)

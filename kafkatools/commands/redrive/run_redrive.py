@@ -155,7 +155,8 @@ class _Run:
         return Redriver(source, producer, planner, self._group, done, limits)
 
     def _done(self, source: RedriveSource, admin: AdminClient) -> Done:
-        """Return the stored progress with all partitions; offsets below the log start count as sent."""
+        """Return the stored progress with all partitions. Offsets below the log start count as sent. Those beyond the
+        end belong to records that an unclean leader election took away: other records have, or will get, them."""
         from kafkatools.tools.redrive.offset_ranges import OffsetRanges
 
         done = self._group.read(admin, is_final=not self._args.dry_run)
@@ -166,6 +167,9 @@ class _Run:
         parts = [TopicPartition(self._topic.name, part.partition) for part in self._topic.partitions]
         for part, log_start in source.consumer.beginning_offsets(parts).items():
             done.setdefault(part.partition, OffsetRanges()).add(0, log_start)
+        for part, end in source.consumer.end_offsets(parts).items():
+            if done[part.partition].cut(end):
+                self._console.note(f"{part} lost records that were sent back: it ends at offset {end} now")
         return done
 
     def _go(self, redriver: Redriver, bounds: SliceBounds) -> None:

@@ -47,6 +47,17 @@ class OffsetRanges:
         self._starts[first:last] = [start]
         self._ends[first:last] = [end]
 
+    def cut(self, end: int) -> bool:
+        """Remove the offsets from `end` on. Return whether there were any."""
+        if not self._ends or self._ends[-1] <= end:
+            return False
+        place = bisect_left(self._ends, end + 1)
+        del self._starts[place + 1 :], self._ends[place + 1 :]
+        self._ends[place] = end
+        if self._starts[place] >= end:
+            del self._starts[place], self._ends[place]
+        return True
+
     def first_missing(self, offset: int = 0) -> int:
         """Return the first offset from `offset` on that is not in the set."""
         place = bisect_right(self._starts, offset)

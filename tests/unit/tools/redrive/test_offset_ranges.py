@@ -33,6 +33,14 @@ def test_ranges_are_those_of_the_set(pairs: list[tuple[int, int]]) -> None:
         assert ranges.first_missing(offset) == next(number for number in range(offset, 200) if number not in offsets)
 
 
+@given(PAIRS, st.integers(0, 80))
+def test_offsets_from_an_end_on_are_removed(pairs: list[tuple[int, int]], end: int) -> None:
+    ranges = OffsetRanges((start, start + length) for start, length in pairs)
+    offsets = {offset for start, length in pairs for offset in range(start, start + length)}
+    assert ranges.cut(end) == any(offset >= end for offset in offsets)
+    assert list(ranges) == expected_ranges({offset for offset in offsets if offset < end})
+
+
 @given(PAIRS, st.integers(0, 1 << 61))
 def test_the_text_of_ranges_is_read_back(pairs: list[tuple[int, int]], base: int) -> None:
     ranges = OffsetRanges((base + 1 + start, base + 1 + start + length) for start, length in pairs)
