@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import pathlib
+import threading
 from collections.abc import Iterator
 
 import pytest
+from support.live_groups import GroupClient
 from support.waiting import eventually
 from support.why import Between, healthy, make_topic, only_cause, produce, why
 
-from kafkatools import EmbeddedCluster
+from kafkatools import EmbeddedCluster, Producer
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.configs import BROKER, DELETE, SET, TOPIC, ConfigChange, incremental_alter_configs
 from kafkatools.core.admin.group_offsets import alter_offsets
 from kafkatools.core.admin.groups import delete_groups
 from kafkatools.core.admin.reassignments import alter_reassignments
 from kafkatools.core.admin.topics import delete_topics, describe_all_topics, describe_topics
+from kafkatools.core.admin.transactions import describe_transactions
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.group.metadata import OffsetAndMetadata
+from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.exit_status import ExitStatus
 
 SETTINGS = {
@@ -201,3 +205,49 @@ def test_a_controller_that_is_behind(cluster: EmbeddedCluster) -> None:
     """Seen by a clock that is a minute ahead, the followers have not fetched for a minute."""
     verdict = only_cause(cluster.bootstrap, clock=Between(later_ms=60_000))
     assert verdict["cause"] == "voter-behind" and "1 of 3 voters are current" in verdict["sentence"]
+
+
+def test_a_transaction_whose_markers_cannot_be_written(cluster: EmbeddedCluster) -> None:
+    make_topic(cluster.bootstrap, "marked", assignments={0: [3]})
+    with Producer(bootstrap_servers=cluster.bootstrap, transactional_id="marks") as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("marked", b"value").result()
+        cluster.kill(3)
+        committing = threading.Thread(target=producer.commit_transaction)
+        committing.start()
+        try:
+            eventually(lambda: partition(cluster.bootstrap, "marked")[0] == -1)
+            eventually(lambda: state_of(cluster.bootstrap, "marks") == "PrepareCommit")
+            verdict = only_cause(cluster.bootstrap, "transaction", "marks", clock=Between(later_ms=20_000))
+        finally:
+            cluster.restart(3)
+            committing.join()
+    assert verdict["cause"] == "broker-offline"
+    assert any("in state PrepareCommit: markers are not written to marked-0" in text for text in verdict["evidence"])
+
+
+def state_of(bootstrap: str, transactional_id: str) -> str:
+    with AdminClient(bootstrap, {}, SystemClock()) as admin:
+        described = describe_transactions(admin, [transactional_id])[transactional_id]
+    return str(getattr(described, "state", ""))
+
+
+@pytest.mark.slow
+def test_a_group_without_coordinator() -> None:
+    settings = {**SETTINGS, "offsets.topic.replication.factor": "1", "offsets.topic.num.partitions": "3"}
+    with EmbeddedCluster(3, settings) as nodes, GroupClient(nodes.address(1)) as client:
+        make_topic(nodes.bootstrap, "kept", assignments={0: [1, 3]})
+        client.find_coordinator("g0")
+        found = client.call(
+            ApiKey.FIND_COORDINATOR, 4, {"key_type": 0, "coordinator_keys": tuple(f"g{n}" for n in range(30))}
+        )
+        group = next(one.key for one in found.coordinators if one.node_id == 2)
+        with AdminClient(nodes.bootstrap, {}, SystemClock()) as admin:
+            offsets = {group: {("kept", 0): OffsetAndMetadata(1)}}
+            eventually(lambda: alter_offsets(admin, offsets)[group].error is None)
+        nodes.kill(2)
+        eventually(lambda: 2 not in alive(nodes.bootstrap))
+        verdict = only_cause(nodes.bootstrap, "group", group)
+    assert verdict["cause"] == "broker-offline"
+    assert any(f"Consequence: Group {group} has no coordinator" in text for text in verdict["evidence"])

@@ -12,13 +12,11 @@ from support.embedded import embedded_broker
 from support.kt import run_kt
 from support.live_groups import ClassicMember, ConsumerMember, GroupClient
 from support.raw_transactions import RawProducer
-from support.waiting import eventually
-from support.why import Between, healthy, make_topic, only_cause, produce, why
+from support.why import Between, healthy, join_until_reconciling, make_topic, only_cause, produce, why
 
 from kafkatools import Producer
 from kafkatools.core.admin.acls import Acl, create_acls
 from kafkatools.core.admin.client import AdminClient
-from kafkatools.core.admin.groups import describe_groups
 from kafkatools.core.admin.quotas import alter_client_quotas
 from kafkatools.core.admin.topics import delete_records
 from kafkatools.core.clock import SystemClock
@@ -184,18 +182,7 @@ def test_a_member_that_does_not_give_up_partitions(bootstrap: str) -> None:
     make_topic(bootstrap, "t-keep", 2)
     with ConsumerMember(bootstrap, "keeper", "keep", "A" * 22, ["t-keep"]) as one, GroupClient(bootstrap) as other:
         one.commit_own({("t-keep", 0): 2})
-        fields = {
-            "group_id": "keep", "member_id": "B" * 22, "member_epoch": 0, "rebalance_timeout": 60_000,
-            "subscribed_topic_names": ("t-keep",), "topic_partitions": (),
-        }  # fmt: skip
-
-        def is_assigned() -> bool:
-            answer = other.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, fields)
-            fields.update(member_epoch=answer.member_epoch, subscribed_topic_names=None, topic_partitions=None)
-            with AdminClient(bootstrap, {}, SystemClock()) as admin:
-                return describe_groups(admin, ["keep"])["keep"].state == "Reconciling"
-
-        eventually(is_assigned)
+        join_until_reconciling(bootstrap, other, "keep", "t-keep", "B" * 22)
         verdict = only_cause(bootstrap, "group", "keep")
     assert verdict["cause"] == "member-behind", verdict
     assert "Member keeper" in verdict["sentence"]

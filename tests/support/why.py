@@ -7,11 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from support.kt import run_kt
+from support.live_groups import GroupClient
+from support.waiting import eventually
 
 from kafkatools import Producer
 from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.groups import describe_groups
 from kafkatools.core.admin.topics import NewTopic, create_topics
 from kafkatools.core.clock import SystemClock
+from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.exit_status import ExitStatus
 
 INTERVAL_MS = 1234
@@ -92,3 +96,20 @@ def produce(
     with Producer(bootstrap_servers=bootstrap, **settings) as producer:
         for number in range(records * partitions):
             producer.send(topic, value, partition=number % partitions, timestamp=at_ms)
+
+
+def join_until_reconciling(bootstrap: str, client: GroupClient, group: str, topic: str, member_id: str) -> None:
+    """Joins a group of the consumer protocol as one more member, until another one has to give up partitions."""
+    fields: dict[str, Any] = {
+        "group_id": group, "member_id": member_id, "member_epoch": 0, "rebalance_timeout": 60_000,
+        "subscribed_topic_names": (topic,), "topic_partitions": (),
+    }  # fmt: skip
+
+    def is_reconciling() -> bool:
+        answer = client.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, fields)
+        assert int(answer.error_code) == 0, answer
+        fields.update(member_epoch=answer.member_epoch, subscribed_topic_names=None, topic_partitions=None)
+        with AdminClient(bootstrap, {}, SystemClock()) as admin:
+            return describe_groups(admin, [group])[group].state == "Reconciling"
+
+    eventually(is_reconciling)
