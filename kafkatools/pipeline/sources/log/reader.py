@@ -57,7 +57,7 @@ def read_task(
         ERRORS: _SplitReader.errors,
     }
     for split in task.splits:
-        reader = _SplitReader(split, schema, options)
+        reader = _SplitReader(split, schema, options, counts=on_report is not None or options.report_path is not None)
         yield from readers[options.table](reader)
         reader.finish()
         if on_report is not None:
@@ -65,11 +65,14 @@ def read_task(
 
 
 class _SplitReader:
-    def __init__(self, split: LogSplit, schema: pa.Schema, options: ReadOptions) -> None:
+    """Reads one split. `counts`: somebody uses the numbers of the report; its damage is always noted."""
+
+    def __init__(self, split: LogSplit, schema: pa.Schema, options: ReadOptions, *, counts: bool) -> None:
         file = split.file
         self._split = split
         self._schema = schema
         self._options = options
+        self._counts = counts
         self._needs_states = any(name.lower() == "transaction" for name in schema.names)
         self.report = SplitReport(file.topic, file.partition, file.url, split.start_position, split.end_position)
 
@@ -139,7 +142,8 @@ class _SplitReader:
                     is_relevant=self._overlap_mask if self._has_bounds else None, checks=checks,
                 )  # fmt: skip
                 for section in walk.sections():
-                    self._count(section)
+                    if self._counts:
+                        self._count(section)
                     yield section
         except OSError as error:
             raise storage.unreadable(split.file.url, error) from error
@@ -182,10 +186,15 @@ class _SplitReader:
         """Yield the rows first..stop of batches to decode, without control batches, batches outside the bounds and,
         under read_committed, uncommitted ones. Compressed batches are separate runs, since their size grows."""
         headers = section.headers
+        is_committed_only = self._options.is_committed_only and self._split.transactions is not None
+        is_odd = headers[:, table.ATTRIBUTES] & (CONTROL_BIT | _CODEC) | (headers[:, table.MAGIC] < 2)
+        if not (is_committed_only or self._has_bounds or is_odd.any()):  # the usual section
+            yield 0, section.rows
+            return
         mask = headers[:, table.ATTRIBUTES] & CONTROL_BIT == 0
         if self._has_bounds:
             mask &= self._overlap_mask(headers)
-        if self._options.is_committed_only and self._split.transactions is not None:
+        if is_committed_only:
             mask &= np.array([state in (None, COMMITTED) for state in self._states(section, mask)])
         is_packed = (headers[:, table.ATTRIBUTES] & _CODEC != 0) | (headers[:, table.MAGIC] < 2)
         breaks = np.diff(mask) | is_packed[1:] | is_packed[:-1] if is_packed.any() else np.diff(mask)
