@@ -180,17 +180,19 @@ def test_a_reader_who_goes_away_ends_it_quietly(bootstrap: str, tmp_path: pathli
         assert process.stderr.read() == b""
 
 
-def on_terminal(home: pathlib.Path, *words: str, lines: int = 40) -> tuple[int, str]:
+def on_terminal(
+    home: pathlib.Path, *words: str, lines: int = 40, columns: int = 120, drawn_line: bytes = b"Ctrl-C to exit"
+) -> tuple[int, str]:
     """`kt WORDS` on a terminal, with one Ctrl-C when the second screen is drawn; the exit status and what was drawn."""
     ours, theirs = pty.openpty()
-    env = {**environment(home), "TERM": "xterm-256color", "COLUMNS": "120", "LINES": str(lines)}
+    env = {**environment(home), "TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": str(lines)}
     process = subprocess.Popen([*KT, *words], stdin=theirs, stdout=theirs, stderr=theirs, env=env)
     os.close(theirs)
     shown, is_ended = b"", False
     with contextlib.suppress(OSError):  # the end of a terminal
         while data := os.read(ours, 1 << 16):
             shown += data
-            if shown.count(b"Ctrl-C to exit") >= 2 and not is_ended:
+            if shown.count(drawn_line) >= 2 and not is_ended:
                 is_ended = True
                 process.send_signal(signal.SIGINT)
     os.close(ours)
@@ -206,6 +208,14 @@ def test_a_terminal_has_a_screen_and_gets_it_back(bootstrap: str, tmp_path: path
     assert (
         "Healthy" in text and "refreshed in" in text and "orders" in text and "shop" in text and "Traceback" not in text
     )
+
+
+def test_a_narrow_terminal_shows_whole_addresses(bootstrap: str, tmp_path: pathlib.Path) -> None:
+    words = ("--bootstrap-server", bootstrap, "--interval", "0.3", "--web", "0", "--role", "read")
+    _, shown = on_terminal(tmp_path, "monitor", *words, columns=50, drawn_line=b"Healthy")
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown).replace("\r", "").replace("\n", "").replace(" ", "")
+    printed = re.findall(r"records:http://127\.0\.0\.1:[0-9]+/\?token=([A-Za-z0-9_-]{32})", text)
+    assert len(printed) >= 2 and len(set(printed)) == 1, "before the screen and on it"
 
 
 # -- what it serves --
@@ -326,7 +336,7 @@ def test_records_need_a_token_of_their_own(bootstrap: str, tmp_path: pathlib.Pat
     with start_kt(tmp_path, "monitor", *words, *masked, stdout=subprocess.DEVNULL) as process:
         assert process.stderr is not None
         lines = [process.stderr.readline().decode() for _ in range(2)]
-        assert [line.split(": ")[0] for line in lines] == ["page", "page with records"]
+        assert [line.split(": ")[0] for line in lines] == ["page", "records"]
         root, _, view_token = lines[0].split()[-1].partition("?token=")
         read_token = lines[1].split()[-1].partition("?token=")[2]
         address = root + "messages.json?topic=orders&last=2"

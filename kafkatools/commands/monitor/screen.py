@@ -106,8 +106,9 @@ class Screen(Output):
             yield _text(f"the last refresh failed: {visible(error)}", style="bold red")
         for problem in view.problems[:3]:
             yield _text(f"No data: {visible(problem.message)}", style="yellow")
-        for line in self._addresses:
-            yield _text(line, style="dim")
+        for line in self._addresses:  # whole, since an address without the end of its token leads nowhere
+            for start in range(0, len(line), self.console.width):
+                yield _text(line[start : start + self.console.width], style="dim")
         yield Text("")
 
     def _tables(self, view: ClusterView, height: int) -> Iterator[RenderableType]:

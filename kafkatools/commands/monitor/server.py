@@ -54,7 +54,7 @@ def serving(
 
 
 def _lines(options: MonitorOptions, access: Access, ports: dict[HostPort, int]) -> Iterator[str]:
-    names = {Role.VIEW: "page", Role.READ: "page with records"}
+    names = {Role.VIEW: "page", Role.READ: "records"}
     for role, token in sorted(access.tokens.items() if options.web is not None else ()):
         assert options.web is not None
         note = "" if token.is_ours else f" (token: --{role.name.lower()}-token)"
