@@ -465,7 +465,10 @@ def test_two_files_that_declare_the_same_are_both_named(tmp_path: pathlib.Path) 
 def test_an_unknown_setting_is_found_before_a_change(kt: Kt, tmp_path: pathlib.Path) -> None:
     state = write(tmp_path, "[topics.a]\n[topics.t.configs]\n'retention.mss' = 1")
     ran = kt("apply", state, status=ExitStatus.USAGE)
-    assert ran.err.splitlines()[0] == "state.toml, topics.t: there is no topic config 'retention.mss'"
+    assert (
+        ran.err.splitlines()[0]
+        == "state.toml, topics.t.configs.\"retention.mss\": there is no topic config 'retention.mss'"
+    )
     assert ran.err.splitlines()[1].startswith("Did you mean retention.ms?")
     assert kt("topics", "--list").out == ""
 

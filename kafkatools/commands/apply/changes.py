@@ -55,8 +55,9 @@ def apply_declaration(
     present = read_present(admin, declaration.kinds, declaration.topics.keys())
     ensure_config_names(declaration, present)
     plan = make_plan(declaration, present, prune, updates_passwords=args.update_passwords)
-    passwords = _passwords(console, declaration, plan)
-    if not args.check:
+    passwords = {}
+    if not args.check:  # which needs neither passwords nor a right to change anything
+        passwords = _passwords(console, declaration, plan)
         plan.changes = validate(admin, plan.changes)
     return finish(console, args, admin, plan, passwords)
 
@@ -101,12 +102,24 @@ def finish(
         return ExitStatus.FAILED
     if undo_lines:
         write_undo_file(args.undo_file, undo_lines)
-    outcomes = [_report(console, outcome) for outcome in carry_out(admin, plan.changes, passwords.__getitem__)]
+    return _carry_out(console, admin, plan, passwords)
+
+
+def _carry_out(console: Console, admin: AdminClient, plan: Plan, passwords: dict[Credential, str]) -> ExitStatus:
+    """Make the changes of a plan and print their outcomes. Returns FAILED if one failed or is impossible."""
+    outcomes: list[Outcome] = []
+    try:
+        for outcome in carry_out(admin, plan.changes, passwords.__getitem__):
+            outcomes.append(_report(console, outcome))
+    except KeyboardInterrupt:
+        console.note(f"Interrupted: {_made(outcomes)}; the last request may be done, too. Run the command again.")
+        raise
     for change in plan.changes:
         if change.action == IMPOSSIBLE and console.is_json:
             console.print_json(row(Outcome(change, NOT_TRIED)))
     _print_totals(console, plan, outcomes)
-    return status if all(outcome.state == DONE for outcome in outcomes) else ExitStatus.FAILED
+    are_all_made = not plan.count(IMPOSSIBLE) and all(outcome.state == DONE for outcome in outcomes)
+    return ExitStatus.OK if are_all_made else ExitStatus.FAILED
 
 
 # -- checks --
@@ -121,7 +134,7 @@ def ensure_config_names(declaration: Declaration, present: Present) -> None:
         for name in topic.configs:
             if name not in known:
                 hint = did_you_mean_name(name, known)
-                raise invalid(f"{topic.place}: there is no topic config '{name}'", hint)
+                raise invalid(f"{topic.config_places[name]}: there is no topic config '{name}'", hint)
 
 
 def _passwords(console: Console, declaration: Declaration, plan: Plan) -> dict[Credential, str]:
@@ -270,15 +283,17 @@ def _report(console: Console, outcome: Outcome) -> Outcome:
 def _print_totals(console: Console, plan: Plan, outcomes: Sequence[Outcome]) -> None:
     if console.is_json:
         return
-    words = {CREATE: "created", CHANGE: "changed", DELETE: "deleted"}
-    made = [
-        f"{sum(outcome.state == DONE and outcome.change.action == action for outcome in outcomes)} {word}"
-        for action, word in words.items()
-    ]
     counts = {
         "failed": sum(outcome.state == FAILED for outcome in outcomes),
         "not tried": sum(outcome.state == NOT_TRIED for outcome in outcomes),
         "cannot be made": plan.count(IMPOSSIBLE),
     }
     rest = "".join(f"; {count} {word}" for word, count in counts.items() if count)
-    console.print(f"Applied: {', '.join(made)}{rest}.")
+    console.print(f"Applied: {_made(outcomes)}{rest}.")
+
+
+def _made(outcomes: Sequence[Outcome]) -> str:
+    """The numbers of changes that were made: `1 created, 0 changed, 2 deleted`."""
+    words = {CREATE: "created", CHANGE: "changed", DELETE: "deleted"}
+    actions = [outcome.change.action for outcome in outcomes if outcome.state == DONE]
+    return ", ".join(f"{actions.count(action)} {word}" for action, word in words.items())

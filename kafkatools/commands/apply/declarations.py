@@ -134,11 +134,13 @@ def _topic(name: str, node: Node) -> DeclaredTopic:
         node = Node({}, node.place)
     _refuse_split_name(name, node)
     keys = keys_of(node, _TOPIC_KEYS)
+    configs, places = _configs(keys["configs"]) if "configs" in keys else ({}, {})
     return DeclaredTopic(
         name,
         _number(keys["partitions"], 1, _MOST_PARTITIONS) if "partitions" in keys else None,
         _number(keys["replication"], 1, _MOST_REPLICAS) if "replication" in keys else None,
-        _configs(keys["configs"]) if "configs" in keys else {},
+        configs,
+        places,
         node.place,
     )
 
@@ -152,12 +154,13 @@ def _refuse_split_name(name: str, node: Node) -> None:
                 raise item.error(f"unknown key '{key}'", hint)
 
 
-def _configs(node: Node) -> dict[str, str]:
-    """The configs of a topic as text. `retention.ms` without quotes is a table in TOML, so tables are flattened."""
+def _configs(node: Node) -> tuple[dict[str, str], dict[str, Place]]:
+    """The configs of a topic as text, and their places. Tables are flattened: `retention.ms` without quotes is one in
+    TOML."""
     configs: dict[str, str] = {}
     places: dict[str, Place] = {}
     if node.value is None:
-        return {}
+        return configs, places
     for name, item in _flat("", node):
         _add(places, name, item.place, name, item.place, lambda place: place)
         configs[name] = _config_text(item)
@@ -166,7 +169,7 @@ def _configs(node: Node) -> dict[str, str]:
         except CommandError as error:
             raise item.error(str(error), error.hint) from None
         _check_config(item, name, configs[name])
-    return configs
+    return configs, places
 
 
 def _flat(prefix: str, node: Node) -> Iterable[tuple[str, Node]]:

@@ -17,7 +17,7 @@ from kafkatools.core.admin.configs import ConfigChange, Resource, incremental_al
 from kafkatools.core.admin.quotas import alter_client_quotas
 from kafkatools.core.admin.scram import ScramUpsertion, alter_user_scram_credentials
 from kafkatools.core.admin.topics import NewPartitions, NewTopic, create_partitions, create_topics, delete_topics
-from kafkatools.core.errors import UNKNOWN_CODE, KafkaError
+from kafkatools.core.errors import UNKNOWN_CODE, KafkaError, UnknownServerError
 from kafkatools.tools.declared.model import Credential
 from kafkatools.tools.declared.plan import (
     ACL,
@@ -78,7 +78,7 @@ def carry_out(admin: AdminClient, changes: Sequence[Change], password_of: Passwo
             is_cut_off = True
         for change, failure in zip(stage, errors, strict=True):
             has_failed = has_failed or failure is not None
-            is_cut_off = is_cut_off or (failure is not None and failure.code == UNKNOWN_CODE)
+            is_cut_off = is_cut_off or _is_local(failure)
             yield Outcome(change, DONE if failure is None else FAILED, failure)
 
 
@@ -148,10 +148,15 @@ def _attempt(work: Callable[[], None]) -> KafkaError | None:
     try:
         work()
     except KafkaError as error:
-        if error.code == UNKNOWN_CODE:
+        if _is_local(error):
             raise
         return error
     return None
+
+
+def _is_local(error: KafkaError | None) -> bool:
+    """Return whether an error comes from the connection and not from a broker."""
+    return error is not None and error.code == UNKNOWN_CODE and not isinstance(error, UnknownServerError)
 
 
 def _size(change: Change, name: str) -> int:

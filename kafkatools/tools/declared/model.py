@@ -61,6 +61,7 @@ class DeclaredTopic(NamedTuple):
     partitions: int | None
     replication: int | None
     configs: Mapping[str, str]
+    config_places: Mapping[str, Place]
     place: Place
 
 

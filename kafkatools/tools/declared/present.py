@@ -17,6 +17,7 @@ from kafkatools.core.admin.quotas import Entity, describe_client_quotas
 from kafkatools.core.admin.replication_throttles import FOLLOWER_REPLICAS, LEADER_REPLICAS
 from kafkatools.core.admin.scram import describe_user_scram_credentials
 from kafkatools.core.admin.topics import TopicDescription, describe_all_topics
+from kafkatools.core.errors import UnknownTopicOrPartition
 from kafkatools.tools.declared.model import ACLS, QUOTAS, TOPICS, USERS, Credential, ordered_entity
 
 _CONFIGS_AT_A_TIME = 500
@@ -70,6 +71,8 @@ def read_present(admin: AdminClient, kinds: Collection[str], with_configs: Colle
 
 def _read_topics(admin: AdminClient, present: Present, with_configs: Collection[str] | None) -> None:
     for name, description in sorted(describe_all_topics(admin).items()):
+        if isinstance(description.error, UnknownTopicOrPartition):
+            continue  # deleted between two pages of the listing
         if description.error is not None:
             raise description.error
         present.topics[name] = _topic(description)
