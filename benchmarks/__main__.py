@@ -23,6 +23,7 @@ WORKLOADS = (
     "apply",
     "cluster",
     "pipeline_jobs",
+    "pipeline_jobs_here",
     "pipeline_sink",
     "pipeline_live",
     "pipeline_scan",

@@ -53,6 +53,8 @@ GROUPS = {
     "Files": {
         "dump-log": "dump_log",
         "check": "pipeline.in_process.check",
+        "retention-forecast": "pipeline.in_process.retention_forecast",
+        "compact-forecast": "pipeline.in_process.compact_forecast",
         "storage": "storage",
     },
     "Spark": {

@@ -89,6 +89,8 @@ OTHERWISE = {
     "completion": "never disturbs the shell: no names, and 0",
     "dump-log": "reads files",
     "check": "reads files",
+    "retention-forecast": "reads files",
+    "compact-forecast": "reads files",
     "storage": "reads and writes files",
     "sandbox": "starts the broker of this machine",
     "server-start": "is the broker",
@@ -227,7 +229,7 @@ class JsonRuns:
         kt("top-keys", "topic:orders")
         kt("topic-profile", "topic:orders", "--out", "orders.html")
         kt("diff", "topic:orders", "topic:orders", "--by", "multiset")
-        kt("diff", "topic:orders", "topic:pay", status=3)
+        kt("diff", "topic:orders", "topic:pay", "--by", "offset", status=3)
         kt("export", "topic:orders", "--to", "json:exported")
         kt("topics", "--list")
         kt("topics", "--describe")
@@ -448,6 +450,9 @@ class JsonRuns:
         self._dump("plain-java", "00000000000000000009.log", status=1)
         shutil.copytree(recorded_segments.log_directory("damaged-zero-middle"), self.directory / "cold-0")
         self.kt("check", "cold-0", "--salvage", "sound", servers=False, status=3)
+        for command in ("retention-forecast", "compact-forecast"):
+            self.kt(command, str(recorded_segments.log_directory("multi-segment")), servers=False)
+            self.kt(command, "cold-0", servers=False, status=3)
         self.kt("topic-profile", "log:cold-0", "--out", "cold.html", servers=False, status=3)
         (checkpoint,) = (self.directory / "data").glob("bootstrap.checkpoint")
         self.kt("dump-log", "--files", str(checkpoint), "--cluster-metadata-decoder", servers=False)

@@ -56,8 +56,9 @@ FALLBACKS = (
     ("export", "topic:seen", "--to", "json:exported"),
     ("query", "SELECT count(*) FROM 'topic:seen'"),
 )
-ELSEWHERE = {"completion", "pipeline", "verifiable-consumer"}
-"""The first says nothing (below), the second needs Spark (test_pipeline_start.py), the third runs until stopped."""
+ELSEWHERE = {"completion", "pipeline", "verifiable-consumer", "retention-forecast", "compact-forecast"}
+"""The first says nothing (below), the second needs Spark (test_pipeline_start.py), the third runs until stopped; the
+forecasts connect only to the brokers of the option."""
 
 
 @pytest.fixture(scope="module")

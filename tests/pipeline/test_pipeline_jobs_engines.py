@@ -10,10 +10,16 @@ from typing import Any
 
 import pytest
 from support import recorded_segments
+from support.compacted_logs import CONFIG, clean, put, put_in_transaction, write_rounds
 from support.embedded import embedded_broker
 from support.kt import run_kt
+from support.log_batches import NOW_MS
+from support.manual_clock import ManualClock
 
 from kafkatools import Admin, NewTopic, Producer, ProducerRecord
+from kafkatools.core.log.files import RealFileSystem
+from kafkatools.core.log.partition.log_config import LogConfig
+from kafkatools.core.log.partition.partition_log import PartitionLog
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -25,13 +31,13 @@ DAMAGED = (
 
 
 def rows(*words: str, status: int) -> list[dict[str, Any]]:
-    ran = run_kt(*words, "--json")
+    ran = run_kt(*words, "--json", clock=ManualClock(wall_ms=NOW_MS))
     assert ran.status == status, ran
     return [json.loads(line) for line in ran.out.splitlines()]
 
 
 def same_rows(*words: str, status: int = 0) -> list[dict[str, Any]]:
-    """The rows of a job, the same from both engines."""
+    """The rows of a job, the same from both engines at the same time."""
     here = rows(*words, status=status)
     assert here == rows(*words, "--engine", "spark", status=status)
     return here
@@ -98,6 +104,52 @@ def test_profiles_are_the_same(
         assert any(row["type"] == "key" for row in here) is ("--top" in words)
 
 
+@pytest.mark.parametrize("words", [(), ("--retention-ms", "-1", "--retention-bytes", "100"), ("--retention-ms", "90d")])
+def test_retention_forecasts_are_the_same(words: tuple[str, ...], sound: pathlib.Path, damaged: pathlib.Path) -> None:
+    assert len(same_rows("retention-forecast", str(sound), *words)) == len(list(sound.glob("*/*.log")))
+    assert len(same_rows("retention-forecast", f"log:{damaged}", *words, status=3)) == len(
+        list(damaged.glob("*/*.log"))
+    )
+
+
+def test_compaction_forecasts_are_the_same(tmp_path: pathlib.Path) -> None:
+    log = PartitionLog.open(str(tmp_path / "profiles-0"), CONFIG, RealFileSystem(), NOW_MS)
+    write_rounds(log, 0)
+    clean(log)
+    write_rounds(log, 3)
+    first_dirty = log.first_dirty_offset
+    log.close()
+    log = PartitionLog.open(str(tmp_path / "profiles-0"), LogConfig(), RealFileSystem(), NOW_MS)
+    put(log, (None, b"without a key"), (b"k7", None))  # before the topic was compacted
+    log.roll(NOW_MS)
+    put_in_transaction(log, 300, (b"k1", b"open"))
+    log.roll(NOW_MS)
+    put(log, (b"k4", b"behind the open transaction"))
+    log.flush()
+    (tmp_path / "cleaner-offset-checkpoint").write_text(f"0\n1\nprofiles 0 {first_dirty}\n")
+    bases = [segment.base_offset for segment in log.segments]
+    here = same_rows("compact-forecast", str(tmp_path))
+    assert [row["base_offset"] for row in here] == bases[:-2]
+    for column in ("superseded", "aborted", "without_key", "tombstones", "removable_bytes"):
+        assert sum(row[column] for row in here) > 0, column
+    data = bytearray((tmp_path / "profiles-0" / f"{bases[1]:020d}.log").read_bytes())
+    data[70] ^= 1  # in the records of the first batch
+    (tmp_path / "profiles-0" / f"{bases[1]:020d}.log").write_bytes(data)
+    assert same_rows("compact-forecast", str(tmp_path), "--min-cleanable-dirty-ratio", "1", status=3) != here
+    log.close()
+
+
+def test_compaction_forecasts_of_damaged_segments_are_the_same(damaged: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    for name in DAMAGED:
+        directory = tmp_path / f"{name}-0"
+        directory.mkdir()
+        for file in (damaged / f"{name}-0").glob("*.log"):
+            (directory / file.name).symlink_to(file)
+        (directory / f"{1 << 40:020d}.log").touch()  # the active segment
+    here = same_rows("compact-forecast", str(tmp_path), status=3)
+    assert len(here) >= 5 and sum(row["records"] for row in here) > 100
+
+
 def test_findings_are_the_same(damaged: pathlib.Path) -> None:
     directories = [str(path.resolve()) for path in sorted(damaged.iterdir())]
     assert same_rows("check", *directories, status=3)
@@ -116,6 +168,10 @@ def test_a_topic_is_counted_and_compared_with_its_files(tmp_path: pathlib.Path) 
         assert same_rows("diff", "topic:t", log, "--by", "offset", *server)[-1]["only_left"] == 0
         words = ("--group", "g", "--topic", "t", "--reset-offsets", "--to-earliest", "--execute")
         assert run_kt("consumer-groups", *server, *words, cwd=tmp_path).status == 0
+        files = str(tmp_path / "data/t-0")
+        (segment,) = same_rows("retention-forecast", files, *server, "--retention-ms", "1")
+        assert (segment["reason"], segment["is_active"]) == ("retention.ms", True)
+        assert same_rows("compact-forecast", files, *server) == []  # the active segment is not cleaned
         page = tmp_path / "page.html"
         profile = same_rows("topic-profile", "topic:t", "--out", str(page), *server)
         (partition,) = (row for row in profile if row["type"] == "partition")

@@ -8,32 +8,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support import recorded_segments
+from support.compacted_logs import CONFIG, clean, data_offsets, put, write_rounds
 from support.dumped_records import batches_of
-from support.log_batches import NOW_MS, TRANSACTIONAL, make_batch, make_marker
+from support.log_batches import NOW_MS
 
-from kafkatools.core.log.cleaner.cleaner import Cleaner
-from kafkatools.core.log.cleaner.manager import LogCleanerManager
 from kafkatools.core.log.files import RealFileSystem
-from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.partition_log import PartitionLog
-from kafkatools.core.log.partition.segment_swap import swap_in
-from kafkatools.core.log.producers.append import AppendOrigin
-from kafkatools.core.records.batch import read_batches
 from kafkatools.pipeline.jobs.compaction_rules import Compaction
-from kafkatools.pipeline.jobs.forecast import cleanable_ranges, compact_forecast, measure_segments, retention_forecast
+from kafkatools.pipeline.jobs.forecast import compact_forecast, measure_segments, retention_forecast
+from kafkatools.pipeline.jobs.forecast_segments import cleanable_ranges
 from kafkatools.pipeline.jobs.retention_rules import Retention
 from kafkatools.pipeline.run.session import register
 from kafkatools.pipeline.sources.log.files import find_log_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-CONFIG = LogConfig(
-    cleanup_policy=frozenset({"compact"}),
-    min_cleanable_dirty_ratio=0.01,
-    segment_bytes=1 << 20,
-    index_interval_bytes=100,
-)
 
 
 def test_retention_of_recorded_segments(spark: SparkSession, tmp_path: pathlib.Path) -> None:
@@ -56,49 +45,6 @@ def test_retention_of_recorded_segments(spark: SparkSession, tmp_path: pathlib.P
     ]
     assert [row.isActive for row in rows] == [False] * (len(rows) - 1) + [True]
     assert [row.bytes for row in rows] == [file.size_bytes for file in files]
-
-
-def append(log: PartitionLog, batch: bytearray) -> None:
-    log.append_as_leader(memoryview(batch), leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
-    log.update_high_watermark(log.log_end_offset)
-
-
-def put(log: PartitionLog, *pairs: tuple[bytes, bytes | None], **header: int) -> None:
-    append(log, make_batch([v for _, v in pairs], keys=[k for k, _ in pairs], **header))
-
-
-def write_rounds(log: PartitionLog, first: int) -> None:
-    """Some segments: keys again and again, tombstones, a transaction that is aborted and one that is committed."""
-    for number in range(first, first + 4):
-        for key in range(12):
-            put(log, (b"k%d" % ((key * 7 + number) % 20), b"value %d" % number), (b"once %d %d" % (number, key), b"x"))
-        put(log, (b"k%d" % number, None))
-        for producer, is_commit in ((100 + number, False), (200 + number, True)):
-            header = {"producer_id": producer, "producer_epoch": 0, "base_sequence": 0, "attributes": TRANSACTIONAL}
-            put(log, (b"k2", b"in a transaction"), (b"k3", b"y"), **header)
-            append(log, make_marker(producer, 0, commit=is_commit))
-        log.roll(NOW_MS)
-
-
-def clean(log: PartitionLog) -> None:
-    manager = LogCleanerManager()
-    grabbed = manager.grab_filthiest_log([log], NOW_MS)
-    assert grabbed is not None
-    _, wanted = grabbed
-    stats = Cleaner(RealFileSystem(), dedupe_buffer_bytes=1 << 16).clean(
-        wanted, NOW_MS, lambda plan, cleaned: swap_in(log, plan, cleaned, NOW_MS)
-    )
-    assert manager.done_cleaning(log, wanted, stats, NOW_MS)
-
-
-def data_offsets(log: PartitionLog) -> set[int]:
-    return {
-        record.offset
-        for segment in log.segments
-        for batch in read_batches(segment.log.read_at(0, segment.size_bytes))
-        if not batch.is_control
-        for record in batch.records()
-    }
 
 
 @pytest.fixture

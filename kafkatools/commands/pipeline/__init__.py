@@ -331,7 +331,7 @@ _REPLAY = Command(
     ),
 )
 
-_RETENTION = Command(
+RETENTION = Command(
     "retention-forecast",
     "Predict which retention rule deletes each segment, and when.",
     options=(
@@ -346,7 +346,7 @@ _RETENTION = Command(
     examples=("kt pipeline retention-forecast /var/lib/kafka/data --retention-ms 86400000",),
 )
 
-_COMPACTION = Command(
+COMPACTION = Command(
     "compact-forecast",
     "Predict how much of each segment of compacted topics the cleaner would remove now.",
     options=(
@@ -377,7 +377,7 @@ PROFILE = Command(
     ),
 )
 
-SUBCOMMANDS = (_RUN, _VERIFY, EXPORT, COUNT, TOP_KEYS, DIFF, CHECK, _REPLAY, _RETENTION, _COMPACTION, PROFILE)
+SUBCOMMANDS = (_RUN, _VERIFY, EXPORT, COUNT, TOP_KEYS, DIFF, CHECK, _REPLAY, RETENTION, COMPACTION, PROFILE)
 
 COMMAND = Command(
     "pipeline",

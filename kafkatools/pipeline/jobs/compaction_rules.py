@@ -60,15 +60,16 @@ def cleanable_range(
     *,
     first_dirty_offset: int | None = None,
     last_stable_offset: int | None = None,
+    log_start_offset: int = 0,
 ) -> CleanableRange:
     """Return the cleanable range from all segments of a partition, the active one included. `first_dirty_offset` is
-    from cleaner-offset-checkpoint; None, or an offset before the first segment, means that segment's base offset.
-    `last_stable_offset` None means no open transaction. Without segments, offsets and bytes are 0."""
+    from cleaner-offset-checkpoint; None, or an offset before the log start offset or the first segment, means the later
+    of these two. `last_stable_offset` None means no open transaction. Without segments, offsets and bytes are 0."""
     ordered = sorted(segments, key=lambda segment: segment.base_offset)
     if not ordered:
         return CleanableRange(0, 0, 0, 0, False, settings)
     ends = [segment.base_offset for segment in ordered[1:]] + [_NO_END]
-    start, active = ordered[0].base_offset, ordered[-1].base_offset
+    start, active = max(ordered[0].base_offset, log_start_offset), ordered[-1].base_offset
     dirty = start if first_dirty_offset is None or first_dirty_offset < start else first_dirty_offset
     closed = [segment for segment, end in zip(ordered, ends, strict=True) if dirty < end != _NO_END]
     young_from = now_ms - settings.min_compaction_lag_ms

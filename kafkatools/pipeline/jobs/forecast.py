@@ -7,11 +7,7 @@ values and headers before compression; a batch that becomes empty also frees its
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from itertools import groupby
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,29 +16,16 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.window import Window
 
-from kafkatools.core.errors import KafkaError
-from kafkatools.core.log.files import RealFileSystem
-from kafkatools.core.log.format.checkpoints import read_offset_checkpoint
-from kafkatools.core.log.format.filenames import CLEANER_OFFSET_CHECKPOINT
 from kafkatools.core.topic_partition import TopicPartition
-from kafkatools.pipeline.jobs.compaction_rules import CleanableRange, Compaction, cleanable_range
-from kafkatools.pipeline.jobs.retention_rules import Retention, SegmentSize, forecast_retention
+from kafkatools.pipeline.jobs.compaction_rules import CleanableRange
+from kafkatools.pipeline.jobs.forecast_segments import LogSegments, retention_rows, segments_of
+from kafkatools.pipeline.jobs.retention_rules import Retention
 from kafkatools.pipeline.sources.log.files import LogFile
 
 RETENTION_SCHEMA = (
     "topic string, partition int, baseOffset bigint, isActive boolean, bytes bigint, largestTimestamp timestamp, "
     "reason string, due timestamp, isDue boolean, waitsFor bigint, bytesUntilSize bigint"
 )
-_LATEST_TIME = 253_402_300_799_000
-
-
-class LogSegments(NamedTuple):
-    """The segments of one partition, oldest first, with its log start offset and directory."""
-
-    partition: TopicPartition
-    segments: Sequence[SegmentSize]
-    log_start_offset: int
-    directory: str
 
 
 def measure_segments(files: Iterable[LogFile], batches: DataFrame) -> list[LogSegments]:
@@ -56,80 +39,17 @@ def measure_segments(files: Iterable[LogFile], batches: DataFrame) -> list[LogSe
         )
         .collect()
     )
-    by_file = {row.file: (row.newest, row.first) for row in times}
-    logs = []
-    for partition, group in groupby(files, key=lambda file: file.topic_partition):
-        members = list(group)
-        segments = [_segment(file, *by_file.get(file.url, (None, None))) for file in members]
-        logs.append(LogSegments(partition, segments, members[0].log_start_offset, members[0].directory))
-    return logs
-
-
-def _segment(file: LogFile, newest: int | None, first: int | None) -> SegmentSize:
-    return SegmentSize(
-        file.base_offset,
-        file.size_bytes,
-        -1 if newest is None else newest,
-        int(os.path.getmtime(file.url) * 1000) if os.path.exists(file.url) else -1,
-        -1 if first is None else first,
-    )
+    return segments_of(files, {row.file: (row.newest, row.first) for row in times})
 
 
 def retention_forecast(
     spark: SparkSession, logs: Iterable[LogSegments], settings: Mapping[str, Retention], now_ms: int
 ) -> DataFrame:
-    """Return a row of RETENTION_SCHEMA for each segment: the rule that deletes it ("kept" if none does), and when.
-    `settings` maps topics to settings; "" is for all others, which without it have Kafka's defaults."""
-    rows = []
-    for log in logs:
-        retention = settings.get(log.partition.topic, settings.get("", Retention()))
-        forecast = forecast_retention(log.segments, retention, now_ms, log_start_offset=log.log_start_offset)
-        for segment_forecast in forecast:
-            segment, due_ms = segment_forecast.segment, segment_forecast.due_ms
-            is_due = due_ms is not None and due_ms <= now_ms
-            rows.append(
-                (
-                    *log.partition, segment.base_offset, segment_forecast.is_active, segment.size_bytes,
-                    _moment(segment.retention_timestamp), segment_forecast.reason, _moment(due_ms), is_due,
-                    segment_forecast.waits_for, segment_forecast.bytes_until_size,
-                )
-            )  # fmt: skip
-    return spark.createDataFrame(rows, RETENTION_SCHEMA)
-
-
-def _moment(time_ms: int | None) -> datetime | None:
-    """Convert epoch ms to a datetime; None if absent, negative or after the year 9999."""
-    if time_ms is None or not 0 <= time_ms <= _LATEST_TIME:
-        return None
-    return datetime.fromtimestamp(time_ms / 1000, UTC)
+    """Return the rows of `retention_rows` as a DataFrame with RETENTION_SCHEMA."""
+    return spark.createDataFrame(retention_rows(logs, settings, now_ms), RETENTION_SCHEMA)
 
 
 # -- Compaction --
-
-
-def cleanable_ranges(
-    logs: Iterable[LogSegments], settings: Mapping[str, Compaction], now_ms: int
-) -> dict[TopicPartition, CleanableRange]:
-    """Return the cleanable range of each partition, as if no transaction were open. The first dirty offset is from the
-    log directory's checkpoint; a log is dirty from its start if the checkpoint lacks it or cannot be read. `settings`
-    maps topics to settings; "" is for all others, which without it have Kafka's defaults."""
-    return {
-        log.partition: cleanable_range(
-            log.segments,
-            settings.get(log.partition.topic, settings.get("", Compaction())),
-            now_ms,
-            first_dirty_offset=_checkpoint(log),
-        )
-        for log in logs
-    }
-
-
-def _checkpoint(log: LogSegments) -> int | None:
-    path = os.path.join(os.path.dirname(log.directory), CLEANER_OFFSET_CHECKPOINT)
-    try:
-        return read_offset_checkpoint(RealFileSystem(), path).get(log.partition)
-    except (KafkaError, OSError):
-        return None
 
 
 def compact_forecast(

@@ -32,7 +32,8 @@ _MEMORY = "256MB"
 @dataclass
 class LocalSource:
     """A topic or log files. `isolation` is an isolation level, empty for that of the cluster's settings. `damages`
-    collects the damaged ranges of all reads, by file and position."""
+    collects the damaged ranges of all reads, by file and position. `has_whole_segments`: of log files
+    also read what is below the log start offset."""
 
     uri: Uri
     cluster: Cluster | None = None
@@ -40,6 +41,7 @@ class LocalSource:
     damages: dict[tuple[str, int], Damage] = field(default_factory=dict)
     failure: Exception | None = None
     """The exception that ended the last read; DuckDB replaces it by one of its own."""
+    has_whole_segments: bool = False
 
     @contextmanager
     def reader(self, columns: Sequence[str], table: str = RECORDS) -> Iterator[pa.RecordBatchReader]:
@@ -96,8 +98,9 @@ class LocalSource:
         if self.isolation:
             settings["isolation.level"] = self.isolation
         return ScanPlan(
-            self.uri, tuple(columns), table, settings=settings, threads=default_threads(), on_report=self._on_report
-        )
+            self.uri, tuple(columns), table, settings=settings, threads=default_threads(), on_report=self._on_report,
+            options={"wholeSegments": "true"} if self.has_whole_segments else {},
+        )  # fmt: skip
 
     def sorted_damages(self) -> list[Damage]:
         """Return the damaged ranges of all reads, sorted by file and position."""
@@ -138,16 +141,22 @@ def load(
 ) -> None:
     """Run a statement that reads the table `input` once: these columns of the source. Raises PipelineError,
     duckdb.Error."""
+    with source.reader(columns, table) as reader:
+        load_rows(database, source, reader, query)
+
+
+def load_rows(database: duckdb.DuckDBPyConnection, source: LocalSource, rows: pa.RecordBatchReader, query: str) -> None:
+    """Run a statement that reads the table `input` once: rows made of those of a reader of the source. Raises
+    PipelineError, duckdb.Error."""
     import duckdb
 
-    with source.reader(columns, table) as reader:
-        database.register("input", reader)
-        try:
-            database.execute(query)
-        except duckdb.Error as error:
-            raise source.failure or error from error
-        finally:
-            database.unregister("input")
+    database.register("input", rows)
+    try:
+        database.execute(query)
+    except duckdb.Error as error:
+        raise source.failure or error from error
+    finally:
+        database.unregister("input")
 
 
 def number_of(database: duckdb.DuckDBPyConnection, query: str) -> int:

@@ -22,7 +22,7 @@ from kafkatools.pipeline.sources.log.reader import TABLES, ReadOptions
 from kafkatools.pipeline.sources.log.splits import SPLIT_BYTES
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
 
-_NAMES = (*COMMON_NAMES, "path", "paths", "kafka.isolation.level", "splitBytes", "table")
+_NAMES = (*COMMON_NAMES, "path", "paths", "kafka.isolation.level", "splitBytes", "table", "wholeSegments")
 _BY_LOWER = {name.lower(): name for name in _NAMES}
 _LEAST_SPLIT = 1024
 
@@ -30,7 +30,8 @@ _LEAST_SPLIT = 1024
 @dataclass(frozen=True)
 class LogOptions:
     """The parsed options of a `kafka-log` source, checked without reading the files; can be pickled. `first_bytes` is
-    no option of the source: scans set it, see `make_tasks`."""
+    no option of the source: scans set it, see `make_tasks`. `has_whole_segments`: also read what is below the log start
+    offset, which a broker no longer serves."""
 
     paths: list[str]
     selection: Selection
@@ -46,6 +47,7 @@ class LogOptions:
     first_bytes: int = 0
     pushes_filters: bool = False
     bounds: RecordBounds = RecordBounds()
+    has_whole_segments: bool = False
 
 
 def read_options(options: Mapping[str, str]) -> LogOptions:
@@ -78,4 +80,5 @@ def read_options(options: Mapping[str, str]) -> LogOptions:
         split_bytes=values.number("splitBytes", _LEAST_SPLIT) or SPLIT_BYTES,
         pushes_filters=values.boolean("pushFilters", False),
         bounds=values.bounds(),
+        has_whole_segments=values.boolean("wholeSegments", False),
     )

@@ -18,6 +18,8 @@ def plan_tasks(options: LogOptions, columns: Collection[str], pushed: RecordBoun
     """Find the segments and return the tasks that read `columns` (names in any case) within the bounds `pushed`; empty
     if no record can be within them. Raises PipelineError."""
     files = find_log_files(options.paths, options.selection)
+    if options.has_whole_segments:
+        files = [replace(file, log_start_offset=0) for file in files]
     transactions: Mapping[TopicPartition, PartitionTransactions] = {}
     if options.reading.is_committed_only or any(name.lower() == "transaction" for name in columns):
         transactions = find_all_transactions(file for file in files if pushed.takes(file.topic, file.partition))
