@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from kafkatools.cli import GLOBAL_OPTIONS
-from kafkatools.commands import ALIASES, COMMANDS, GROUPS, load
+from kafkatools.commands import ALIASES, COMMANDS, GROUPS, has_kafka_script, load
 from kafkatools.options.environment import ENVIRONMENT
 from kafkatools.options.table import Command
 from kafkatools.options.usage import deprecated_options, option_sections, option_text, spelling, synopsis
@@ -54,6 +54,7 @@ def overview() -> str:
 def page(command: Command) -> str:
     """The page of one command with all its subcommands."""
     title = f"kt-{command.name}"
+    is_own = not has_kafka_script(command.name)
     other_names = [alias for alias, name in ALIASES.items() if name == command.name]
     parts = [*_head(title, command.summary), ".SH SYNOPSIS", ".nf"]
     parts += [escaped(_usage(command, "kt"))]
@@ -61,9 +62,10 @@ def page(command: Command) -> str:
     parts += [".fi", *_section("DESCRIPTION", [command.summary])]
     if other_names:
         parts += [".PP", escaped(f"Also called kt {' and kt '.join(other_names)}.")]
-    parts += [".SH OPTIONS", *_options(command)]
+    parts += [".SH OPTIONS", *_options(command, is_own=is_own)]
     for one in command.subcommands:
-        parts += [f".SH {escaped(f'kt {command.name} {one.name}'.upper())}", escaped(one.summary), *_options(one)]
+        parts += [f".SH {escaped(f'kt {command.name} {one.name}'.upper())}", escaped(one.summary)]
+        parts += _options(one, is_own=is_own)
     examples = [*command.examples, *(example for one in command.subcommands for example in one.examples)]
     if examples:
         parts += [".SH EXAMPLES", ".nf", *(escaped(example) for example in examples), ".fi"]
@@ -97,11 +99,13 @@ def _definitions(entries: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def _options(command: Command) -> list[str]:
+def _options(command: Command, *, is_own: bool) -> list[str]:
     lines = []
     for heading, options in option_sections(command).items():
         lines += [f".SS {escaped(heading)}"] if heading != "options" else []
-        lines += _definitions({spelling(option, command): option_text(option, command) for option in options})
+        lines += _definitions(
+            {spelling(option, command): option_text(option, command, is_own=is_own) for option in options}
+        )
     old = {spelling(option, command): text for option, text in deprecated_options(command).items()}
     return lines + ([".SS deprecated options", *_definitions(old)] if old else [])
 

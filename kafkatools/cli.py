@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkatools.commands import ALIASES, COMMANDS, GROUPS, load
+from kafkatools.commands import ALIASES, COMMANDS, GROUPS, has_kafka_script, load
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options.args import Args
 from kafkatools.options.parser import parse
@@ -184,7 +184,8 @@ def _show_warnings(console: Console) -> None:
 def _help(command: Command, outer: Command | None, console: Console) -> str:
     from kafkatools.options.usage import help_text
 
-    return help_text(command, console.width, outer)
+    is_own = not has_kafka_script((outer or command).name)
+    return help_text(command, console.width, outer, is_own=is_own)
 
 
 def describe(error: BaseException) -> str:

@@ -97,6 +97,11 @@ KAFKA_SCRIPTS = {f"kafka-{name}.sh": name for name in _SCRIPTS}
 """Name of a script of Apache Kafka -> the command that takes its options."""
 
 
+def has_kafka_script(name: str) -> bool:
+    """Return whether Apache Kafka has a script for this command."""
+    return name in KAFKA_SCRIPTS.values()
+
+
 def command_of_script(program: str) -> str | None:
     """The command of the script as which `kt` was started: `topics` for `/opt/bin/kafka-topics.sh` or `kafka-topics`.
     The name itself for a script of Kafka that `kt` lacks; None for any other program name."""

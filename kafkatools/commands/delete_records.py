@@ -79,6 +79,7 @@ def _offsets_at(
     be looked up. Raises UsageError for an offset without --partition, CommandError for a missing partition, KafkaError
     for a missing topic."""
     from kafkatools.core.admin.topics import describe_topics
+    from kafkatools.core.topic_partition import partitions_text
     from kafkatools.tools.lines.slice import Anchor
     from kafkatools.tools.record_places import offsets_at
 
@@ -89,7 +90,7 @@ def _offsets_at(
     numbers = [part.partition for part in description.partitions]
     missing = [number for number in args.partition if number not in numbers]
     if missing:
-        raise CommandError(f"Topic {args.topic} has no partition {missing[0]}: it has {len(numbers)}, from 0")
+        raise CommandError(f"Topic {args.topic} has no partition {missing[0]}: {partitions_text(numbers)}")
     if place.anchor is Anchor.OFFSET and not args.partition and len(numbers) > 1:
         raise UsageError(
             f"An offset belongs to one partition, and {args.topic} has {len(numbers)} partitions: pass --partition"

@@ -255,7 +255,7 @@ COMMAND = Command(
             "Print a schema, by default the newest version of the subject.",
             (Option("--id", "Print the schema with this ID.", value="ID", type=int),),
             _with_subjects(_show),
-            operand=_SUBJECT_VERSION,
+            operand=f"[{_SUBJECT_VERSION}]",
         ),
         _subcommand(
             "check",
@@ -286,7 +286,7 @@ COMMAND = Command(
             "Show the compatibility level of a subject, or without SUBJECT that of the registry.",
             (),
             _with_subjects(_compatibility),
-            operand=_SUBJECT,
+            operand=f"[{_SUBJECT}]",
         ),
         _subcommand(
             "set-compatibility",
@@ -297,7 +297,7 @@ COMMAND = Command(
                 _DRY_RUN,
             ),
             _with_subjects(_set_compatibility),
-            operand=_SUBJECT,
+            operand=f"[{_SUBJECT}]",
         ),
     ),
     examples=(

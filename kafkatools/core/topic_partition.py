@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple, TypeVar
+from collections.abc import Collection, Iterable
+from typing import Any, NamedTuple, TypeVar
 
 V = TypeVar("V")
 
@@ -47,3 +47,20 @@ def topic_fields(
     """The `topics` field of a request: one entry for each topic with its name and the values of its partitions. `name`
     and `partitions` are the names that the request's schema has for these two fields."""
     return [{name: topic, partitions: tuple(values)} for topic, values in by_topic(entries).items()]
+
+
+def result_of(topics: Iterable[Any], partition: tuple[str, int]) -> Any | None:
+    """Return the result of one partition in the `topics` of a response such as ListOffsets, None without one."""
+    results = (result for topic in topics if topic.name == partition[0] for result in topic.partitions)
+    return next((result for result in results if result.partition_index == partition[1]), None)
+
+
+def partitions_text(numbers: Collection[int]) -> str:
+    """Return which partitions a topic has, for errors: "its partitions are 0 to 3"."""
+    rising = sorted(numbers)
+    if not rising:
+        return "it has no partitions"
+    if len(rising) == 1:
+        return f"its only partition is {rising[0]}"
+    is_gapless = rising[-1] - rising[0] == len(rising) - 1
+    return f"its partitions are {f'{rising[0]} to {rising[-1]}' if is_gapless else ', '.join(map(str, rising))}"

@@ -19,8 +19,9 @@ def synopsis(command: Command, parent: str = "kt") -> str:
     return f"usage: {parent} {command.name}{tail}{required} [OPTION]...{operand}"
 
 
-def help_text(command: Command, width: int, outer: Command | None = None) -> str:
-    """Return the help of a command, or of a subcommand of `outer`, wrapped to `width` columns."""
+def help_text(command: Command, width: int, outer: Command | None = None, *, is_own: bool = False) -> str:
+    """Return the help of a command, or of a subcommand of `outer`, wrapped to `width` columns. `is_own`: Kafka has no
+    such tool."""
     parent = "kt" if outer is None else f"kt {outer.name}"
     parts = [synopsis(command, parent), "", *_wrap(command.summary, width, "")]
     if command.subcommands:
@@ -30,12 +31,12 @@ def help_text(command: Command, width: int, outer: Command | None = None) -> str
     for heading, options in option_sections(command).items():
         parts += ["", f"{heading}:"]
         for option in options:
-            parts += _entry(spelling(option, command), option_text(option, command), width)
+            parts += _entry(spelling(option, command), option_text(option, command, is_own=is_own), width)
     shared = outer_options(outer) if outer is not None else ()
     if outer is not None and shared:
         parts += ["", f"options of {parent}, here or in front of {command.name}:"]
         for option in shared:
-            parts += _entry(spelling(option, outer), option_text(option, outer), width)
+            parts += _entry(spelling(option, outer), option_text(option, outer, is_own=is_own), width)
     old = deprecated_options(command)
     if old:
         parts += ["", "deprecated options:"]
@@ -82,9 +83,9 @@ def spelling(option: Option, command: Command) -> str:
     return short + option.name + (f" [{option.value}]" if option.optional_value else f" {option.value}")
 
 
-def option_text(option: Option, command: Command) -> str:
+def option_text(option: Option, command: Command, *, is_own: bool = False) -> str:
     """Return an option's help text with notes in brackets: required, repeatable, choices, default, and whether Kafka's
-    tool lacks it (not in a command of which Kafka has none)."""
+    tool lacks it, unless Kafka has no such tool (`is_own`) or subcommand."""
     notes = []
     if option.required:
         notes.append("required")
@@ -94,7 +95,7 @@ def option_text(option: Option, command: Command) -> str:
         notes.append("one of: " + ", ".join(option.choices))
     if option.default is not None:
         notes.append(f"default: {option.default}")
-    if option.ours and not all(option.ours for option in command.options):
+    if option.ours and not is_own and not all(option.ours for option in command.options):
         notes.append("not in Kafka's tool")
     return option.about + (f" ({'; '.join(notes)})" if notes else "")
 

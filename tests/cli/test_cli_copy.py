@@ -252,7 +252,7 @@ def test_records_that_were_deleted_meanwhile_make_the_copy_incomplete(
             "Invalid value of --compression-codec: 'lzma'",
         ),
         (("plain", "new", "--create", "--isolation-level", "none"), 2, "Invalid value of --isolation-level: 'none'"),
-        (("plain", "new", "--partition", "9"), 1, "Topic plain has no partition 9: it has 4, from 0"),
+        (("plain", "new", "--partition", "9"), 1, "Topic plain has no partition 9: its partitions are 0 to 3"),
         (("plain", "new", "--since", "then"), 2, "Invalid value of --since: 'then' is not a time"),
     ],
 )

@@ -64,7 +64,7 @@ def test_records_before_the_place_are_deleted(
     [
         ((), 2, "--topic needs --before or --all"),
         (("--before", "3"), 2, "An offset belongs to one partition, and {topic} has 2 partitions: pass --partition"),
-        (("--all", "--partition", "2"), 1, "Topic {topic} has no partition 2: it has 2, from 0"),
+        (("--all", "--partition", "2"), 1, "Topic {topic} has no partition 2: its partitions are 0 to 1"),
         (("--before", "soon"), 2, "Invalid value of --before: 'soon' is neither an offset nor a time"),
         (("--before", "1", "--all"), 2, 'Option "[before]" can\'t be used with option "[all]"'),
         (("--before", "11", "--partition", "0"), 1, "partition: {topic}-0\terror: "),

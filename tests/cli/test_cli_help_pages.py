@@ -4,6 +4,7 @@ import os
 import pathlib
 
 import pytest
+from support.kt import run_kt
 from support.kt_process import Terminal, kt_process
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -39,3 +40,34 @@ def test_a_pipe_gets_the_help(tmp_path: pathlib.Path) -> None:
     done = kt_process(tmp_path, "help", "topics")
     assert done.returncode == 0
     assert done.stdout.startswith(b"usage: kt topics")
+
+
+def help_of(*words: str) -> str:
+    ran = run_kt(*words, "--help")
+    assert ran.status == 0, ran
+    return " ".join(ran.out.split())
+
+
+@pytest.mark.parametrize("words", [["query"], ["copy"], ["schemas", "list"], ["check"], ["diff"], ["sandbox", "start"]])
+def test_help_of_own_commands_does_not_compare_with_a_tool_of_kafka(words: list[str]) -> None:
+    text = help_of(*words)
+    assert "Write JSON, one object per line, errors too." in text and "Kafka's tool" not in text
+
+
+def test_help_of_a_tool_of_kafka_marks_what_it_adds() -> None:
+    assert "errors too. (not in Kafka's tool)" in help_of("topics")
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("schemas", "compatibility"), "usage: kt schemas compatibility [OPTION]... [SUBJECT]"),
+        (("schemas", "set-compatibility"), "usage: kt schemas set-compatibility [OPTION]... [SUBJECT]"),
+        (("schemas", "show"), "usage: kt schemas show [OPTION]... [SUBJECT[:VERSION]]"),
+        (("top-keys",), "Spark setting, as for spark-submit. Needs --engine spark. (can be repeated)"),
+        (("diff",), "Default: local[*]. Needs --engine spark."),
+        (("console-producer",), "Needs keys: --json, or --reader-property parse.key=true."),
+    ],
+)
+def test_help_says_what_is_needed(words: tuple[str, ...], line: str) -> None:
+    assert line in help_of(*words)

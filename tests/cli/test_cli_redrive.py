@@ -471,7 +471,7 @@ def topic_id(bootstrap: str, topic: str) -> str | None:
         (("plain", "--timestamp", "now"), 2, "Invalid value of --timestamp: 'now'"),
         (("plain", "--throttle", "0"), 2, "--throttle 0 must be at least 1"),
         (("plain", "--max-attempts", "-1"), 2, "--max-attempts -1 must be at least 1"),
-        (("plain", "--partition", "9"), 1, "Topic plain has no partition 9: it has 1, from 0"),
+        (("plain", "--partition", "9"), 1, "Topic plain has no partition 9: its only partition is 0"),
         (("plain", "--offset", "then"), 2, "Invalid value of --offset: 'then' is not a range"),
         (("plain", "--offset", "1", "--last", "3"), 2, 'Option "[offset]" can\'t be used with option "[last]"'),
         (("plain", "--grep", "("), 2, "Invalid value of --grep"),

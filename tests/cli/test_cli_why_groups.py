@@ -394,7 +394,7 @@ def existing(bootstrap: str) -> str:
     [
         (("group", "exsts"), "Group 'exsts' does not exist. Similar names: exists"),
         (("topic", "inventry"), "Topic 'inventry' does not exist. Similar names: inventory"),
-        (("partition", "inventory-7"), "Topic inventory has no partition 7: it has 1, from 0"),
+        (("partition", "inventory-7"), "Topic inventory has no partition 7: its only partition is 0"),
         (("broker", "9"), "Broker '9' does not exist: the brokers are 1"),
         (("transaction", "nobody"), "Transaction 'nobody' does not exist"),
     ],

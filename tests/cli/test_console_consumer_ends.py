@@ -136,7 +136,7 @@ def test_json_keeps_every_byte(broker: str) -> None:
     missing = consume(broker, "--topic", "control", "--partition", "4", "--json")
     assert (
         json.loads(missing.err.splitlines()[-1])["error"]["message"]
-        == "Topic control has no partition 4, only partition 0"
+        == "Topic control has no partition 4: its only partition is 0"
     )
 
 

@@ -143,7 +143,13 @@ OPTIONS = (
         value="SCHEMA",
         ours=True,
     ),
-    Option("--key-schema", "Encode keys by this schema; see --value-schema.", value="SCHEMA", ours=True),
+    Option(
+        "--key-schema",
+        "Encode keys by this schema, given as for --value-schema. Needs keys: --json, or --reader-property "
+        "parse.key=true.",
+        value="SCHEMA",
+        ours=True,
+    ),
     Option(
         "--subject-strategy",
         "Subject of a schema file: topic (TOPIC-value, the default), record (the record's name) or topic-record "

@@ -77,14 +77,48 @@ class TopicDescription(NamedTuple):
     error: KafkaError | None = None
 
 
-class NewTopic(NamedTuple):
-    """A topic to create; -1 means the broker's default. With `replicas_assignments`, both numbers must be -1."""
-
+class _NewTopicFields(NamedTuple):
     name: str
     num_partitions: int = -1
     replication_factor: int = -1
     replicas_assignments: Mapping[int, Sequence[int]] | None = None
     configs: Mapping[str, str] | None = None
+
+
+class NewTopic(_NewTopicFields):
+    """A topic to create; -1 means the broker's default. With `replicas_assignments`, the broker ids of each partition
+    by number, both numbers must be -1. Raises TypeError for arguments of other types."""
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        name: str,
+        num_partitions: int = -1,
+        replication_factor: int = -1,
+        replicas_assignments: Mapping[int, Sequence[int]] | None = None,
+        configs: Mapping[str, str] | None = None,
+    ) -> NewTopic:
+        if not isinstance(name, str):
+            raise TypeError(f"The name of a new topic is a str, not {name!r}")
+        for text, number in (("number of partitions", num_partitions), ("replication factor", replication_factor)):
+            if type(number) is not int:
+                raise TypeError(f"The {text} of topic {name} is an int, not {number!r}")
+        if replicas_assignments is not None and not _are_assignments(replicas_assignments):
+            raise TypeError(
+                f"The replica assignments of topic {name} are broker ids by partition, such as {{0: [1, 2]}}, not "
+                f"{replicas_assignments!r}; settings are the argument configs"
+            )
+        if configs is not None and not isinstance(configs, Mapping):
+            raise TypeError(f"The configs of topic {name} are a mapping, not {configs!r}")
+        return super().__new__(cls, name, num_partitions, replication_factor, replicas_assignments, configs)
+
+
+def _are_assignments(assignments: object) -> bool:
+    return isinstance(assignments, Mapping) and all(
+        type(partition) is int and isinstance(replicas, Sequence) and all(type(replica) is int for replica in replicas)
+        for partition, replicas in assignments.items()
+    )
 
 
 class CreatedTopic(NamedTuple):

@@ -5,11 +5,12 @@ The options of the Spark sources describe a scan too, so both select, check and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kafkatools.core.topic_partition import partitions_text
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.reports import SplitReport
 from kafkatools.pipeline.scan.ordered import Task
@@ -50,7 +51,8 @@ class ScanPlan:
     uses only `isolation.level`. `types` are the columns to choose from and the names of their types, by default those
     of the table. `on_report` receives the report of each part, from any thread; with it damage does not
     end the scan. `options` are further options of the Spark source, such as offset ranges; `assign` replaces the topics
-    of a `topic:` URI. `counts_headers`: batches of log files are not decoded where no column needs their records."""
+    of a `topic:` URI. `counts_headers`: batches of log files are not decoded where no column needs their records. A
+    partition of `required_partitions` that does not exist is an error; one of `bounds` has no records."""
 
     uri: Uri
     columns: tuple[str, ...]
@@ -62,6 +64,7 @@ class ScanPlan:
     on_report: Callable[[SplitReport], None] | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     counts_headers: bool = False
+    required_partitions: frozenset[int] = frozenset()
 
     @property
     def schema(self) -> pa.Schema:
@@ -93,6 +96,7 @@ def _log_tasks(plan: ScanPlan) -> list[Task]:
 
 
 def _log_parts(plan: ScanPlan) -> tuple[Sequence[LogTask], ReadOptions]:
+    from kafkatools.pipeline.sources.log.files import find_log_files
     from kafkatools.pipeline.sources.log.options import read_options
     from kafkatools.pipeline.sources.log.plan import plan_tasks
 
@@ -107,6 +111,8 @@ def _log_parts(plan: ScanPlan) -> tuple[Sequence[LogTask], ReadOptions]:
     options = read_options({**texts, **plan.options})
     if plan.threads > 1:
         options = replace(options, first_bytes=_FIRST_PART_BYTES)
+    if plan.required_partitions:
+        _ensure_partitions(plan, {file.partition for file in find_log_files(options.paths, options.selection)})
     return plan_tasks(options, plan.columns, plan.bounds), replace(
         options.reading, accepts_tail=True, counts_headers=plan.counts_headers
     )
@@ -126,6 +132,8 @@ def _topic_tasks(plan: ScanPlan) -> list[Task]:
     options = read_options({**texts, **plan.options}, is_streaming=False)
     cluster = LiveCluster(options)
     try:
+        if plan.required_partitions:
+            _ensure_partitions(plan, {part.partition for part in cluster.partitions()})
         splits = splits_of(cluster.batch_ranges(plan.bounds), options, plan.schema, cluster)
     except PipelineError as error:  # names the option of Spark's source, which the caller does not know
         raise PipelineError(str(error).removeprefix("subscribe: ")) from error
@@ -134,6 +142,13 @@ def _topic_tasks(plan: ScanPlan) -> list[Task]:
     splits.sort(key=lambda split: (split.topic, split.partition, split.start))
     reading = Reading(options, plan.schema, plan.bounds)
     return [partial(read_split, split, reading) for split in splits]
+
+
+def _ensure_partitions(plan: ScanPlan, existing: Collection[int]) -> None:
+    """Raise PipelineError unless the required partitions are among the existing ones."""
+    missing = sorted(plan.required_partitions.difference(existing))
+    if missing:
+        raise PipelineError(f"{plan.uri} has no partition {missing[0]}: {partitions_text(existing)}")
 
 
 def close_clients(uri: Uri) -> None:

@@ -45,19 +45,22 @@ def scan(
 
     Settings are a consumer's, as for `Consumer`: `bootstrap_servers` for a topic, and `isolation_level` for both.
     `threads` read parts of the records, by default one for each core and at most four; the order is always that of
-    topic, partition and offset. Raises PipelineError (kafkatools.errors) for an invalid URI, column or bound.
+    topic, partition and offset. Raises PipelineError (kafkatools.errors) for an invalid URI, column or bound; reading
+    raises it for a partition that does not exist.
     """
     ensure_installed("numpy", "pyarrow")
     place = parse_source(uri)
+    numbers = None if partitions is None else frozenset(partitions)
     texts = {**(settings or {}), **{name.replace("_", "."): value for name, value in more_settings.items()}}
     _check(place, table, texts)
     plan = ScanPlan(
         place,
         tuple(DEFAULT_COLUMNS[table] if columns is None else columns),
         table,
-        bounds=_bounds(partitions, offsets, timestamps),
+        bounds=_bounds(numbers, offsets, timestamps),
         settings={name: str(value) for name, value in texts.items()},
         threads=default_threads() if threads is None else threads,
+        required_partitions=numbers or frozenset(),
     )
     return Scan(plan)
 
@@ -135,14 +138,14 @@ def _check(uri: Uri, table: str, settings: Mapping[str, object]) -> None:
 
 
 def _bounds(
-    partitions: Iterable[int] | None,
+    partitions: frozenset[int] | None,
     offsets: tuple[int | None, int | None],
     timestamps: tuple[int | datetime | None, int | datetime | None],
 ) -> RecordBounds:
     first, end = offsets
     start_ms, end_ms = (None if time is None else _milliseconds(time) for time in timestamps)
     return RecordBounds(
-        partitions=None if partitions is None else frozenset(partitions),
+        partitions=partitions,
         start_offset=max(first or 0, 0),
         end_offset=MAX_LONG if end is None else end,
         start_timestamp_ms=MIN_LONG if start_ms is None else start_ms,

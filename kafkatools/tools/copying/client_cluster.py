@@ -11,6 +11,7 @@ from kafkatools.core.admin.configs import TOPIC, ConfigEntry, describe_configs
 from kafkatools.core.admin.topics import TopicDescription, describe_topics
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import CONSUMER, PRODUCER, Table
+from kafkatools.core.topic_partition import partitions_text
 from kafkatools.exit_status import CommandError
 
 _UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
@@ -83,7 +84,7 @@ def partition_numbers(topic: TopicDescription, requested: Sequence[int]) -> list
     numbers = [part.partition for part in topic.partitions]
     missing = [number for number in requested if number not in numbers]
     if missing:
-        raise CommandError(f"Topic {topic.name} has no partition {missing[0]}: it has {len(numbers)}, from 0")
+        raise CommandError(f"Topic {topic.name} has no partition {missing[0]}: {partitions_text(numbers)}")
     return sorted(set(requested or numbers))
 
 

@@ -12,6 +12,7 @@ from kafkatools.core.admin.groups import describe_groups, describe_share_groups,
 from kafkatools.core.admin.topics import describe_topics, list_topics
 from kafkatools.core.admin.transactions import describe_transactions, list_transactions
 from kafkatools.core.errors import GroupIdNotFound, KafkaError, TransactionalIdNotFound, UnsupportedVersion
+from kafkatools.core.topic_partition import partitions_text
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.diagnosis.observations import BROKER, GROUP, PARTITION, TOPIC, TRANSACTION, Subject
 from kafkatools.tools.monitor.collector import Scope
@@ -79,7 +80,7 @@ class Subjects:
         numbers = {part.partition for part in description.partitions}
         if subject.kind == PARTITION and subject.partition not in numbers:
             raise CommandError(
-                f"Topic {subject.name} has no partition {subject.partition}: it has {len(numbers)}, from 0",
+                f"Topic {subject.name} has no partition {subject.partition}: {partitions_text(numbers)}",
                 kind="UNKNOWN_TOPIC_OR_PARTITION",
             )
 

@@ -14,6 +14,7 @@ from kafkatools.core.consumer.consumer import Consumer
 from kafkatools.core.consumer.ends import Ends
 from kafkatools.core.consumer.group_subscription import RebalanceListener
 from kafkatools.core.consumer.subscription import TopicPartition
+from kafkatools.core.topic_partition import partitions_text
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.lines.partition_reader import PartitionReader
 from kafkatools.tools.lines.slice import Anchor, Slice
@@ -136,8 +137,7 @@ def existing_partition(consumer: PartitionReader, requested: RequestedTopics) ->
     if not existing:
         raise CommandError(requested.missing)
     if partition not in existing:
-        numbers = f"0 to {len(existing) - 1}" if len(existing) > 1 else "partition 0"
-        raise CommandError(f"Topic {topic} has no partition {partition}, only {numbers}")
+        raise CommandError(f"Topic {topic} has no partition {partition}: {partitions_text(existing)}")
     return TopicPartition(topic, partition)
 
 

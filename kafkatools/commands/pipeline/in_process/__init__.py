@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kafkatools.exit_status import ExitStatus
     from kafkatools.pipeline.jobs.in_process.tables import LocalSource
 
+_OPTIONS_OF_SPARK = ("--master", "--conf", "--from-option", "--to-option")
 ENGINE = Option(
     "--engine",
     "local: run in this process, without Spark. spark: run on Spark, where --master says, as kt pipeline does.",
@@ -31,9 +32,9 @@ def ensure_local(args: Args) -> None:
     """Raise UsageError for an unknown engine, and for options of Spark without it."""
     if args.engine != "local":
         raise UsageError(f"--engine takes local or spark, not {args.engine}")
-    for name in ("master", "conf", "from-option", "to-option"):
+    for name in _OPTIONS_OF_SPARK:
         if args.has_option(name):
-            raise UsageError(f"--{name} needs --engine spark")
+            raise UsageError(f"{name} needs --engine spark")
 
 
 def job_here(job: Command, run_here: Callable[[Console, Args], ExitStatus], *examples: str) -> Command:
@@ -45,7 +46,11 @@ def job_here(job: Command, run_here: Callable[[Console, Args], ExitStatus], *exa
         ensure_local(args)
         return run_here(console, args)
 
-    return job._replace(run=run, options=(*job.options, ENGINE), examples=examples)
+    options = tuple(
+        option._replace(about=f"{option.about} Needs --engine spark.") if option.name in _OPTIONS_OF_SPARK else option
+        for option in job.options
+    )
+    return job._replace(run=run, options=(*options, ENGINE), examples=examples)
 
 
 def local_source(source: JobSource) -> LocalSource:

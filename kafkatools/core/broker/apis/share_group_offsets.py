@@ -19,6 +19,7 @@ from kafkatools.core.broker.server.requests import Request, Response, error_fiel
 from kafkatools.core.errors import KafkaError, TopicAuthorizationFailed, UnknownTopicOrPartition, error_for_code
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity, Fields
+from kafkatools.core.topic_partition import result_of
 
 UNKNOWN = -1
 NOTHING_KEPT = "There is no offset information to delete."
@@ -149,7 +150,7 @@ def _latest(node: ShareContext, key: ShareKey, on_offset: Callable[[int | None],
     }
 
     def on_response(response: Any | None) -> None:
-        result = None if response is None else response.topics[0].partitions[0]
+        result = None if response is None else result_of(response.topics, (topic.name, key.partition))
         on_offset(None if result is None or result.error_code else result.offset)
 
     channel.send(state.leader, ApiKey.LIST_OFFSETS, fields, on_response)

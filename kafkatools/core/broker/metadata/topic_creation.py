@@ -12,7 +12,7 @@ from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.metadata.image import MetadataImage, TopicState
 from kafkatools.core.broker.server.controller_link import ControllerLink, Fate
 from kafkatools.core.broker.server.forwarding import ANONYMOUS_PRINCIPAL
-from kafkatools.core.errors import KafkaError, TopicAlreadyExists, error_from_code
+from kafkatools.core.errors import KafkaError, TopicAlreadyExists, UnknownServerError, error_from_code
 from kafkatools.core.protocol import messages
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity
@@ -78,7 +78,11 @@ class TopicCreation:
             return  # the next request for the topic retries
         data = memoryview(bytes(response.response_data))
         _, offset = decode_response_header(_KEY, _VERSION, data)
-        created = messages.decode(messages.response_type(_KEY, _VERSION), data, offset)[0].topics[0]
+        topics = messages.decode(messages.response_type(_KEY, _VERSION), data, offset)[0].topics
+        created = next((topic for topic in topics if topic.name == name), None)
+        if created is None:
+            self._refused[name] = UnknownServerError(f"The controller's response has no result for topic {name}")
+            return
         error = error_from_code(int(created.error_code), created.error_message)
         if error is not None and not isinstance(error, TopicAlreadyExists):
             self._refused[name] = error

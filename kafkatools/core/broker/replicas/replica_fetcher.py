@@ -33,6 +33,7 @@ from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.errors import DecodeError, KafkaError, KafkaStorageError, UnexpectedAppendOffset
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.records.header import read_header, whole_batches_bytes
+from kafkatools.core.topic_partition import result_of
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.replicas.cluster import Cluster, ReplicationSettings
@@ -362,14 +363,15 @@ class ReplicaFetcher:
         )
 
     def _take_range(self, followed: Followed, timestamp: int, entity: Any | None) -> None:
-        if self.partitions.get(followed.partition.key) is not followed:
+        partition = followed.partition
+        if self.partitions.get(partition.key) is not followed:
             return
         now_ms = self.cluster.clock.now_ms()
-        range_end = None if entity is None else entity.topics[0].partitions[0]
+        range_end = None if entity is None else result_of(entity.topics, (partition.topic, partition.index))
         if range_end is None or int(range_end.error_code) != NONE:
             self._delay(followed, now_ms)
             return
-        log = followed.partition.log
+        log = partition.log
         try:
             if timestamp == LATEST and range_end.offset >= log.log_end_offset:
                 self._request_offset(followed, EARLIEST)

@@ -188,3 +188,15 @@ def test_delegation_tokens() -> None:
 def test_tokens_are_for_authenticated_users(admin: kafkatools.Admin) -> None:
     with pytest.raises((errors.DelegationTokenAuthDisabled, errors.DelegationTokenRequestNotAllowed)):
         admin.create_delegation_token()
+
+
+def test_new_topic_refuses_arguments_of_other_types() -> None:
+    with pytest.raises(TypeError, match="^The replica assignments of topic t are broker ids by partition, such as "):
+        kafkatools.NewTopic("t", 2, 1, {"retention.ms": "1"})  # type: ignore[dict-item]
+    with pytest.raises(TypeError, match="^The number of partitions of topic t is an int, not '3'$"):
+        kafkatools.NewTopic("t", "3")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^The configs of topic t are a mapping, not \['a=b'\]$"):
+        kafkatools.NewTopic("t", configs=["a=b"])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="^The name of a new topic is a str, not 7$"):
+        kafkatools.NewTopic(7)  # type: ignore[arg-type]
+    assert kafkatools.NewTopic("t", replicas_assignments={0: [1, 2]})._replace(name="u").name == "u"

@@ -21,6 +21,7 @@ except ImportError:
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "core" / "records"))
 
 from records_truth import recorded_names, true_records  # noqa: E402
+from support.embedded import embedded_broker  # noqa: E402
 from support.file_batches import read_file_batches  # noqa: E402
 
 import kafkatools  # noqa: E402
@@ -76,9 +77,20 @@ def test_offset_bounds_prune_segments_and_rows(ledger: pathlib.Path) -> None:
     assert offsets(ledger, offsets=(100, 903)) == list(range(100, 903))
     assert offsets(ledger, offsets=(-5, 2)) == [0, 1]
     assert offsets(ledger, offsets=(LAST, None)) == [LAST]
-    assert offsets(ledger, partitions=[1]) == []
+    assert offsets(ledger, partitions=[0], offsets=(5, 7)) == [5, 6]
     sorted(ledger.glob("*.log"))[0].write_bytes(b"damage")  # a segment that the bounds leave out is not read
     assert offsets(ledger, offsets=(LAST, None)) == [LAST]
+
+
+def test_a_missing_partition_is_an_error_that_names_the_existing_ones(ledger: pathlib.Path) -> None:
+    with pytest.raises(PipelineError, match=r"ledger-0 has no partition 9: its only partition is 0$"):
+        offsets(ledger, partitions=[0, 9])
+    with embedded_broker(ledger.parent / "data") as bootstrap:
+        with kafkatools.Admin(bootstrap_servers=bootstrap) as admin:
+            admin.create_topics(kafkatools.NewTopic("t", 4))
+        with pytest.raises(PipelineError, match=r"^topic:t has no partition 9: its partitions are 0 to 3$"):
+            kafkatools.scan("topic:t", bootstrap_servers=bootstrap, partitions=[9]).to_arrow()
+        assert kafkatools.scan("topic:t", bootstrap_servers=bootstrap, partitions=[3]).to_arrow().num_rows == 0
 
 
 def test_time_bounds_select_records_by_their_own_time(ledger: pathlib.Path) -> None:
