@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import resource
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 
@@ -148,3 +151,21 @@ def test_files_that_cannot_be_read_are_named_and_the_rest_is_checked(guarded: pa
     assert [(row["file"], row["problem"]) for row in unreadable] == [
         (str(path), "cannot be read: Permission denied") for path in (segment, epochs)
     ]
+
+
+def test_a_full_disk_leaves_no_unfinished_partition(damaged: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """A file may have 4 KiB: the segments of the partition are longer."""
+    small = tmp_path / "small"
+    shutil.copytree(damaged, small / "data")
+    command = [sys.executable, "-m", "kafkatools", "check", str(small / "data"), "--salvage", str(small / "out")]
+    ran = subprocess.run(
+        command, capture_output=True, check=False, timeout=60,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY)),
+    )  # fmt: skip
+    error, hint = ran.stderr.decode().splitlines()[-2:]
+    assert ran.returncode == 1 and error.endswith("File too large"), ran
+    assert (
+        hint
+        == f"{small / 'out'} has 0 of 2 partitions completely. Run the command again with a new directory where there is room."
+    )
+    assert list((small / "out").iterdir()) == []

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+import shutil
+from collections.abc import Callable, Iterable
 
 from kafkatools.commands.pipeline.job_source import print_rows
 from kafkatools.commands.pipeline.show import count_text
 from kafkatools.commands.pipeline.spark import failures
 from kafkatools.console import Console
 from kafkatools.core import atomic_file
+from kafkatools.core.errors import KafkaStorageError
 from kafkatools.core.log.format.filenames import LOG_SUFFIX, is_log_name, parse_partition_directory
 from kafkatools.core.log.recovery.salvage import LostRange, SalvagedPartition, salvage_partition
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
@@ -18,6 +20,7 @@ from kafkatools.options import Args
 
 _LOST_FILE = "lost.jsonl"
 _UNFINISHED = ".unfinished"
+_AGAIN = "Run the command again with a new directory where there is room."
 _METADATA_LOG = "__cluster_metadata-0"
 
 
@@ -110,15 +113,17 @@ def _salvage(console: Console, args: Args, directories: list[str], unreadable: I
     try:
         with console.progress("Salvaging", size, is_bytes=True, prints=False) as progress:
             for directory in directories:
-                target = os.path.join(args.salvage, os.path.basename(directory))
-                partition = salvage_partition(directory, target + _UNFINISHED, deep=args.deep, advance=progress.advance)
-                os.rename(target + _UNFINISHED, target)
+                partition = _salvaged(directory, args, progress.advance)
                 salvaged.append(partition)
                 lost += partition.lost
         rows = (json.dumps(row._asdict(), separators=(",", ":")) + "\n" for row in lost)
         atomic_file.replace_durably(os.path.join(args.salvage, _LOST_FILE), "".join(rows).encode())
-    except OSError as error:
-        raise CommandError(f"{error.filename or args.salvage}: {error.strerror}") from error
+    except (OSError, KafkaStorageError) as error:
+        text = str(error)
+        if isinstance(error, OSError):
+            text = f"{error.filename or args.salvage}: {error.strerror}"
+        hint = f"{args.salvage} has {len(salvaged)} of {count_text(len(directories), 'partition')} completely. {_AGAIN}"
+        raise CommandError(text, hint=hint) from error
     print_rows(console, "lost", LostRange._fields, lost)
     batches, size = sum(part.batches for part in salvaged), sum(part.size_bytes for part in salvaged)
     console.note(
@@ -126,3 +131,16 @@ def _salvage(console: Console, args: Args, directories: list[str], unreadable: I
         f"{count_text(size, 'byte')}; {count_text(len(lost), 'lost range')}"
     )
     return bool(lost)
+
+
+def _salvaged(directory: str, args: Args, advance: Callable[[int], None]) -> SalvagedPartition:
+    """Copy the sound batches of one partition directory under a temporary name, which also an error or Ctrl-C removes.
+    Raises OSError."""
+    target = os.path.join(args.salvage, os.path.basename(directory))
+    try:
+        partition = salvage_partition(directory, target + _UNFINISHED, deep=args.deep, advance=advance)
+        os.rename(target + _UNFINISHED, target)
+    except BaseException:  # Ctrl-C, too: a half copy is worth nothing
+        shutil.rmtree(target + _UNFINISHED, ignore_errors=True)
+        raise
+    return partition
