@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 V = TypeVar("V")
 
@@ -47,12 +47,6 @@ def topic_fields(
     """The `topics` field of a request: one entry for each topic with its name and the values of its partitions. `name`
     and `partitions` are the names that the request's schema has for these two fields."""
     return [{name: topic, partitions: tuple(values)} for topic, values in by_topic(entries).items()]
-
-
-def result_of(topics: Iterable[Any], partition: tuple[str, int]) -> Any | None:
-    """Return the result of one partition in the `topics` of a response such as ListOffsets, None without one."""
-    results = (result for topic in topics if topic.name == partition[0] for result in topic.partitions)
-    return next((result for result in results if result.partition_index == partition[1]), None)
 
 
 def partitions_text(numbers: Collection[int]) -> str:

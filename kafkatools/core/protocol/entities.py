@@ -9,7 +9,7 @@ with their defaults (a structure is None), so that a handler can read them in ev
 from __future__ import annotations
 
 from _collections import _tuplegetter  # type: ignore[import-not-found]
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -136,3 +136,9 @@ def _described(definition: Definition, field: Field, version: int) -> tuple[str,
     else:
         default = nested.type()
     return field.name, code, nested, default
+
+
+def result_of(topics: Iterable[Entity], partition: tuple[str, int]) -> Entity | None:
+    """Return the result of one partition in the `topics` of a response such as ListOffsets, None without one."""
+    results = (result for topic in topics if topic.name == partition[0] for result in topic.partitions)
+    return next((result for result in results if result.partition_index == partition[1]), None)

@@ -6,7 +6,8 @@ import pytest
 
 from kafkatools.core.protocol import messages
 from kafkatools.core.protocol.api_versions import ApiKey
-from kafkatools.core.topic_partition import partitions_text, result_of
+from kafkatools.core.protocol.entities import result_of
+from kafkatools.core.topic_partition import partitions_text
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,7 @@ from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import Request, Response, error_fields, outcome_fields
 from kafkatools.core.errors import KafkaError, TopicAuthorizationFailed, UnknownTopicOrPartition, error_for_code
 from kafkatools.core.protocol.api_versions import ApiKey
-from kafkatools.core.protocol.entities import Entity, Fields
-from kafkatools.core.topic_partition import result_of
+from kafkatools.core.protocol.entities import Entity, Fields, result_of
 
 UNKNOWN = -1
 NOTHING_KEPT = "There is no offset information to delete."

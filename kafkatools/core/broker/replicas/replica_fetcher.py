@@ -32,8 +32,8 @@ from kafkatools.core.broker.replicas.fetch_partition import FetchPartition
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.errors import DecodeError, KafkaError, KafkaStorageError, UnexpectedAppendOffset
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.entities import result_of
 from kafkatools.core.records.header import read_header, whole_batches_bytes
-from kafkatools.core.topic_partition import result_of
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.replicas.cluster import Cluster, ReplicationSettings
