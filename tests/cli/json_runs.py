@@ -215,7 +215,7 @@ class JsonRuns:
         records = [
             {"value": "a", "key": None, "partition": 0, "timestamp": 1_700_000_000_000, "headers": [["h", None]]},
             {"value": {"b64": "/w=="}, "key": "k", "partition": 0},
-            {"value": None, "key": "k", "partition": 1},
+            {"value": None, "key": "k", "partition": 1, "timestamp": 1_700_000_000_000},  # so k has a value
         ]
         lines = "".join(json.dumps(record) + "\n" for record in records).encode()
         kt("console-producer", "--topic", "orders", stdin=lines)

@@ -258,6 +258,16 @@ def test_original_partitions_that_the_target_lacks_are_left(bootstrap: str) -> N
     assert values(bootstrap, "live-narrow") == ["0", "1"]
 
 
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_many_records_fit_into_a_target_with_small_batches(bootstrap: str, codec: str) -> None:
+    create(bootstrap, f"dead-batch-{codec}")
+    create(bootstrap, f"live-batch-{codec}", 1, "--config", "max.message.bytes=300")
+    fill(bootstrap, f"dead-batch-{codec}", f"live-batch-{codec}", 200, 1, compression_type=codec)
+    ran = redrive(bootstrap, f"dead-batch-{codec}")
+    assert (ran.status, ran.err.splitlines()[-1]) == (0, "Sent back a total of 200 records")
+    assert [row["value"] for row in records(bootstrap, f"live-batch-{codec}")] == [f"value {n}" for n in range(200)]
+
+
 def test_the_target_is_inferred_from_the_name_on_request(bootstrap: str) -> None:
     create(bootstrap, "payments")
     create(bootstrap, "payments.DLT")

@@ -71,6 +71,16 @@ def test_dead_letters_of_connect_come_back_and_fail_again(real_kafka: ApacheKafk
     assert (ran.status, ran.err.splitlines()[-1]) == (3, "Sent back a total of 0 records; left 30 records")
 
 
+def test_many_records_fit_into_a_target_with_small_batches(real_kafka: ApacheKafka) -> None:
+    real_kafka.tool("topics", "--create", "--topic", "small", "--config", "max.message.bytes=300")
+    real_kafka.tool("topics", "--create", "--topic", "small.dlq")
+    with Producer(bootstrap_servers=real_kafka.bootstrap, compression_type="zstd") as producer:
+        for number in range(200):
+            producer.send(ProducerRecord("small.dlq", b"%d" % number))
+    assert redrive(real_kafka, "small.dlq", "--to", "small").status == 0
+    assert [int(row["value"]) for row in rows(real_kafka, "small")] == list(range(200))
+
+
 def test_a_selection_and_its_rest_come_back_once(real_kafka: ApacheKafka) -> None:
     for topic, count in (("orders", "3"), ("mixed.dlq", "2")):
         real_kafka.tool("topics", "--create", "--topic", topic, "--partitions", count)

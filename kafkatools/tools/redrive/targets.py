@@ -18,6 +18,7 @@ from kafkatools.core.records.layout import HEADER_SIZE
 from kafkatools.tools.copying.client_cluster import topic_configs
 
 _MISSING = "UNKNOWN_TOPIC_OR_PARTITION"
+_GROWTH_BYTES = 1024
 _FIXED_FIELDS = b"\0\0\0"
 _LIMIT = "max.message.bytes"
 _CLEANUP = "cleanup.policy"
@@ -54,7 +55,7 @@ class Target(NamedTuple):
         """Return why the topic would refuse a record, None if nothing is known against it. `record`: as `record_body`
         returns it."""
         limit = self._number(_LIMIT)
-        if limit is not None and batch_size(record, codec) > limit:
+        if limit is not None and _may_exceed(limit, record) and batch_size(record, codec) > limit:
             return Reason("too_large", f"larger than {_LIMIT}={limit} of {self.name}")
         if key_length < 0 and "compact" in self.configs.get(_CLEANUP, ""):
             return Reason("no_key", f"without a key, and {self.name} is compacted")
@@ -77,6 +78,12 @@ def record_body(key: bytes | None, value: bytes | None, headers: bytes) -> bytes
     cells = [varint(-1) if cell is None else varint(len(cell)) + cell for cell in (key, value)]
     body = b"".join((_FIXED_FIELDS, *cells, headers))
     return varint(len(body)) + body
+
+
+def _may_exceed(limit: int, record: bytes) -> bool:
+    """Return whether the record could be too large even if a codec makes it a little larger; compressing costs."""
+    size = HEADER_SIZE + len(record)
+    return size + size // 64 + _GROWTH_BYTES > limit
 
 
 def batch_size(record: bytes, codec: int) -> int:
