@@ -285,6 +285,20 @@ def test_a_password_file_is_beside_the_file_that_names_it(kt: Kt, tmp_path: path
     assert "SCRAM-SHA-512=iterations=4096" in kt("configs", "--describe", "--user", "u").out
 
 
+def test_a_password_that_all_can_read_is_a_warning(kt: Kt, tmp_path: pathlib.Path) -> None:
+    write(tmp_path, PASSWORD, "secret")
+    state = write(tmp_path, "[users.u]\nSCRAM-SHA-512.password-file = 'secret'")
+    for mode, count in ((0o644, 1), (0o600, 0)):
+        (tmp_path / "secret").chmod(mode)
+        assert kt("apply", state, "--dry-run").err.count("every user of this machine can read") == count
+
+
+def test_a_principal_of_no_known_type_is_a_warning(kt: Kt, tmp_path: pathlib.Path) -> None:
+    acls = "acls = [{principal = 'user:alice', topic = 't', operations = ['Read', 'Write']}]"
+    ran = kt("apply", write(tmp_path, acls), "--dry-run")
+    assert ran.err.startswith("warning: ") and ran.err.endswith("Did you mean User:alice?\n")
+
+
 # -- undo files --
 
 

@@ -16,6 +16,7 @@ from kafkatools.core.secrets import remember
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import Args
 from kafkatools.options.hints import did_you_mean_name
+from kafkatools.options.secret_files import warn_if_others_can_read
 from kafkatools.output import json_line
 from kafkatools.tools.configs.changes import Difference
 from kafkatools.tools.declared.carry_out import DONE, FAILED, NOT_TRIED, Outcome, carry_out, validate
@@ -54,6 +55,7 @@ def apply_declaration(
     """Compare a declaration with the cluster, and print or carry out the plan. Raises CommandError or KafkaError."""
     present = read_present(admin, declaration.kinds, declaration.topics.keys())
     ensure_config_names(declaration, present)
+    _warn_of_principals(console, declaration)
     plan = make_plan(declaration, present, prune, updates_passwords=args.update_passwords)
     passwords = {}
     if not args.check:  # which needs neither passwords nor a right to change anything
@@ -86,6 +88,7 @@ def finish(
 ) -> ExitStatus:
     """Print a plan, and without --check and --dry-run carry it out. Raises CommandError if a prompt is unanswered."""
     is_only_shown = args.check or args.dry_run
+    _note_kept(console, plan)
     if not console.is_json:
         _print_plan(console, plan)
     elif is_only_shown:
@@ -137,6 +140,18 @@ def ensure_config_names(declaration: Declaration, present: Present) -> None:
                 raise invalid(f"{topic.config_places[name]}: there is no topic config '{name}'", hint)
 
 
+def _warn_of_principals(console: Console, declaration: Declaration) -> None:
+    """Warn of principals such as `user:alice`: types are case-sensitive, and Kafka's own principals are of type
+    User."""
+    for principal in dict.fromkeys(acl.principal for acl in declaration.acls):
+        kind, _, name = principal.partition(":")
+        if kind != "User" and kind.lower() == "user":
+            console.note(
+                f"warning: Kafka's principals are of type User, so {principal} matches none of them. "
+                f"Did you mean User:{name}?"
+            )
+
+
 def _passwords(console: Console, declaration: Declaration, plan: Plan) -> dict[Credential, str]:
     """The passwords of the credentials that the plan sets. Raises CommandError if one is missing."""
     passwords = {}
@@ -165,6 +180,7 @@ def _password(console: Console, declared: DeclaredCredential) -> str:
             raise invalid(f"{place}: {path}: {error.strerror}") from None
         except UnicodeDecodeError:
             raise invalid(f"{place}: {path} is not UTF-8 text") from None
+        warn_if_others_can_read(path, {"password": password})
         where = f"{os.path.basename(path)} has no password in its first line"
     if not password:
         raise invalid(f"{place}: {where}")
@@ -200,7 +216,6 @@ def _print_plan(console: Console, plan: Plan) -> None:
     for change in plan.changes:
         for line in lines(change):
             console.print(line)
-    _note_kept(console, plan)
     if not plan.changes:
         console.print("Nothing to change: the cluster is as declared.")
         return
