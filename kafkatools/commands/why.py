@@ -54,7 +54,8 @@ def run(console: Console, args: Args) -> ExitStatus:
         obs = collecting.collect()
         found = verdicts(obs)
         if interval_s and not found and _needs_time(obs):
-            console.clock.sleep_ms(int(interval_s * 1000))
+            with console.progress("Waiting for a second snapshot"):
+                console.clock.sleep_ms(int(interval_s * 1000))
             obs = collecting.collect()
             found = verdicts(obs)
 

@@ -152,15 +152,21 @@ def voter_behind(obs: Observations) -> Iterator[Finding]:
     quorum = obs.view.quorum
     if quorum is None or obs.subject.kind not in (CLUSTER, BROKER):
         return
+    # The leader's own time stamp is its present: so clocks of this machine and of the brokers may differ.
+    now_ms = max((voter.last_caught_up_timestamp for voter in quorum.voters if voter.id == quorum.leader_id), default=0)
+    behind_ms = {
+        voter.id: now_ms - voter.last_caught_up_timestamp
+        for voter in quorum.voters
+        if voter.id != quorum.leader_id and voter.last_caught_up_timestamp > 0
+    }
+    current = sum(behind_ms.get(voter.id, 0) < _BEHIND_MS for voter in quorum.voters)
     for voter in quorum.voters:
-        since_ms = obs.now_ms - voter.last_caught_up_timestamp
+        since_ms = behind_ms.get(voter.id, 0)
         is_other = obs.subject.kind == BROKER and obs.subject.name != str(voter.id)
-        if voter.id == quorum.leader_id or is_other or voter.last_caught_up_timestamp <= 0 or since_ms < _BEHIND_MS:
+        if since_ms < _BEHIND_MS or is_other:
             continue
-        others = sum(v.id == quorum.leader_id or obs.now_ms - v.last_caught_up_timestamp < _BEHIND_MS
-                     for v in quorum.voters)  # fmt: skip
         yield Finding(
-            f"Voter {voter.id} of the controller quorum has not caught up for {duration(since_ms)}: {others} of "
+            f"Voter {voter.id} of the controller quorum has not caught up for {duration(since_ms)}: {current} of "
             f"{len(quorum.voters)} voters are current",
             (f"Its log ends at offset {voter.log_end_offset:,}, the high watermark is {quorum.high_watermark:,}",),
             ("metadata-quorum", "describe", "--replication", "--human-readable"),

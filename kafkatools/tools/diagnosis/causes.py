@@ -59,7 +59,7 @@ CAUSES: tuple[Cause, ...] = (
         "Try its address with kt doctor; look for a paused process, a full disk or a firewall.",
         _ALL,
         broker_causes.broker_silent,
-        (*_REPLICAS, *_STOPPED, "coordinator-unavailable"),
+        (*_REPLICAS, *_STOPPED, "coordinator-unavailable", "voter-behind"),
     ),
     Cause(
         "disk-full",

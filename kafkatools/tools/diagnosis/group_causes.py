@@ -55,12 +55,21 @@ def _keys(parts: Iterable[GroupPartition]) -> list[TopicPartition]:
     return [(part.topic, part.partition) for part in parts]
 
 
-def _members_command(group: str) -> tuple[str, ...]:
-    return ("consumer-groups", "--describe", "--group", group, "--members", "--verbose")
+def _members_command(group: GroupView) -> tuple[str, ...]:
+    return (_command(group), "--describe", "--group", group.group_id, "--members", "--verbose")
 
 
-def _state_command(group: str) -> tuple[str, ...]:
-    return ("consumer-groups", "--describe", "--group", group, "--state")
+def _state_command(group: GroupView) -> tuple[str, ...]:
+    return (_command(group), "--describe", "--group", group.group_id, "--state")
+
+
+def _command(group: GroupView) -> str:
+    return "share-groups" if group.type == SHARE else "consumer-groups"
+
+
+def _is_disturbed(obs: Observations, group: GroupView, description: GroupDescription) -> bool:
+    """Return whether a group has stopped or is rebalancing, so that a change of its members matters."""
+    return has_stopped(obs, group) or description.state in REBALANCING
 
 
 def _skip_command(group: str, key: TopicPartition, offset: int) -> tuple[str, ...]:
@@ -106,7 +115,7 @@ def no_members(obs: Observations) -> Iterator[Finding]:
         yield Finding(
             f"Group {group.group_id} has no members: nobody consumes {partition_names(lagging)}",
             (lag_text(obs, group), f"State {group.state}, coordinator broker {group.coordinator}"),
-            _state_command(group.group_id),
+            _state_command(group),
             places(("group", group.group_id), partition_places(lagging)),
         )
 
@@ -117,13 +126,13 @@ def static_member_replaced(obs: Observations) -> Iterator[Finding]:
         before = obs.earlier_descriptions.get(group.group_id)
         ids = {m.group_instance_id: m.member_id for m in before.members if m.group_instance_id} if before else {}
         replaced = [m for m in description.members if ids.get(m.group_instance_id or "", m.member_id) != m.member_id]
-        if replaced:
+        if replaced and _is_disturbed(obs, group, description):
             member = replaced[0]
             yield Finding(
                 f"Another client took over group.instance.id {member.group_instance_id} of group {group.group_id} "
                 f"within {obs.seconds or 0:.1f} s: two clients use the same id and fence each other",
                 (*map(member_text, replaced[:3]), lag_text(obs, group)),
-                _members_command(group.group_id),
+                _members_command(group),
                 places(("group", group.group_id)),
             )
 
@@ -134,12 +143,12 @@ def members_change(obs: Observations) -> Iterator[Finding]:
         before = obs.earlier_descriptions.get(group.group_id)
         old = {member.member_id for member in before.members} if before else set()
         new = {member.member_id for member in description.members}
-        if old and old - new and new - old and not has_progressed(obs, group):
+        if old and old - new and new - old and _is_disturbed(obs, group, description):
             yield Finding(
                 f"Members of group {group.group_id} leave and join again: {len(new - old)} of {len(new)} joined within "
                 f"{obs.seconds or 0:.1f} s, so the group rebalances instead of consuming",
                 (f"State {description.state}", lag_text(obs, group)),
-                _members_command(group.group_id),
+                _members_command(group),
                 places(("group", group.group_id)),
             )
 
@@ -164,7 +173,7 @@ def member_behind(obs: Observations) -> Iterator[Finding]:
                 f"Member {member.client_id} of group {group.group_id} does not follow the rebalance: it is at epoch "
                 f"{member.member_epoch}, the group at {target}",
                 (f"State {description.state}", *map(member_text, behind[:3]), lag_text(obs, group)),
-                _members_command(group.group_id),
+                _members_command(group),
                 places(("group", group.group_id)),
             )
 
@@ -179,7 +188,7 @@ def rebalancing(obs: Observations) -> Iterator[Finding]:
             f"Group {group.group_id} has been rebalancing for at least {obs.seconds or 0:.1f} s: a member has not "
             "rejoined, or the leader has not assigned partitions",
             (f"State {description.state}, {count(len(description.members), 'member')}", lag_text(obs, group)),
-            _members_command(group.group_id),
+            _members_command(group),
             places(("group", group.group_id)),
         )
 
@@ -194,7 +203,7 @@ def members_without_partitions(obs: Observations) -> Iterator[Finding]:
                 f"Group {group.group_id} has {count(len(description.members), 'member')} and assigned none of them a "
                 "partition: they subscribe to no existing topic",
                 (*map(member_text, description.members[:3]), lag_text(obs, group)),
-                _members_command(group.group_id),
+                _members_command(group),
                 places(("group", group.group_id)),
             )
 
@@ -211,7 +220,7 @@ def partition_unassigned(obs: Observations) -> Iterator[Finding]:
                 f"No member of group {group.group_id} has {partition_names(_keys(waiting))}, where "
                 f"{sum(part.lag or 0 for part in waiting):,} records wait",
                 (*map(member_text, description.members[:3]), lag_text(obs, group)),
-                _members_command(group.group_id),
+                _members_command(group),
                 places(("group", group.group_id), partition_places(_keys(waiting))),
             )
 
@@ -357,7 +366,7 @@ def stalled(obs: Observations) -> Iterator[Finding]:
             f"Group {group.group_id} committed nothing in {obs.seconds or 0:.1f} s although it has "
             f"{count(group.members, 'member')} and {group.least_lag:,} records wait in {partition_names(waiting)}",
             (lag_text(obs, group), *members, *_next_records(obs, group.group_id)),
-            _members_command(group.group_id),
+            _members_command(group),
             places(("group", group.group_id), partition_places(waiting)),
         )
 
@@ -392,6 +401,6 @@ def too_slow(obs: Observations) -> Iterator[Finding]:
             f"{group.least_lag - before.least_lag:,} in {obs.seconds or 0:.1f} s, and its next record is "
             f"{duration(max(ages))} old",
             (lag_text(obs, group), f"It consumes {group.consumed or 0:.1f} records/s"),
-            _members_command(group.group_id),
+            _members_command(group),
             places(("group", group.group_id)),
         )
