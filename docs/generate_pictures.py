@@ -65,6 +65,13 @@ SESSIONS = (
 )
 
 
+CUSTOMERS = b"""\
+c-1\t{"name": "Ann", "city": "Graz", "orders": 3}
+c-2\t{"name": "Ben", "city": "Linz", "orders": 1}
+c-1\t{"name": "Ann", "city": "Wien", "orders": 4}
+"""
+
+
 @contextlib.contextmanager
 def sandbox() -> Iterator[pathlib.Path]:
     """A directory in which `kt` uses a sandbox of its own, which ends with the block."""
@@ -119,30 +126,38 @@ def damage_a_segment(directory: pathlib.Path) -> None:
 
 
 def photograph(directory: pathlib.Path) -> None:
-    """Take a picture of the page of `kt monitor --web`."""
+    """Take a picture of the page of `kt monitor --web`, and one of its records."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         print(f"No browser is installed ({', '.join(BROWSERS)}): pictures/monitor.png stays as it is", file=sys.stderr)
         return
     load = [KT, "producer-perf-test", "--topic", "orders", "--num-records", "100000", "--record-size", "200"]
-    command = [KT, "monitor", "--web", "0", "--interval", "0.5"]
+    command = [KT, "monitor", "--web", "0", "--role", "read", "--interval", "0.5"]
+    orders = [KT, "console-producer", "--topic", "customers", "--reader-property", "parse.key=true"]
+    subprocess.run(orders, input=CUSTOMERS, capture_output=True, check=True)
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with (
         subprocess.Popen([*load, "--throughput", "2000"], **quiet) as producer,
         subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as monitor,
     ):
         assert monitor.stderr is not None
-        url = next(found[0] for line in monitor.stderr if (found := re.search(r"http://\S+", line)))
+        urls = (found[0] for line in monitor.stderr if (found := re.search(r"http://\S+", line)))
+        pages = {"monitor": next(urls), "monitor-records": next(urls) + "#records=customers&last=3"}
         time.sleep(6)  # the charts begin with the second refresh
         switches = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
-        picture = f"--screenshot={PICTURES / 'monitor.png'}"
         profile = f"--user-data-dir={directory / 'browser'}"
-        subprocess.run(
-            [browser, *switches, profile, "--window-size=1000,700", "--virtual-time-budget=3000", picture, url],
-            capture_output=True,
-            check=True,
-            timeout=60,
-        )
+        heights = {"monitor": 700, "monitor-records": 1650}  # of a scrolled page Chromium draws nothing
+        for name, url in pages.items():
+            picture = f"--screenshot={PICTURES / name}.png"
+            subprocess.run(
+                [
+                    *(browser, *switches, profile, picture, url),
+                    *(f"--window-size=1000,{heights[name]}", "--virtual-time-budget=3000"),
+                ],
+                capture_output=True,
+                check=True,
+                timeout=60,
+            )
         monitor.terminate()
         producer.terminate()
 

@@ -168,7 +168,7 @@ const startRecords = () => {
   if (!found.has('records')) { showRange(); return; }
   found.set('topic', found.get('records'));
   select(found);
-  readRecords().then(() => byId('records-section').scrollIntoView());
+  readRecords().then(() => byId('records-section').scrollIntoView({block: 'nearest'}));
 };
 const offerTopics = (view) => {
   const list = element('datalist', {}, ...view.topics.map((topic) => element('option', {value: topic.topic})));
