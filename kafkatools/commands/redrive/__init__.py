@@ -73,8 +73,8 @@ COMMAND = Command(
             Option("--to", "Send all records to this topic instead of where they came from.", value="TOPIC"),
             Option(
                 "--origin-header",
-                "A header with the name of the topic, for records without those of Spring Kafka, Kafka Connect or "
-                "Kafka Streams.",
+                "A header with the name of the topic, as text. Records without it go by the headers of Spring Kafka, "
+                "Kafka Connect or Kafka Streams.",
                 value="NAME",
             ),
             Option(
