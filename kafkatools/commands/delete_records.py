@@ -226,10 +226,12 @@ COMMAND = Command(
     ),
     run=run,
     rules=(
+        rules.Requirement(("topic",), when=("before",), message="--before needs --topic"),
+        rules.Requirement(("topic",), when=("all",), message="--all needs --topic"),
+        rules.Requirement(("topic",), when=("partition",), message="--partition needs --topic"),
         rules.Requirement(("offset-json-file", "topic")),
         rules.Refusal("offset-json-file", ("topic", "partition", "before", "all")),
         rules.Refusal("before", ("all",)),
-        rules.Requirement(("topic",), when=("partition",)),
         rules.Requirement(("before", "all"), when=("topic",), message="--topic needs --before or --all"),
     ),
     examples=(

@@ -5,12 +5,13 @@ The command only reads. Damage is reported on stderr, the dump continues after i
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Command, Option, java_int, rules
-from kafkatools.options.schema_registry import SCHEMA_REGISTRY
+from kafkatools.options.schema_registry import SCHEMA_REGISTRY, profile_registry_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from kafkatools.options.args import Args
     from kafkatools.tools.lines.slice import Slice
 
+_ERRORS_OF_WRITES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 _DECODER_OPTIONS = (
     "offsets-decoder",
@@ -108,7 +110,15 @@ OPTIONS = (
     ),
     SCHEMA_REGISTRY._replace(
         about="Decode keys and values by the schemas of this registry. Credentials: USER:PASSWORD@ in front of the "
-        "host. What cannot be decoded is shown as text; the exit status is then 1.",
+        "host, or the settings of the profile. What cannot be decoded is shown as text; the exit status is then 1.",
+    ),
+    Option(
+        "--decode",
+        "What to decode by the schema registry: key, value or both (default). Without --schema-registry the setting "
+        "schema.registry.url of the profile names the registry.",
+        value="PART",
+        choices=("key", "value", "both"),
+        ours=True,
     ),
     Option("--stop-at-damage", "Stop at damage at which Kafka's tool would stop with an exception.", ours=True),
     Option("--salvage", "Also print batches after the point where Kafka's tool stops in a damaged log.", ours=True),
@@ -121,14 +131,18 @@ def run(console: Console, args: Args) -> ExitStatus:
     part = None
     if any(args.has_option(name) for name in _SLICE_OPTIONS):
         part = _slice(args, console.clock.wall_ms())
-    if args.schema_registry is None:
+    if args.schema_registry is None and args.decode is None:
         return _Run(console, options, as_json=args.json, part=part).every(_names(args.files))
     from dataclasses import replace
 
     from kafkatools.tools.schemas.dump_decoder import SchemaDumpDecoder
     from kafkatools.tools.schemas.steps import schema_decoders
 
-    decoder = SchemaDumpDecoder(schema_decoders({}, args.schema_registry, console.home, console.clock, console.error))
+    if args.decode not in (None, "key", "value", "both"):
+        raise UsageError(f"--decode may be key, value, both, not {args.decode}")
+    settings = profile_registry_settings(args)
+    decoders = schema_decoders(settings, args.schema_registry, console.home, console.clock, console.error)
+    decoder = SchemaDumpDecoder(decoders, keys=args.decode != "value", values=args.decode != "key")
     options = replace(options, decoder=lambda: decoder, is_plain_text=False, print_contents=True, deep=True)
     status = _Run(console, options, as_json=args.json, part=part).every(_names(args.files))
     failures = decoder.failures()
@@ -343,6 +357,8 @@ class _Run:
         except FileNotFoundError as problem:
             self._fail(f"{problem.filename}: no such file", path)
         except OSError as problem:
+            if problem.filename is None and problem.errno in _ERRORS_OF_WRITES:
+                raise  # of stdout, not of the file
             self._fail(f"{problem.filename or path}: {problem.strerror}", path)
         except Damage as problem:
             is_there = os.path.lexists(path)  # an invalid name raises Damage before the file is opened

@@ -255,9 +255,9 @@ COMMAND = Command(
     ),
     run=run,
     rules=(
+        rules.Requirement(("sizes",), when=("by",), message="--by needs --sizes"),
+        rules.Requirement(("sizes",), when=("top",), message="--top needs --sizes"),
         rules.Requirement(("describe", "sizes")),
-        rules.Requirement(("sizes",), when=("by",)),
-        rules.Requirement(("sizes",), when=("top",)),
     ),
     examples=(
         "kt log-dirs --sizes --by topic --top 10",

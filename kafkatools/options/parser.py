@@ -110,7 +110,9 @@ def _unexpected_argument(argument: str, command: Command) -> UsageError:
     message = f"Unexpected argument '{argument}'"
     if command.subcommands:
         message = f"kt {command.name} has no subcommand '{argument}'"
-    return UsageError(message, did_you_mean_subcommand(command, argument))
+    options = [option.name for option in command.options if argument in option.choices]
+    hint = f"Did you mean {options[0]} {argument}?" if options else did_you_mean_subcommand(command, argument)
+    return UsageError(message, hint)
 
 
 def _value(command: Command, option: Option, attached_value: str | None, remaining: deque[str]) -> str | None:

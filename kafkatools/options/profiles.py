@@ -61,9 +61,11 @@ def find_profile(requested_name: str | None, environ: Mapping[str, str], directo
 def profile_for(args: Args, requested: str | None, environ: Mapping[str, str]) -> Profile | None:
     """Return the profile of a command line, as `find_profile` does. None for commands without a cluster or schema
     registry, without any profile, and instead of a default profile when the command line names brokers or controllers,
-    or the registry of a command without a cluster."""
+    or the registry of a command without a cluster. A command that only reads files uses no profile unless it decodes by
+    a schema registry."""
     server = getattr(args, "bootstrap_server", args)
-    if server is args and hasattr(args, "command_config"):
+    decodes = any(getattr(args, name, None) is not None for name in ("schema_registry", "decode"))
+    if server is args and (hasattr(args, "command_config") or decodes):
         server = getattr(args, "schema_registry", args)
     if server is args:
         return None

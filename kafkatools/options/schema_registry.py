@@ -15,6 +15,11 @@ SCHEMA_REGISTRY = Option(
 )
 
 
+def profile_registry_settings(args: Args) -> dict[str, str]:
+    """Return the settings of a schema registry in the profile."""
+    return {name: value for name, value in profile_settings(args).items() if is_registry_setting(name)}
+
+
 def registry_settings(args: Args, *file_options: str) -> dict[str, str]:
     """Return the settings of a schema registry: the profile's, overridden by those of the files that the options name.
     Raises CommandError for an unreadable file."""

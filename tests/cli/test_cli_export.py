@@ -51,7 +51,7 @@ REFUSED = {
     ("log:{log}", "--to", "parquet:"): "parquet: needs a path after the colon",
     ("log:{log}", "--to", "delta:x"): "delta:x: unsupported target; use parquet:DIR, json:DIR, csv:DIR",
     ("parquet:in", "--to", "json:out"): "parquet:in: unsupported source; use topic:NAME or log:PATH",
-    ("orders", "--to", "json:out"): "Invalid source 'orders': it must begin with one of topic:",
+    ("orders", "--to", "json:out"): "Invalid source 'orders': write topic:orders",
     ("log:{log}", "--to", "json:out", "--partition-by", "month"): "--partition-by takes date, topic",
     ("log:{log}", "--to", "json:out", "--round", "0"): "--round takes a number of offsets above 0, not 0",
     ("log:{log}", "--to", "json:out", "--where", "nothing = 1"): '--where: column 1: Referenced column "nothing"',

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import pathlib
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
+from support import recorded_segments
 from support.embedded import embedded_broker
 from support.kt import Ran, run_kt
 
@@ -308,3 +311,33 @@ def test_the_kind_of_an_error_is_kafkas_name(bootstrap: str) -> None:
     ran = kt(bootstrap, "console-producer", "--topic", "lines", "--json", stdin=b"nothing\n")
     errors = [json.loads(line)["error"] for line in ran.err.splitlines() if '"error"' in line]
     assert ("MALFORMED_LINE", 1) in [(error["kind"], error.get("exit")) for error in errors]
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("delete-records", "--all"), "--all needs --topic"),
+        (("delete-records", "--before", "5"), "--before needs --topic"),
+        (("log-dirs", "--top", "3"), "--top needs --sizes"),
+        (("count", "orders"), "Invalid source 'orders': write topic:orders"),
+        (("diff", "/var/lib/kafka", "topic:a"), "Invalid source '/var/lib/kafka': write log:/var/lib/kafka"),
+    ],
+)
+def test_what_is_missing_is_named(words: tuple[str, ...], line: str) -> None:
+    ran = run_kt(*words, environ={"KT_SANDBOX": "off"})
+    assert (ran.status, ran.err.splitlines()[0]) == (2, line)
+
+
+def test_a_value_without_its_option() -> None:
+    assert "Did you mean --shell bash?" in run_kt("completion", "bash").err
+
+
+def test_full_stdout_is_not_blamed_on_the_dumped_file(tmp_path: pathlib.Path) -> None:
+    command = [sys.executable, "-m", "kafkatools", "dump-log", "--print-data-log", "--files"]
+    with open("/dev/full", "wb") as full:
+        ran = subprocess.run(
+            [*command, str(recorded_segments.log_directory("multi-segment"))], stdout=full, stderr=subprocess.PIPE,
+            check=False, timeout=60,
+        )  # fmt: skip
+    assert ran.returncode == 1
+    assert ".log: No space" not in ran.stderr.decode() and "No space left on device" in ran.stderr.decode()

@@ -88,7 +88,7 @@ def test_sizes_on_an_absent_broker_are_unknown() -> None:
     [
         (("--sizes", "--by", "disk"), "Invalid value of --by: 'disk'. It is one of replica, topic, broker"),
         (("--sizes", "--top", "0"), "--top 0 must be at least 1"),
-        (("--describe", "--top", "3"), 'Missing required argument "[sizes]"'),
+        (("--describe", "--top", "3"), "--top needs --sizes"),
     ],
 )
 def test_wrong_input_is_a_usage_error(words: tuple[str, ...], message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import pathlib
 
@@ -55,3 +56,22 @@ def test_a_registry_that_is_down_and_a_bad_address(segment: pathlib.Path) -> Non
     ran = dump(segment, "http://127.0.0.1:1")
     assert ran.status == 1 and "http://127.0.0.1:1 does not answer: Connection refused" in ran.err
     assert dump(segment, "nowhere").status == 2
+
+
+def test_address_and_credentials_of_a_profile(segment: pathlib.Path) -> None:
+    with serving(respond) as server:
+        (segment.parent / "config.toml").write_text(
+            '[profiles.p]\nbootstrap_servers = "localhost:1"\n[profiles.p.settings]\n'
+            f'"schema.registry.url" = "{server.url}"\n"basic.auth.user.info" = "user:word"\n'
+        )
+        environ = {"KT_HOME": str(segment.parent), "KT_CONFIG": str(segment.parent / "config.toml")}
+        for words in (("--decode", "value"), ("--schema-registry", server.url)):
+            ran = run_kt("--profile", "p", "dump-log", "--files", str(segment), *words, environ=environ)
+            assert ran.status == 1 and 'payload: {"id":7,"note":null}\n' in ran.out, ran
+        credentials = "Basic " + base64.b64encode(b"user:word").decode()
+        assert [request.headers["Authorization"] for request in server.requests] == [credentials] * len(server.requests)
+        keys = run_kt("--profile", "p", "dump-log", "--files", str(segment), "--decode", "key", environ=environ)
+        assert "value not decoded" not in keys.err and '"id":7' not in keys.out
+    assert run_kt("dump-log", "--files", str(segment), "--decode", "all").status == 2
+    missing = run_kt("dump-log", "--files", str(segment), "--decode", "both")
+    assert missing.status == 2 and "Missing the address of the schema registry" in missing.err

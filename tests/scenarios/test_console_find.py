@@ -116,6 +116,14 @@ def test_without_proof_all_partitions_are_read(
     assert "complete: 3/3 partitions" in ran.err
 
 
+def test_without_a_key_all_partitions_are_read(broker: str) -> None:
+    with RawClient(broker) as client:
+        client.create_topic("find-nothing", PARTITIONS)
+    ran = consume(broker, "nothing", "--key", "user-1", *ALL)
+    assert values(ran) == []
+    assert "Reading all 3 partitions of find-nothing: there are no keys yet that tell" in ran.err
+
+
 def test_a_named_partition_is_read_without_a_sample(broker: str) -> None:
     part = partition_for_key(KEYS[5], PARTITIONS)
     for number in range(PARTITIONS):

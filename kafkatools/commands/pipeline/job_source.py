@@ -109,6 +109,9 @@ def source_of_operand(console: Console, args: Args, text: str | None, reports: s
     """
     if text is None:
         raise UsageError("The source is missing: topic:NAME or log:PATH")
+    if ":" not in text:
+        kind = "log" if os.sep in text or os.path.exists(text) else "topic"
+        raise UsageError(f"Invalid source '{text}': write {kind}:{text}")
     with usage():
         uri = parse_source(text)
     if not uri.is_kafka:

@@ -192,6 +192,8 @@ def ensure_reached(console: Console, cluster: Cluster, topics: tuple[str, ...]) 
 
             for topic, description in describe_topics(admin, topics).items():
                 if description.error is not None:
-                    raise CommandError(f"Topic {topic}: {description.error}")
+                    is_missing = description.error.name == "UNKNOWN_TOPIC_OR_PARTITION"
+                    problem = " does not exist" if is_missing else f": {description.error}"
+                    raise CommandError(f"Topic {topic}{problem}", kind=description.error.name)
         else:
             describe_cluster(admin)

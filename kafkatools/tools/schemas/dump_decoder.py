@@ -12,13 +12,14 @@ from kafkatools.tools.schemas.decoding_step import CellWriter, FailedCells, Sche
 
 
 class SchemaDumpDecoder:
-    """A record decoder of `kt dump-log`. What cannot be decoded is shown as text and counted."""
+    """A record decoder of `kt dump-log` for keys, values or both. What cannot be decoded is shown as text and
+    counted."""
 
-    def __init__(self, decoders: SchemaDecoders) -> None:
+    def __init__(self, decoders: SchemaDecoders, *, keys: bool = True, values: bool = True) -> None:
         self._decoders = decoders
         self._failed = FailedCells()
         self._offset = 0
-        self._plain = plain_decoder(self._of("key"), self._of("value"))
+        self._plain = plain_decoder(self._of("key") if keys else _as_text, self._of("value") if values else _as_text)
 
     def __call__(self, record: DumpedRecord) -> Decoded:
         """Return the texts of key and value, None for a null one. Raises Damage for one that is cut off."""
@@ -38,3 +39,7 @@ class SchemaDumpDecoder:
             return java_string(bytes(writer.buffer()))
 
         return decode
+
+
+def _as_text(data: bytes | memoryview) -> str:
+    return java_string(bytes(data))

@@ -115,6 +115,8 @@ def place_of_key(reader: SampledReader, topic: str, key: bytes) -> KeyPlace:
         if len(evidence.keys.get(part, ())) < ENOUGH_KEYS:
             reason = f"a sample of {part} has too few different keys to tell how keys are assigned to partitions"
             return KeyPlace(None, f"{everything}{reason}")
+    if not evidence.keys:
+        return KeyPlace(None, f"{everything}there are no keys yet that tell how keys are assigned to partitions")
     partitioner = evidence.partitioners[0]
     place = partitioner.partition(key, count)
     if place is None:

@@ -13,7 +13,7 @@ from kafkatools.pipeline.jobs.export_state import LAYOUTS
 REFUSED = {
     ("count",): "The source is missing: topic:NAME or log:PATH",
     ("count", "parquet:out"): "parquet:out: unsupported source; use topic:NAME or log:PATH",
-    ("count", "orders"): "Invalid source 'orders': it must begin with one of topic:",
+    ("count", "orders"): "Invalid source 'orders': write topic:orders",
     ("diff", "log:a"): "kt pipeline diff needs two sources, each topic:NAME or log:PATH",
     ("diff", "log:a", "log:b", "log:c"): "log:c",
     ("diff", "log:a", "log:b", "--compare", "offset"): "--compare takes key, value, timestamp, headers, not offset",
