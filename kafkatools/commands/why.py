@@ -120,12 +120,20 @@ def _command_line(words: Sequence[str], bootstrap: str, args: Args) -> str:
 
 def _lines(obs: Observations, found: Sequence[Verdict], line: Callable[[Sequence[str]], str]) -> list[str]:
     """Return the answer as lines: the verdict, its evidence, the next command, and other verdicts."""
+    from kafkatools.tools.diagnosis.findings import count
     from kafkatools.tools.diagnosis.group_causes import lag_text
 
     if not found:
         groups = obs.view.groups if obs.subject.kind == "group" else ()
         text = "No cause found" if obs.unknown else "Nothing is stuck"
-        return [f"{text}: {obs.subject.text}.", *(f"  {lag_text(obs, group)}." for group in groups)]
+        lines = [f"{text}: {obs.subject.text}.", *(f"  {lag_text(obs, group)}." for group in groups)]
+        lagging = [group for group in obs.view.groups if group.least_lag] if not groups and obs.earlier is None else []
+        if lagging:
+            counted = f"{len(lagging)} of {count(len(obs.view.groups), 'group')}"
+            lines.append(
+                f"  Lag in {counted}; whether offsets are committed is unknown with one snapshot (--interval)."
+            )
+        return lines
     lines = [f"{found[0].finding.sentence}.", *(f"  {text}" for text in found[0].finding.evidence)]
     lines += [f"What to do: {found[0].cause.remedy}", f"Next: {line(found[0].finding.command)}"]
     for other in found[1:]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from support.embedded import embedded_broker
 from support.kt import run_kt
+from support.live_groups import GroupClient
 from support.raw_transactions import RawProducer
 from support.why import Between, healthy, make_topic, only_cause, why
 
@@ -152,6 +153,20 @@ def test_the_command_has_the_options_of_the_connection(bootstrap: str, tmp_path:
         ran = run_kt(*words, clock=MINUTE)
         producer.end(committed=True)
     assert f"--command-config '{settings}' forceTerminate" in json.loads(ran.out)["verdict"]["command"]
+
+
+def test_one_snapshot_of_a_cluster_says_what_is_unknown(tmp_path: pathlib.Path) -> None:
+    with embedded_broker(tmp_path, **SETTINGS) as address:
+        make_topic(address, "behind")
+        with GroupClient(address) as client:
+            client.commit("reads", {("behind", 0): 1})
+        once = run_kt("why", "--bootstrap-server", address)
+        twice = run_kt("why", "--bootstrap-server", address, "--interval", "0.1")
+    assert once.status is ExitStatus.OK and once.out.splitlines() == [
+        "Nothing is stuck: the cluster.",
+        "  Lag in 1 of 1 group; whether offsets are committed is unknown with one snapshot (--interval).",
+    ]
+    assert twice.status is ExitStatus.FINDINGS and twice.out.startswith("Group reads has no members")
 
 
 def test_no_broker() -> None:
