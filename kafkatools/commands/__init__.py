@@ -18,6 +18,7 @@ GROUPS = {
         "diff": "pipeline.in_process.diff",
         "topic-profile": "pipeline.in_process.topic_profile",
         "export": "pipeline.in_process.export",
+        "replay": "pipeline.in_process.replay",
         "get-offsets": "get_offsets",
         "delete-records": "delete_records",
     },

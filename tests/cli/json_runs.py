@@ -75,6 +75,7 @@ UNREACHABLE = {
     "diff": ("topic:t", "topic:u", *SERVER),
     "topic-profile": ("topic:t", "--out", "page.html", *SERVER),
     "export": ("topic:t", "--to", "json:exported", *SERVER),
+    "replay": ("topic:t", "--to", "topic:u", *SERVER),
     "acls": (*SERVER, "--list"),
     "apply": (*SERVER, "--from-cluster"),
     "delegation-tokens": (*SERVER, "--describe", "--command-config", "empty.properties"),
@@ -231,6 +232,7 @@ class JsonRuns:
         kt("diff", "topic:orders", "topic:orders", "--by", "multiset")
         kt("diff", "topic:orders", "topic:pay", "--by", "offset", status=3)
         kt("export", "topic:orders", "--to", "json:exported")
+        kt("replay", "topic:orders", "--to", "topic:pay")
         kt("topics", "--list")
         kt("topics", "--describe")
         kt("topics", "--describe", "--topic", "orders", "--topics-with-overrides")

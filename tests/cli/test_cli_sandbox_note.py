@@ -54,6 +54,7 @@ FALLBACKS = (
     ("diff", "topic:seen", "topic:seen"),
     ("topic-profile", "topic:seen", "--out", "page.html"),
     ("export", "topic:seen", "--to", "json:exported"),
+    ("replay", "topic:seen", "--dry-run"),
     ("query", "SELECT count(*) FROM 'topic:seen'"),
 )
 ELSEWHERE = {"completion", "pipeline", "verifiable-consumer", "retention-forecast", "compact-forecast"}

@@ -10,15 +10,8 @@ import pytest
 
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.jobs.diff import diff, summary
-from kafkatools.pipeline.jobs.replay import (
-    REPLAYS_HEADER,
-    ReplayPlan,
-    Throttle,
-    at_rate,
-    decisions,
-    plan_replay,
-    to_send,
-)
+from kafkatools.pipeline.jobs.replay import at_rate, decisions, plan_replay, to_send
+from kafkatools.pipeline.jobs.replay_plan import REPLAYS_HEADER, ReplayPlan, Throttle
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -169,10 +162,10 @@ def test_a_rate_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     import pyarrow
     from support.manual_clock import ManualClock
 
-    from kafkatools.pipeline.jobs import replay
+    from kafkatools.pipeline.jobs import replay_plan
 
     manual = ManualClock()
-    monkeypatch.setattr(replay, "SystemClock", lambda: manual)
+    monkeypatch.setattr(replay_plan, "SystemClock", lambda: manual)
     start, passed = manual.now_ms(), []
     batches = iter([pyarrow.RecordBatch.from_pydict({"n": list(range(number))}) for number in (70, 5, 25)])
     for part in Throttle(50)(batches):

@@ -333,3 +333,58 @@ def test_conditions_and_rounds_are_the_same(hostile: tuple[str, pathlib.Path], t
     found = same_export(tmp_path, f"log:{hostile[1]}/h-0,{hostile[1]}/h-1", "parquet", *words, "--no-headers")
     assert [row["offset"] for row in found["."]] == [0, 1, 2, 3, 4]
     assert [row["key"] for row in found["."]] == ["plain", "plain", "plain", "", ""]
+
+
+# -- replay --
+
+ORIGIN, OTHER = "kafka_dlt-original-topic", "__connect.errors.topic"
+DEAD_HEADERS = (
+    [(ORIGIN, b"first")], [(OTHER, b"second")], [(OTHER, b"second"), (ORIGIN, b"first")],
+    [(ORIGIN, None), (OTHER, b"second")], [(ORIGIN, b"gone"), (ORIGIN, b"first")], [],
+    [("why", b"unknown")], [(ORIGIN, b"first"), ("kt-replays", b"2")],
+    [(ORIGIN, b"first"), ("kt-replays", b"3")], [(ORIGIN, b"first"), ("kt-replays", b"no number"), ("x", None)],
+)  # fmt: skip
+
+
+def test_replays_are_the_same(tmp_path: pathlib.Path) -> None:
+    """Each engine sends from a dead-letter topic, and its files, to topics of its own cluster."""
+    sent = []
+    for engine in ("local", "spark"):
+        with embedded_broker(tmp_path / engine, num_partitions="2") as bootstrap:
+            with Admin(bootstrap_servers=bootstrap) as admin:
+                admin.create_topics([NewTopic(name, 2) for name in ("dead", "first", "second", "all")])
+            with Producer(bootstrap_servers=bootstrap) as producer:
+                for number in range(60):
+                    headers = DEAD_HEADERS[number % len(DEAD_HEADERS)]
+                    key, value = b"k%d" % number if number % 7 else None, b"v%d" % number if number % 6 else None
+                    place = {"partition": number % 2, "timestamp": YEAR_2023 + number}
+                    producer.send(ProducerRecord("dead", value, key, headers=headers, **place))
+            words = ("--bootstrap-server", bootstrap, "--engine", engine)
+            planned = rows("replay", "topic:dead", *words, "--dry-run", status=0)
+            assert rows("replay", "topic:dead", *words, "--keep-timestamps", status=0) == planned
+            log = f"log:{tmp_path}/{engine}/dead-0"
+            all_of = rows("replay", log, "--to", "topic:all", "--where", "partition = 0", *words, status=0)
+            looped = rows("replay", "topic:dead", "--topic-header", "why", "--topic-header", ORIGIN, *words,
+                          "--allow-loop", "--dry-run", status=0)  # fmt: skip
+            sent.append(
+                [planned, all_of, looped, *(_by_partition(bootstrap, name) for name in ("first", "second", "all"))]
+            )
+    assert sent[0] == sent[1]
+    planned, *_, first, second, every = sent[0]
+    assert [(row["target"], row["decision"], row["records"]) for row in planned] == [
+        (None, "no-origin", 12), ("first", "send", 30), ("first", "too-often", 6), ("second", "send", 12),
+    ]  # fmt: skip
+    assert (len(first), len(second), len(every)) == (30, 12, 24)
+
+
+def _by_partition(bootstrap: str, topic: str) -> list[tuple[object, ...]]:
+    """The records of a topic: with a key where it is, with the timestamp unless it is new."""
+    words = ("--from-beginning", "--exit-at-end", "--json", "--bootstrap-server", bootstrap, "--topic", topic)
+    found = [json.loads(line) for line in run_kt("console-consumer", *words).out.splitlines()]
+    return sorted(
+        (
+            str(row["key"]), str(row["value"]), row["partition"] if row["key"] is not None else -1, str(row["headers"]),
+            row["timestamp"] if topic != "all" else 0,
+        )
+        for row in found
+    )  # fmt: skip

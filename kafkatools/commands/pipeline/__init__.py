@@ -295,7 +295,7 @@ CHECK = Command(
     examples=("kt pipeline check /var/lib/kafka/data", "kt pipeline check /backup/orders-0 /backup/orders-1 --json"),
 )
 
-_REPLAY = Command(
+REPLAY = Command(
     "replay",
     "Send records again: from a dead-letter topic to their original topics, or from any source to one topic.",
     options=(
@@ -377,7 +377,7 @@ PROFILE = Command(
     ),
 )
 
-SUBCOMMANDS = (_RUN, _VERIFY, EXPORT, COUNT, TOP_KEYS, DIFF, CHECK, _REPLAY, RETENTION, COMPACTION, PROFILE)
+SUBCOMMANDS = (_RUN, _VERIFY, EXPORT, COUNT, TOP_KEYS, DIFF, CHECK, REPLAY, RETENTION, COMPACTION, PROFILE)
 
 COMMAND = Command(
     "pipeline",

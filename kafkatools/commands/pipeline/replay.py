@@ -12,11 +12,11 @@ from kafkatools.options import Args
 from kafkatools.pipeline.uris import Cluster, parse_sink
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pyspark.sql import DataFrame, DataFrameWriter
 
-    from kafkatools.pipeline.jobs.replay import ReplayPlan
+    from kafkatools.pipeline.jobs.replay_plan import ReplayPlan
 
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
 
@@ -25,8 +25,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     """Run kt pipeline replay: print how many records go to which topic, then send them unless --dry-run. Returns
     FINDINGS if damaged ranges were skipped. Raises UsageError, and CommandError if a target topic is also a source
     without --allow-loop."""
-    rate = _rate(args)
-    target = _target(args)
+    rate, target = rate_of(args), target_of(args)
     with job_source.damage_reports() as reports:
         source = job_source.source_of_operand(console, args, args.operand, reports)
         _replay(console, args, source, target, rate)
@@ -34,33 +33,46 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _replay(console: Console, args: Args, source: job_source.JobSource, target: str | None, rate: float | None) -> None:
-    from kafkatools.pipeline.jobs.replay import LOOP, SEND, decisions, plan_replay
+    from kafkatools.pipeline.jobs.replay import decisions, plan_replay
 
     with session(console, args) as spark:
         table = source.table(spark, _COLUMNS, includeHeaders="true")
-        plan = _plan(args, target, _topics(source, table, args.where))
+        plan = plan_of(args, target, _topics(source, table, args.where))
         with spark_progress(console, spark, "Reading"):
             fates = plan_replay(table, plan).persist()
-            rows = decisions(fates).collect()
-        job_source.print_rows(console, "replay", ("topic", "target", "decision", "records"), rows)
-        if any(row.decision == LOOP for row in rows):
-            raise CommandError("Nothing was sent: a target topic is also a source topic, which needs --allow-loop")
-        sending = sorted({row.target for row in rows if row.decision == SEND})
-        number = sum(row.records for row in rows if row.decision == SEND)
+            rows = [tuple(row) for row in decisions(fates).collect()]
+        sending, number = print_plan(console, rows)
         if args.dry_run:
             console.note(f"Dry run: {number} records would be sent")
             return
         if sending:
-            if args.has_option("to-bootstrap-server"):
-                cluster = other_cluster(console, args.to_bootstrap_server, args.to_command_config, *sending)
-            else:
-                cluster = cluster_of(console, args, *sending)
             with spark_progress(console, spark, "Sending"):
-                _send(fates, plan, cluster, rate)
+                _send(fates, plan, target_cluster(console, args, sending), rate)
     console.note(f"{number} records sent")
 
 
-def _rate(args: Args) -> float | None:
+def print_plan(console: Console, rows: Iterable[tuple[str, str | None, str, int]]) -> tuple[list[str], int]:
+    """Print the rows of topic, target, decision and records. Returns the topics to send to, and the number of records.
+    Raises CommandError if a target is also a source."""
+    from kafkatools.pipeline.jobs.replay_plan import LOOP, SEND
+
+    rows = list(rows)
+    job_source.print_rows(console, "replay", ("topic", "target", "decision", "records"), rows)
+    if any(decision == LOOP for _, _, decision, _ in rows):
+        raise CommandError("Nothing was sent: a target topic is also a source topic, which needs --allow-loop")
+    sending = {target: records for _, target, decision, records in rows if decision == SEND and target is not None}
+    return sorted(sending), sum(records for _, _, decision, records in rows if decision == SEND)
+
+
+def target_cluster(console: Console, args: Args, topics: Sequence[str]) -> Cluster:
+    """Return the cluster to send to, after a check that it has these topics. Raises KafkaError or CommandError."""
+    if args.has_option("to-bootstrap-server"):
+        return other_cluster(console, args.to_bootstrap_server, args.to_command_config, *topics)
+    return cluster_of(console, args, *topics)
+
+
+def rate_of(args: Args) -> float | None:
+    """Return the records per second of --rate, None for no limit. Raises UsageError."""
     if not args.has_option("rate"):
         return None
     try:
@@ -72,14 +84,14 @@ def _rate(args: Args) -> float | None:
     return rate
 
 
-def _target(args: Args) -> str | None:
+def target_of(args: Args) -> str | None:
     """Return the topic of --to; None for the original topic of each record. Raises UsageError."""
     if not args.has_option("to"):
         return None
     with usage():
         uri = parse_sink(args.to)
     if uri.kind != "topic":
-        raise UsageError(f"{args.to}: kt pipeline replay writes to a topic; use topic:NAME")
+        raise UsageError(f"{args.to}: replay writes to a topic; use topic:NAME")
     return uri.target
 
 
@@ -92,8 +104,9 @@ def _topics(source: job_source.JobSource, table: DataFrame, where: str | None) -
     return topics or [row.topic for row in table.select("topic").distinct().collect()]
 
 
-def _plan(args: Args, target: str | None, topics: Sequence[str]) -> ReplayPlan:
-    from kafkatools.pipeline.jobs.replay import ORIGIN_HEADERS, ReplayPlan
+def plan_of(args: Args, target: str | None, topics: Sequence[str]) -> ReplayPlan:
+    """Return the plan that the options describe."""
+    from kafkatools.pipeline.jobs.replay_plan import ORIGIN_HEADERS, ReplayPlan
 
     return ReplayPlan(
         topics,

@@ -1,55 +1,23 @@
-"""`replay`: write records of a topic or of log files again, to one topic or to the topics they came from.
+"""`replay` on Spark; `replay_plan.py` explains what is sent where.
 
-The framework that wrote a dead-letter record named its original topic in a header (ORIGIN_HEADERS). The header
-REPLAYS_HEADER counts replays, so that a record that keeps failing is not replayed endlessly. Topics that are read are
-not written to unless allowed. `planned` decides for each record, `decisions` counts the decisions, `to_send` returns
-rows for the `kt` sink.
+`plan_replay` decides for each record, `decisions` counts the decisions, `to_send` returns rows for the `kt` sink.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from kafkatools.core.clock import SystemClock
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.jobs.replay_plan import LOOP, NO_ORIGIN, REPLAYS_HEADER, SEND, TOO_OFTEN, ReplayPlan, Throttle
 from kafkatools.pipeline.sources.schema import HEADERS
-
-ORIGIN_HEADERS = ("kafka_dlt-original-topic", "__connect.errors.topic")
-"""The headers of Spring for Apache Kafka and of Kafka Connect."""
-
-REPLAYS_HEADER = "kt-replays"
-DEFAULT_MAX_REPLAYS = 3
-
-SEND, NO_ORIGIN, TOO_OFTEN, LOOP = "send", "no-origin", "too-often", "loop"
-_MAX_BATCH = 1000
-
-
-@dataclass(frozen=True)
-class ReplayPlan:
-    """Settings of a replay. `to_topic` None sends each record to the topic in the first of `origin_headers` that it
-    has. `where` is an SQL filter; `allows_loop` permits writing to `read_topics`. Records that were replayed
-    `max_replays` times are not sent. `keeps_timestamps` False: the producer sets new timestamps."""
-
-    read_topics: Collection[str]
-    to_topic: str | None = None
-    origin_headers: Sequence[str] = ORIGIN_HEADERS
-    where: str | None = None
-    max_replays: int = DEFAULT_MAX_REPLAYS
-    allows_loop: bool = False
-    keeps_timestamps: bool = False
 
 
 def plan_replay(records: DataFrame, plan: ReplayPlan) -> DataFrame:
     """Return the filtered records with the columns `target` (topic), `replays` (previous replays) and `decision`: send,
     no-origin, too-often or loop. Records need `headers`. Raises PipelineError if `to_topic` is read and loops are not
     allowed."""
-    if plan.to_topic in plan.read_topics and not plan.allows_loop:
-        raise PipelineError(f"{plan.to_topic} would be both read and written; --allow-loop permits that")
+    plan.ensure_no_loop()
     rows = records if plan.where is None else records.where(plan.where)
     replays = f.coalesce(_last_header(REPLAYS_HEADER).try_cast("int"), f.lit(0))
     origin = f.coalesce(*[_last_header(name) for name in plan.origin_headers], f.lit(None))
@@ -106,25 +74,3 @@ def at_rate(rows: DataFrame, records_a_second: float) -> DataFrame:
     if records_a_second <= 0:
         raise PipelineError(f"The rate must be more than 0 records per second, not {records_a_second:g}")
     return rows.coalesce(1).mapInArrow(Throttle(records_a_second), rows.schema)
-
-
-class Throttle:
-    """A `mapInArrow` function that delays rows to a rate, in slices of at most 1000 rows or one second's rows, at least
-    one row."""
-
-    def __init__(self, records_a_second: float) -> None:
-        self._rate = records_a_second
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        clock = SystemClock()
-        start_ms, count = clock.now_ms(), 0
-        step = max(1, min(_MAX_BATCH, int(self._rate)))
-        for batch in batches:
-            for first in range(0, batch.num_rows, step):
-                part = batch.slice(first, step)
-                due_ms = start_ms + int(1000 * count / self._rate)
-                wait_ms = due_ms - clock.now_ms()
-                if wait_ms > 0:
-                    clock.sleep_ms(wait_ms)
-                yield part
-                count += part.num_rows

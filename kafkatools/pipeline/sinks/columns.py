@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import StructType
 
 from kafkatools.core.records.columns import RowColumns
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.sources.schema import HEADERS, METADATA_COLUMNS
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 _TEXT = ("string", "binary")
 _TYPES = {

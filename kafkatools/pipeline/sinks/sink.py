@@ -12,7 +12,6 @@ Options: `topic` (overrides the column), `kafka.*` (producer settings), `exactly
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,23 +20,12 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
-from kafkatools.core import config
-from kafkatools.core.config.client_settings import config_of
-from kafkatools.core.errors import ConfigError
 from kafkatools.core.prepared_transaction import PreparedTransaction
-from kafkatools.core.producer.futures import RecordMetadata, RowsRun
-from kafkatools.core.producer.producer import Producer
-from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.sinks.columns import (
-    Target,
-    check_columns,
-    has_headers,
-    row_columns,
-    sink_rows,
-    split_by_target,
-)
+from kafkatools.pipeline.sinks.columns import check_columns
+from kafkatools.pipeline.sinks.options import SinkOptions, read_options
 from kafkatools.pipeline.sinks.producers import closing_producer
+from kafkatools.pipeline.sinks.rows import RowSender, write_rows
 from kafkatools.pipeline.sinks.tasks import PreparedTask, TaskPlace
 from kafkatools.pipeline.sinks.transactions import SinkTransactions
 from kafkatools.pipeline.sources.spark_api import (
@@ -46,74 +34,8 @@ from kafkatools.pipeline.sources.spark_api import (
     WriterCommitMessage,
 )
 
-KAFKA_PREFIX = "kafka."
-_OPTIONS = {"topic", "exactlyonce", "sinkid"}
-_OF_SPARK = {"checkpointlocation", "includeheaders", "path", "queryname"}  # ignored; headers are always written
-_DEFAULTS = {"batch.size": "262144", "buffer.memory": "67108864"}
-"""Rows arrive in large numbers: large batches take a tenth of the time and compress better."""
-
-_RESERVED_SETTINGS = {
-    "key.serializer": "keys are bytes or text",
-    "value.serializer": "values are bytes or text",
-    "partitioner.class": "the column `partition` determines the partition, else the key",
-    "interceptor.classes": "rows are sent as columns, not as single records",
-    "transactional.id": "the sink uses one for each task of a stream",
-}
 _OF_THE_STREAM = ("sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql.batchId")
 _RUN_CHARACTERS = 12
-
-
-@dataclass(frozen=True)
-class SinkOptions:
-    """Parsed options of the `kt` sink, pickled and sent to the tasks. `exactly_once` is None if not specified."""
-
-    topic: str | None
-    producer: Mapping[str, str] = field(repr=False)
-    exactly_once: bool | None = None
-    sink_id: str | None = None
-
-
-def read_options(options: Mapping[str, str]) -> SinkOptions:
-    """Parse the options of the `kt` sink. Raises PipelineError that names the unknown, missing or invalid option."""
-    values = {name.lower(): value for name, value in options.items()}
-    producer = {
-        name.removeprefix(KAFKA_PREFIX): value for name, value in values.items() if name.startswith(KAFKA_PREFIX)
-    }
-    unknown = sorted(name for name in values if not name.startswith(KAFKA_PREFIX) and name not in _OPTIONS | _OF_SPARK)
-    if unknown:
-        raise PipelineError(
-            f"kt sink: unknown option `{unknown[0]}`; its options are topic, exactlyOnce, sinkId and kafka.*"
-        )
-    _check_producer(producer)
-    for name, option in (("topic", "topic"), ("sinkid", "sinkId")):
-        if not values.get(name, "set").strip():
-            raise PipelineError(f"kt sink: the option `{option}` is empty")
-    exactly_once = None
-    if "exactlyonce" in values:
-        exactly_once = {"true": True, "false": False}.get(values["exactlyonce"].strip().lower())
-        if exactly_once is None:
-            raise PipelineError(
-                f"kt sink: the option `exactlyOnce` must be true or false, not {values['exactlyonce']!r}"
-            )
-    if exactly_once and producer.get("enable.idempotence", "true").lower() == "false":
-        raise PipelineError("kt sink: kafka.enable.idempotence=false and exactlyOnce=true contradict each other")
-    topic = values["topic"].strip() if "topic" in values else None
-    return SinkOptions(topic, {**_DEFAULTS, **producer}, exactly_once, values.get("sinkid"))
-
-
-def _check_producer(settings: dict[str, str]) -> None:
-    if not settings.get("bootstrap.servers"):
-        raise PipelineError("kt sink: the option `kafka.bootstrap.servers` is missing")
-    for name, reason in _RESERVED_SETTINGS.items():
-        if name in settings:
-            raise PipelineError(f"kt sink: the option `kafka.{name}` cannot be set: {reason}")
-    for name in list(settings):  # options are often shared with a source
-        if name not in config.PRODUCER and (name in config.CONSUMER or name in config.ADMIN):
-            del settings[name]
-    try:
-        config_of(config.PRODUCER, settings, {})
-    except ConfigError as error:
-        raise PipelineError(f"kt sink: kafka.*: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -272,76 +194,3 @@ def write_transaction(
             rows.send(batch)
         rows.flush()
         return TaskWritten(rows.records, place, producer.prepare_transaction())
-
-
-def write_rows(options: SinkOptions, batches: Iterable[pa.RecordBatch]) -> dict[str, int]:
-    """Send all rows, wait for the acknowledgements and return the number of records by topic. Raises PipelineError."""
-    with closing_producer(options.producer) as producer:
-        rows = RowSender(producer, options.topic)
-        for batch in batches:
-            rows.send(batch)
-        rows.flush()
-        return rows.records
-
-
-class RowSender:
-    """Sends the batches of a task through a producer, counts records by topic and remembers the first failure."""
-
-    def __init__(self, producer: Producer, topic: str | None) -> None:
-        self._producer = producer
-        self._topic = topic
-        self._lock = threading.Lock()
-        self._failed = 0
-        self._failure: tuple[str, int, Exception] | None = None
-        self.records: dict[str, int] = {}
-
-    def send(self, batch: pa.RecordBatch) -> None:
-        """Pass a batch to the producer without waiting for acknowledgements. Raises PipelineError if an earlier record
-        failed, or for a row that cannot be sent."""
-        self._raise_failure()
-        now_ms = self._producer.clock.wall_ms()
-        for target, rows in split_by_target(batch, self._topic):
-            self.records[target.topic] = self.records.get(target.topic, 0) + rows.num_rows
-            if has_headers(rows):
-                self._send_singly(target, rows)
-                continue
-            for columns in row_columns(rows, now_ms):
-                self._producer.send_columns(target.topic, columns, target.partition, self._run_done)
-
-    def flush(self) -> None:
-        """Wait until each record is acknowledged or has failed. Raises PipelineError if one failed."""
-        self._producer.flush()
-        self._raise_failure()
-
-    def _send_singly(self, target: Target, batch: pa.RecordBatch) -> None:
-        topic, partition = target
-        for row in sink_rows(batch):
-            record = ProducerRecord(
-                topic, row.value, row.key, partition=partition, timestamp=row.timestamp, headers=row.headers
-            )
-            self._producer.send(record, self._record_done)
-
-    def _run_done(self, run: RowsRun) -> None:
-        if run.error is not None:
-            self._note(run.topic, run.partition, run.row_count, run.error)
-
-    def _record_done(self, metadata: RecordMetadata, error: Exception | None) -> None:
-        if error is not None:
-            self._note(metadata.topic, metadata.partition, 1, error)
-
-    def _note(self, topic: str, partition: int, count: int, error: Exception) -> None:
-        """Record a failure; called on the producer's thread."""
-        with self._lock:
-            self._failed += count
-            if self._failure is None:
-                self._failure = (topic, partition, error)
-
-    def _raise_failure(self) -> None:
-        with self._lock:
-            if self._failure is None:
-                return
-            (topic, partition, error), failed = self._failure, self._failed
-        place = topic if partition < 0 else f"{topic}-{partition}"
-        which = "a record was" if failed == 1 else f"{failed} records were"
-        name = getattr(error, "name", type(error).__name__)
-        raise PipelineError(f"kt sink: {which} not written to {place}: {name}: {error}") from error

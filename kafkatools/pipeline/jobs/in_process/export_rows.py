@@ -19,10 +19,8 @@ import pyarrow.compute as pc
 
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.jobs.export_state import BY_DATE, BY_TOPIC, Export
+from kafkatools.pipeline.jobs.in_process.conditions import Condition
 from kafkatools.pipeline.sources.schema import HEADER_COLUMNS, RECORD_COLUMNS
-from kafkatools.tools.search.record_filter import COLUMNS as CONDITION_COLUMNS
-from kafkatools.tools.search.record_filter import RecordFilter
-from kafkatools.tools.search.sql import SqlError
 
 if TYPE_CHECKING:
     import duckdb
@@ -64,7 +62,7 @@ class RowShape:
     def __init__(self, export: Export) -> None:
         """Check the condition of the export. Raises SqlError for a wrong one."""
         self._export = export
-        self._condition = None if export.where is None else RecordFilter(export.where)
+        self._condition = None if export.where is None else Condition(export.where)
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._record_columns = (*RECORD_COLUMNS, *(HEADER_COLUMNS if "includeHeaders" in export.options else ()))
         self.source_columns = self._record_columns
@@ -83,7 +81,7 @@ class RowShape:
     def shaped(self, batch: pa.RecordBatch) -> Iterator[ShapedRows]:
         """Yield the rows of a batch, by directory. Raises PipelineError if the condition fails on a record."""
         if self._condition is not None:
-            batch = batch.filter(_matches(self._condition, batch))
+            batch = self._condition.selected(batch)
         if not batch.num_rows:
             return
         micros = _micros(batch.column("timestamp"))
@@ -160,14 +158,6 @@ class RowShape:
             self._connection.close()
 
 
-def _matches(condition: RecordFilter, batch: pa.RecordBatch) -> pa.Array:
-    """Return a Boolean for each record. Raises PipelineError if the condition fails on one."""
-    try:
-        return pa.array(condition.matches(_condition_batch(batch, condition.names)))
-    except SqlError as error:
-        raise PipelineError(f"--where: {error}") from error
-
-
 def _json_line(names: list[str], time: str, *, is_text: bool) -> str:
     """Return an SQL expression for a record as a line of JSON without null fields."""
     fields = []
@@ -199,37 +189,6 @@ def _csv_line(names: list[str], time: str, *, is_text: bool) -> str:
         else:
             cells.append(f"""coalesce("{name}"::VARCHAR, '')""")
     return " || ',' || ".join(cells)
-
-
-def _condition_batch(batch: pa.RecordBatch, names: frozenset[str]) -> pa.RecordBatch:
-    """Return the columns of a condition; those that it does not name are null."""
-    arrays = []
-    for name, arrow_type in CONDITION_COLUMNS.items():
-        source = name.removesuffix("_bytes")
-        if name not in names or source not in batch.schema.names:
-            arrays.append(pa.nulls(batch.num_rows, arrow_type))
-            continue
-        column = batch.column(source)
-        if name in ("key", "value"):
-            column = _with_replacements(column)
-        elif name == "headers":
-            entries = column.values
-            texts = [entries.field("key"), _with_replacements(entries.field("value"))]
-            struct = pa.StructArray.from_arrays(texts, fields=list(arrow_type.value_type))
-            column = pa.Array.from_buffers(
-                arrow_type, len(column), column.buffers()[:2], column.null_count, column.offset, [struct]
-            )
-        arrays.append(column)
-    return pa.RecordBatch.from_arrays(arrays, names=list(CONDITION_COLUMNS))
-
-
-def _with_replacements(column: pa.Array) -> pa.Array:
-    """Return bytes as text, with replacement characters for bytes that are not UTF-8."""
-    try:
-        return column.cast(pa.string())
-    except pa.ArrowInvalid:
-        cells = column.to_pylist()
-        return pa.array([None if cell is None else cell.decode("utf-8", "replace") for cell in cells], pa.string())
 
 
 def _text_or_base64(column: pa.Array) -> list[pa.Array]:

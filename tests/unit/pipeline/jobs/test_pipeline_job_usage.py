@@ -33,7 +33,7 @@ REFUSED = {
     ("export", "log:a", "--to", "csv:x", "--round", "0"): "--round takes a number of offsets above 0, not 0",
     ("replay", "log:a", "--rate", "fast"): "--rate takes records per second, a number above 0, not fast",
     ("replay", "log:a", "--rate", "0"): "--rate takes records per second, a number above 0, not 0",
-    ("replay", "log:a", "--to", "csv:x"): "csv:x: kt pipeline replay writes to a topic; use topic:NAME",
+    ("replay", "log:a", "--to", "csv:x"): "csv:x: replay writes to a topic; use topic:NAME",
     ("retention-forecast", "topic:orders"): "topic:orders: this command reads log files; use log:PATH",
     ("compact-forecast",): "The log is missing: a log directory",
     ("profile", "log:a"): 'Missing required argument "[out]"',
