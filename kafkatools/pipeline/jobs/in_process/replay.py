@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.jobs.in_process.conditions import Condition, with_replacements
 from kafkatools.pipeline.jobs.in_process.tables import LocalSource
+from kafkatools.pipeline.jobs.offsets import Ranges
 from kafkatools.pipeline.jobs.replay_plan import (
     LOOP,
     NO_ORIGIN,
@@ -64,7 +65,7 @@ class Replay:
         self._source = source
         self._plan = plan
         self._condition = None if plan.where is None else Condition(plan.where)
-        self._ranges: Mapping[Any, tuple[int, int]] = {}
+        self._ranges: Ranges = {}
 
     def close(self) -> None:
         """Close the connection to DuckDB."""
