@@ -350,6 +350,8 @@ def test_an_undo_file_is_never_written_over(kt: Kt, tmp_path: pathlib.Path) -> N
     [
         ("{", "Expecting property name"),
         ("[]", "the line is no change"),
+        ('{"kind": [], "target": {}}', "the line is no change"),
+        ('{"kind": "topic", "target": {"topic": "t"}, "set": {}, "delete": [[]]}', "delete must be a list of names"),
         ('{"kind": "topic", "target": {"topic": 1}, "exists": true}', "the target needs the texts topic"),
         ('{"kind": "topic", "target": {"topic": "t"}}', 'the line needs "exists"'),
         (

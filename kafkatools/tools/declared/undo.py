@@ -75,16 +75,18 @@ def _refusal(change: Change, reason: str) -> CommandError:
 
 def read_reversal(line: JsonValue) -> Reversal:
     """Parse a line of an undo file. Raises ValueError."""
-    if not isinstance(line, dict) or line.get("kind") not in _KINDS or not isinstance(line.get("target"), dict):
+    kind = line.get("kind") if isinstance(line, dict) else None
+    row = line.get("target") if isinstance(line, dict) else None
+    if not isinstance(line, dict) or not isinstance(kind, str) or kind not in _KINDS or not isinstance(row, dict):
         raise ValueError("the line is no change that kt apply --undo-file noted")
-    kind, row = str(line["kind"]), line["target"]
-    assert isinstance(row, dict)
     target = _target(kind, row)
     if isinstance(line.get("exists"), bool) and kind != QUOTA:
         return Reversal(kind, target, exists=line["exists"] is True)
     before, absent = line.get("set"), line.get("delete")
     if not isinstance(before, dict) or not isinstance(absent, list) or kind not in (TOPIC, QUOTA):
         raise ValueError('the line needs "exists", or "set" and "delete"')
+    if not all(isinstance(name, str) for name in absent):
+        raise ValueError("delete must be a list of names")
     values: dict[str, Value | None] = {str(name): None for name in absent}
     for name, value in before.items():
         if isinstance(value, bool) or not isinstance(value, str if kind == TOPIC else (int, float)):
