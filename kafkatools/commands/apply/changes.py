@@ -19,7 +19,7 @@ from kafkatools.options.hints import did_you_mean_name
 from kafkatools.options.secret_files import warn_if_others_can_read
 from kafkatools.output import json_line
 from kafkatools.tools.configs.changes import Difference
-from kafkatools.tools.declared.carry_out import DONE, FAILED, NOT_TRIED, Outcome, carry_out, validate
+from kafkatools.tools.declared.carry_out import DONE, FAILED, NOT_TRIED, Outcome, carry_out, validate, wait_until_listed
 from kafkatools.tools.declared.documents import invalid
 from kafkatools.tools.declared.model import Credential, Declaration, DeclaredCredential
 from kafkatools.tools.declared.plan import (
@@ -120,6 +120,8 @@ def _carry_out(console: Console, admin: AdminClient, plan: Plan, passwords: dict
     for change in plan.changes:
         if change.action == IMPOSSIBLE and console.is_json:
             console.print_json(row(Outcome(change, NOT_TRIED)))
+    if not wait_until_listed(admin, outcomes):
+        console.note("The brokers do not list all new and deleted topics yet: the next plan may repeat these changes.")
     _print_totals(console, plan, outcomes)
     are_all_made = not plan.count(IMPOSSIBLE) and all(outcome.state == DONE for outcome in outcomes)
     return ExitStatus.OK if are_all_made else ExitStatus.FAILED

@@ -16,7 +16,14 @@ from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.configs import ConfigChange, Resource, incremental_alter_configs
 from kafkatools.core.admin.quotas import alter_client_quotas
 from kafkatools.core.admin.scram import ScramUpsertion, alter_user_scram_credentials
-from kafkatools.core.admin.topics import NewPartitions, NewTopic, create_partitions, create_topics, delete_topics
+from kafkatools.core.admin.topics import (
+    NewPartitions,
+    NewTopic,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    list_topics,
+)
 from kafkatools.core.errors import UNKNOWN_CODE, KafkaError, UnknownServerError
 from kafkatools.tools.declared.model import Credential
 from kafkatools.tools.declared.plan import (
@@ -80,6 +87,32 @@ def carry_out(admin: AdminClient, changes: Sequence[Change], password_of: Passwo
             has_failed = has_failed or failure is not None
             is_cut_off = is_cut_off or _is_local(failure)
             yield Outcome(change, DONE if failure is None else FAILED, failure)
+
+
+def wait_until_listed(admin: AdminClient, outcomes: Sequence[Outcome]) -> bool:
+    """Wait until brokers list the created topics and no longer the deleted ones. Returns False if they do not within
+    default.api.timeout.ms, or cannot be asked.
+
+    The controller answers when a change is committed. Brokers apply it later: of 2,000 new topics seconds later, and
+    until then a comparison would find them missing.
+    """
+    made = [outcome.change for outcome in outcomes if outcome.state == DONE and outcome.change.kind == TOPIC]
+    created = {str(change.target) for change in made if change.action == CREATE}
+    deleted = {str(change.target) for change in made if change.action == DELETE}
+    if not created and not deleted:
+        return True
+    deadline_ms = admin.deadline_ms()
+    attempts = 0
+    while True:
+        try:
+            names = {topic.name for topic in list_topics(admin)}
+        except KafkaError:
+            return False
+        if created <= names and not deleted & names:
+            return True
+        if not admin.wait_before_retry(attempts, deadline_ms):
+            return False
+        attempts += 1
 
 
 def _stages(changes: Sequence[Change]) -> Iterator[list[Change]]:
