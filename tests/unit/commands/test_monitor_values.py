@@ -262,7 +262,7 @@ def test_names_are_literal_unless_regex() -> None:
         ({"web": "http://x"}, "--web takes [HOST:]PORT, such as 8080 or 127.0.0.1:8080, not 'http://x'"),
         ({"prometheus": "99999"}, "--prometheus takes [HOST:]PORT"),
         ({"web": "::1:80"}, "--web takes [HOST:]PORT"),
-        ({"web": "0.0.0.0:80"}, "--web refuses to listen on 0.0.0.0 without authentication or encryption"),
+        ({"web": "0.0.0.0:80"}, "--web refuses to listen on 0.0.0.0: tokens and data are not encrypted"),
         ({"prometheus": "example.org:80"}, "--prometheus refuses to listen on example.org"),
         ({"regex": True}, "--regex needs --topic or --group"),
         ({"regex": True, "topic": ["("]}, "'(' is not a valid regular expression"),
