@@ -232,6 +232,13 @@ def test_a_failure_leaves_the_file_as_it_was(ledger: pathlib.Path, tmp_path: pat
 # -- mistakes --
 
 
+def test_a_file_of_another_kind_is_not_taken_for_a_topic(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "rows.json").write_text("{}")
+    ran = run_kt("query", "SELECT * FROM 'rows.json'", "--bootstrap-server", "127.0.0.1:1", cwd=tmp_path)
+    assert (ran.status, ran.stdout) == (2, b"")
+    assert ran.err.startswith("rows.json is neither a Parquet nor a CSV file")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -6,6 +6,7 @@ import hmac
 import io
 import json
 import pathlib
+import resource
 import shutil
 import signal
 import subprocess
@@ -354,6 +355,18 @@ def test_options_of_text_and_lines_go_before_the_extension(broker: str, tmp_path
     ran = run_kt("console-producer", "--bootstrap-server", broker, "--topic", "lines-of-csv", *options)
     assert (ran.status, ran.err) == (0, "1 sent, 0 failed\n")
     assert [(row["key"], row["value"]) for row in rows_of(broker, "lines-of-csv")] == [("k", "v")]
+
+
+@pytest.mark.parametrize("extension", ["csv", "parquet", "avro", "txt"])
+def test_a_full_disk_names_the_output_file(broker: str, tmp_path: pathlib.Path, extension: str) -> None:
+    path = tmp_path / f"records.{extension}"
+    words = ("--bootstrap-server", broker, "--topic", "odd.topic-1", *TO_END, "--output", str(path))
+    ran = subprocess.run(
+        [sys.executable, "-m", "kafkatools", "console-consumer", *words], capture_output=True, check=False, timeout=60,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY)),
+    )  # fmt: skip
+    assert ran.returncode == 1
+    assert ran.stderr.decode().splitlines()[-1] == f"{path}.partial: File too large", ran
 
 
 def rows_of(bootstrap: str, topic: str) -> list[dict[str, object]]:

@@ -97,13 +97,16 @@ def resolve(name: str, words: frozenset[str]) -> RecordTable | FileTable:
     return FileTable(name, uri.kind, _files(uri))
 
 
+_OTHER_FILES = (".json", ".jsonl", ".avro")
+
+
 def _uri_of(name: str) -> Uri:
     if ":" in name:
         return parse_source(name)
     for suffix, kind in _SUFFIXES.items():
         if name.lower().endswith(suffix):
             return Uri(kind, name)
-    if "/" in name:
+    if "/" in name or (name.lower().endswith(_OTHER_FILES) and os.path.isfile(name)):
         raise PipelineError(f"{name} is neither a Parquet nor a CSV file; for a Kafka log use 'log:{name}'")
     return Uri(TOPIC, name)
 

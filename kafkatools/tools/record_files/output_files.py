@@ -122,8 +122,12 @@ class _RecordFile:
         return count
 
     def _flush(self) -> None:
-        with open(self.partial, "ab", buffering=0) as file:
-            atomic_file.write_all(file, self._buffer)
+        try:
+            with open(self.partial, "ab", buffering=0) as file:
+                atomic_file.write_all(file, self._buffer)
+        except OSError as error:  # a write does not name the file, as open does
+            error.filename = self.partial
+            raise
         self._buffer = bytearray()
 
     def end(self) -> None:

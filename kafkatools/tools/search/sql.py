@@ -171,6 +171,10 @@ def _one_line(text: str) -> str:
     line = "; ".join(line.strip() for line in text.splitlines() if line.strip())
     if functions and "'json_extract(" in line and "BOOLEAN)'" in line:
         line += " The operator -> binds weakly: write (value->'field') in parentheses, or use ->>."
+    if "explicit" in line and " cast" in line and "VARCHAR" in line:
+        line = line.rstrip(".") + ". Keys, values and fields of JSON are text: write (value->>'amount')::INT"
+    if line.startswith("Referenced column ") and '"value' in line:
+        line += ". A field of a JSON value is value->>'field'"
     if line.startswith("Malformed JSON"):
         line += " Use ->>, which is null for a value that is not JSON, with a path such as '$.customer.name'."
     return line

@@ -91,6 +91,8 @@ def test_no_records_give_an_empty_mask() -> None:
         ("offset = 1 and valeu = 1", 'column 16: Referenced column "valeu"'),
         ("offset = 1\n  and valeu = 1", 'line 2, column 7: Referenced column "valeu"'),
         ("true; select 1", "syntax error at or near"),
+        ("value->>'amount' > 3", "required. Keys, values and fields of JSON are text: write (value->>'amount')::INT"),
+        ("amount > 3", "A field of a JSON value is value->>'field'"),
         ("value = (select content from read_text('/etc/hostname'))", 'Cannot access file "/etc/hostname"'),
         ("value->>'user' = 'a' and", "the SQL ends too early"),
         ("fetched is null", 'Referenced column "fetched" not found'),
