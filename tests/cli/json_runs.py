@@ -232,7 +232,7 @@ class JsonRuns:
         kt("diff", "topic:orders", "topic:orders", "--by", "multiset")
         kt("diff", "topic:orders", "topic:pay", "--by", "offset", status=3)
         kt("export", "topic:orders", "--to", "json:exported")
-        kt("replay", "topic:orders", "--to", "topic:pay")
+        kt("replay", "topic:orders", "--to", "topic:pay", "--dry-run")
         kt("topics", "--list")
         kt("topics", "--describe")
         kt("topics", "--describe", "--topic", "orders", "--topics-with-overrides")

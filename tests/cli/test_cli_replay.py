@@ -35,7 +35,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 REFUSED = {
     ("--dry-run",): "The source is missing: topic:NAME or log:PATH",
-    ("orders",): "Invalid source 'orders': it must begin with one of topic:",
+    ("orders",): "Invalid source 'orders': write topic:orders",
     ("csv:x",): "csv:x: unsupported source; use topic:NAME or log:PATH",
     ("log:{log}", "--rate", "fast"): "--rate takes records per second, a number above 0, not fast",
     ("log:{log}", "--rate", "0"): "--rate takes records per second, a number above 0, not 0",
