@@ -297,6 +297,8 @@ class _Run:
         from kafkatools.core.log.dump.file_kinds import files_in
 
         if not os.path.isdir(name):
+            if self._slice is not None and not os.path.lexists(name):
+                raise CommandError(f"{name}: no such file")
             if self._slice is not None and not name.endswith(".log"):
                 raise UsageError(f"{name} is not a log segment: --since, --until, --last and --offset need .log files")
             return [name]

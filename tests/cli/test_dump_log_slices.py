@@ -137,3 +137,9 @@ def test_only_segments_have_slices(logs: dict[str, pathlib.Path]) -> None:
     missing = run_kt("dump-log", "--files", "/absent/00000000000000000000.log", "--last", "1")
     assert (missing.status, missing.out) == (ExitStatus.FAILED, "")
     assert "no such file" in missing.err
+
+
+def test_a_slice_of_a_missing_file_says_that_it_is_missing(tmp_path: pathlib.Path) -> None:
+    for name in ("nothing", "00000000000000000000.log"):
+        ran = run_kt("dump-log", "--files", str(tmp_path / name), "--last", "1")
+        assert (ran.status, ran.err.splitlines()[0]) == (1, f"{tmp_path / name}: no such file")
