@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _BATCH_COLUMNS = ("file", "position", "maxTimestamp", "isTransactional")
 _RECORD_COLUMNS = ("key", "value", "topic", "partition", "offset", "headers")
+_MOST_OFFSETS = (1 << 31) - 1  # of a segment, as in Kafka
 _CLEAN, _DIRTY, _ABORTED, _WITHOUT_KEY = range(4)
 
 _TIMES = """
@@ -36,20 +37,20 @@ FROM input GROUP BY file
 _GROUPS = """
 CREATE TABLE groups AS
 SELECT log, segment, kind, key, count(*) AS n, sum(bytes)::BIGINT AS bytes, count(*) FILTER (is_null) AS nulls,
-       max("offset") AS last, arg_max(bytes, "offset") AS last_bytes, arg_max(is_null, "offset") AS is_last_null
+       max(place) AS last
 FROM input GROUP BY log, segment, kind, key
 """
 _LATEST = f"""
-CREATE TABLE latest AS SELECT log, key, max(last) AS latest FROM groups WHERE kind = {_DIRTY} GROUP BY log, key
+CREATE TABLE latest AS SELECT log, key, max(segment) AS latest FROM groups WHERE kind = {_DIRTY} GROUP BY log, key
 """
 _KEPT = f"""
-CASE WHEN kind = {_CLEAN} AND latest IS NULL THEN {{0}} WHEN kind = {_DIRTY} AND last = latest THEN {{1}} ELSE 0 END
+CASE WHEN kind = {_CLEAN} AND latest IS NULL THEN {{0}} WHEN kind = {_DIRTY} AND segment = latest THEN {{1}} ELSE 0 END
 """
 _SEGMENTS = f"""
 WITH fates AS (
     SELECT segment, kind, n, bytes, {_KEPT.format("n", "1")} AS kept,
-           {_KEPT.format("bytes", "last_bytes")} AS kept_bytes,
-           {_KEPT.format("nulls", "is_last_null::BIGINT")} AS kept_nulls
+           {_KEPT.format("bytes", "(last >> 1) & 2147483647")} AS kept_bytes,
+           {_KEPT.format("nulls", "last & 1")} AS kept_nulls
     FROM groups LEFT JOIN latest ON groups.log = latest.log AND groups.key = latest.key
 )
 SELECT segment, sum(n)::BIGINT, coalesce(sum(n - kept) FILTER (kind IN ({_CLEAN}, {_DIRTY})), 0)::BIGINT,
@@ -93,7 +94,9 @@ def compact_forecast(
 
 
 class _Placement:
-    """Gives each cleanable record the number of its segment, among the segments of all partitions, and its kind."""
+    """Gives each cleanable record the number of its segment, among the segments of all partitions, its kind and its
+    place: the offset relative to the segment, then the record's bytes, then whether its value is null, in one number.
+    So the maximum of the places of a group also has the bytes of its last record."""
 
     def __init__(self, logs: Sequence[LogSegments], ranges: Mapping[TopicPartition, CleanableRange]) -> None:
         import numpy as np
@@ -110,8 +113,8 @@ class _Placement:
 
         schema = pa.schema(
             {
-                "log": pa.int32(), "segment": pa.int32(), "kind": pa.int8(), "key": pa.binary(), "offset": pa.int64(),
-                "is_null": pa.bool_(), "bytes": pa.int64(),
+                "log": pa.int32(), "segment": pa.int32(), "kind": pa.int8(), "key": pa.binary(), "place": pa.int64(),
+                "is_null": pa.bool_(), "bytes": pa.int32(),
             }
         )  # fmt: skip
         return pa.RecordBatchReader.from_batches(schema, self._placed(batches, schema))
@@ -137,8 +140,9 @@ class _Placement:
                 kinds[is_aborted.to_numpy(zero_copy_only=False)] = _ABORTED
                 keys = pc.if_else(is_aborted, pa.scalar(None, pa.binary()), keys)
             sizes = _lengths(rows["key"]) + _lengths(rows["value"]) + _header_bytes(rows["headers"])
-            numbers = np.full(len(offsets), number)
-            columns = (numbers, places + self._firsts[number], kinds, keys, offsets, pc.is_null(rows["value"]), sizes)
+            is_null = _is_null(rows["value"])
+            order = np.minimum(offsets - self._bases[number][places], _MOST_OFFSETS) << 32 | sizes << 1 | is_null
+            columns = (np.full(len(offsets), number), places + self._firsts[number], kinds, keys, order, is_null, sizes)
             arrays = [pa.array(column, field.type) if isinstance(column, np.ndarray) else column
                       for column, field in zip(columns, schema, strict=True)]  # fmt: skip
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _MEMORY = "256MB"
+_LEAN_MEMORY = "96MB"
 
 
 @dataclass
@@ -42,6 +43,8 @@ class LocalSource:
     failure: Exception | None = None
     """The exception that ended the last read; DuckDB replaces it by one of its own."""
     has_whole_segments: bool = False
+    threads: int = 0
+    """The threads that read, each with 100 MB at most; 0 for one for each core, up to four."""
 
     @contextmanager
     def reader(self, columns: Sequence[str], table: str = RECORDS) -> Iterator[pa.RecordBatchReader]:
@@ -98,7 +101,8 @@ class LocalSource:
         if self.isolation:
             settings["isolation.level"] = self.isolation
         return ScanPlan(
-            self.uri, tuple(columns), table, settings=settings, threads=default_threads(), on_report=self._on_report,
+            self.uri, tuple(columns), table, settings=settings,
+            threads=self.threads or default_threads(), on_report=self._on_report,
             options={"wholeSegments": "true"} if self.has_whole_segments else {},
         )  # fmt: skip
 
@@ -116,15 +120,19 @@ def _settings(cluster: Cluster) -> dict[str, str]:
 
 
 @contextmanager
-def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a DuckDB connection for this context. Raises PipelineError without the packages of the extra sql, and if
-    DuckDB fails, as it does with a full disk."""
+def connection(*, is_lean: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a DuckDB connection for this context. `is_lean`: with one thread and less memory, so that the process
+    stays near 300 MiB with a source that one thread reads. Raises PipelineError without the packages of the extra sql,
+    and if DuckDB fails, as it does with a full disk."""
     ensure_installed("duckdb", "numpy", "pyarrow")
     import duckdb
 
     with tempfile.TemporaryDirectory(prefix="kt-job-") as directory:
-        database = duckdb.connect(config={"temp_directory": directory, "memory_limit": _MEMORY})
+        memory = _LEAN_MEMORY if is_lean else _MEMORY
+        database = duckdb.connect(config={"temp_directory": directory, "memory_limit": memory})
         try:
+            if is_lean:
+                database.execute("SET threads=1")
             database.execute("SET TimeZone='UTC'")
             database.execute("SET python_enable_replacements=false")
             database.execute("SET preserve_insertion_order=false")
