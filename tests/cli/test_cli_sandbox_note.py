@@ -36,6 +36,8 @@ FALLBACKS = (
     ("doctor",),
     ("monitor", "--once"),
     ("why",),
+    ("apply", "--from-cluster"),
+    ("redrive", "seen", "--to", "unseen", "--dry-run"),
     ("share-groups", "--list"),
     ("broker-api-versions",),
     ("metadata-quorum", "describe", "--status"),

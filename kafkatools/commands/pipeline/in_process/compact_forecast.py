@@ -26,8 +26,8 @@ def run(console: Console, args: Args) -> ExitStatus:
 
         files = forecasts.files_of(source)
         compaction = forecasts.compaction_of(args, forecasts.settings_of(console, args, files))
-        here = replace(local_source(source), has_whole_segments=True, threads=1)
-        with connection(is_lean=True) as database, console.progress("Reading", prints=False):
+        here = replace(local_source(source), has_whole_segments=True)
+        with connection() as database, console.progress("Reading", prints=False):
             measured = measure_segments(database, here, files)
             stable = last_stable_offsets(files) if measured.has_transactions else {}
             ranges = cleanable_ranges(measured.logs, compaction, console.clock.wall_ms(), stable)

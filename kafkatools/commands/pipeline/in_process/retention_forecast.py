@@ -26,8 +26,8 @@ def run(console: Console, args: Args) -> ExitStatus:
 
         files = forecasts.files_of(source)
         retention = forecasts.retention_of(args, forecasts.settings_of(console, args, files))
-        here = replace(local_source(source), has_whole_segments=True, threads=1)
-        with connection(is_lean=True) as database, console.progress("Reading", prints=False):
+        here = replace(local_source(source), has_whole_segments=True)
+        with connection() as database, console.progress("Reading", prints=False):
             logs = measure_segments(database, here, files).logs
     forecasts.print_retention(console, retention_rows(logs, retention, console.clock.wall_ms()))
     return print_damages(console, here.sorted_damages())

@@ -26,8 +26,8 @@ def run(console: Console, args: Args) -> ExitStatus:
         from kafkatools.pipeline.jobs.in_process.profile import profile
         from kafkatools.pipeline.jobs.in_process.tables import connection
 
-        here = replace(local_source(source), threads=1)
-        with connection(is_lean=True) as database, console.progress("Reading", prints=False):
+        here = local_source(source)
+        with connection() as database, console.progress("Reading", prints=False):
             top, made_ms = None if args.no_keys else args.top, console.clock.wall_ms()
             figures = profile(database, here, made_ms, top=top, lags=lags_of(console, source))
     damages = here.sorted_damages()

@@ -19,15 +19,13 @@ from kafkatools.pipeline.jobs.offsets import Ranges, offsets_of_topics, range_op
 from kafkatools.pipeline.run.reports import Damage, SplitReport
 from kafkatools.pipeline.scan.ordered import read_in_order
 from kafkatools.pipeline.scan.plans import BATCHES, RECORDS, ScanPlan, close_clients
-from kafkatools.pipeline.scan.scan import default_threads
 from kafkatools.pipeline.uris import LOG, Cluster, Uri
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-_MEMORY = "256MB"
-_LEAN_MEMORY = "96MB"
+_MEMORY = "96MB"
 
 
 @dataclass
@@ -43,8 +41,6 @@ class LocalSource:
     failure: Exception | None = None
     """The exception that ended the last read; DuckDB replaces it by one of its own."""
     has_whole_segments: bool = False
-    threads: int = 0
-    """The threads that read, each with 100 MB at most; 0 for one for each core, up to four."""
 
     @contextmanager
     def reader(self, columns: Sequence[str], table: str = RECORDS) -> Iterator[pa.RecordBatchReader]:
@@ -74,7 +70,7 @@ class LocalSource:
         """Open an iterator over the records in these offset ranges. One thread reads them, since each further one takes
         100 MB. Raises PipelineError, also while it is read."""
         losses = {"failOnDataLoss": "false"} if self.uri.kind == LOG else {}  # as read_ranges
-        plan = replace(self._plan(columns), options=range_options(ranges) | losses, threads=1)
+        plan = replace(self._plan(columns), options=range_options(ranges) | losses)
         try:
             with closing(read_in_order(plan.tasks(), plan.threads)) as batches:
                 yield batches
@@ -102,7 +98,7 @@ class LocalSource:
             settings["isolation.level"] = self.isolation
         return ScanPlan(
             self.uri, tuple(columns), table, settings=settings,
-            threads=self.threads or default_threads(), on_report=self._on_report,
+            on_report=self._on_report,
             options={"wholeSegments": "true"} if self.has_whole_segments else {},
         )  # fmt: skip
 
@@ -120,19 +116,17 @@ def _settings(cluster: Cluster) -> dict[str, str]:
 
 
 @contextmanager
-def connection(*, is_lean: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a DuckDB connection for this context. `is_lean`: with one thread and less memory, so that the process
-    stays near 300 MiB with a source that one thread reads. Raises PipelineError without the packages of the extra sql,
-    and if DuckDB fails, as it does with a full disk."""
+def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a DuckDB connection for this context, with one thread and little memory: the process stays near 300 MiB, and
+    two threads were slower. Raises PipelineError without the packages of the extra sql, and if DuckDB fails, as it does
+    with a full disk."""
     ensure_installed("duckdb", "numpy", "pyarrow")
     import duckdb
 
     with tempfile.TemporaryDirectory(prefix="kt-job-") as directory:
-        memory = _LEAN_MEMORY if is_lean else _MEMORY
-        database = duckdb.connect(config={"temp_directory": directory, "memory_limit": memory})
+        database = duckdb.connect(config={"temp_directory": directory, "memory_limit": _MEMORY})
         try:
-            if is_lean:
-                database.execute("SET threads=1")
+            database.execute("SET threads=1")
             database.execute("SET TimeZone='UTC'")
             database.execute("SET python_enable_replacements=false")
             database.execute("SET preserve_insertion_order=false")
