@@ -42,19 +42,19 @@ def _text(data: bytes, most: int) -> str | None:
 
 
 def _pretty(data: bytes) -> str | None:
-    """Return a JSON object or list with line breaks, None for any other text."""
+    """Return a JSON object or list with line breaks; None for any other text, and beyond 100 levels of nesting."""
     if data[:1].strip() not in (b"{", b"[", b"") or len(data) > _MOST_JSON_BYTES:
         return None
     text = data.decode()
     try:
         node = json.loads(text, parse_int=str, parse_float=str)
-    except (ValueError, RecursionError):
+        return _indented(text) if isinstance(node, (dict, list)) else None
+    except (ValueError, RecursionError):  # versions of Python differ in the nesting that they parse
         return None
-    return indented(text) if isinstance(node, (dict, list)) else None
 
 
-def indented(text: str) -> str:
-    """Return valid JSON with a line for each item; nesting beyond 100 levels is not indented further."""
+def _indented(text: str) -> str:
+    """Return valid JSON with a line for each item. Raises ValueError beyond 100 levels of nesting."""
     parts: list[str] = []
     depth = 0
     tokens = _TOKEN.findall(text)
@@ -66,6 +66,8 @@ def indented(text: str) -> str:
         parts.append(token)
         if token in "{[":
             depth += 1
+            if depth > _MOST_DEPTH:
+                raise ValueError("nested too deeply")
             if tokens[number + 1] not in "}]":
                 parts.append(_new_line(depth))
         elif token == ",":
@@ -76,4 +78,4 @@ def indented(text: str) -> str:
 
 
 def _new_line(depth: int) -> str:
-    return "\n" + _INDENT * min(depth, _MOST_DEPTH)
+    return "\n" + _INDENT * depth
