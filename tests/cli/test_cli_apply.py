@@ -327,7 +327,7 @@ def test_changes_are_taken_back_and_made_again(kt: Kt, tmp_path: pathlib.Path) -
 def test_what_cannot_be_undone_is_refused_with_an_undo_file(kt: Kt, tmp_path: pathlib.Path) -> None:
     kt("apply", write(tmp_path, STATE))
     for name, text, reason in (
-        ("partitions", STATE.replace("partitions = 3", "partitions = 4"), "partitions cannot be taken away"),
+        ("partitions", STATE.replace("partitions = 3", "partitions = 4"), "partitions cannot be removed"),
         ("topics", "[topics.more]", "its records cannot be restored"),
         ("users", "users = {}", "its password cannot be restored"),
     ):
@@ -349,8 +349,8 @@ def test_an_undo_file_is_never_written_over(kt: Kt, tmp_path: pathlib.Path) -> N
     ("line", "problem"),
     [
         ("{", "Expecting property name"),
-        ("[]", "the line is no change"),
-        ('{"kind": [], "target": {}}', "the line is no change"),
+        ("[]", "not a change that kt apply"),
+        ('{"kind": [], "target": {}}', "not a change that kt apply"),
         ('{"kind": "topic", "target": {"topic": "t"}, "set": {}, "delete": [[]]}', "delete must be a list of names"),
         ('{"kind": "topic", "target": {"topic": 1}, "exists": true}', "the target needs the texts topic"),
         ('{"kind": "topic", "target": {"topic": "t"}}', 'the line needs "exists"'),
@@ -392,7 +392,7 @@ def _mistake(directory: pathlib.Path, *files: str) -> list[str]:
             "topics.a.b: unknown key 'b'",
             'TOML needs quotes around a name with dots: [topics."a.b"].',
         ),
-        ("[topics.'a b']", "topics.\"a b\": 'a b' is no name of a topic", "A name has up to 249 letters"),
+        ("[topics.'a b']", "topics.\"a b\": 'a b' is not a valid topic name", "A name has up to 249 letters"),
         (
             "[topics.t.configs]\nretention.ms = '7 days'",
             "topics.t.configs.retention.ms: Invalid value 7 days",
@@ -403,7 +403,7 @@ def _mistake(directory: pathlib.Path, *files: str) -> list[str]:
         ("[[acls]]\nprincipal = 'alice'\ntopic = 't'\noperations = 'Read'", "acls[0].principal: must be TYPE:NAME", ""),
         (
             "[[acls]]\nprincipal = 'User:a'\ntopic = 't'\noperations = 'Raed'",
-            "acls[0].operations: 'Raed' is no operation on a topic",
+            "acls[0].operations: 'Raed' is not an operation on a topic",
             "Did you mean Read?",
         ),
         (

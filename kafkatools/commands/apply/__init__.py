@@ -1,4 +1,4 @@
-"""kt apply: make a cluster as files declare it: topics, ACLs, client quotas and SCRAM users.
+"""kt apply: create and change topics, ACLs, client quotas and SCRAM users as files declare them.
 
 `declarations.py` parses the files, `kafkatools/tools/declared` reads the cluster, compares and carries out,
 `changes.py` prints the plan and its outcome, `from_cluster.py` writes a file from a cluster.
@@ -46,7 +46,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def pruned_kinds(args: Args) -> tuple[str, ...]:
-    """The kinds of --prune, all without a value. Raises UsageError for an unknown one."""
+    """Return the kinds of --prune; all kinds if it has no value. Raises UsageError for an unknown one."""
     if not args.has_option("prune"):
         return ()
     if not args.prune:
@@ -64,7 +64,7 @@ def pruned_kinds(args: Args) -> tuple[str, ...]:
 
 COMMAND = Command(
     "apply",
-    "Make topics, ACLs, quotas and SCRAM users as files declare them.",
+    "Create and change topics, ACLs, quotas and SCRAM users as files declare them.",
     options=(
         BOOTSTRAP_SERVER,
         command_config(),
@@ -72,15 +72,15 @@ COMMAND = Command(
         Option("--check", "Print the plan, change nothing, exit with status 3 for a difference."),
         Option(
             "--prune",
-            "Also delete what no file declares, of the kinds that the files have, after a prompt: topics, configs "
-            "(overrides of declared topics), acls, quotas, users. Default: all of them.",
+            "After a prompt, also delete what no file declares of these kinds: topics, configs (overrides of declared "
+            "topics), acls, quotas, users. Kinds that the files do not have are kept. Default: all kinds.",
             value="KIND,...",
             optional_value=True,
         ),
         Option("--yes", "Make dangerous changes and deletions without a prompt."),
         Option(
             "--update-passwords",
-            "Also set the passwords and iterations of SCRAM users that exist.",
+            "Also set the passwords and iterations of existing SCRAM users.",
         ),
         Option("--undo-file", "First write the reverse changes to this file, for --undo.", value="FILE"),
         Option("--undo", "Take back the changes in a file that --undo-file wrote.", value="FILE"),

@@ -58,7 +58,7 @@ def apply_declaration(
     _warn_of_principals(console, declaration)
     plan = make_plan(declaration, present, prune, updates_passwords=args.update_passwords)
     passwords = {}
-    if not args.check:  # which needs neither passwords nor a right to change anything
+    if not args.check:  # --check needs neither passwords nor a permission to change anything
         passwords = _passwords(console, declaration, plan)
         plan.changes = validate(admin, plan.changes)
     return finish(console, args, admin, plan, passwords)
@@ -247,7 +247,7 @@ def lines(change: Change) -> list[str]:
 
 def _difference(change: Change, difference: Difference) -> str:
     if difference.name == PASSWORD:
-        return "password is set anew"
+        return "a new password"
     if change.action == CREATE:
         return f"{difference.name}={_text(difference.new)}"
     if change.action == DELETE:

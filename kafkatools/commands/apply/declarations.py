@@ -124,7 +124,8 @@ def _topics(declaration: Declaration, section: Node) -> None:
     for name, node in _typed(section, dict).items():
         if not _TOPIC_NAME.fullmatch(name) or name in (".", ".."):
             raise node.error(
-                f"'{name}' is no name of a topic", "A name has up to 249 letters, digits, dots, underscores or hyphens."
+                f"'{name}' is not a valid topic name",
+                "A name has up to 249 letters, digits, dots, underscores or hyphens.",
             )
         _add(declaration.topics, name, _topic(name, node), f"topic {name}", node.place, lambda topic: topic.place)
 
@@ -281,7 +282,7 @@ def _operations(node: Node, keys: Mapping[str, Node], kind: str) -> list[str]:
         if name is None:
             words = sorted(map(operation_word, names))
             hint = f"{did_you_mean_name(text, words)} Operations are {', '.join(words)}.".strip()
-            raise item.error(f"'{text}' is no operation on a {kind.lower().replace('_', ' ')}", hint)
+            raise item.error(f"'{text}' is not an operation on a {kind.lower().replace('_', ' ')}", hint)
         operations.append(name)
     return operations
 

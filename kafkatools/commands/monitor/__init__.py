@@ -67,8 +67,7 @@ OPTIONS = (
     Option("--open-metrics", "Serve /metrics without a token."),
     Option(
         "--role",
-        "What the printed addresses show: view (default) prints one that shows figures, read also one that shows the "
-        "records of topics.",
+        "view: print an address that shows figures (default). read: also print one that shows the records of topics.",
         value="ROLE",
         choices=("view", "read"),
     ),
@@ -78,7 +77,9 @@ OPTIONS = (
         "which is printed.",
         value="TOKEN",
     ),
-    Option("--read-token", "Token of the records: file:PATH or env:NAME. Implies --role read.", value="TOKEN"),
+    Option(
+        "--read-token", "Token for the records of topics: file:PATH or env:NAME. Implies --role read.", value="TOKEN"
+    ),
     SCHEMA_REGISTRY._replace(
         about="With --role read: decode Avro, Protobuf and JSON Schema keys and values to JSON by the schemas of this "
         "registry. What cannot be decoded is shown undecoded and marked.",

@@ -23,7 +23,7 @@ _FROM_ELSEWHERE = "A page of another server may not request this"
 
 
 class Visit(NamedTuple):
-    """What a route gets of a request: the last value of each query field, and the client's role."""
+    """The part of a request that a route gets: the last value of each query field, and the client's role."""
 
     query: dict[str, str]
     role: Role | None

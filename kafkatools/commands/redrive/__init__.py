@@ -63,23 +63,29 @@ COMMAND = Command(
             Option("--ignore-case", "--grep ignores the case of A to Z.", aliases=("-i",)),
             Option(
                 "--where",
-                "Records for which this condition in SQL is true, as of kt console-consumer.",
+                "Records for which this SQL condition is true, as in kt console-consumer.",
                 value="CONDITION",
             ),
-            Option("--max-attempts", "Leave records that were sent back this often.", value="N", type=java_int),
+            Option(
+                "--max-attempts",
+                "Do not send records that were sent back this many times already.",
+                value="N",
+                type=java_int,
+            ),
         ),
         *under(
             "Where to, and how",
-            Option("--to", "Send all records to this topic instead of where they came from.", value="TOPIC"),
+            Option("--to", "Send all records to this topic instead of their original topics.", value="TOPIC"),
             Option(
                 "--origin-header",
-                "A header with the name of the topic, as text. Records without it go by the headers of Spring Kafka, "
-                "Kafka Connect or Kafka Streams.",
+                "Header with the name of the original topic, as text. For records without it the headers of Spring "
+                "Kafka, Kafka Connect and Kafka Streams are used.",
                 value="NAME",
             ),
             Option(
                 "--from-suffix",
-                "Send records without an origin to the topic named like this one without this suffix.",
+                "Send records without an origin to the topic whose name is DLQ_TOPIC without this suffix: with .DLT "
+                "from orders.DLT to orders.",
                 value="SUFFIX",
             ),
             Option("--same-partition", "Send to the original partition. Default: by the key."),

@@ -35,7 +35,7 @@ _AGAIN = "Run the same command again: it goes on with the records that were not 
 
 
 def run_redrive(console: Console, args: Args) -> ExitStatus:
-    """Run kt redrive, as its `run` says."""
+    """Run kt redrive: send the selected records and print the outcome. Raises and returns as its `run`."""
     name = args.operand
     if name is None:
         raise UsageError("kt redrive takes a dead-letter topic", "For example: kt redrive orders.DLT --dry-run")
@@ -155,8 +155,8 @@ class _Run:
         return Redriver(source, producer, planner, self._group, done, limits)
 
     def _done(self, source: RedriveSource, admin: AdminClient) -> Done:
-        """Return the stored progress with all partitions. Offsets below the log start count as sent. Those beyond the
-        end belong to records that an unclean leader election took away: other records have, or will get, them."""
+        """Return the stored progress of all partitions. Offsets below the log start count as sent. Offsets beyond the
+        end are dropped: an unclean leader election lost their records, and other records get them."""
         from kafkatools.tools.redrive.offset_ranges import OffsetRanges
 
         done = self._group.read(admin, is_final=not self._args.dry_run)

@@ -1,8 +1,8 @@
 """Carry out a plan: users, topics, ACLs and quotas, then deletions.
 
 Each request has its own items, and an item that fails does not stop the others. After a request that failed as a whole
-(no connection, timeout) nothing more is tried. Deletions are not tried after any failure. A second run makes what is
-left, since it compares again.
+(no connection, timeout) nothing more is tried. Deletions are not tried after any failure. A second run compares again,
+so it makes the remaining changes.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def wait_until_listed(admin: AdminClient, outcomes: Sequence[Outcome]) -> bool:
     """Wait until brokers list the created topics and no longer the deleted ones. Returns False if they do not within
     default.api.timeout.ms, or cannot be asked.
 
-    The controller answers when a change is committed. Brokers apply it later: of 2,000 new topics seconds later, and
-    until then a comparison would find them missing.
+    The controller answers when a change is committed. Brokers apply it later, for 2,000 new topics by seconds. A
+    comparison before that would find the topics missing.
     """
     made = [outcome.change for outcome in outcomes if outcome.state == DONE and outcome.change.kind == TOPIC]
     created = {str(change.target) for change in made if change.action == CREATE}
@@ -167,17 +167,14 @@ def _send(
         additions = create_partitions(admin, totals, validate_only=validate_only)
         return [additions[name].error for name in names]
     configs: dict[Resource, list[ConfigChange]] = {}
-    for (
-        change
-    ) in stage:  # a topic has two changes if overrides are set and others pruned: they succeed or fail together
+    for change in stage:  # --prune gives a topic a second change, which succeeds or fails with the first one
         configs.setdefault((topic_configs.TOPIC, str(change.target)), []).extend(_config_changes(change))
     errors = incremental_alter_configs(admin, configs, validate_only=validate_only)
     return [errors[topic_configs.TOPIC, name] for name in names]
 
 
 def _attempt(work: Callable[[], None]) -> KafkaError | None:
-    """The error of a request that has a single item, if it is that item's. Raises the others, which are about the
-    connection."""
+    """Return the broker's error of a request with a single item, None without one. Raises errors of the connection."""
     try:
         work()
     except KafkaError as error:

@@ -44,7 +44,7 @@ def config_dangers(
 
 def partition_danger(before: int, after: int) -> str:
     """The danger of more partitions."""
-    return f"partitions cannot be taken away again, and records of a key go to other partitions ({before} -> {after})"
+    return f"partitions cannot be removed again, and records of a key go to other partitions ({before} -> {after})"
 
 
 def _unknown(name: str) -> str:

@@ -45,7 +45,7 @@ class Change(NamedTuple):
     """A change of one thing. `target`: the name of a topic, an ACL, a quota entity, or user and mechanism.
 
     `differences`: partitions, replication and configs of a topic, quotas, iterations of a credential; none for an ACL.
-    `dangers`: what may be lost. `reason` and `remedy`: why an IMPOSSIBLE change is none, and the command that makes it.
+    `dangers`: what may be lost. `reason` and `remedy`: why a change is IMPOSSIBLE, and the command to use instead.
     """
 
     kind: str
@@ -216,7 +216,7 @@ def _credential_changes(
         same = Difference(ITERATIONS, Setting(float(before), True), float(after))
         yield Change(USER, key, CHANGE, (same, hidden), ("the password cannot be restored",))
     elif differences:
-        reason = "a credential that exists is changed only when asked, since its password is set anew"
+        reason = "an existing credential is changed only with --update-passwords, which also sets its password"
         yield Change(USER, key, IMPOSSIBLE, tuple(differences), (), reason, "kt apply --update-passwords ...")
 
 

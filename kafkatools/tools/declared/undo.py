@@ -63,7 +63,7 @@ def _line(change: Change) -> dict[str, object]:
     if change.action == DELETE and change.kind == TOPIC:
         raise _refusal(change, "its records cannot be restored")
     if any(difference.name == PARTITIONS for difference in change.differences):
-        raise _refusal(change, "partitions cannot be taken away")
+        raise _refusal(change, "partitions cannot be removed")
     before = {item.name: item.before.value for item in change.differences if item.before.is_set}
     return line | {"set": before, "delete": [item.name for item in change.differences if not item.before.is_set]}
 
@@ -78,7 +78,7 @@ def read_reversal(line: JsonValue) -> Reversal:
     kind = line.get("kind") if isinstance(line, dict) else None
     row = line.get("target") if isinstance(line, dict) else None
     if not isinstance(line, dict) or not isinstance(kind, str) or kind not in _KINDS or not isinstance(row, dict):
-        raise ValueError("the line is no change that kt apply --undo-file noted")
+        raise ValueError("not a change that kt apply --undo-file wrote")
     target = _target(kind, row)
     if isinstance(line.get("exists"), bool) and kind != QUOTA:
         return Reversal(kind, target, exists=line["exists"] is True)

@@ -169,7 +169,7 @@ def topic_settings(admin: AdminClient, topics: Iterable[str], report: Report) ->
 
 
 def broker_rates(admin: AdminClient, brokers: Iterable[int]) -> dict[int, dict[str, str]]:
-    """Return the replication throttles of brokers, as far as they report them."""
+    """Return the replication throttles that brokers report."""
     resources = [(BROKER, str(broker)) for broker in brokers]
     configs = describe_configs(admin, resources, names=BROKER_THROTTLES) if resources else {}
     return {

@@ -53,7 +53,7 @@ class Left(NamedTuple):
 
 
 class KnownTargets(Protocol):
-    """What is asked of `Targets`."""
+    """The part of `Targets` that a Planner needs."""
 
     def __getitem__(self, name: str) -> Target:
         """Return a topic."""
@@ -69,7 +69,7 @@ class Planner:
         self._now_ms = now_ms
 
     def plan(self, columns: RecordColumns, row: int) -> Planned | Left:
-        """Return what is to be done with a row."""
+        """Return the record to send, or why the record of this row stays."""
         rules = self._rules
         headers = columns.raw_headers(row)
         letter = read_dead_letter(headers, rules.origin_header)

@@ -2,11 +2,11 @@
 transaction as the records.
 
 The group `kt-redrive-TOPIC` has the partitions of the dead-letter topic. A committed offset is the first offset that
-was not sent back; its metadata has, as JSON, the topic's id and the ranges above it that were. So one group serves
-every selection: what a filter passed over stays to be sent by a later run, what was sent is never sent again, and
+was not sent back; its metadata has, as JSON, the topic's id and the ranges of later offsets that were sent back. So one
+group serves every selection: a later run can send the records that a filter excluded, and sends no record twice.
 `kt consumer-groups --reset-offsets` makes records available again. Offsets without a record count as sent.
 
-A broker takes 4096 characters of metadata (offset.metadata.max.bytes). What does not fit goes on in the groups
+A broker accepts 4096 characters of metadata (offset.metadata.max.bytes). Longer metadata continues in the groups
 `kt-redrive-TOPIC:2` and so on, which are committed in the same transaction.
 """
 

@@ -1,8 +1,9 @@
 """Send the selected records of a dead-letter topic back, each once.
 
 Strategy: the partitions are read from the first offset that was not sent back up to their ends at the start, so a
-record that fails again during the run waits for the next one. What was sent goes into `done`, which is committed with
-the records (tools/copying/transactions.py). Filtered and left records do not, so a later run finds them again.
+record that fails again during the run waits for the next one. Offsets of sent records go into `done`, which is
+committed with the records (tools/copying/transactions.py). Offsets of filtered and left records do not, so a later run
+finds them.
 
 Offsets without a record (transaction markers, aborted records, gaps of compaction) join the sent record behind them:
 they would divide the ranges of `done`.

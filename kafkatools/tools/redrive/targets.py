@@ -1,7 +1,7 @@
 """The topics that records are sent back to, and what each of them would refuse.
 
-A record that the broker refused would end the whole transaction. So what is known to be refused is found before it is
-sent: by the description and the configs of the topic, which are read once.
+If the broker refused a record, it would end the whole transaction. So the description and the configs of each topic,
+which are read once, decide before a record is sent.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Targets:
         return Target(name, len(topic.partitions), self._configs(name))
 
     def _configs(self, name: str) -> dict[str, str]:
-        """Return the configs that limit records, none without the right to read them."""
+        """Return the configs that limit records; empty without the permission to read them."""
         try:
             entries = topic_configs(self._admin, name, _CONFIGS)
         except KafkaError:

@@ -1,4 +1,4 @@
-"""The jobs count, top-keys, diff and profile in this process: Arrow record batches of a scan, aggregated by DuckDB.
+"""The jobs of kt pipeline in this process. DuckDB aggregates the Arrow record batches of a scan.
 
 Their rows equal those of the Spark jobs of the same names (`kafkatools/pipeline/jobs/`).
 """

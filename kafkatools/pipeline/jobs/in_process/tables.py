@@ -117,8 +117,8 @@ def _settings(cluster: Cluster) -> dict[str, str]:
 
 @contextmanager
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a DuckDB connection for this context, with one thread and little memory: the process stays near 300 MiB, and
-    two threads were slower. Raises PipelineError without the packages of the extra sql, and if DuckDB fails, as it does
+    """Open a DuckDB connection for this context, with one thread and 96 MB: the process stays near 300 MiB, and two
+    threads were slower. Raises PipelineError without the packages of the extra sql, and if DuckDB fails, as it does
     with a full disk."""
     ensure_installed("duckdb", "numpy", "pyarrow")
     import duckdb
