@@ -6,7 +6,7 @@ from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
 from kafkatools.output import json_bytes, visible
 from kafkatools.tools.redrive.offset_ranges import OffsetRanges
-from kafkatools.tools.redrive.tally import Place, Sample, Sent, Tally
+from kafkatools.tools.redrive.tally import LeftPlace, Sample, SentRecords, Tally
 
 _MOST_RANGES = 10
 
@@ -23,7 +23,9 @@ def report(console: Console, topic: str, tally: Tally, *, is_sent: bool) -> Exit
     return ExitStatus.FINDINGS if tally.left_count else ExitStatus.OK
 
 
-def _print_sent(console: Console, topic: str, target: str, exception: str | None, sent: Sent, *, is_sent: bool) -> None:
+def _print_sent(
+    console: Console, topic: str, target: str, exception: str | None, sent: SentRecords, *, is_sent: bool
+) -> None:
     sample = sent.sample
     row = {
         "target": target,
@@ -53,7 +55,7 @@ def _example(topic: str, sample: Sample) -> str:
     return f"{text}: {visible(message.splitlines()[0])}" if message else text
 
 
-def _print_left(console: Console, topic: str, place: Place, ranges: OffsetRanges) -> None:
+def _print_left(console: Console, topic: str, place: LeftPlace, ranges: OffsetRanges) -> None:
     count = sum(end - start for start, end in ranges)
     offsets = [(start, end - 1) for start, end in ranges]
     row = {

@@ -23,7 +23,7 @@ from kafkatools.tools.lines.open_ends import report_open_ends
 from kafkatools.tools.lines.slice import LOG_END, Slice
 from kafkatools.tools.lines.slices import Selection, SliceBounds, fixed_bounds
 from kafkatools.tools.redrive.plan import Planner, RedriveRules
-from kafkatools.tools.redrive.progress import Done, RedriveGroup
+from kafkatools.tools.redrive.progress import RedriveGroup, SentOffsets
 from kafkatools.tools.redrive.redriver import RedriveLimits, Redriver, RedriveSource
 from kafkatools.tools.redrive.targets import Targets
 from kafkatools.tools.search.search import Filter, Search
@@ -154,7 +154,7 @@ class _Run:
         done = self._done(source, admin)
         return Redriver(source, producer, planner, self._group, done, limits)
 
-    def _done(self, source: RedriveSource, admin: AdminClient) -> Done:
+    def _done(self, source: RedriveSource, admin: AdminClient) -> SentOffsets:
         """Return the stored progress of all partitions. Offsets below the log start count as sent. Offsets beyond the
         end are dropped: an unclean leader election lost their records, and other records get them."""
         from kafkatools.tools.redrive.offset_ranges import OffsetRanges

@@ -1,4 +1,4 @@
-"""A cluster that records are copied from or to: its clients' settings, and what is known of its topics."""
+"""A cluster that records are copied from or to: the settings of its clients, and descriptions of its topics."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ClientCluster(NamedTuple):
         return {**own, "bootstrap.servers": self.bootstrap, "client.id": self.client_id, **named}
 
     def reader(self, isolation_level: str) -> dict[str, object]:
-        """Return the settings of a consumer that never passes over records."""
+        """Return the settings of a consumer that raises an error instead of skipping records."""
         return self.client(
             CONSUMER,
             auto_offset_reset="none",

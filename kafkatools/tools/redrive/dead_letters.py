@@ -91,7 +91,7 @@ that came back would have no retries left."""
 
 
 class DeadLetter(NamedTuple):
-    """The origin and the failure of a dead-letter record, as far as its headers tell: None is unknown. `attempts`: how
+    """The origin and the failure of a dead-letter record by its headers; None is unknown. `attempts`: how
     often it was sent back; None for a header that is no number."""
 
     topic: str | None = None

@@ -10,7 +10,7 @@ from kafkatools.tools.redrive.dead_letters import failure_texts
 
 
 class ExceptionFilter:
-    """Selects the records of which an exception's class or message contains a text, whatever its case."""
+    """Selects records whose exception class or message contains a text; upper and lower case are equal."""
 
     def __init__(self, text: str) -> None:
         self._text = text.casefold()
@@ -24,9 +24,9 @@ class ExceptionFilter:
         return any(self._text in text.casefold() for text in failure_texts(headers))
 
     def failures(self) -> Sequence[str]:
-        """Return no failures."""
+        """Return no failures: headers without an exception are no error."""
         return ()
 
     def notes(self) -> Sequence[str]:
-        """Return no notes."""
+        """Return no notes: the filter has nothing to report."""
         return ()

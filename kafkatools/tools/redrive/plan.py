@@ -33,7 +33,7 @@ class RedriveRules(NamedTuple):
     max_attempts: int | None = None
 
 
-class Planned(NamedTuple):
+class PlannedRecord(NamedTuple):
     """A record to send: its row, target and headers. `partition` None: by its key."""
 
     row: int
@@ -44,7 +44,7 @@ class Planned(NamedTuple):
     letter: DeadLetter
 
 
-class Left(NamedTuple):
+class LeftRecord(NamedTuple):
     """A record that stays: its row, the topic that it came from (None: unknown), and why."""
 
     row: int
@@ -68,18 +68,18 @@ class Planner:
         self._codec = codec
         self._now_ms = now_ms
 
-    def plan(self, columns: RecordColumns, row: int) -> Planned | Left:
+    def plan(self, columns: RecordColumns, row: int) -> PlannedRecord | LeftRecord:
         """Return the record to send, or why the record of this row stays."""
         rules = self._rules
         headers = columns.raw_headers(row)
         letter = read_dead_letter(headers, rules.origin_header)
         name = rules.to or letter.topic or rules.default_topic
         if name is None:
-            return Left(row, None, NO_ORIGIN)
+            return LeftRecord(row, None, NO_ORIGIN)
         target = self._targets[name]
         reason = target.problem or self._too_often(letter) or self._no_partition(letter, target)
         if reason is not None:
-            return Left(row, name, reason)
+            return LeftRecord(row, name, reason)
         timestamp = columns.timestamps[row]
         if rules.keeps_original_time and letter.timestamp_ms is not None:
             timestamp = letter.timestamp_ms
@@ -87,8 +87,8 @@ class Planner:
         record = record_body(columns.key(row), columns.value(row), sent)
         reason = target.refusal(record, columns.key_lengths[row], timestamp, self._now_ms, self._codec)
         if reason is not None:
-            return Left(row, name, reason)
-        return Planned(row, name, letter.partition if rules.same_partition else None, timestamp, sent, letter)
+            return LeftRecord(row, name, reason)
+        return PlannedRecord(row, name, letter.partition if rules.same_partition else None, timestamp, sent, letter)
 
     def _too_often(self, letter: DeadLetter) -> Reason | None:
         limit = self._rules.max_attempts
@@ -109,16 +109,16 @@ class Planner:
         return Reason("missing_partition", text)
 
 
-def send_planned(producer: Producer, columns: RecordColumns, planned: Sequence[Planned]) -> None:
+def send_planned(producer: Producer, columns: RecordColumns, planned: Sequence[PlannedRecord]) -> None:
     """Send records of one fetch, in their order for each target."""
-    groups: dict[tuple[str, int | None], list[Planned]] = {}
+    groups: dict[tuple[str, int | None], list[PlannedRecord]] = {}
     for item in planned:
         groups.setdefault((item.target, item.partition), []).append(item)
     for (target, partition), items in groups.items():
         producer.send_columns(target, _rows_of(columns, items), partition)
 
 
-def _rows_of(columns: RecordColumns, items: list[Planned]) -> RowColumns:
+def _rows_of(columns: RecordColumns, items: list[PlannedRecord]) -> RowColumns:
     taken = columns.take(array("i", [item.row for item in items]))
     return RowColumns(
         taken.buffer,

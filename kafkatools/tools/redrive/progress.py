@@ -26,7 +26,7 @@ _VERSION = 1
 _PAGE_CHARACTERS = 3900
 _MOST_PAGES = 16
 
-Done = dict[int, OffsetRanges]
+SentOffsets = dict[int, OffsetRanges]
 """The offsets of each partition that were sent back."""
 
 
@@ -64,7 +64,7 @@ class RedriveGroup(NamedTuple):
                 groups.setdefault(self.page_id(page), {})[self.topic, partition] = committed
         return groups
 
-    def read(self, admin: AdminClient, *, is_final: bool = True) -> Done:
+    def read(self, admin: AdminClient, *, is_final: bool = True) -> SentOffsets:
         """Return the stored progress, empty without any. `is_final`: no transaction of a run is open, else
         UnstableOffsetCommit is raised. Raises KafkaError, and CommandError for metadata of something else."""
         names = [self.page_id(page) for page in range(_MOST_PAGES)]
@@ -73,7 +73,7 @@ class RedriveGroup(NamedTuple):
         headers = {part: self._header(part, offset) for part, offset in stored.items()}
         page_count = max((header.pages for header in headers.values() if header is not None), default=1)
         pages = self._offsets(admin, names[1:page_count], is_final=is_final)
-        done: Done = {}
+        done: SentOffsets = {}
         for part, header in headers.items():
             if header is not None:
                 others = [page.offsets.get((self.topic, part)) for page in pages[: header.pages - 1]]

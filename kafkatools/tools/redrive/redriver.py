@@ -24,9 +24,9 @@ from kafkatools.core.producer.producer import Producer
 from kafkatools.tools.copying.transactions import ProgressTransactions
 from kafkatools.tools.lines.slices import Selection, SliceBounds, cut, cut_before
 from kafkatools.tools.perf.throughput_throttler import ThroughputThrottler
-from kafkatools.tools.redrive.plan import Left, Planned, Planner, send_planned
-from kafkatools.tools.redrive.progress import Done, RedriveGroup
-from kafkatools.tools.redrive.tally import Place, Sample, Tally
+from kafkatools.tools.redrive.plan import LeftRecord, PlannedRecord, Planner, send_planned
+from kafkatools.tools.redrive.progress import RedriveGroup, SentOffsets
+from kafkatools.tools.redrive.tally import LeftPlace, Sample, Tally
 from kafkatools.tools.search.search import Search
 
 _POLL_MS = 1000
@@ -59,7 +59,7 @@ class Redriver:
         producer: Producer | None,
         planner: Planner,
         group: RedriveGroup,
-        done: Done,
+        done: SentOffsets,
         limits: RedriveLimits,
     ) -> None:
         self._source = source
@@ -133,32 +133,32 @@ class Redriver:
             if found.columns.count:
                 yield found
 
-    def _planned(self, run: FetchedColumns) -> list[Planned]:
+    def _planned(self, run: FetchedColumns) -> list[PlannedRecord]:
         """Return the records of a run to send, and note those that stay."""
         done, columns = self._done[run.partition], run.columns
         limit = self._limits.max_messages
-        planned: list[Planned] = []
+        planned: list[PlannedRecord] = []
         for row, offset in enumerate(columns.offsets):
             if limit is not None and self.tally.sent_count + len(planned) >= limit:
                 break
             if offset in done:
                 continue
             plan = self._planner.plan(columns, row)
-            if isinstance(plan, Left):
-                self.tally.add_left(Place(run.partition, plan.target, plan.reason), offset)
+            if isinstance(plan, LeftRecord):
+                self.tally.add_left(LeftPlace(run.partition, plan.target, plan.reason), offset)
             else:
                 planned.append(plan)
         return planned
 
     def _allowed(self, throttle: ThroughputThrottler, clock: Clock) -> int:
-        """Wait until a record may be sent, committing meanwhile what is due; return how many may be."""
+        """Wait until a record may be sent, committing meanwhile when a commit is due. Return how many may be sent."""
         while not (allowed := throttle.allowance(self.tally.sent_count, clock.now_ms())):
             self._maybe_commit(clock)
             pause_ms = throttle.pause_ms(self.tally.sent_count, clock.now_ms())
             clock.sleep_ms(min(pause_ms or _LONGEST_PAUSE_MS, _LONGEST_PAUSE_MS))
         return allowed
 
-    def _send(self, item: FetchedColumns, run: FetchedColumns, planned: Sequence[Planned]) -> None:
+    def _send(self, item: FetchedColumns, run: FetchedColumns, planned: Sequence[PlannedRecord]) -> None:
         if self._transactions is not None and self._producer is not None:
             self._transactions.begin()
             send_planned(self._producer, run.columns, planned)

@@ -20,14 +20,14 @@ class Sample(NamedTuple):
     message: str | None
 
 
-class Sent(NamedTuple):
+class SentRecords(NamedTuple):
     """The records with one target and exception."""
 
     records: int
     sample: Sample
 
 
-class Place(NamedTuple):
+class LeftPlace(NamedTuple):
     """Records that stay in one partition for one reason."""
 
     partition: int
@@ -39,8 +39,8 @@ class Tally:
     """Counts of one run."""
 
     def __init__(self) -> None:
-        self.sent: dict[tuple[str, str | None], Sent] = {}
-        self.left: dict[Place, OffsetRanges] = {}
+        self.sent: dict[tuple[str, str | None], SentRecords] = {}
+        self.left: dict[LeftPlace, OffsetRanges] = {}
         self.sent_count = 0
         self.left_count = 0
 
@@ -48,11 +48,11 @@ class Tally:
         """Count a record that was, or would be, sent."""
         earlier = self.sent.get((target, exception))
         self.sent[target, exception] = (
-            Sent(1, sample) if earlier is None else earlier._replace(records=earlier.records + 1)
+            SentRecords(1, sample) if earlier is None else earlier._replace(records=earlier.records + 1)
         )
         self.sent_count += 1
 
-    def add_left(self, place: Place, offset: int) -> None:
+    def add_left(self, place: LeftPlace, offset: int) -> None:
         """Note a record that stays."""
         self.left.setdefault(place, OffsetRanges()).add(offset, offset + 1)
         self.left_count += 1

@@ -29,7 +29,7 @@ _CONFIGS = (_LIMIT, _CLEANUP, _TIMESTAMP_TYPE, _BEFORE, _AFTER)
 
 
 class Reason(NamedTuple):
-    """Why a record is left: a word for --json, and a text for people."""
+    """Why a record stays: a word for --json, and a text for people."""
 
     word: str
     text: str

@@ -48,7 +48,7 @@ class ReplayCount(NamedTuple):
     records: int
 
 
-class _Fates(NamedTuple):
+class _RowDecisions(NamedTuple):
     """The target, the number of previous replays and the decision of each record of a batch."""
 
     targets: list[str | None]
@@ -78,8 +78,8 @@ class Replay:
         counts: Counter[tuple[str, str | None, str]] = Counter()
         self._ranges = self._source.ranges()
         for batch in self._batches(advance):
-            fates = self._fates(batch)
-            counts.update(zip(batch.column("topic").to_pylist(), fates.targets, fates.decisions, strict=True))
+            planned = self._row_decisions(batch)
+            counts.update(zip(batch.column("topic").to_pylist(), planned.targets, planned.decisions, strict=True))
             if self._plan.keeps_timestamps and pc.min(batch.column("timestamp").cast(pa.int64())).as_py() < 0:
                 raise PipelineError("A record has a timestamp before 1970, which cannot be kept; nothing was sent")
         rows = [ReplayCount(*place, records) for place, records in counts.items()]
@@ -102,16 +102,16 @@ class Replay:
 
     def _rows_to_send(self, advance: Callable[[int], object]) -> Iterator[pa.RecordBatch]:
         for batch in self._batches(advance):
-            fates = self._fates(batch)
-            chosen = [row for row, decision in enumerate(fates.decisions) if decision == SEND]
+            planned = self._row_decisions(batch)
+            chosen = [row for row, decision in enumerate(planned.decisions) if decision == SEND]
             if not chosen:
                 continue
             batch = batch.take(pa.array(chosen, pa.int32()))
             arrays = {
                 "key": batch.column("key"),
                 "value": batch.column("value"),
-                "topic": pa.array([fates.targets[row] for row in chosen], pa.string()),
-                "headers": _with_count(batch.column("headers"), [fates.replays[row] + 1 for row in chosen]),
+                "topic": pa.array([planned.targets[row] for row in chosen], pa.string()),
+                "headers": _with_count(batch.column("headers"), [planned.replays[row] + 1 for row in chosen]),
             }
             if self._plan.keeps_timestamps:
                 arrays["timestamp"] = batch.column("timestamp")
@@ -127,7 +127,7 @@ class Replay:
                 if chosen.num_rows:
                     yield chosen
 
-    def _fates(self, batch: pa.RecordBatch) -> _Fates:
+    def _row_decisions(self, batch: pa.RecordBatch) -> _RowDecisions:
         plan, rows = self._plan, batch.num_rows
         names = () if plan.to_topic is not None else tuple(plan.origin_headers)
         headers = _last_headers(batch.column("headers"), {*names, REPLAYS_HEADER})
@@ -138,7 +138,7 @@ class Replay:
         replays = [0] * rows
         for row, text in headers[REPLAYS_HEADER].items():
             replays[row] = _number(text)
-        return _Fates(targets, replays, [self._decide(*place) for place in zip(targets, replays, strict=True)])
+        return _RowDecisions(targets, replays, [self._decide(*place) for place in zip(targets, replays, strict=True)])
 
     def _decide(self, target: str | None, replays: int) -> str:
         if target is None:

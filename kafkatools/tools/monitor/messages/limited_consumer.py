@@ -13,7 +13,7 @@ _MOST_LOOKUP_MS = 8000
 
 
 class ReadLimit(Exception):
-    """A read stopped before its end, with the reason as a sentence."""
+    """A limit ended a read; the text is the reason as a sentence."""
 
 
 class LimitedConsumer(Consumer):

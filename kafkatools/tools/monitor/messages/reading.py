@@ -1,8 +1,8 @@
 """Read the records of one topic for a page: a slice of some partitions, or what a search finds in it.
 
-Rules: what is read is bounded by time and bytes, what is returned by records and characters. A read that stops before
-its end returns what it has, and says how far it looked. Records are ordered by time: the newest first for the newest
-records, else the oldest first. Partitions without a leader are left out and named.
+Rules: a read is limited by time and bytes, its response by records and characters. A read that stops before its end
+returns the records found so far, and the offsets that it searched. Records are ordered by time: the newest first for
+the newest records, else the oldest first. Partitions without a leader are left out and named.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class MessageRequest(NamedTuple):
 
 
 def to_json(source: Source, request: MessageRequest) -> bytes:
-    """Return both as JSON."""
+    """Return the source and the request as JSON."""
     registry = None if source.registry is None else source.registry._asdict()
     parts = request.slice
     return json.dumps(
@@ -88,7 +88,7 @@ def to_json(source: Source, request: MessageRequest) -> bytes:
 
 
 def from_json(data: bytes) -> tuple[Source, MessageRequest]:
-    """Return what `to_json` was called with."""
+    """Return the source and the request from the JSON that `to_json` returned."""
     found = json.loads(data)
     source, request = found["source"], found["request"]
     registry = None if source["registry"] is None else Registry(**source["registry"])

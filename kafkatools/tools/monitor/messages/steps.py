@@ -1,7 +1,7 @@
 """The steps between fetched records and the shown ones: decode, mask, search.
 
-Rules: the search comes last, so that it finds nothing in what --mask hides; otherwise one could guess it by searching.
-For the same reason no error of a decoder is shown of a part that is masked. As in kt console-consumer, keys stay
+Rules: the search comes last, so that nobody can guess by searching what --mask hides. For the same reason no error of a
+decoder is shown for a masked part. As in kt console-consumer, keys stay
 undecoded for a search by key.
 """
 
@@ -90,7 +90,7 @@ class MessageSteps:
         self._reasons[offset, part] = _HIDDEN_REASON if part in self._masked else redacted(reason)
 
     def remarks(self) -> list[str]:
-        """Return what the masks have to tell."""
+        """Return the notes of the masks, such as values that were masked as a whole."""
         return [] if self._mask is None else [*self._mask.failures(), *self._mask.remarks()]
 
     def rows(self, fetched: FetchedColumns) -> list[Row]:
@@ -125,7 +125,7 @@ class MessageSteps:
         return found
 
     def _mark(self, cell: dict[str, object], part: str, offset: int, data: bytes | None) -> None:
-        """Say of a cell by which schema it was decoded, or why it was not."""
+        """Add to a cell the schema that decoded it, or the reason why it was not decoded."""
         reason = self._reasons.get((offset, part))
         if reason is not None:
             cell["not_decoded"] = reason
