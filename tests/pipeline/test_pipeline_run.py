@@ -191,7 +191,7 @@ def test_a_toml_file_with_two_sources_and_an_option_over_it(place: Place) -> Non
         (("--from", "topic:orders", "--to", "topic:x", "--mode", "overwrite"), 1, "topic:x can only be appended to"),
         (("--from", "topic:orders", "--to", "topic:x", "--sql", "SELECT *, 1 AS odd FROM input"), 1,
          "kt sink: a record has no place for `odd`"),
-        (("--from", "topic:nowhere", "--to", "console:"), 1, "Topic nowhere: This server does not host"),
+        (("--from", "topic:nowhere", "--to", "console:"), 1, "Topic nowhere does not exist"),
         (("--from", "log:nowhere", "--to", "console:"), 1, ""),
         (("--from", "parquet:nowhere", "--to", "console:"), 1, "Path does not exist: file:"),
         (("--from", "delta:x", "--to", "console:"), 1,
