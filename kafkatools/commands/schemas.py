@@ -155,8 +155,11 @@ def _register(console: Console, args: Args, subjects: Subjects) -> ExitStatus:
 
 def _delete(console: Console, args: Args, subjects: Subjects) -> ExitStatus:
     from kafkatools.tools.schemas.errors import SchemaError
+    from kafkatools.tools.schemas.subjects import names_latest
 
     subject, version = _subject_and_version(args)
+    if names_latest(_subject(args)):  # without a version the whole subject would be deleted
+        version = subjects.version(subject).version
     numbers = subjects.versions(subject, deleted=args.permanent)
     if version is not None:
         if version not in numbers:
@@ -273,7 +276,7 @@ COMMAND = Command(
         ),
         _subcommand(
             "delete",
-            "Delete a subject or one of its versions.",
+            "Delete a version, or without VERSION all versions of the subject.",
             (
                 Option("--permanent", "Delete it irrevocably: records with its schema IDs can no longer be decoded."),
                 _DRY_RUN,

@@ -118,3 +118,27 @@ def test_wrong_command_lines(tmp_path: pathlib.Path) -> None:
         assert not server.requests
     missing = run_kt("schemas", "list")
     assert missing.status == 2 and "give --schema-registry URL or set schema.registry.url" in missing.err
+
+
+def test_latest_deletes_one_version_and_zero_is_no_version() -> None:
+    newest = json.dumps({"subject": "s", "version": 7, "id": 3, "schema": "{}"})
+
+    def respond(request: Request) -> Answer:
+        if request.method == "DELETE":
+            return Answer(200, "7")
+        if request.path.startswith("/subjects/s/versions/"):
+            return Answer(200, newest) if request.path.endswith("/latest") else Answer(422, '{"message": "invalid"}')
+        return Answer(200, '["s"]' if request.path == "/subjects" else "[1, 7]")
+
+    with serving(respond) as server:
+
+        def deletions(*words: str) -> list[str]:
+            server.requests.clear()
+            ran = run(server.url, "delete", "s:latest", *words, status=0)
+            assert "version 7" in ran.out and "1" not in ran.out
+            return [request.path for request in server.requests if request.method == "DELETE"]
+
+        assert deletions("--dry-run") == []
+        assert deletions() == ["/subjects/s/versions/7"]
+        assert deletions("--permanent") == ["/subjects/s/versions/7", "/subjects/s/versions/7?permanent=true"]
+        assert "/subjects/s/versions/0: 422" in run(server.url, "show", "s:0").err

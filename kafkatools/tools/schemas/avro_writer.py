@@ -2,7 +2,8 @@
 
 Rules: a union takes the value itself, by the first branch that fits, or {"branch": value} as Avro's JSON encoding has
 it. Decimals are numbers or strings; dates, times and timestamps are ISO 8601 or numbers; bytes are a string (UTF-8) or
-{"b64": base64}. A missing field takes its default; an unknown field is an error.
+{"b64": base64}. A missing field takes its default; an unknown field is an error. Defaults have the form of Avro's
+specification: bytes and fixed, also decimals, are strings with a character from U+0000 to U+00FF for each byte.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import struct
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
+from functools import cache, partial
 from typing import Any
 
 from kafkatools.tools.lines.json_records import bytes_of_json
@@ -75,8 +77,7 @@ class AvroWriter:
             return lambda value, out: self._writers[name](value, out)
         self._writers[name] = _no_writer  # for fields that contain the record
         fields = [
-            (field["name"], self._writer(field["type"]), "default" in field, field.get("default"))
-            for field in schema["fields"]
+            (field["name"], self._writer(field["type"]), _default_of(field, self._named)) for field in schema["fields"]
         ]
         names = frozenset(field[0] for field in fields)
 
@@ -85,11 +86,14 @@ class AvroWriter:
                 raise _wrong(value, f"an object for the record {name}")
             if not value.keys() <= names:
                 raise InvalidValue(f"{name} has no field {json.dumps(sorted(value.keys() - names)[0])}")
-            for field, write_field, has_default, default in fields:
-                if field not in value and not has_default:
-                    raise InvalidValue(f"the field {json.dumps(field)} of {name} is missing")
+            for field, write_field, default in fields:
+                if field not in value:
+                    if default is None:
+                        raise InvalidValue(f"the field {json.dumps(field)} of {name} is missing")
+                    out += default()
+                    continue
                 try:
-                    write_field(value.get(field, default), out)
+                    write_field(value[field], out)
                 except InvalidValue as error:
                     raise error.inside(f".{field}") from None
 
@@ -281,6 +285,77 @@ _PLAIN: dict[str, Writer] = {
     "null": _null, "boolean": _boolean, "int": _integer(32), "long": _integer(64), "float": _number("<f", "a float"),
     "double": _number("<d", "a double"), "string": _string, "bytes": _bytes,
 }  # fmt: skip
+
+
+# -- defaults --
+
+
+def _default_of(field: Mapping[str, Schema], named: Mapping[str, Schema]) -> Callable[[], bytes] | None:
+    """Return a function that returns the encoded default of a record's field; None without a default. The function
+    raises InvalidValue for a default that does not fit the type."""
+    if "default" not in field:
+        return None
+
+    @cache
+    def encoded() -> bytes:
+        out = bytearray()
+        try:
+            _write_default(field["type"], named, field["default"], out)
+        except (InvalidValue, RecursionError) as error:
+            text = "it is nested too deeply" if isinstance(error, RecursionError) else error
+            raise InvalidValue(f"the schema's default of the field {json.dumps(field['name'])}: {text}") from None
+        return bytes(out)
+
+    return encoded
+
+
+def _write_default(schema: Schema, named: Mapping[str, Schema], value: object, out: bytearray) -> None:
+    if isinstance(schema, list):
+        _write_union_default(schema, value, named, out)
+        return
+    schema = resolve(schema, named)
+    kind = schema["type"]
+    if kind in ("record", "error"):
+        if not isinstance(value, dict):
+            raise _wrong(value, f"an object for the record {schema['name']}")
+        for field in schema["fields"]:
+            if field["name"] not in value and "default" not in field:
+                raise InvalidValue(f"the field {json.dumps(field['name'])} is missing")
+            _write_default(field["type"], named, value.get(field["name"], field.get("default")), out)
+    elif kind == "array":
+        _array(partial(_write_default, schema["items"], named))(value, out)
+    elif kind == "map":
+        _map(partial(_write_default, schema["values"], named))(value, out)
+    elif kind == "enum":
+        _enum(schema["symbols"])(value, out)
+    elif kind in ("bytes", "fixed"):
+        _write_latin1_default(schema, value, out)
+    else:
+        _PLAIN[kind](value, out)
+
+
+def _write_union_default(schema: list[Schema], value: object, named: Mapping[str, Schema], out: bytearray) -> None:
+    for number, branch in enumerate(schema):
+        attempt = bytearray(_varint(number))
+        with suppress(InvalidValue):
+            _write_default(branch, named, value, attempt)
+            out += attempt
+            return
+    raise _wrong(value, " or ".join(_branch_name(branch, named) for branch in schema))
+
+
+def _write_latin1_default(schema: Mapping[str, Schema], value: object, out: bytearray) -> None:
+    try:
+        data = value.encode("latin-1") if isinstance(value, str) else None
+    except UnicodeEncodeError:
+        data = None
+    if data is None:
+        raise _wrong(value, "a string with a character from U+0000 to U+00FF for each byte")
+    if schema["type"] == "bytes":
+        out += _varint(len(data))
+    elif len(data) != int(schema["size"]):
+        raise InvalidValue(f"expected {schema['size']} bytes, not {len(data)}")
+    out += data
 
 
 # -- logical types --

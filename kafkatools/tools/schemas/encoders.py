@@ -197,6 +197,6 @@ def _of_file(subjects: Subjects, part: str, path: str, naming: SubjectNaming) ->
     elif naming.registers:
         number = subjects.register(subject, schema)
     else:
-        advice = f"register it with kt schemas register {subject} --schema {path}, or add --register-schemas"
+        advice = f"Register it with kt schemas register {subject} --schema {path}, or add --register-schemas"
         raise SchemaError(f"{path} is not a schema of the subject {subject}", hint=advice)
     return Encoder(header(number) + body.prefix, body)

@@ -75,7 +75,7 @@ class Subjects:
 
     def version(self, subject: str, version: int | None = None, *, deleted: bool = False) -> Version:
         """Return a version of a subject, None is the newest."""
-        path = subject_path(subject, "versions", version or LATEST) + ("?deleted=true" if deleted else "")
+        path = subject_path(subject, "versions", _or_newest(version)) + ("?deleted=true" if deleted else "")
         reply = self._request("GET", path, of=_name(subject, version))
         with self._reading():
             return _version(reply, int(reply["id"]))
@@ -105,7 +105,7 @@ class Subjects:
     def check(self, subject: str, schema: NewSchema, version: int | None = None) -> tuple[str, ...] | None:
         """Check a schema by the compatibility level of its subject: against this version, None is the newest. Return
         None if it is compatible, else the registry's messages. A subject without versions accepts every schema."""
-        path = f"/compatibility{subject_path(subject, 'versions', version or LATEST)}?verbose=true"
+        path = f"/compatibility{subject_path(subject, 'versions', _or_newest(version))}?verbose=true"
         try:
             reply = self._registry.request("POST", path, schema.body())
         except NotFound:
@@ -169,6 +169,10 @@ def _name(subject: str, version: int | None) -> str:
     return f"subject {subject}" if version is None else f"version {version} of {subject}"
 
 
+def _or_newest(version: int | None) -> int | str:
+    return LATEST if version is None else version
+
+
 def _config_path(subject: str | None) -> str:
     return "/config" if subject is None else f"/config/{quote(subject, safe='')}"
 
@@ -176,11 +180,17 @@ def _config_path(subject: str | None) -> str:
 def split_version(text: str) -> tuple[str, int | None]:
     """Split SUBJECT:VERSION; the version is None if it is missing or `latest`. A subject may contain colons."""
     subject, colon, version = text.rpartition(":")
-    if colon and subject and version == LATEST:
+    if names_latest(text):
         return subject, None
     if colon and subject and version.isdecimal():
         return subject, int(version)
     return text, None
+
+
+def names_latest(text: str) -> bool:
+    """Return whether text is SUBJECT:latest."""
+    subject, _, version = text.rpartition(":")
+    return bool(subject) and version == LATEST
 
 
 def parse_reference(text: str) -> Reference:

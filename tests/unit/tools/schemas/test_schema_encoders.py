@@ -70,6 +70,43 @@ def test_an_avro_record_with_logical_types_is_what_fastavro_reads() -> None:
     }  # fmt: skip
 
 
+def test_defaults_have_the_form_of_the_specification() -> None:
+    inner = {"type": "record", "name": "Inner", "fields": [
+        {"name": "raw", "type": "bytes", "default": "\u0001"}, {"name": "n", "type": "int"},
+    ]}  # fmt: skip
+    decimal_type = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
+    fields = [
+        ({"type": "bytes"}, "\u00ff\u0000", "04ff00"),  # length 2 as zigzag, then a byte for each character
+        (decimal_type, "\u0000\u00ff", "0400ff"),
+        ({"type": "fixed", "name": "F", "size": 2}, "\u00e9\u0001", "e901"),
+        (["bytes", "null"], "\u0080", "000280"),
+        (["null", decimal_type], None, "00"),
+        (inner, {"n": 3}, "020106"),
+        ({"type": "array", "items": ["null", "long"]}, [None, 2], "0400020400"),
+        ({"type": "map", "values": "bytes"}, {"k": "\u00fe"}, "02026b02fe00"),
+        ({"type": "long", "logicalType": "timestamp-millis"}, 1, "02"),
+        ({"type": "enum", "name": "E", "symbols": ["A", "B"]}, "B", "02"),
+    ]
+    for kind, default, encoded in fields:
+        schema = {"type": "record", "name": "R", "fields": [{"name": "f", "type": kind, "default": default}]}
+        assert avro(schema).encode(b"{}").hex() == encoded, kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "error"),
+    [
+        ("bytes", "\u0100", "expected a string with a character from U+0000 to U+00FF for each byte, not a string"),
+        ({"type": "fixed", "name": "F", "size": 2}, "a", "expected 2 bytes, not 1"),
+        ({"type": "record", "name": "I", "fields": [{"name": "n", "type": "int"}]}, {}, 'the field "n" is missing'),
+    ],
+)
+def test_a_default_that_does_not_fit_is_named(kind: Any, default: Any, error: str) -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "f", "type": kind, "default": default}]}
+    with pytest.raises(InvalidValue) as raised:
+        avro(schema).encode(b"{}")
+    assert str(raised.value) == f'the schema\'s default of the field "f": {error}'
+
+
 def test_random_values_come_back_from_their_json() -> None:
     plain = {
         "type": "record", "name": "P", "fields": [
