@@ -33,6 +33,8 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 producer.send("orders", ORDER_7, b"plain key", headers=[("h", b"\0\0\0\0\1")], partition=0)
             for number in range(300):
                 producer.send("many", b"\0" + (number + 2).to_bytes(4, "big") + b"x", partition=0)
+            for value in (ORDER_7, ORDER_7, b"plain"):
+                producer.send("late", value, partition=0)
             producer.send("longs", ORDER_7, (1_700_000_000_000).to_bytes(8, "big"), partition=0)
             producer.send("longs", ORDER_7, (42).to_bytes(8, "big"), partition=0)
         yield address
@@ -87,11 +89,29 @@ def test_a_registry_that_is_down_costs_one_attempt_and_the_cache_serves(bootstra
         assert consume(bootstrap, url, tmp_path).status == 0
     offline = consume(bootstrap, url, tmp_path)
     assert (offline.status, offline.stdout) == (0, AS_JSON * 3)
-    assert f"{url} does not answer: Connection refused: schemas are read from the cache" in offline.err
+    assert f"Schemas are read from the cache: {url} does not answer: Connection refused" in offline.err
     raw = consume(bootstrap, url, fresh)
     assert (raw.status, raw.stdout) == (1, (ORDER_7 + b"\n") * 3)
     assert raw.err.count(f"{url} does not answer") == 4, "once at first, and for each of the three values"
     assert "3 keys or values were not decoded and stayed as they were:" in raw.err
+
+
+def test_records_beyond_the_limit_are_not_reported(bootstrap: str, tmp_path: pathlib.Path) -> None:
+    with serving(order_schema) as server:
+        words = ("--topic", "late", "--from-beginning", "--schema-registry", server.url, "--max-messages")
+        for limit, expected in (("1", (0, AS_JSON)), ("2", (0, AS_JSON * 2)), ("3", (1, AS_JSON * 2 + b"plain\n"))):
+            ran = run_kt(
+                "console-consumer", "--bootstrap-server", bootstrap, *words, limit, environ={"KT_HOME": str(tmp_path)}
+            )
+            assert (ran.status, ran.stdout) == expected, ran
+            assert ("not decoded" in ran.err) == (limit == "3"), ran.err
+
+
+def test_advice_of_a_refused_login_is_printed(bootstrap: str, tmp_path: pathlib.Path) -> None:
+    with serving(lambda request: Answer(401, "{}")) as server:
+        lines = consume(bootstrap, server.url, tmp_path).err.splitlines()
+    assert lines[0].startswith(f"Records are not decoded: {server.url}/schemas/ids/1: 401 Unauthorized")
+    assert lines[1].startswith("Set basic.auth.user.info=USER:PASSWORD or bearer.auth.token")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Printing of fetched records: steps that decode or select them, the formatter, the limit on their number, failures.
 
-Rules: a printer appends to a bytearray and writes nowhere. After a failure it prints nothing more. Steps see every
-record of the slice, also those beyond the limit when these were fetched together.
+Rules: a printer appends to a bytearray and writes nowhere. After a failure it prints nothing more. Without a search the
+steps see only records within the limit, so no failure of another record is reported. A search sees every record of the
+slice, also those beyond the limit when these were fetched together.
 """
 
 from __future__ import annotations
@@ -102,19 +103,25 @@ class RecordPrinter:
         if self.is_limit_reached():
             self.cut.add(fetched.topic_partition)
             return fetched.columns.offsets[0]
-        passed = fetched
+        passed = self._within_limit(fetched) if self.search is None else fetched
+        next_offset = fetched.columns.offsets[passed.columns.count] if passed is not fetched else None
         for step in self._steps:
             passed = step.apply(passed)
             if not passed.columns.count:
                 return None
-        return self._print(out, passed)
+        unprinted = self._print(out, passed)
+        return next_offset if unprinted is None else unprinted
+
+    def _within_limit(self, fetched: FetchedColumns) -> FetchedColumns:
+        """Return the records up to the limit, the same object if that is all of them."""
+        room = fetched.columns.count if self.limit is None else self.limit - self.count
+        if room >= fetched.columns.count:
+            return fetched
+        self.cut.add(fetched.topic_partition)
+        return fetched._replace(columns=fetched.columns.slice(0, room))
 
     def _print(self, out: bytearray, passed: FetchedColumns) -> int | None:
-        room = passed.columns.count if self.limit is None else self.limit - self.count
-        within = passed
-        if room < passed.columns.count:
-            self.cut.add(passed.topic_partition)
-            within = passed._replace(columns=passed.columns.slice(0, room))
+        within = self._within_limit(passed)
         count = self.formatter.write(out, within, self._on_error)
         self.count += count
         if self.error is not None:

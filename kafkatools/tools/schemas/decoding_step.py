@@ -16,7 +16,7 @@ from kafkatools.core.records import _avro_kernel as kernel
 from kafkatools.core.records.columns import RecordColumns
 from kafkatools.core.records.kernel import new_ints, read_varint
 from kafkatools.tools.schemas.avro_program import AvroProgram
-from kafkatools.tools.schemas.errors import SchemaError
+from kafkatools.tools.schemas.errors import RegistryFailed, SchemaError
 from kafkatools.tools.schemas.registry import AVRO, JSON, PROTOBUF, SchemaRegistry
 from kafkatools.tools.schemas.row_decoders import JsonRows, ProtobufRows
 from kafkatools.tools.schemas.wire_format import schema_id
@@ -79,10 +79,13 @@ class SchemaDecoders:
                 return _Failed(f"the registry has no schema {number}", until_ms)
             decoder = self._make(number, registered.kind)
         except SchemaError as error:
-            self._report_once(f"{error}: records of such schemas are not decoded")
+            records = "Records" if isinstance(error, RegistryFailed) else f"Records of schema {number}"
+            self._report_once(f"{records} are not decoded: {error}")
+            if error.hint:
+                self._report_once(error.hint)
             return _Failed(str(error), until_ms)
         if self._registry.used_cache is not None:
-            self._report_once(f"{self._registry.used_cache}: schemas are read from the cache")
+            self._report_once(f"Schemas are read from the cache: {self._registry.used_cache}")
         return decoder
 
     def _make(self, number: int, kind: str) -> Decoder:
