@@ -140,13 +140,17 @@ def run(console: Console, args: Args) -> ExitStatus:
 
     if args.decode not in (None, "key", "value", "both"):
         raise UsageError(f"--decode may be key, value, both, not {args.decode}")
+    for name in _ANY_DECODER:
+        if args.has_option(name):
+            raise UsageError(f"--{name} cannot be used with --schema-registry or --decode")
     settings = profile_registry_settings(args)
-    decoders = schema_decoders(settings, args.schema_registry, console.home, console.clock, console.error)
+    notices: list[str] = []  # printed at the end, since records are decoded in the middle of a line
+    decoders = schema_decoders(settings, args.schema_registry, console.home, console.clock, notices.append)
     decoder = SchemaDumpDecoder(decoders, keys=args.decode != "value", values=args.decode != "key")
     options = replace(options, decoder=lambda: decoder, is_plain_text=False, print_contents=True, deep=True)
     status = _Run(console, options, as_json=args.json, part=part).every(_names(args.files))
     failures = decoder.failures()
-    for line in failures:
+    for line in (*notices, *failures):
         console.error(line)
     return ExitStatus.FAILED if failures else status
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import pathlib
+import ssl
 
 import pytest
+from support.certificates import Authority
 from support.kt import Ran, run_kt
 from support.schema_registry import Answer, Request, recorded, serving
 from support.schema_stories import ORDER, Story
@@ -142,3 +144,22 @@ def test_latest_deletes_one_version_and_zero_is_no_version() -> None:
         assert deletions() == ["/subjects/s/versions/7"]
         assert deletions("--permanent") == ["/subjects/s/versions/7", "/subjects/s/versions/7?permanent=true"]
         assert "/subjects/s/versions/0: 422" in run(server.url, "show", "s:0").err
+
+
+def test_an_unknown_certificate_is_refused_with_advice(tmp_path: pathlib.Path) -> None:
+    key, certificate = Authority(tmp_path).issue("registry", "IP:127.0.0.1")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    settings = tmp_path / "tls.properties"
+    settings.write_text(
+        f"schema.registry.ssl.truststore.location={tmp_path}/ca.pem\nschema.registry.ssl.truststore.type=PEM\n"
+    )
+    with serving(lambda request: Answer(200, '["a"]')) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        url = server.url.replace("http:", "https:")
+        refused = run(url, "list").err.splitlines()
+        assert refused[0] == f"{url}: TLS failed: unable to get local issuer certificate"
+        assert "Set schema.registry.ssl.truststore.location to a file" in refused[1]
+        assert run(url, "list", "--command-config", str(settings), status=0).out == "a\n"
+        other = run(url.replace("127.0.0.1", "localhost"), "list", "--command-config", str(settings))
+        assert "certificate is not valid for 'localhost'" in other.err and other.err.count("\n") == 1

@@ -107,6 +107,17 @@ def test_records_beyond_the_limit_are_not_reported(bootstrap: str, tmp_path: pat
             assert ("not decoded" in ran.err) == (limit == "3"), ran.err
 
 
+@pytest.mark.parametrize("option", ["--value-deserializer=", "--formatter-property=value.deserializer="])
+def test_decoded_values_have_no_other_deserializer(bootstrap: str, tmp_path: pathlib.Path, option: str) -> None:
+    with serving(order_schema) as server:
+        name = "org.apache.kafka.common.serialization.LongDeserializer"
+        refused = consume(bootstrap, server.url, tmp_path, option + name)
+        assert (refused.status, refused.stdout, server.requests) == (2, b"", [])
+        assert refused.err.startswith(f"{name} cannot read values that are decoded to JSON text: leave it out")
+        text = option + name.replace("Long", "String")
+        assert consume(bootstrap, server.url, tmp_path, text).stdout == AS_JSON * 3
+
+
 def test_advice_of_a_refused_login_is_printed(bootstrap: str, tmp_path: pathlib.Path) -> None:
     with serving(lambda request: Answer(401, "{}")) as server:
         lines = consume(bootstrap, server.url, tmp_path).err.splitlines()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import pathlib
+import subprocess
+import sys
 
 import pytest
 from support.kt import Ran, run_kt
@@ -50,6 +53,25 @@ def test_values_are_json_and_others_stay_as_they_are(segment: pathlib.Path) -> N
         decoded = [row["decoded_value"] for row in rows if row["type"] == "record"]
         assert decoded == [{"id": 7, "note": None}, None, "plain", "\0\0\0\0\1\x0e"]
         assert len(server.requests) == 2, "each run asks once"
+
+
+def test_reports_are_not_in_the_middle_of_a_line(segment: pathlib.Path) -> None:
+    command = (sys.executable, "-m", "kafkatools", "dump-log", "--files", str(segment))
+    environ = {**os.environ, "KT_HOME": str(segment.parent)}
+    ran = subprocess.run(
+        (*command, "--schema-registry", "http://127.0.0.1:1"), env=environ, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    reports = [line for line in ran.stdout.splitlines() if "does not answer" in line]
+    assert reports[0] == "Records are not decoded: http://127.0.0.1:1 does not answer: Connection refused"
+
+
+@pytest.mark.parametrize("words", [("--offsets-decoder",), ("--value-decoder-class", "LongDecoder")])
+def test_other_decoders_are_refused(segment: pathlib.Path, words: tuple[str, ...]) -> None:
+    with serving(respond) as server:
+        ran = dump(segment, server.url, *words)
+        assert (ran.status, ran.out, server.requests) == (2, "", [])
+    assert ran.err.startswith(f"{words[0]} cannot be used with --schema-registry or --decode\n")
 
 
 def test_a_registry_that_is_down_and_a_bad_address(segment: pathlib.Path) -> None:

@@ -14,6 +14,7 @@ from kafkatools.tools.schemas.decoding_step import DecodingStep
 from kafkatools.tools.schemas.steps import decoding_step
 
 _PARTS = ("key", "value", "both")
+_TEXT_DESERIALIZERS = ("", "StringDeserializer", "ByteArrayDeserializer")
 
 
 def step_of(console: Console, args: Args, properties: Mapping[str, str]) -> DecodingStep:
@@ -23,6 +24,10 @@ def step_of(console: Console, args: Args, properties: Mapping[str, str]) -> Deco
         raise UsageError(f"--decode may be {', '.join(_PARTS)}, not {args.decode}")
     if args.key is not None and args.decode in ("key", "both"):
         raise UsageError(f"--key compares bytes: it cannot be used with --decode {args.decode}")
+    deserializer = args.value_deserializer or properties.get("value.deserializer", "")
+    if args.decode != "key" and deserializer.rpartition(".")[2] not in _TEXT_DESERIALIZERS:
+        advice = "leave it out, or add --decode key"
+        raise UsageError(f"{deserializer} cannot read values that are decoded to JSON text: {advice}")
     file_option = "command_config" if args.command_config else "consumer_config"
     pairs = property_pairs((*args.consumer_property, *args.command_property), "command-property") | dict(properties)
     settings = registry_settings(args, file_option) | {n: pairs[n] for n in pairs if is_registry_setting(n)}

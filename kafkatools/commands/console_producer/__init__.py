@@ -152,8 +152,8 @@ OPTIONS = (
     ),
     Option(
         "--subject-strategy",
-        "Subject of a schema file: topic (TOPIC-value, the default), record (the record's name) or topic-record "
-        "(TOPIC-NAME).",
+        "Subject of a schema file: topic (TOPIC-value or TOPIC-key, the default), record (the record's name) or "
+        "topic-record (TOPIC-NAME).",
         value="STRATEGY",
         choices=("topic", "record", "topic-record"),
         ours=True,

@@ -29,6 +29,11 @@ _HINTS = {
     401: "Set basic.auth.user.info=USER:PASSWORD or bearer.auth.token in the profile or in a properties file.",
     403: "The user may not do this.",
 }
+_UNKNOWN_ISSUER = (18, 19, 20, 21)  # X509_V_ERR_*: self-signed, or the issuer's certificate is missing
+_TLS_HINT = (
+    "Set schema.registry.ssl.truststore.location to a file with the certificate of the authority that signed the "
+    "registry's, and schema.registry.ssl.truststore.type=PEM for a PEM file."
+)
 
 
 class NotFound(SchemaError):
@@ -111,7 +116,8 @@ def _unreachable(url: str, error: Exception, timeout_ms: int) -> RegistryFailed:
     text = getattr(reason, "verify_message", None) or getattr(reason, "strerror", None)
     if isinstance(reason, SSLError):
         words = getattr(reason, "verify_message", None) or (reason.reason or "failed").replace("_", " ").lower()
-        return _Final(f"{url}: TLS failed: {words}")
+        hint = _TLS_HINT if getattr(reason, "verify_code", 0) in _UNKNOWN_ISSUER else ""
+        return _Final(f"{url}: TLS failed: {words.rstrip('.')}", hint=hint)
     kind = RegistryFailed if isinstance(reason, ConnectionError) else _Final
     return kind(f"{url} does not answer: {text or str(reason) or type(reason).__name__}")
 
