@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -121,17 +122,25 @@ def _new_schema(args: Args) -> NewSchema:
 
 
 def _check(console: Console, args: Args, subjects: Subjects) -> ExitStatus:
+    from kafkatools.tools.schemas.subjects import NoVersions
+
     subject, version = _subject_and_version(args)
-    messages = subjects.check(subject, _new_schema(args), version)
+    text = f"Compatible with {subject}"
+    try:
+        messages = subjects.check(subject, _new_schema(args), version)
+    except NoVersions:
+        messages, text = None, f"The registry has no subject {subject} yet, so any valid schema can be registered."
     console.print_outcome(
         {"subject": subject, "compatible": messages is None, "messages": list(messages or ())},
-        f"Compatible with {subject}",
+        text,
         "" if messages is None else f"Not compatible with {subject}: {'; '.join(messages)}",
     )
     return ExitStatus.OK if messages is None else ExitStatus.FINDINGS
 
 
 def _register(console: Console, args: Args, subjects: Subjects) -> ExitStatus:
+    from kafkatools.tools.schemas.subjects import NoVersions
+
     subject, schema = _subject(args), _new_schema(args)
     existing = subjects.find(subject, schema)
     if existing is not None:
@@ -139,9 +148,10 @@ def _register(console: Console, args: Args, subjects: Subjects) -> ExitStatus:
         console.print(f"{subject} version {existing.version} already has this schema, ID {existing.id}", row)
         return ExitStatus.OK
     if args.dry_run:
-        messages = subjects.check(subject, schema)
-        if messages is not None:
-            raise CommandError(f"Not compatible with {subject}: {'; '.join(messages)}")
+        with suppress(NoVersions):
+            messages = subjects.check(subject, schema)
+            if messages is not None:
+                raise CommandError(f"Not compatible with {subject}: {'; '.join(messages)}")
         row = {"subject": subject, "id": None, "version": None, "registered": False}
         console.print(f"The schema can be registered under {subject}.", row)
         return ExitStatus.OK

@@ -163,3 +163,15 @@ def test_an_unknown_certificate_is_refused_with_advice(tmp_path: pathlib.Path) -
         assert run(url, "list", "--command-config", str(settings), status=0).out == "a\n"
         other = run(url.replace("127.0.0.1", "localhost"), "list", "--command-config", str(settings))
         assert "certificate is not valid for 'localhost'" in other.err and other.err.count("\n") == 1
+
+
+def test_a_check_against_a_subject_without_versions_says_so(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "order.avsc").write_text(json.dumps(ORDER))
+    with serving(lambda request: Answer(404, '{"error_code": 40401, "message": "Subject not found"}')) as server:
+        words = ("check", "typo-value", "--schema", "order.avsc")
+        ran = run(server.url, *words, cwd=tmp_path, status=0)
+        assert ran.out == "The registry has no subject typo-value yet, so any valid schema can be registered.\n"
+        row = json.loads(run(server.url, *words, "--json", cwd=tmp_path, status=0).out)
+        assert row == {"subject": "typo-value", "compatible": True, "messages": []}
+        old = run(server.url, "check", "typo-value:2", *words[2:], cwd=tmp_path)
+        assert "The registry has no version 2 of typo-value" in old.err

@@ -52,6 +52,10 @@ class Version(NamedTuple):
     references: tuple[Reference, ...]
 
 
+class NoVersions(SchemaError):
+    """A subject has no versions yet."""
+
+
 class Subjects:
     """The subjects of a schema registry. Methods raise RegistryFailed if it does not answer or denies access, and
     SchemaError with its message if it refuses a request or does not have a subject or version."""
@@ -104,14 +108,14 @@ class Subjects:
 
     def check(self, subject: str, schema: NewSchema, version: int | None = None) -> tuple[str, ...] | None:
         """Check a schema by the compatibility level of its subject: against this version, None is the newest. Return
-        None if it is compatible, else the registry's messages. A subject without versions accepts every schema."""
+        None if it is compatible, else the registry's messages. Raises NoVersions if the subject has none, so accepts
+        every schema."""
         path = f"/compatibility{subject_path(subject, 'versions', _or_newest(version))}?verbose=true"
         try:
             reply = self._registry.request("POST", path, schema.body())
         except NotFound:
-            if version is None:
-                return None
-            raise SchemaError(f"The registry has no {_name(subject, version)}") from None
+            missing = f"The registry has no {_name(subject, version)}"
+            raise (NoVersions if version is None else SchemaError)(missing) from None
         with self._reading():
             if reply.get("is_compatible"):
                 return None
