@@ -175,3 +175,17 @@ def test_a_check_against_a_subject_without_versions_says_so(tmp_path: pathlib.Pa
         assert row == {"subject": "typo-value", "compatible": True, "messages": []}
         old = run(server.url, "check", "typo-value:2", *words[2:], cwd=tmp_path)
         assert "The registry has no version 2 of typo-value" in old.err
+
+
+@pytest.mark.parametrize(
+    "body",
+    ['{"error_code": 404, "message": "HTTP 404 Not Found"}', '{"detail": "Not Found"}', '{"status": 404}'],
+)
+def test_a_404_of_a_web_server_is_not_a_missing_subject(tmp_path: pathlib.Path, body: str) -> None:
+    (tmp_path / "order.avsc").write_text(json.dumps(ORDER))
+    with serving(lambda request: Answer(404, body), "/wrong/path") as server:
+        for words in (("list",), ("show", "s"), ("check", "s", "--schema", "order.avsc"), ("compatibility", "s")):
+            assert "is this the address of a schema registry?" in run(server.url, *words, cwd=tmp_path).err
+    early = Answer(404, '{"error_code": 404, "message": "No artifact s was found."}')
+    with serving(lambda request: early) as server:
+        assert run(server.url, "show", "s").err.startswith("The registry has no subject s: No artifact s")

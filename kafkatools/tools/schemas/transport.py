@@ -1,13 +1,14 @@
 """HTTP requests to a schema registry: JSON in both directions, errors as one line.
 
 Rules: redirects are not followed, since the request may carry a password. Several addresses are tried in order. A
-404 is left to the caller; denied access, server errors and replies that are not JSON are failures of the whole
-registry.
+404 of the registry is left to the caller; denied access, server errors, unknown paths and replies that are not JSON are
+failures of the whole registry.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from http.client import HTTPException
 from ssl import SSLError
 from typing import TYPE_CHECKING, Any
@@ -122,6 +123,13 @@ def _unreachable(url: str, error: Exception, timeout_ms: int) -> RegistryFailed:
     return kind(f"{url} does not answer: {text or str(reason) or type(reason).__name__}")
 
 
+def _is_unknown_path(answer: Mapping[str, object], message: str) -> bool:
+    """Return whether a 404 in JSON is the web server's, for a path that it does not serve. The codes of a registry are
+    40401 and the like; early versions of Apicurio Registry have 404, with a message of their own."""
+    is_generic = message.removeprefix("HTTP 404 ") in ("", "Not Found") or message.startswith("RESTEASY")
+    return "error_code" not in answer or (answer["error_code"] == 404 and is_generic)
+
+
 def _error_of(url: str, path: str, error: HTTPError) -> SchemaError:
     """Return the exception for an answer with an error status."""
     try:
@@ -130,6 +138,7 @@ def _error_of(url: str, path: str, error: HTTPError) -> SchemaError:
         answer = None
     is_reply = isinstance(answer, dict)
     message = " ".join(str(answer.get("message") or "").split()) if is_reply else ""
+    is_reply = is_reply and not (error.code == 404 and _is_unknown_path(answer, message))
     if error.code == 404 and is_reply:
         return NotFound(message)
     if 300 <= error.code < 400:
