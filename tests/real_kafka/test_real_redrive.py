@@ -29,7 +29,10 @@ def redrive(kafka: ApacheKafka, topic: str, *words: str) -> Ran:
     return run_kt("redrive", topic, "--bootstrap-server", kafka.bootstrap, *words)
 
 
-def rows(kafka: ApacheKafka, topic: str) -> list[dict[str, Any]]:
+def rows(kafka: ApacheKafka, topic: str, least: int = 0) -> list[dict[str, Any]]:
+    """The committed records, at least so many: Apache Kafka answers a commit before it has written all markers."""
+    if least:
+        eventually(lambda: len(rows(kafka, topic)) >= least, 60)
     words = ("--topic", topic, "--from-beginning", "--exit-at-end", "--json", "--isolation-level", "read_committed")
     ran = run_kt("console-consumer", "--bootstrap-server", kafka.bootstrap, *words)
     return sorted(map(json.loads, ran.out.splitlines()), key=lambda row: (row["partition"], row["offset"]))
@@ -61,7 +64,8 @@ def test_dead_letters_of_connect_come_back_and_fail_again(real_kafka: ApacheKafk
         assert (ran.status, row["target"], row["exception"], row["records"]) == (
             0, "sunk", "org.apache.kafka.connect.errors.DataException", 30,
         )  # fmt: skip
-        back = [row for row in rows(real_kafka, "sunk") if ["kt-redrive-attempts", str(attempt)] in row["headers"]]
+        all_rows = rows(real_kafka, "sunk", 30 * (attempt + 1))
+        back = [row for row in all_rows if ["kt-redrive-attempts", str(attempt)] in row["headers"]]
         assert [(row["partition"], row["timestamp"], row["key"], row["value"], row["headers"][0]) for row in back] == [
             (row["partition"], row["timestamp"], row["key"], row["value"], row["headers"][0]) for row in originals
         ]
@@ -78,7 +82,7 @@ def test_many_records_fit_into_a_target_with_small_batches(real_kafka: ApacheKaf
         for number in range(200):
             producer.send(ProducerRecord("small.dlq", b"%d" % number))
     assert redrive(real_kafka, "small.dlq", "--to", "small").status == 0
-    assert [int(row["value"]) for row in rows(real_kafka, "small")] == list(range(200))
+    assert [int(row["value"]) for row in rows(real_kafka, "small", 200)] == list(range(200))
 
 
 def test_a_selection_and_its_rest_come_back_once(real_kafka: ApacheKafka) -> None:
@@ -95,4 +99,4 @@ def test_a_selection_and_its_rest_come_back_once(real_kafka: ApacheKafka) -> Non
     assert "kt-redrive-mixed.dlq" in lag
     assert redrive(real_kafka, "mixed.dlq").err == "Sent back a total of 150 records\n"
     assert redrive(real_kafka, "mixed.dlq").err == "Sent back a total of 0 records\n"
-    assert sorted(int(row["value"]) for row in rows(real_kafka, "orders")) == list(range(200))
+    assert sorted(int(row["value"]) for row in rows(real_kafka, "orders", 200)) == list(range(200))
