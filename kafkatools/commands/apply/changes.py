@@ -15,6 +15,7 @@ from kafkatools.core.java.text import java_double
 from kafkatools.core.secrets import remember
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import Args
+from kafkatools.options.confirmation import agrees
 from kafkatools.options.hints import did_you_mean_name
 from kafkatools.options.secret_files import warn_if_others_can_read
 from kafkatools.output import json_line
@@ -199,16 +200,8 @@ def _agrees(console: Console, plan: Plan) -> bool:
             if change.is_dangerous:
                 console.note("; ".join([f"{_SIGNS[change.action]} {change.label}", *change.dangers]))
     question = f"{count} of these changes delete or may lose something. Make all changes? (y/n)"
-    if console.is_json:
-        console.note(question)
-    else:
-        console.print(question)
-        console.flush()
-    answer: bytes = console.stdin.readline()
-    if not answer:
-        hint = "Pass --yes to make these changes without a prompt."
-        raise CommandError("Nothing was changed: stdin ended before an answer.", hint=hint)
-    return answer.strip().lower() == b"y"
+    hint = "Pass --yes to make these changes without a prompt."
+    return agrees(console, question, "Nothing was changed", hint, is_json=console.is_json)
 
 
 # -- output --

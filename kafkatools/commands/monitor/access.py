@@ -25,7 +25,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~-]{16,512}")
 
 @unique
 class Role(IntEnum):
-    """What a token allows: the figures of the cluster, or records as well."""
+    """The rights of a token: VIEW for the figures of the cluster, READ for records as well."""
 
     VIEW = 1
     READ = 2

@@ -70,7 +70,7 @@ class Request(NamedTuple):
 
     @property
     def is_head(self) -> bool:
-        """Whether the response has no body."""
+        """Return whether the response has no body."""
         return self.method == "HEAD"
 
     @property

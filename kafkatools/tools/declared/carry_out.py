@@ -49,7 +49,7 @@ Passwords = Callable[[Credential], str]
 
 
 class Outcome(NamedTuple):
-    """What became of a change: DONE, FAILED with an error, or NOT_TRIED."""
+    """The outcome of a change: DONE, FAILED with an error, or NOT_TRIED."""
 
     change: Change
     state: str

@@ -41,7 +41,7 @@ _ACL_FIELDS = Acl._fields
 
 
 class Reversal(NamedTuple):
-    """What a line of an undo file restores: `values` of a target (None: not set), or whether it `exists`."""
+    """The state that a line of an undo file restores: `values` of a target (None: not set), or whether it `exists`."""
 
     kind: str
     target: Target

@@ -27,7 +27,7 @@ KINDS = (GROUP, TOPIC, PARTITION, BROKER, TRANSACTION)
 
 
 class Subject(NamedTuple):
-    """What the user asked about. `name` is the group, topic, broker id or transactional id, empty for the cluster;
+    """The subject of an examination. `name` is the group, topic, broker id or transactional id, empty for the cluster;
     `partition` is -1 except for a partition."""
 
     kind: str

@@ -53,12 +53,17 @@ def partition_offline(obs: Observations) -> Iterator[Finding]:
     )
 
 
+def _out_of_sync(parts: Sequence[PartitionView]) -> list[int]:
+    """The brokers with replicas that are not in sync."""
+    return sorted({broker for part in parts for broker in part.replicas if broker not in part.isr})
+
+
 def under_min_isr(obs: Observations) -> Iterator[Finding]:
     """Partitions have fewer in-sync replicas than min.insync.replicas: producers with acks=all are refused."""
     weak = [part for part in obs.partitions() if part.is_under_min_isr and not part.is_offline]
     if not weak:
         return
-    missing = sorted({broker for part in weak for broker in part.replicas if broker not in part.isr})
+    missing = _out_of_sync(weak)
     yield Finding(
         f"{count(len(weak), 'partition')} under min.insync.replicas: {partition_names(_keys(weak))} refuse acks=all "
         f"with NOT_ENOUGH_REPLICAS, broker {names(missing)} is not in sync",
@@ -77,7 +82,7 @@ def under_replicated(obs: Observations) -> Iterator[Finding]:
     ]
     if not weak:
         return
-    missing = sorted({broker for part in weak for broker in part.replicas if broker not in part.isr})
+    missing = _out_of_sync(weak)
     yield Finding(
         f"{count(len(weak), 'partition')} under-replicated: broker {names(missing)} does not follow "
         f"{partition_names(_keys(weak))}",

@@ -53,11 +53,11 @@ def job_here(job: Command, run_here: Callable[[Console, Args], ExitStatus], *exa
     return job._replace(run=run, options=(*options, ENGINE), examples=examples)
 
 
-def local_source(source: JobSource) -> LocalSource:
-    """Return the source of a job for this process."""
+def local_source(source: JobSource, *, has_whole_segments: bool = False) -> LocalSource:
+    """Return the source of a job for this process. `has_whole_segments`: with what is below the log start offset."""
     from kafkatools.pipeline.jobs.in_process.tables import LocalSource
 
-    return LocalSource(source.uri, source.cluster, source.isolation)
+    return LocalSource(source.uri, source.cluster, source.isolation, has_whole_segments=has_whole_segments)
 
 
 @contextmanager

@@ -12,8 +12,6 @@ from kafkatools.options import Args
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt retention-forecast: print for each segment which retention rule deletes it, and when. Returns FINDINGS if
     damaged ranges were skipped. Raises UsageError, CommandError."""
-    from dataclasses import replace
-
     from kafkatools.commands.pipeline import forecasts
     from kafkatools.commands.pipeline.job_source import log_of_operand, print_damages
 
@@ -26,7 +24,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
         files = forecasts.files_of(source)
         retention = forecasts.retention_of(args, forecasts.settings_of(console, args, files))
-        here = replace(local_source(source), has_whole_segments=True)
+        here = local_source(source, has_whole_segments=True)
         with connection() as database, console.progress("Reading", prints=False):
             logs = measure_segments(database, here, files).logs
     forecasts.print_retention(console, retention_rows(logs, retention, console.clock.wall_ms()))

@@ -13,6 +13,7 @@ from kafkatools.core.control_characters import visible_text
 
 _MOST_JSON_BYTES = 1 << 20
 _MOST_DEPTH = 100
+_JSON_STARTS = "{[ \t\r\n"
 _INDENT = "  "
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 _HEX_CHARACTERS = 3
@@ -23,29 +24,27 @@ def cell_json(data: bytes | None, most: int) -> dict[str, object] | None:
     of it is there."""
     if data is None:
         return None
-    form, text = "text", _text(data, most)
+    form, text = "text", _text(data)
     if text is None:
         form, text = "hex", data[: most // _HEX_CHARACTERS + 2].hex(" ")
-    elif (pretty := _pretty(data)) is not None:
+    elif len(data) <= _MOST_JSON_BYTES and (pretty := _pretty(text)) is not None:
         form, text = "json", pretty
     shown = visible_text(text[:most])
     return {"form": form, "text": shown, "bytes": len(data), **({"cut": True} if len(text) > most else {})}
 
 
-def _text(data: bytes, most: int) -> str | None:
-    """Return the first characters of UTF-8 bytes; None if they are not UTF-8."""
+def _text(data: bytes) -> str | None:
+    """Return the text of UTF-8 bytes; None if they are not UTF-8."""
     try:
-        text = data.decode()
+        return data.decode()
     except UnicodeDecodeError:
         return None
-    return text[: most + 1]
 
 
-def _pretty(data: bytes) -> str | None:
+def _pretty(text: str) -> str | None:
     """Return a JSON object or list with line breaks; None for any other text, and beyond 100 levels of nesting."""
-    if data[:1].strip() not in (b"{", b"[", b"") or len(data) > _MOST_JSON_BYTES:
+    if text[:1] not in _JSON_STARTS:
         return None
-    text = data.decode()
     try:
         node = json.loads(text, parse_int=str, parse_float=str)
         return _indented(text) if isinstance(node, (dict, list)) else None

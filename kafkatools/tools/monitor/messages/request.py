@@ -47,7 +47,7 @@ class Source(NamedTuple):
 
 
 class MessageRequest(NamedTuple):
-    """Which records to show: of these partitions (none: all), within the slice, with this key and this text. `limit`:
+    """The records to show: of these partitions (none: all), within the slice, with this key and this text. `limit`:
     the most records to show. `seconds`: how long to read."""
 
     topic: str
@@ -63,7 +63,7 @@ class MessageRequest(NamedTuple):
 
     @property
     def is_search(self) -> bool:
-        """Whether records are shown by what they contain."""
+        """Return whether records are selected by their contents."""
         return self.key is not None or self.grep is not None
 
     @property
