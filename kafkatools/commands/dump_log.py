@@ -148,7 +148,8 @@ def run(console: Console, args: Args) -> ExitStatus:
     decoders = schema_decoders(settings, args.schema_registry, console.home, console.clock, notices.append)
     decoder = SchemaDumpDecoder(decoders, keys=args.decode != "value", values=args.decode != "key")
     options = replace(options, decoder=lambda: decoder, is_plain_text=False, print_contents=True, deep=True)
-    status = _Run(console, options, as_json=args.json, part=part).every(_names(args.files))
+    run = _Run(console, options, as_json=args.json, part=part, on_file=decoder.begin_file)
+    status = run.every(_names(args.files))
     failures = decoder.failures()
     for line in (*notices, *failures):
         console.error(line)
@@ -227,13 +228,23 @@ _NOT_WITH_SLICE = ("max-bytes", "verify-index-only", "index-sanity-check")
 
 
 class _Run:
-    """One run of kt dump-log: output, error reports and exit status."""
+    """One run of kt dump-log: output, error reports and exit status. `on_file` gets the path of each file before it is
+    dumped."""
 
-    def __init__(self, console: Console, options: DumpOptions, *, as_json: bool, part: Slice | None = None) -> None:
+    def __init__(
+        self,
+        console: Console,
+        options: DumpOptions,
+        *,
+        as_json: bool,
+        part: Slice | None = None,
+        on_file: Callable[[str], None] = lambda path: None,
+    ) -> None:
         from kafkatools.core.log.dump.file_dump import FileDump
 
         self._console = console
         self._slice = part
+        self._on_file = on_file
         self._as_json = as_json
         self._has_findings = False
         self._has_failed = False
@@ -350,6 +361,7 @@ class _Run:
     def _dump_file(self, path: str, part: FileSlice | None = None) -> None:
         from kafkatools.core.log.dump.damage import Damage
 
+        self._on_file(path)
         try:
             if part is not None:
                 self._output.records = part.records

@@ -47,7 +47,7 @@ def test_values_are_json_and_others_stay_as_they_are(segment: pathlib.Path) -> N
         assert ran.status == 1
         assert 'key: key payload: {"id":7,"note":null}\n' in ran.out and "payload: plain\n" in ran.out
         assert "2 keys or values were not decoded and stayed as they were:" in ran.err
-        assert "offset 2: value not decoded: it does not begin with byte 0 and a schema ID" in ran.err
+        assert f"\n{segment}: offset 2: value not decoded: it does not begin with byte 0 and a schema ID" in ran.err
         assert "offset 3: value not decoded: it is not of schema 1" in ran.err
         rows = [json.loads(line) for line in dump(segment, server.url, "--json").out.splitlines()]
         decoded = [row["decoded_value"] for row in rows if row["type"] == "record"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import csv
-import io
 import json
+from collections.abc import Iterator
 from typing import BinaryIO
 
 from kafkatools.tools.lines.json_records import headers_of_json
@@ -21,8 +21,7 @@ def read_csv(topic: str, name: str, file: BinaryIO) -> Rows:
     """Yield the row number and record of each line after the one with the names of the columns. Raises MalformedLine
     with the line and column."""
     csv.field_size_limit(_LONGEST_CELL)
-    text = io.TextIOWrapper(file, "utf-8-sig", newline="")
-    reader = csv.reader(text, strict=True)
+    reader = csv.reader(_text_lines(name, file), strict=True)
     try:
         columns = next(reader, None)
         if not columns:
@@ -38,12 +37,19 @@ def read_csv(topic: str, name: str, file: BinaryIO) -> Rows:
             if len(cells) != len(columns):
                 raise MalformedLine(f"{place}: {len(columns)} cells expected, but there are {len(cells)}")
             yield number, record_of(topic, place, _values(place, dict(zip(columns, cells, strict=True))))
-    except UnicodeDecodeError as error:
-        raise MalformedLine(f"{name}, after line {reader.line_num}: not UTF-8 ({error.reason})") from None
     except csv.Error as error:
         raise MalformedLine(f"{name}, line {reader.line_num}: {error}") from None
-    finally:
-        text.detach()  # or the file would be closed with the text
+
+
+def _text_lines(name: str, file: BinaryIO) -> Iterator[str]:
+    """Yield the lines with their ends, each of LF, CR LF and CR. Raises MalformedLine for one that is not UTF-8."""
+    pieces = (piece for line in file for piece in line.splitlines(keepends=True))
+    for number, piece in enumerate(pieces, 1):
+        try:
+            yield piece.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            place = f"{name}, line {number}, byte {error.start + 1}"
+            raise MalformedLine(f"{place}: {piece[error.start]:#04x} is not UTF-8; convert the file to UTF-8") from None
 
 
 def _values(place: str, cells: dict[str, str]) -> dict[str, object]:

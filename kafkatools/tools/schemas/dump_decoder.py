@@ -18,8 +18,13 @@ class SchemaDumpDecoder:
     def __init__(self, decoders: SchemaDecoders, *, keys: bool = True, values: bool = True) -> None:
         self._decoders = decoders
         self._failed = FailedCells()
+        self._file = ""
         self._offset = 0
         self._plain = plain_decoder(self._of("key") if keys else _as_text, self._of("value") if values else _as_text)
+
+    def begin_file(self, path: str) -> None:
+        """Name the file of the records that follow."""
+        self._file = path
 
     def __call__(self, record: DumpedRecord) -> Decoded:
         """Return the texts of key and value, None for a null one. Raises Damage for one that is cut off."""
@@ -35,7 +40,7 @@ class SchemaDumpDecoder:
             writer = CellWriter(self._decoders, bytes(data) or b"\0", bytearray())
             writer.write((array("i", [0]), array("i", [len(data)])), part)
             for _, _, reason in writer.failures:
-                self._failed.add(f"offset {self._offset}", part, reason)
+                self._failed.add(f"{self._file}: offset {self._offset}", part, reason)
             return java_string(bytes(writer.buffer()))
 
         return decode

@@ -134,6 +134,12 @@ def test_csv_of_one_column_has_null_in_an_empty_line() -> None:
     assert [row[3] for row in read(read_csv, b'value\na\n\n"b\nc"\n')] == [b"a", None, b"b\nc"]
 
 
+def test_csv_of_other_systems() -> None:
+    data = 'value\r\nä\r\n"b\r\nc"\r\n'.encode("utf-8-sig")
+    assert [row[3] for row in read(read_csv, data)] == ["ä".encode(), b"b\r\nc"]
+    assert [row[3] for row in read(read_csv, b'value\ra\r"b\rc"\r')] == [b"a", b"b\rc"]
+
+
 @pytest.mark.parametrize(
     ("reader", "data", "message"),
     [
@@ -145,7 +151,8 @@ def test_csv_of_one_column_has_null_in_an_empty_line() -> None:
         (read_csv, b"value,key\na,b\n\n", "file, line 3 is empty"),
         (read_csv, b'value,key\n"a\nb",c\nd\n', "file, line 4: 2 cells expected, but there are 1"),
         (read_csv, b'value\n"abc\n', "file, line 2: unexpected end of data"),
-        (read_csv, b"value\n\xff\n", "file, after line 0: not UTF-8"),
+        (read_csv, b"value\n\xff\n", "file, line 2, byte 1: 0xff is not UTF-8; convert the file to UTF-8"),
+        (read_csv, b"value\r\n" + b"a\r\n" * 9000 + b"m\xfc", "file, line 9002, byte 2: 0xfc is not UTF-8"),
         (read_csv, b"value\nbase64:!\n", "file, line 2, value: the text after base64: is not Base64"),
         (read_csv, b"value,partition\na,-2\n", "file, line 2, partition: '-2' is not a whole number"),
         (read_csv, b"value,timestamp\na,1.5\n", "file, line 2, timestamp: '1.5' is not a whole number"),
