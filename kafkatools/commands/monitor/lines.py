@@ -9,8 +9,8 @@ from kafkatools.commands.monitor.monitor_options import MonitorOptions
 from kafkatools.commands.monitor.tables import tables
 from kafkatools.console import Console
 from kafkatools.output import table, visible
-from kafkatools.tools.monitor.conditions import active_controllers
 from kafkatools.tools.monitor.figures import at_least, rate, stamp
+from kafkatools.tools.monitor.measures import active_controllers
 from kafkatools.tools.monitor.view import ClusterView
 
 

@@ -6,16 +6,15 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from kafkatools.commands.monitor.condition_texts import parse_condition
 from kafkatools.commands.monitor.sections import DEFAULT_INTERVAL_S, SECTIONS
 from kafkatools.core.net.addresses import HostPort
 from kafkatools.exit_status import UsageError
 from kafkatools.options import Args
-from kafkatools.options.quantities import duration_ms
-from kafkatools.tools.monitor.conditions import GROUP_MEASURES, MEASURES, UNWELL, Condition
+from kafkatools.tools.monitor.conditions import Condition
 from kafkatools.tools.monitor.snapshot import Scope
 
 OVERVIEW = ("brokers", "topics", "partitions", "groups", "events")
-_CONDITION = re.compile(r"\s*([a-z-]+)\s*(>=|<=|==|!=|>|<|=)\s*([0-9]{1,18})\s*(ms|[smhdw]?)\s*", re.ASCII)
 _LOOPBACK = "127.0.0.1"
 _ADDRESS = re.compile(r"(?:(?P<host>\[[^\]]+\]|[^:\[\]]+):)?(?P<port>[0-9]{1,5})", re.ASCII)
 _MAX_PORT = 65535
@@ -66,29 +65,6 @@ def read_options(args: Args) -> MonitorOptions:
     if args.insecure and options.web is None and options.prometheus is None:
         raise UsageError("--insecure needs --web or --prometheus")
     return options
-
-
-def parse_condition(text: str) -> Condition:
-    """Parse a condition of --fail-if, such as `lag>5m`, `brokers<3` or `unwell`. Raises UsageError."""
-    if text.strip() == UNWELL:
-        return Condition(UNWELL, UNWELL)
-    match = _CONDITION.fullmatch(text)
-    if match is None:
-        raise UsageError(
-            f"Invalid condition '{text}' of --fail-if: write MEASURE OP NUMBER, such as under-replicated>0, brokers<3, "
-            "lag>1000, lag>5m, or unwell"
-        )
-    measure, comparison, amount, unit = match.groups()
-    if measure == UNWELL:
-        raise UsageError(f"Invalid condition '{text}' of --fail-if: {UNWELL} takes no comparison")
-    if measure not in MEASURES and measure not in GROUP_MEASURES:
-        names = ", ".join([*MEASURES, *GROUP_MEASURES])
-        raise UsageError(f"Unknown measure '{measure}' in --fail-if '{text}'; measures are {names}, or {UNWELL} alone")
-    if not unit:
-        return Condition(text.strip(), measure, comparison, int(amount))
-    if measure not in ("lag", "lag-seconds"):
-        raise UsageError(f"Invalid condition '{text}' of --fail-if: {measure} takes a number without a unit")
-    return Condition(text.strip(), "lag-seconds", comparison, (duration_ms(f"{amount}{unit}") or 0) / 1000)
 
 
 def _sections(text: str | None) -> tuple[str, ...]:

@@ -45,6 +45,7 @@ from kafkatools.tools.monitor.view import (
     NOT_REPORTED,
     BrokerView,
     ClusterView,
+    GroupPartition,
     GroupView,
     Problem,
     TopicView,
@@ -235,7 +236,7 @@ class ClusterCollector:
         )
         unlisted = self._coordinators.unlisted_groups(self._last, first.listed_groups, responding)
         reported_views = groups.views(offsets, self._scope.takes_topic)
-        views = self._coordinators.complete([*map(self._with_lag_time, reported_views), *unlisted])
+        views = self._coordinators.complete([*map(self._with_lag_times, reported_views), *unlisted])
         views = [with_reason(group, view.by_partition, responding) for group in views]
         return view._replace(groups=tuple(sorted(views, key=lambda group: group.group_id)))
 
@@ -279,18 +280,18 @@ class ClusterCollector:
             log_dirs = first.log_dirs.get(node.id)
             yield BrokerView(node.id, node.host, node.port, node.rack, is_fenced, is_responding, log_dirs)
 
-    def _with_lag_time(self, group: GroupView) -> GroupView:
-        if not group.is_lag_known:  # a partition with an unknown end may have the largest lag
-            return group
+    def _with_lag_times(self, group: GroupView) -> GroupView:
+        """Return the group with the age of the oldest unconsumed record in each partition."""
         now_ms = self._admin.clock.now_ms()
-        ages = [
-            0 if part.lag == 0 else self._history.age_ms((part.topic, part.partition), part.committed, now_ms)
-            for part in group.partitions or ()
-        ]
-        available_ages = [age for age in ages if age is not None]
-        return (
-            group._replace(lag_ms=max(available_ages)) if available_ages and len(available_ages) == len(ages) else group
-        )
+        partitions = []
+        for part in group.partitions or ():
+            age_ms, least_ms = None, 0
+            if part.lag is not None:
+                key = part.topic, part.partition
+                age_ms = 0 if part.lag == 0 else self._history.age_ms(key, part.committed, now_ms)
+                least_ms = self._history.least_age_ms(key, part.committed, now_ms) if age_ms is None else 0
+            partitions.append(GroupPartition(part.topic, part.partition, part.committed, part.lag, age_ms, least_ms))
+        return group if group.partitions is None else group._replace(partitions=tuple(partitions))
 
     def _topic(self, topic: TopicDescription, facts: PartitionFacts) -> TopicView:
         parts = facts.views(topic, self._settings.min_isr.get(topic.name))

@@ -1,7 +1,9 @@
 """A history of log end offsets: how long ago a group's next record arrived.
 
 Between two snapshots, an end offset is assumed to grow evenly. Records that arrived before the first snapshot have an
-unknown age. Only changed end offsets are kept, the latest 128 of each partition.
+unknown age, of which the least is known. Only changed end offsets are kept, at most 128 of each partition. Beyond that,
+points near the line between their neighbours are dropped, those that change ages least in proportion first. So the
+history always begins with the first snapshot, and old ages are less exact than new ones.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from collections.abc import Iterable, Mapping
 TopicPartition = tuple[str, int]
 
 _MAX_ENDS = 128
+_DROPPED = _MAX_ENDS // 4
 
 
 class EndHistory:
@@ -34,7 +37,7 @@ class EndHistory:
             earlier.append(end)
             times.append(now_ms)
             if len(earlier) > _MAX_ENDS:
-                del earlier[0], times[0]
+                _thin(earlier, times)
 
     def forget_others(self, partitions: Iterable[TopicPartition]) -> None:
         """Drop the history of all partitions except these."""
@@ -56,3 +59,29 @@ class EndHistory:
         share = (offset - ends[after - 1]) / (ends[after] - ends[after - 1])
         arrived_ms = times[after - 1] + share * (times[after] - times[after - 1])
         return max(0, round(now_ms - arrived_ms))
+
+    def least_age_ms(self, partition: TopicPartition, offset: int, now_ms: int) -> int:
+        """Return the least age in ms of the record at an offset that arrived before the history: the history's own.
+        0 for other records and without a history."""
+        ends = self._ends.get(partition)
+        return max(0, now_ms - self._times[partition][0]) if ends and offset < ends[0] else 0
+
+
+def _thin(ends: list[int], times: list[int]) -> None:
+    """Drop a quarter of the points, never two neighbours."""
+    now_ms = times[-1]
+
+    def error(at: int) -> float:
+        growth = ends[at + 1] - ends[at - 1]
+        share = (ends[at] - ends[at - 1]) / growth if growth else 0.5
+        even_ms = times[at - 1] + share * (times[at + 1] - times[at - 1])
+        return abs(even_ms - times[at]) / (now_ms - times[at] + 1)
+
+    dropped: set[int] = set()
+    for at in sorted(range(1, len(ends) - 1), key=error):
+        if len(dropped) == _DROPPED:
+            break
+        if not dropped & {at - 1, at + 1}:
+            dropped.add(at)
+    for at in sorted(dropped, reverse=True):
+        del ends[at], times[at]

@@ -156,6 +156,7 @@ def group_json(group: GroupView) -> dict[str, object]:
         "lag_at_least": group.least_lag,
         "unknown": group.unknown,
         "lag_ms": group.lag_ms,
+        "lag_ms_at_least": group.least_lag_ms,
         "consumed_per_second": _round(group.consumed),
         "topics": [
             {"topic": topic, "lag": lag, "consumed_per_second": _round(consumed.get(topic))}

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kafkatools.core.admin.quorum import MetadataQuorum
 from kafkatools.tools.monitor.board import Board
-from kafkatools.tools.monitor.conditions import active_controllers
+from kafkatools.tools.monitor.measures import active_controllers
 from kafkatools.tools.monitor.view import ClusterView, PartitionView, total
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -130,21 +130,23 @@ class TopicView(NamedTuple):
 
 
 class GroupPartition(NamedTuple):
-    """A group's committed offset in a partition; `lag` is None when the end offset is unknown."""
+    """A group's committed offset in a partition; `lag` is None when the end offset is unknown.
+
+    `lag_ms`: age of the oldest unconsumed record, 0 without lag. None if the lag is unknown, or if the record is older
+    than the first snapshot; then `least_lag_ms` is the least age that it has.
+    """
 
     topic: str
     partition: int
     committed: int
     lag: int | None
+    lag_ms: int | None = None
+    least_lag_ms: int = 0
 
 
 class GroupView(NamedTuple):
     """A group. `members` and `partitions` are None if the coordinator did not report them; `consumed`: committed
-    offsets per second; `unknown`: why its lag is not completely known.
-
-    `lag_ms`: age of the oldest unconsumed record, 0 without lag. None if the lag is unknown or the record is older than
-    the first snapshot.
-    """
+    offsets per second; `unknown`: why its lag is not completely known."""
 
     group_id: str
     type: str
@@ -154,7 +156,6 @@ class GroupView(NamedTuple):
     partitions: tuple[GroupPartition, ...] | None
     consumed: float | None = None
     consumed_by_topic: Mapping[str, float] | None = None
-    lag_ms: int | None = None
     unknown: str | None = None
 
     @property
@@ -172,6 +173,20 @@ class GroupView(NamedTuple):
     def least_lag(self) -> int:
         """The total lag of the partitions whose lag is known."""
         return sum(part.lag or 0 for part in self.partitions or ())
+
+    @property
+    def lag_ms(self) -> int | None:
+        """The age in ms of the oldest unconsumed record, 0 without lag. None without partitions, or if the age is
+        unknown in any of them."""
+        ages = [part.lag_ms for part in self.partitions or ()]
+        known = [age for age in ages if age is not None]
+        return max(known) if known and len(known) == len(ages) else None
+
+    @property
+    def least_lag_ms(self) -> int:
+        """The least age in ms that the oldest unconsumed record has."""
+        ages = (part.least_lag_ms if part.lag_ms is None else part.lag_ms for part in self.partitions or ())
+        return max(ages, default=0)
 
     def lag_by_topic(self) -> dict[str, int | None]:
         """Return the lag in each topic, None where a partition's lag is unknown."""

@@ -55,7 +55,27 @@ def test_what_is_not_known() -> None:
     assert made.age_ms(PART, 100, 9000) is None
 
 
-def test_only_the_newest_are_kept() -> None:
-    made = history(*((1000 * n, 10 * n) for n in range(1000)))
-    assert made.age_ms(PART, 9980, 999_000) == 1000
-    assert made.age_ms(PART, 10, 999_000) is None
+def test_what_is_older_than_the_first_snapshot_has_a_least_age() -> None:
+    made = history((1000, 100), (3000, 200))
+    assert (made.age_ms(PART, 99, 61_000), made.least_age_ms(PART, 99, 61_000)) == (None, 60_000)
+    assert made.least_age_ms(PART, 100, 61_000) == made.least_age_ms(("t", 1), 5, 61_000) == 0
+
+
+def test_a_long_history_reaches_back_to_the_first_snapshot() -> None:
+    made = history(*((1000 * n, 10 * n) for n in range(10_000)))
+    for offset in (0, 10, 5000, 50_000, 99_900, 99_985):
+        assert made.age_ms(PART, offset, 9_999_000) == 9_999_000 - 100 * offset
+    assert len(made._ends[PART]) <= 128
+
+
+def test_a_long_history_keeps_bursts_and_silences() -> None:
+    """A record each second by day, none for eight hours, then a burst and a record each second again."""
+    arrivals = [(1000 * n, n) for n in range(5000)]
+    morning_ms = arrivals[-1][0] + 8 * 3_600_000
+    arrivals += [(morning_ms, 4999), (morning_ms + 1000, 6999)]
+    arrivals += [(morning_ms + 1000 * n, 6998 + n) for n in range(2, 1000)]
+    made = history(*arrivals)
+    now_ms = arrivals[-1][0]
+    for arrived_ms, end in arrivals[1:5000:499] + arrivals[5001::97]:
+        age_ms = made.age_ms(PART, end - 1, now_ms)
+        assert age_ms is not None and abs(age_ms - (now_ms - arrived_ms)) <= 0.05 * (now_ms - arrived_ms) + 1001
