@@ -8,7 +8,7 @@ a process that reads them.
 
 from __future__ import annotations
 
-from kafkatools.commands.monitor.sections import SECTIONS
+from kafkatools.commands.monitor.sections import FAMILIES, SECTIONS
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, rules
@@ -63,6 +63,13 @@ OPTIONS = (
         "--prometheus",
         "Serve /metrics for Prometheus at this address, to requests with the token in an Authorization header.",
         value="[HOST:]PORT",
+    ),
+    Option(
+        "--metrics",
+        "Metric names of /metrics, separated by commas: those of jmx-exporter, kafka-exporter, kt (ours), lag-exporter "
+        "(kafka-lag-exporter), kminion, or all. Default: jmx-exporter,kafka-exporter,kt.",
+        value="FAMILY,...",
+        choices=(*FAMILIES, "all"),
     ),
     Option("--open-metrics", "Serve /metrics without a token."),
     Option(
@@ -121,6 +128,7 @@ COMMAND = Command(
             ("web", "prometheus"), when=("view-token",), message="--view-token needs --web or --prometheus"
         ),
         rules.Requirement(("mask",), when=("mask-key",), message="--mask-key needs --mask"),
+        rules.Requirement(("prometheus",), when=("metrics",), message="--metrics needs --prometheus"),
         rules.Requirement(("prometheus",), when=("open-metrics",), message="--open-metrics needs --prometheus"),
     ),
     needs_arguments=False,

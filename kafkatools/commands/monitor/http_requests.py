@@ -58,7 +58,7 @@ class Content(NamedTuple):
 class Request(NamedTuple):
     """A valid request. `query`: the last value of each field. `keeps_open`: the client may send another one on this
     connection. `bearer`: the token of the Authorization header. `cookies`: name and value of each cookie.
-    `is_from_elsewhere`: a browser sends it for a page of another server."""
+    `is_from_elsewhere`: a browser sends it for a page of another server. `accept`: the Accept header."""
 
     method: str
     path: str
@@ -67,6 +67,7 @@ class Request(NamedTuple):
     bearer: str = ""
     cookies: tuple[tuple[str, str], ...] = ()
     is_from_elsewhere: bool = False
+    accept: str = ""
 
     @property
     def is_head(self) -> bool:
@@ -142,6 +143,7 @@ def parse_request(head: bytes, address_host: str) -> Request:
         tuple(_cookies(parser.headers)),
         # browsers send it; a page on another port of this machine counts as the same site for cookies
         parser.headers.get("Sec-Fetch-Site", "none").strip().lower() not in ("none", "same-origin"),
+        parser.headers.get("Accept", ""),
     )
 
 

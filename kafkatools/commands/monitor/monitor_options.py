@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kafkatools.commands.monitor.condition_texts import parse_condition
-from kafkatools.commands.monitor.sections import DEFAULT_INTERVAL_S, SECTIONS
+from kafkatools.commands.monitor.sections import DEFAULT_FAMILIES, DEFAULT_INTERVAL_S, FAMILIES, SECTIONS
 from kafkatools.core.net.addresses import HostPort
 from kafkatools.exit_status import UsageError
 from kafkatools.options import Args
@@ -33,6 +33,7 @@ class MonitorOptions(NamedTuple):
     conditions: tuple[Condition, ...]
     web: HostPort | None
     prometheus: HostPort | None
+    families: tuple[str, ...] = ()
 
     def scope(self) -> Scope:
         """Return which topics and groups the collector queries. Raises UsageError for an invalid regular expression."""
@@ -57,6 +58,7 @@ def read_options(args: Args) -> MonitorOptions:
         conditions=tuple(parse_condition(text) for text in args.fail_if),
         web=_address("--web", args.web, args.insecure),
         prometheus=_address("--prometheus", args.prometheus, args.insecure),
+        families=_families(args.metrics),
     )
     if options.is_regex:
         if not options.topics and not options.groups:
@@ -75,6 +77,16 @@ def _sections(text: str | None) -> tuple[str, ...]:
         if name not in (*SECTIONS, "all"):
             raise UsageError(f"Unknown section '{name}' in --view; sections are {', '.join(SECTIONS)}, all")
     return tuple(name for name in SECTIONS if name in names or "all" in names)
+
+
+def _families(text: str | None) -> tuple[str, ...]:
+    if text is None:
+        return DEFAULT_FAMILIES
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in (*FAMILIES, "all"):
+            raise UsageError(f"Unknown family '{name}' in --metrics; families are {', '.join(FAMILIES)}, all")
+    return tuple(name for name in FAMILIES if name in names or "all" in names)
 
 
 def _taker(names: Sequence[str], is_regex: bool) -> Callable[[str], bool]:

@@ -23,10 +23,12 @@ _FROM_ELSEWHERE = "A page of another server may not request this"
 
 
 class Visit(NamedTuple):
-    """The part of a request that a route gets: the last value of each query field, and the client's role."""
+    """The part of a request that a route gets: the last value of each query field, the client's role, and the Accept
+    header."""
 
     query: dict[str, str]
     role: Role | None
+    accept: str = ""
 
 
 LongContent = Callable[[], Coroutine[None, None, Content]]
@@ -65,7 +67,7 @@ def respond(request: Request, site: Site) -> Reply | LongReply:
     role = by_url or site.access.role_of(request.tokens(site.cookie))
     _check(request, route, role)
     try:
-        content = route.content(Visit(request.query, role))
+        content = route.content(Visit(request.query, role, request.accept))
     except Exception:  # noqa: BLE001 - the boundary of a thread: a page that fails must not end the others
         raise _internal_error(request) from None
     if not isinstance(content, Content):

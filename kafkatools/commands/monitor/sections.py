@@ -1,6 +1,11 @@
-"""The sections of kt monitor --view, and the default refresh interval."""
+"""The sections of kt monitor --view, the families of --metrics, and the default refresh interval."""
 
 SECTIONS = ("brokers", "topics", "partitions", "groups", "lag", "quorum", "log-dirs", "events")
 """The values of --view, in the order of their output."""
 
 DEFAULT_INTERVAL_S = 2.0
+
+FAMILIES = ("jmx-exporter", "kafka-exporter", "kt", "lag-exporter", "kminion")
+"""The values of --metrics: the exporters whose metric names are used."""
+
+DEFAULT_FAMILIES = FAMILIES[:3]

@@ -26,7 +26,6 @@ from kafkatools.output import json_line
 from kafkatools.tools.monitor.board import Board
 from kafkatools.tools.monitor.messages.request import Source
 from kafkatools.tools.monitor.page_data import page_data
-from kafkatools.tools.monitor.prometheus import CONTENT_TYPE, metrics
 
 
 @contextmanager
@@ -41,16 +40,29 @@ def serving(
         if source is not None:
             routes["/messages.json"] = messages_route(source, options.scope().takes_topic, clock)
     if options.prometheus is not None:
-        sites.setdefault(options.prometheus, {})["/metrics"] = Route(
-            lambda visit: Content(CONTENT_TYPE, metrics(board).encode()),
-            None if access.has_open_metrics else Role.VIEW,
-        )
+        sites.setdefault(options.prometheus, {})["/metrics"] = _metrics_route(board, options, access)
     with ExitStack() as stack:
         ports = {
             address: stack.enter_context(listening(address, Site(routes, access, f"-{address.port}")))
             for address, routes in sites.items()
         }
         yield list(_lines(options, access, ports))
+
+
+def _metrics_route(board: Board, options: MonitorOptions, access: Access) -> Route:
+    from kafkatools.tools.monitor.metrics.exposition import MetricsPage
+
+    try:
+        page = MetricsPage(board, options.families)
+    except ImportError as error:
+        raise CommandError(
+            f"--prometheus needs the Python package {error.name}: pip install 'kafkatools[prometheus]'"
+        ) from None
+
+    def metrics(visit: Visit) -> Content:
+        return Content(*page.answer(visit.accept))
+
+    return Route(metrics, None if access.has_open_metrics else Role.VIEW)
 
 
 def _lines(options: MonitorOptions, access: Access, ports: dict[HostPort, int]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from kafkatools.commands.monitor.http_requests import is_this_machine
 from kafkatools.commands.monitor.lines import line
 from kafkatools.commands.monitor.monitor_options import MonitorOptions, read_options
 from kafkatools.commands.monitor.screen import column_widths, visible_row_counts
+from kafkatools.commands.monitor.sections import FAMILIES
 from kafkatools.commands.monitor.tables import Row, Table, tables
 from kafkatools.core.admin.log_dirs import LogDir, ReplicaInfo
 from kafkatools.core.admin.quorum import MetadataQuorum, QuorumReplica
@@ -28,8 +29,9 @@ from kafkatools.tools.monitor.board import Board
 from kafkatools.tools.monitor.changes import KINDS
 from kafkatools.tools.monitor.conditions import what_is_wrong
 from kafkatools.tools.monitor.measures import MEASURES
+from kafkatools.tools.monitor.metrics.exposition import ALL_METRICS, MetricsPage
+from kafkatools.tools.monitor.metrics.families import METRICS
 from kafkatools.tools.monitor.page_data import page_data
-from kafkatools.tools.monitor.prometheus import METRICS, metrics
 from kafkatools.tools.monitor.view import (
     NO_BROKER,
     NOT_REPORTED,
@@ -402,6 +404,12 @@ def samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     }
 
 
+def metrics(board: Board, families: Iterable[str] = FAMILIES) -> str:
+    content_type, body = MetricsPage(board, families).answer()
+    assert content_type == "text/plain; version=0.0.4; charset=utf-8"
+    return body.decode()
+
+
 def labels(**values: object) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((name, str(value)) for name, value in values.items()))
 
@@ -484,16 +492,30 @@ def flat(rows: Iterable[list[str]]) -> list[str]:
 
 def test_the_page_names_every_metric_with_its_labels_and_source() -> None:
     section = PAGE.split("\n## Metrics\n")[1]
-    rows = re.findall(r"^\| `(\w+)` \| ([\w, ]*?) ?\| (\w+) \| .+ \|$", section, re.M)
+    section = section.split("\n### ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| ([\w, ]*?) ?\| ([\w-]+) \| .+ \|$", section, re.M)
     expected = [(metric.name, ", ".join(metric.labels), metric.source) for metric in METRICS]
     assert rows == [*expected, ("kt_monitor_up", "", "kt")]
 
 
+def test_the_page_names_the_metrics_of_other_exporters() -> None:
+    rows = [line.split("|")[1:4] for line in PAGE.split("\n### Names of kafka-lag-exporter")[1].splitlines()]
+    columns = [
+        {cell.strip(" `") for cell in column} - {""}
+        for column in zip(*(row for row in rows if len(row) == 3), strict=True)
+    ]
+    by_source = {source: {metric.name for metric in ALL_METRICS if metric.source == source} for source in FAMILIES}
+    assert columns[1] - {"lag-exporter", "---"} == by_source["lag-exporter"]
+    assert columns[2] - {"kminion", "---"} == by_source["kminion"]
+    known = {metric.name for metric in METRICS}
+    assert columns[0] - {"kt, kafka-exporter, jmx-exporter", "---"} <= known
+
+
 def test_metrics_keep_to_the_rules_of_their_sources() -> None:
     """jmx_exporter's example rules make MBeans' domain, type and name lower case; a count gets `_total`."""
-    mbeans = dict(re.findall(r"^\| `(\w+)` .*?jmx_exporter \| `(kafka[^`]+)`", PAGE, re.M))
+    mbeans = dict(re.findall(r"^\| `(\w+)` .*?jmx-exporter \| `(kafka[^`]+)`", PAGE, re.M))
     for metric in METRICS:
-        if metric.source != "jmx_exporter":
+        if metric.source != "jmx-exporter":
             continue
         domain, type, *rest = re.findall(r"^([\w.]+):type=([\w-]+)(?:,name=(\w+))?", mbeans[metric.name])[0]
         name = rest[0].removesuffix("PerSec")

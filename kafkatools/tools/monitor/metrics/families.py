@@ -1,30 +1,29 @@
-"""/metrics: the latest view as Prometheus text (format 0.0.4), under the metric names that common dashboards use.
+"""The metrics of /metrics that are named as common dashboards name them: of jmx_exporter and kafka_exporter, and ours.
 
-`METRICS` is the only table of names, types, help texts, labels and samples; a test compares docs/monitor.md with it.
-Broker metrics have the names of jmx_exporter's example rules for Kafka (KRaft, lower case), plus a label `broker`,
-since one process reports all brokers. Topic and group offsets have kafka_exporter's names.
+`METRICS` is a table of names, types, help texts, labels and samples; a test compares docs/monitor.md with it. Broker
+metrics have the names of jmx_exporter's example rules for Kafka (KRaft, lower case), plus a label `broker`, since one
+process reports all brokers. Topic and group offsets have kafka_exporter's names. An unknown value has no sample.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from kafkatools.core.admin.quorum import MetadataQuorum
-from kafkatools.tools.monitor.board import Board
 from kafkatools.tools.monitor.measures import active_controllers
-from kafkatools.tools.monitor.view import ClusterView, PartitionView, total
+from kafkatools.tools.monitor.view import ClusterView, GroupPartition, PartitionView, total
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 GAUGE, COUNTER = "gauge", "counter"
-JMX, KAFKA_EXPORTER, OURS = "jmx_exporter", "kafka_exporter", "kt"
+JMX, KAFKA_EXPORTER, OURS = "jmx-exporter", "kafka-exporter", "kt"
 
 Samples = Iterable[tuple[tuple[object, ...], float | int]]
 
 
 class Metric(NamedTuple):
-    """A metric family. `source`: the exporter that uses its name. `samples(view)` returns (labels, number) pairs."""
+    """A metric family. `source`: the exporter that uses its name, a value of --metrics. `samples(view)` returns
+    (labels, number) pairs."""
 
     name: str
     type: str
@@ -32,37 +31,6 @@ class Metric(NamedTuple):
     labels: tuple[str, ...]
     source: str
     samples: Callable[[ClusterView], Samples]
-
-
-def metrics(board: Board) -> str:
-    """Return the metrics text: only `kt_monitor_up 0` before the first view and after a failed snapshot."""
-    view, error = board.last
-    is_up = view is not None and error is None
-    lines = list(
-        _family("kt_monitor_up", GAUGE, "Whether the last snapshot of the cluster succeeded.", (), [((), int(is_up))])
-    )
-    if view is not None and is_up:
-        for metric in METRICS:
-            lines += _family(metric.name, metric.type, metric.help, metric.labels, metric.samples(view))
-    return "\n".join(lines) + "\n"
-
-
-def _family(name: str, kind: str, about: str, labels: tuple[str, ...], samples: Samples) -> Iterator[str]:
-    lines = [
-        f"{name}{_labels(labels, values)} {number if isinstance(number, int) else repr(float(number))}"
-        for values, number in samples
-    ]
-    if lines:
-        yield f"# HELP {name} {about}"
-        yield f"# TYPE {name} {kind}"
-        yield from lines
-
-
-def _labels(names: tuple[str, ...], values: tuple[object, ...]) -> str:
-    if not names:
-        return ""
-    texts = (str(value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") for value in values)
-    return "{" + ",".join(f'{name}="{text}"' for name, text in zip(names, texts, strict=True)) + "}"
 
 
 # -- samples --
@@ -120,16 +88,23 @@ def _messages_in(view: ClusterView) -> Samples:
             yield (topic.name,), records
 
 
-def _group_partitions(field: str) -> Callable[[ClusterView], Samples]:
+def seconds(time_ms: int | None) -> float | None:
+    """Convert milliseconds to seconds; None for None."""
+    return None if time_ms is None else time_ms / 1000
+
+
+def of_group_partitions(value: Callable[[GroupPartition], float | None]) -> Callable[[ClusterView], Samples]:
+    """Return samples by group, topic and partition, where the value is known."""
     return lambda view: [
         ((group.group_id, part.topic, part.partition), number)
         for group in view.groups
         for part in group.partitions or ()
-        if (number := getattr(part, field)) is not None
+        if (number := value(part)) is not None
     ]
 
 
-def _group_topics(field: str) -> Callable[[ClusterView], Samples]:
+def of_group_topics(field: str) -> Callable[[ClusterView], Samples]:
+    """Return samples of the sum of `lag` or `committed` by group and topic, where it is known."""
     return lambda view: [
         ((group.group_id, topic), number)
         for group in view.groups
@@ -138,8 +113,22 @@ def _group_topics(field: str) -> Callable[[ClusterView], Samples]:
     ]
 
 
-def _members(view: ClusterView) -> Samples:
+def members(view: ClusterView) -> Samples:
+    """Return the number of members by group, where it is known."""
     return [((group.group_id,), group.members) for group in view.groups if group.members is not None]
+
+
+def _lag_seconds(view: ClusterView) -> Samples:
+    return [((group.group_id,), group.lag_ms / 1000) for group in view.groups if group.lag_ms is not None]
+
+
+def _log_dirs(field: str) -> Callable[[ClusterView], Samples]:
+    return lambda view: [
+        ((broker.id, path.path), number)
+        for broker in view.brokers
+        for path in broker.log_dirs or ()
+        if path.error is None and (number := getattr(path, field)) >= 0
+    ]
 
 
 def _voters(view: ClusterView) -> Samples:
@@ -256,22 +245,38 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         "kafka_consumergroup_current_offset", GAUGE, "What the group committed.", _GROUP, KAFKA_EXPORTER,
-        _group_partitions("committed"),
+        of_group_partitions(lambda part: part.committed),
     ),
     Metric(
         "kafka_consumergroup_lag", GAUGE, "Records between what the group committed and the end of the log.", _GROUP,
-        KAFKA_EXPORTER, _group_partitions("lag"),
+        KAFKA_EXPORTER, of_group_partitions(lambda part: part.lag),
     ),
     Metric(
         "kafka_consumergroup_current_offset_sum", GAUGE, "What the group committed, over the topic's partitions.",
-        _GROUP[:2], KAFKA_EXPORTER, _group_topics("committed"),
+        _GROUP[:2], KAFKA_EXPORTER, of_group_topics("committed"),
     ),
     Metric(
         "kafka_consumergroup_lag_sum", GAUGE, "The group's lag over the topic's partitions.", _GROUP[:2],
-        KAFKA_EXPORTER, _group_topics("lag"),
+        KAFKA_EXPORTER, of_group_topics("lag"),
     ),
     Metric(
-        "kafka_consumergroup_members", GAUGE, "Members of the group.", ("consumergroup",), KAFKA_EXPORTER, _members,
+        "kafka_consumergroup_members", GAUGE, "Members of the group.", ("consumergroup",), KAFKA_EXPORTER, members,
+    ),
+    Metric(
+        "kt_consumergroup_lag_seconds", GAUGE, "Age of the oldest record that the group has not consumed.", _GROUP,
+        OURS, of_group_partitions(lambda part: seconds(part.lag_ms)),
+    ),
+    Metric(
+        "kt_consumergroup_max_lag_seconds", GAUGE, "The longest time lag among the partitions of the group.",
+        _GROUP[:1], OURS, _lag_seconds,
+    ),
+    Metric(
+        "kt_log_dir_total_bytes", GAUGE, "Size of the log directory's volume.", ("broker", "directory"), OURS,
+        _log_dirs("total_bytes"),
+    ),
+    Metric(
+        "kt_log_dir_usable_bytes", GAUGE, "Usable bytes of the log directory's volume.", ("broker", "directory"), OURS,
+        _log_dirs("usable_bytes"),
     ),
     Metric(
         "kt_broker_answering", GAUGE, "1 when a broker that is not fenced responded in the last snapshot.", ("broker",),
@@ -287,4 +292,4 @@ METRICS: tuple[Metric, ...] = (
     ),
     _of_cluster("kt_monitor_look_milliseconds", "How long the last snapshot took.", lambda view: view.took_ms, OURS),
 )  # fmt: skip
-"""Every family but `kt_monitor_up`, in output order."""
+"""The families of jmx_exporter, kafka_exporter and ours except `kt_monitor_up`, in output order."""
