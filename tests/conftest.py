@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterator
@@ -17,6 +18,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from support import apache_kafka, kafkajs  # noqa: E402
 from support import three_nodes as three_brokers  # noqa: E402
 from support.requirements import require  # noqa: E402
+
+# The shell that started the suite may ignore signals (nohup, a job in the background), and processes inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # How long an example takes says how busy the machine is, nothing about the property.
 settings.register_profile("any-load", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -18,7 +18,7 @@ from kafkatools import Producer
 from kafkatools.commands import COMMANDS
 from kafkatools.core.protocol.api_versions import ApiKey
 
-EVIL = "a\x1b[31mb\x1b]0;owned\x07c\x9b2Jd\x7fe\rf\u202eg\u2028h\u200bi\nj"
+EVIL = "a\x1b[31mb\x1b]0;owned\x07c\x9b2Jd\x7fe\rf\u202eg\u2028h\u200bi\nj!"
 RAW = EVIL.encode() + b"\x9b31m\xff"
 STYLE = re.compile(r"\x1b\[[0-9;]*m|\x1b\[[0-9;]*[ABCDGHJK]|\x1b\[\?(?:25|1049)[hl]")
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
@@ -34,7 +34,7 @@ def ensure_harmless(ran: Ran, *, as_json: bool) -> None:
         text = stream.decode()  # raw bytes would not decode
         assert not CONTROL.search(STYLE.sub("", text)), text
         assert "\x1b[31mb" not in text and "\x1b[2J" not in text, text
-        assert not any(line.startswith("j") for line in text.splitlines()), text  # a line of its own
+        assert not any(line.startswith("j!") for line in text.splitlines()), text  # a line of its own
         if as_json:
             for line in text.splitlines():
                 json.loads(line)
