@@ -108,6 +108,9 @@ def _looks_like_option(argument: str) -> bool:
 
 def _unexpected_argument(argument: str, command: Command) -> UsageError:
     message = f"Unexpected argument '{argument}'"
+    if command.subcommand(argument) is not None:
+        message = f"The subcommand '{argument}' comes before all options"
+        return UsageError(message, f"Write kt {command.name} {argument} [OPTION]...")
     if command.subcommands:
         message = f"kt {command.name} has no subcommand '{argument}'"
     options = [option.name for option in command.options if argument in option.choices]

@@ -26,7 +26,7 @@ _DIFFERENCES = {
         "nothing-ignored",
         status=ExitStatus.USAGE,
         stdout="",
-        stderr="Unexpected argument 'extra'",
+        stderr="kt groups has no subcommand 'extra'",
     ),
     "025": Difference(
         "missing-file",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from kafkatools.commands.groups import timeline
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, rules
 from kafkatools.options.connection import connect_admin
@@ -76,6 +77,7 @@ COMMAND = Command(
         command_config(),
     ),
     run=run,
+    subcommands=(timeline.COMMAND,),
     rules=(
         rules.Requirement(("list",), message="Command must include exactly one action: --list."),
         rules.Refusal("consumer", ("group-type", "protocol", "share", "streams")),
@@ -84,5 +86,5 @@ COMMAND = Command(
     ),
     error_prefix="Error while executing groups command : ",
     missing_bootstrap="Missing required option(s) [bootstrap-server]",
-    examples=("kt groups --list", "kt groups --list --consumer --json"),
+    examples=("kt groups --list", "kt groups --list --consumer --json", "kt groups timeline shop"),
 )
