@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.errors import KafkaError
+from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
 from kafkatools.core.protocol.schemas.offsets import decode_record
 from kafkatools.core.records.batch import RecordBatch
@@ -39,8 +40,8 @@ class GroupRecord(NamedTuple):
 
     log_offset: int
     time_ms: int
-    key: Any
-    value: Any
+    key: Entity
+    value: Entity | None
 
 
 class Compacted(NamedTuple):

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.errors import DecodeError
 from kafkatools.core.group.subscription_protocol import decode_assignment
+from kafkatools.core.protocol.entities import Entity
 from kafkatools.tools.timeline.events import (
     CLASSIC,
     CONSUMER,
@@ -108,7 +109,7 @@ class History:
         """Yield the commits of open transactions. They change nothing."""
         for record in records:
             if _kind(record) in _OFFSET_KEYS and record.value is not None:
-                yield self._commit(record)._replace(is_pending=True)
+                yield self._commit(record, record.value)._replace(is_pending=True)
 
     # --- offsets
 
@@ -116,12 +117,12 @@ class History:
         place = record.key.topic, record.key.partition
         if record.value is None:
             return OffsetDeleted(record.log_offset, record.time_ms, *place, self._offsets.pop(place, None))
-        commit = self._commit(record)
+        commit = self._commit(record, record.value)
         self._offsets[place] = commit.last_offset
         return commit
 
-    def _commit(self, record: GroupRecord) -> Commits:
-        key, value = record.key, record.value
+    def _commit(self, record: GroupRecord, value: Entity) -> Commits:
+        key = record.key
         topic_id = getattr(value, "topic_id", None)
         self._names.learn(topic_id, key.topic)
         previous, time_ms = self._offsets.get((key.topic, key.partition)), value.commit_timestamp
@@ -287,7 +288,7 @@ def _single_changes(records: Sequence[GroupRecord]) -> Iterator[list[GroupRecord
         yield change
 
 
-def _assigned(data: Any, is_of_consumers: bool) -> Places:
+def _assigned(data: bytes | memoryview, is_of_consumers: bool) -> Places:
     """Return the partitions of a classic member; none for other kinds of members, such as workers of Connect, and for
     bytes that cannot be decoded."""
     if not is_of_consumers:
@@ -298,18 +299,18 @@ def _assigned(data: Any, is_of_consumers: bool) -> Places:
         return frozenset()
 
 
-def _places(value: Any) -> Places:
+def _places(value: Entity) -> Places:
     """Return the partitions of an assignment; the active tasks of a streams member."""
     if hasattr(value, "active_tasks"):
         return _tasks(value.active_tasks)
     return _flat(value.assigned_partitions if hasattr(value, "assigned_partitions") else value.topic_partitions)
 
 
-def _flat(topics: Iterable[Any]) -> Places:
+def _flat(topics: Iterable[Entity]) -> Places:
     return frozenset((topic.topic_id, number) for topic in topics for number in topic.partitions)
 
 
-def _tasks(tasks: Iterable[Any]) -> Places:
+def _tasks(tasks: Iterable[Entity]) -> Places:
     return frozenset((task.subtopology_id, number) for task in tasks for number in task.partitions)
 
 
