@@ -43,6 +43,7 @@ class Terminated(KeyboardInterrupt):
 def main(arguments: Sequence[str], console: Console) -> ExitStatus:
     """Run `kt` with these arguments (without the program's name) and return the exit status. A closed stdout gives OK,
     Ctrl-C or SIGTERM INTERRUPTED, an OSError of stdout FAILED; none of them is raised."""
+    console.command_line = arguments
     try:
         options, arguments = _global_options(arguments)
         name = arguments[0] if arguments else ""

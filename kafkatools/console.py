@@ -14,7 +14,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, overload
 
@@ -31,7 +31,8 @@ _DEFAULT_WIDTH = 100
 
 class Console:
     """Streams, environment and clock of one run of `kt`. `stdin`, `stdout` and `stderr` are binary. `is_json` (--json):
-    errors and notes on stderr are JSON objects too. `clock` None: the system's."""
+    errors and notes on stderr are JSON objects too. `command_line`: the arguments of `kt`. `change_observer`: the
+    recorder of the journal, None before the first change. `clock` None: the system's."""
 
     def __init__(
         self,
@@ -46,6 +47,8 @@ class Console:
         self.stderr = on_terminal(stderr)
         self.environ = environ
         self.is_json = False
+        self.command_line: Sequence[str] = ()
+        self.change_observer: Any = None
         self._clock = clock
         self._is_process = False
         self._progress: TerminalProgress | None = None

@@ -38,6 +38,7 @@ GROUPS = {
     },
     "Cluster": {
         "apply": "apply",
+        "undo": "undo",
         "cluster": "cluster",
         "broker-api-versions": "broker_api_versions",
         "metadata-quorum": "metadata_quorum",

@@ -23,6 +23,7 @@ from kafkatools.options import (
     note_deprecated,
     rules,
 )
+from kafkatools.options.connection import noting_changes
 from kafkatools.tools import json_files
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.admin.elections import elect_leaders
 
-    with AdminClient(servers, settings, console.clock) as admin:
+    with noting_changes(console, args, AdminClient(servers, settings, console.clock), servers) as admin:
         if args.dry_run:
             return _dry_run(console, args, admin, partitions)
         results = elect_leaders(admin, _TYPES.index(args.election_type), partitions)

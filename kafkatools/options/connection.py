@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options.args import Args
+from kafkatools.options.cluster_profile import JOURNAL_MODES, JOURNAL_OFF, JOURNAL_ON, JOURNAL_REQUIRED
 from kafkatools.options.common import client_settings, note_deprecated
 from kafkatools.options.table import Option
 
 if TYPE_CHECKING:
-    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.client import AdminClient, Responded
     from kafkatools.core.clock import Clock
+    from kafkatools.core.net.requests import BrokerRequest
 
 BOOTSTRAP_CONTROLLER = Option(
     "--bootstrap-controller", "Controllers for the first connection, instead of brokers.", value="HOST:PORT,..."
@@ -33,13 +35,22 @@ class _Connecting(Protocol):
     def note(self, line: str) -> None:
         """Write a line to stderr."""
 
+    environ: Mapping[str, str]
+    command_line: Sequence[str]
+    change_observer: Any
+
+    @property
+    def home(self) -> str:
+        """The directory of kt's own files."""
+
 
 C = TypeVar("C", bound=_Connecting)
 
 
-def connect_admin(console: _Connecting, args: Args, older_config: str = "") -> AdminClient:
-    """Return the AdminClient for a command line; it connects at its first request. `older_config`: an option that names
-    its properties file if --command-config is not given. Raises UsageError when both --bootstrap-server and
+def connect_admin(console: _Connecting, args: Args, older_config: str = "", undoes: int | None = None) -> AdminClient:
+    """Return the AdminClient for a command line; it connects at its first request, and the journal notes its changes.
+    `older_config`: an option that names its properties file if --command-config is not given. `undoes`: as in
+    `noting_changes`. Raises UsageError when both --bootstrap-server and
     --bootstrap-controller are given, CommandError for an unreadable properties file."""
     is_older = older_config and args.has_option(older_config) and not args.has_option("command_config")
     file_option = older_config if is_older else "command_config"
@@ -50,7 +61,49 @@ def connect_admin(console: _Connecting, args: Args, older_config: str = "") -> A
     servers = controllers or console.connect(args)
     from kafkatools.core.admin.client import AdminClient
 
-    return AdminClient(servers, settings, console.clock, through_controllers=controllers is not None)
+    admin = AdminClient(servers, settings, console.clock, through_controllers=controllers is not None)
+    return noting_changes(console, args, admin, servers, undoes)
+
+
+def noting_changes(
+    console: _Connecting, args: Args, admin: AdminClient, servers: str, undoes: int | None = None
+) -> AdminClient:
+    """Return the client of a command, whose changes the journal notes from now on. `undoes`: the number of the entry
+    that the command undoes. Raises UsageError for an invalid KT_JOURNAL."""
+    try:
+        mode = _journal_mode(console, args)
+    except UsageError:
+        admin.close()
+        raise
+    if mode == JOURNAL_OFF:
+        return admin
+
+    def observe(client: AdminClient, requests: Sequence[BrokerRequest]) -> Responded | None:
+        if console.change_observer is None:  # a command that changes nothing imports nothing of the journal
+            from kafkatools.tools.journal.recorder import Invocation, Recorder
+
+            profile = None if args.profile is None else args.profile.name
+            file = getattr(args, "command_config", None)
+            words = ("kt", *console.command_line)
+            invocation = Invocation(words, servers, profile, file, client.through_controllers, undoes)
+            console.change_observer = Recorder(
+                console.home, invocation, console.clock.wall_ms(), console.note, is_required=mode == JOURNAL_REQUIRED
+            )
+        responded: Responded | None = console.change_observer(client, requests)
+        return responded
+
+    admin.change_observer = observe
+    return admin
+
+
+def _journal_mode(console: _Connecting, args: Args) -> str:
+    """Return the mode of KT_JOURNAL, else that of the profile, else on. Raises UsageError for another value."""
+    mode = console.environ.get("KT_JOURNAL", "").lower()
+    if not mode:
+        return args.profile.journal if args.profile is not None else JOURNAL_ON
+    if mode not in JOURNAL_MODES:
+        raise UsageError(f"KT_JOURNAL is '{mode}': set it to {', '.join(JOURNAL_MODES[:-1])} or {JOURNAL_MODES[-1]}")
+    return mode
 
 
 def with_admin(

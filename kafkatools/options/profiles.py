@@ -7,6 +7,7 @@
     command_config = "prod.properties"      # relative to this file; client settings as in --command-config
     protected = true                        # destructive commands prompt for the cluster's name
     cluster = "payments-prod"               # the cluster's name; default: the profile's
+    journal = "required"                    # of kt undo: on (default), off or required
 
     [profiles.prod.settings]                # client settings, overriding those of the file
     "sasl.jaas.config" = { env = "PROD_JAAS" }
@@ -25,13 +26,13 @@ from typing import Any
 
 from kafkatools.exit_status import CommandError, UsageError
 from kafkatools.options.args import Args
-from kafkatools.options.cluster_profile import Profile
+from kafkatools.options.cluster_profile import JOURNAL_MODES, Profile
 from kafkatools.options.confirmation import Asking
 from kafkatools.options.secret_files import warn_if_others_can_read, warn_if_others_can_read_keys
 from kafkatools.options.table import Command, attribute_name
 
 PROJECT_FILE = ".kt.toml"
-_PROFILE_KEYS = ("bootstrap_servers", "command_config", "protected", "cluster", "settings")
+_PROFILE_KEYS = ("bootstrap_servers", "command_config", "protected", "cluster", "journal", "settings")
 _FILE_KEYS = ("default", "profiles")
 
 
@@ -163,6 +164,9 @@ def _profile(name: str, path: str, table: object, environ: Mapping[str, str], is
         _ensure_type(table, key, str, path, prefix)
     _ensure_type(table, "protected", bool, path, prefix)
     _ensure_type(table, "settings", dict, path, prefix)
+    journal = table.get("journal", JOURNAL_MODES[0])
+    if journal not in JOURNAL_MODES:
+        raise UsageError(f"{path}: {prefix}journal must be one of {', '.join(JOURNAL_MODES)}")
     settings: dict[str, str] = {}
     if "command_config" in table:
         from kafkatools.options.properties import read_properties
@@ -178,7 +182,7 @@ def _profile(name: str, path: str, table: object, environ: Mapping[str, str], is
     warn_if_others_can_read_keys({key: settings[key] for key in table.get("settings", {})})
     return Profile(
         name, path, table.get("bootstrap_servers"), settings, table.get("protected", False),
-        table.get("cluster", name), is_default,
+        table.get("cluster", name), is_default, journal,
     )  # fmt: skip
 
 

@@ -98,6 +98,7 @@ OTHERWISE = {
     "server-stop": "sends a signal to a process",
     "shims": "creates links in a directory",
     "help-json": "asks nobody",
+    "undo": "reads the journal first, which is empty",
     "schemas": "asks a schema registry",
 }
 """Commands that need no broker, and what they do instead."""
@@ -109,6 +110,7 @@ class JsonRuns:
     def __init__(self, directory: pathlib.Path) -> None:
         self.directory = directory
         self.bootstrap = ""
+        self.journal = "off"
         self.ran: list[tuple[str, tuple[str, ...], Ran]] = []
 
     def kt(
@@ -118,6 +120,7 @@ class JsonRuns:
         many of the words are in front of the address."""
         place = ("--bootstrap-server", self.bootstrap) if servers else ()
         environ = {"KT_HOME": str(self.directory / "home"), "HOME": str(self.directory)}
+        environ["KT_JOURNAL"] = self.journal
         arguments = (command, *words[:at], *place, *words[at:], "--json")
         ran = run_kt(*arguments, stdin=stdin, cwd=self.directory, environ=environ)
         assert ran.status == status, (arguments, ran)
@@ -137,6 +140,7 @@ class JsonRuns:
             self._topics_and_records()
             self._cluster()
             self._settings()
+            self._undo()
             self._groups()
             self._share_groups()
             self._transactions()
@@ -346,6 +350,20 @@ class JsonRuns:
         kt("apply", state, status=1)
         kt("apply", "--from-cluster")
         kt("apply", state, "--prune", "topics,users", stdin=b"n\n", status=1)
+
+    def _undo(self) -> None:
+        kt = self.kt
+        self.journal = "on"
+        kt("configs", "--alter", "--topic", "orders", "--add-config", "flush.ms=7,flush.messages=3")
+        kt("configs", "--alter", "--topic", "orders", "--add-config", "flush.ms=8")
+        kt("configs", "--alter", "--user", "alice", "--add-config", "SCRAM-SHA-256=[password=y]")
+        kt("undo", "show", "3", servers=False)
+        kt("undo", "1", "--dry-run", servers=False, status=1)
+        kt("undo", "2", "--yes", servers=False)
+        kt("undo", "1", "--yes", servers=False)
+        kt("undo", "show", "1", servers=False)
+        kt("undo", "list", servers=False)
+        self.journal = "off"
 
     def _groups(self) -> None:
         kt, group = self.kt, ("--group", "shop")

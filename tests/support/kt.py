@@ -54,11 +54,14 @@ def run_kt(
 ) -> Ran:
     """Runs `kt ARGUMENTS`. `stdin`: bytes, or an open binary stream.
 
-    The environment holds only what is given, with the sandbox off and, on a terminal, no progress of slow runs.
+    The environment holds only what is given, with sandbox and journal off and, on a terminal, no progress of slow
+    runs.
     """
     stdout, stderr = (_Terminal(), _Terminal()) if terminal else (io.BytesIO(), io.BytesIO())
     source = io.BufferedReader(io.BytesIO(stdin)) if isinstance(stdin, bytes) else stdin  # type: ignore[arg-type]
-    console = Console(source, stdout, stderr, {"KT_SANDBOX": "off", "TERM": "dumb", **(environ or {})}, clock)
+    console = Console(
+        source, stdout, stderr, {"KT_SANDBOX": "off", "KT_JOURNAL": "off", "TERM": "dumb", **(environ or {})}, clock
+    )
     with _directory(cwd):
         status = main(arguments, console)
     return Ran(status, stdout.getvalue(), stderr.getvalue())

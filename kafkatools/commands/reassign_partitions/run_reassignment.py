@@ -18,6 +18,7 @@ from kafkatools.options import (
     Args,
     client_settings,
 )
+from kafkatools.options.connection import noting_changes
 from kafkatools.output import table
 from kafkatools.tools.reassignment.journal import Journal
 from kafkatools.tools.reassignment.listings import count_text
@@ -38,7 +39,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     servers = console.connect(args)
 
     def connect() -> AdminClient:
-        return AdminClient(servers, settings, console.clock)
+        return noting_changes(console, args, AdminClient(servers, settings, console.clock), servers)
 
     with connect() as admin:
         journal = Journal(console.home, describe_cluster(admin).cluster_id)

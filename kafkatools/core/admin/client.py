@@ -46,6 +46,43 @@ R = TypeVar("R")
 BROKERS = 1
 CONTROLLERS = 2
 _METADATA_VERSION = 12
+CHANGING_APIS = frozenset(
+    {
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.END_TXN,
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.ALTER_REPLICA_LOG_DIRS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.OFFSET_DELETE,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+    }
+)
+"""The APIs of admin requests that change a cluster, unless the request only validates."""
+
+Responded = Callable[[Sequence[BrokerResponse]], None]
+ChangeObserver = Callable[["AdminClient", Sequence[BrokerRequest]], Responded | None]
+"""Called before requests of CHANGING_APIS are sent; may send requests of other APIs with the client. The function that
+it returns is called with the responses."""
 
 
 class AdminClient(Closing):
@@ -79,6 +116,7 @@ class AdminClient(Closing):
         self.timeout_ms: int = settings.default_api_timeout_ms
         # The node for controller requests: any broker (None) until one responds NOT_CONTROLLER.
         self.controller: int | None = None
+        self.change_observer: ChangeObserver | None = None
 
     def close(self) -> None:
         """Close the connections."""
@@ -102,9 +140,15 @@ class AdminClient(Closing):
         return True
 
     def send_all(self, requests: Sequence[BrokerRequest], deadline_ms: int) -> list[BrokerResponse]:
-        """Send requests in parallel and return their responses in the same order. The response of a failed request has
-        its error, which is not raised."""
-        return self._requester.send_all(requests, self.remaining_ms(deadline_ms))
+        """Send requests of one API in parallel and return their responses in order. A failed request's response has its
+        error, which is not raised. Calls the change observer before changes are sent and after their responses."""
+        responded: Responded | None = None
+        if self.change_observer is not None and requests and requests[0].api_key in CHANGING_APIS:
+            responded = self.change_observer(self, requests)
+        responses = self._requester.send_all(requests, self.remaining_ms(deadline_ms))
+        if responded is not None:
+            responded(responses)
+        return responses
 
     def send(
         self,

@@ -181,7 +181,7 @@ def differences(admin: AdminClient, entities: Entities, requested: RequestedConf
     """The requested configs that differ from an entity's own values; other forms of a number, Boolean or list count as
     equal. Raises KafkaError."""
     last = dict(requested)
-    before = _before(admin, entities, list(last))
+    before = present_settings(admin, entities, list(last))
     return [Difference(name, before[name], new) for name, new in last.items() if differs(before[name], new)]
 
 
@@ -208,7 +208,8 @@ def _part(text: str) -> float | int | str:
     return text.lower() if text.lower() in ("true", "false") else text
 
 
-def _before(admin: AdminClient, entities: Entities, names: Sequence[str]) -> Mapping[str, Setting]:
+def present_settings(admin: AdminClient, entities: Entities, names: Sequence[str]) -> Mapping[str, Setting]:
+    """An entity's own values of these configs or quotas. Raises KafkaError."""
     if entities.kind in QUOTA_KINDS:
         from kafkatools.core.admin.quotas import describe_client_quotas
 
@@ -217,10 +218,12 @@ def _before(admin: AdminClient, entities: Entities, names: Sequence[str]) -> Map
         return {name: Setting(values.get(name), name in values) for name in names}
     entries = _entries(admin, entities, names)
     source = own_source(entities.kind, entities.names[0])
-    return {name: _setting(entities, name, entries.get(name), source) for name in names}
+    return {name: setting_of(entities, name, entries.get(name), source) for name in names}
 
 
-def _setting(entities: Entities, name: str, entry: ConfigEntry | None, source: int | None) -> Setting:
+def setting_of(entities: Entities, name: str, entry: ConfigEntry | None, source: int | None) -> Setting:
+    """An entity's own value of a config. `entry`: the described config, None if there is none; `source`: that of the
+    entity's own values (`own_source`)."""
     if entry is None:
         return Setting(is_hidden=entities.kind == BROKERS and _may_be_secret(name))
     is_set = source is None or entry.source == source

@@ -1,0 +1,200 @@
+"""The change observer of a command: writes each change to the journal before it is sent, and its outcome afterwards.
+
+One recorder serves all clients of a run, so a run has one entry. It begins with the first change, so a command that
+changes nothing leaves no entry.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kafkatools.core.admin.client import AdminClient, Responded
+from kafkatools.core.admin.cluster import describe_cluster
+from kafkatools.core.errors import ConnectionFailed, KafkaError, NoBrokersAvailable, Timeout
+from kafkatools.core.net.requests import BrokerRequest, BrokerResponse
+from kafkatools.core.protocol.api_versions import NEVER
+from kafkatools.core.secrets import HIDDEN, holds_secret, is_secret_name, redacted_line
+from kafkatools.exit_status import CommandError
+from kafkatools.tools.journal.entries import FAILED, UNKNOWN, Change, Outcome, Run, change_row
+from kafkatools.tools.journal.files import JournalFiles
+from kafkatools.tools.journal.requests import APIS, Reading
+from kafkatools.version import __version__
+
+MAX_CHANGES = 100_000
+"""The changes that one entry holds; further ones are counted."""
+_SECRET_OPTIONS = ("--hmac",)
+
+
+class Invocation(NamedTuple):
+    """The command line that changes a cluster. `command`: its words, `kt` first; `undoes`: the entry that it undoes."""
+
+    command: Sequence[str]
+    bootstrap: str
+    profile: str | None = None
+    command_config: str | None = None
+    through_controllers: bool = False
+    undoes: int | None = None
+
+
+class Recorder:
+    """The journal of one run. `warn` prints a warning; with `is_required` a journal that cannot be written raises
+    CommandError, before anything is changed."""
+
+    def __init__(
+        self, home: str, invocation: Invocation, wall_ms: int, warn: Callable[[str], None], *, is_required: bool
+    ) -> None:
+        self._files = JournalFiles(home)
+        self._invocation = invocation
+        self._wall_ms = wall_ms
+        self._warn = warn
+        self._is_required = is_required
+        self._number: int | None = None
+        self._count = 0
+        self._is_broken = False
+
+    def __call__(self, admin: AdminClient, requests: Sequence[BrokerRequest]) -> Responded | None:
+        """Write the changes of these requests; return the function that writes their outcomes."""
+        api = APIS.get(requests[0].api_key)
+        fields = [
+            request.fields(_newest(request)) if callable(request.fields) else request.fields for request in requests
+        ]
+        if api is None or self._is_broken or any(one.get("validate_only") for one in fields):
+            return None
+        cluster_id = self._cluster_id(admin) if self._number is None else None
+        of_share_groups = "share-groups" in self._invocation.command[:4]
+        try:
+            by_request = api.changes(Reading(admin, of_share_groups), fields)
+        except (KafkaError, ValueError) as error:
+            self._fail(f"the earlier values could not be read: {error}")
+            return None
+        first = self._count
+        noted = [change for changes in by_request for change in changes if not _changes_nothing(change)]
+        if not noted or not self._write(cluster_id, noted):
+            return None
+        held = self._count - first
+
+        def responded(responses: Sequence[BrokerResponse]) -> None:
+            outcomes: list[Outcome] = []
+            for changes, response in zip(by_request, responses, strict=True):
+                results = zip(changes, _outcomes(api.outcomes, changes, response), strict=True)
+                outcomes += [outcome for change, outcome in results if not _changes_nothing(change)]
+            rows = [_outcome_row(outcome) for outcome in outcomes[:held]]
+            self._append({"first": first, "outcomes": rows})
+
+        return responded
+
+    def _write(self, cluster_id: str | None, changes: Sequence[Change]) -> bool:
+        """Write changes and return whether they are in the journal."""
+        held = changes[: MAX_CHANGES - self._count]
+        row: dict[str, object] = {"changes": [change_row(change) for change in held]}
+        if len(held) < len(changes):
+            row["unnoted"] = len(changes) - len(held)
+        if self._number is not None:
+            self._append(row)
+        else:
+            try:
+                self._number = self._files.begin(self._run(cluster_id), [row]).number
+            except OSError as error:
+                self._fail(f"{error.filename or self._files.directory}: {error.strerror}")
+        self._count += len(held)
+        return not self._is_broken
+
+    def _append(self, row: Mapping[str, object]) -> None:
+        if self._number is None or self._is_broken:
+            return
+        try:
+            self._files.append(self._number, row)
+        except OSError as error:
+            self._fail(f"{error.filename or self._files.path(self._number)}: {error.strerror}")
+
+    def _fail(self, reason: str) -> None:
+        """Warn that changes are not in the journal, or with `is_required` raise CommandError before the first one."""
+        self._is_broken = True
+        if self._is_required and self._count == 0:
+            raise CommandError(
+                f"The change cannot be noted in the journal, so nothing was changed: {reason}",
+                hint="Set KT_JOURNAL=on to make changes without the journal.",
+            )
+        self._warn(f"warning: kt undo will not know this change: {reason}")
+
+    def _cluster_id(self, admin: AdminClient) -> str | None:
+        """The cluster's id, None if the broker does not report it. Raises KafkaError if no broker can be reached."""
+        cached = admin.client.metadata.cluster.cluster_id
+        if cached is not None:
+            return cached
+        try:
+            return describe_cluster(admin).cluster_id
+        except (ConnectionFailed, NoBrokersAvailable, Timeout):
+            raise  # the change would fail with the same error
+        except KafkaError:
+            return None
+
+    def _run(self, cluster_id: str | None) -> Run:
+        try:
+            user = getpass.getuser()
+        except (KeyError, OSError):  # a user id without a name
+            user = str(os.getuid())
+        made = self._invocation
+        return Run(
+            number=0,
+            time_ms=self._wall_ms,
+            user=user,
+            host=os.uname().nodename,
+            pid=os.getpid(),
+            kt=__version__,
+            command=masked(made.command),
+            cluster_id=cluster_id,
+            bootstrap=made.bootstrap,
+            profile=made.profile,
+            command_config=made.command_config,
+            through_controllers=made.through_controllers,
+            undoes=made.undoes,
+        )
+
+
+def masked(command: Sequence[str]) -> list[str]:
+    """Return the words of a command line with secrets hidden: values of settings and options that may hold one."""
+    words: list[str] = []
+    hides_next = False
+    for word in command:
+        name, equals, value = word.partition("=")
+        if hides_next:
+            words.append(HIDDEN)
+        elif equals and _may_be_secret(name, value):
+            words.append(f"{name}={HIDDEN}")
+        else:
+            words.append(redacted_line(word))
+        hides_next = word in _SECRET_OPTIONS
+    return words
+
+
+def _may_be_secret(name: str, value: str) -> bool:
+    if name.startswith("--"):
+        return name in _SECRET_OPTIONS
+    return holds_secret(name, value) or is_secret_name(name)
+
+
+def _newest(request: BrokerRequest) -> int:
+    return min(request.max_version, NEVER)
+
+
+def _changes_nothing(change: Change) -> bool:
+    return not change.is_hidden and not change.reason and change.before == change.after
+
+
+def _outcomes(
+    read: Callable[[list[Change], Any], list[Outcome]], changes: list[Change], response: BrokerResponse
+) -> list[Outcome]:
+    """The outcomes of the changes of a request. Without a response it is unknown whether they were made."""
+    if response.error is None:
+        outcomes = read(changes, response.entity)
+        return outcomes + [Outcome(UNKNOWN)] * (len(changes) - len(outcomes))
+    was_sent = response.api_version >= 0 or isinstance(response.error, Timeout)
+    return [Outcome(UNKNOWN if was_sent else FAILED, str(response.error)) for _ in changes]
+
+
+def _outcome_row(outcome: Outcome) -> dict[str, str]:
+    return {name: value for name, value in outcome._asdict().items() if value is not None}
