@@ -22,6 +22,7 @@ from kafkatools.exit_status import UsageError
 from kafkatools.terminal import TerminalStream, draw, on_terminal
 
 if TYPE_CHECKING:
+    from kafkatools.core.admin.client import ChangeObserver
     from kafkatools.core.clock import Clock
     from kafkatools.progress import Progress, TerminalProgress
 
@@ -48,7 +49,7 @@ class Console:
         self.environ = environ
         self.is_json = False
         self.command_line: Sequence[str] = ()
-        self.change_observer: Any = None
+        self.change_observer: ChangeObserver | None = None
         self._clock = clock
         self._is_process = False
         self._progress: TerminalProgress | None = None

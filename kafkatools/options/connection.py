@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options.args import Args
@@ -12,7 +12,7 @@ from kafkatools.options.common import client_settings, note_deprecated
 from kafkatools.options.table import Option
 
 if TYPE_CHECKING:
-    from kafkatools.core.admin.client import AdminClient, Responded
+    from kafkatools.core.admin.client import AdminClient, ChangeObserver, Responded
     from kafkatools.core.clock import Clock
     from kafkatools.core.net.requests import BrokerRequest
 
@@ -37,7 +37,7 @@ class _Connecting(Protocol):
 
     environ: Mapping[str, str]
     command_line: Sequence[str]
-    change_observer: Any
+    change_observer: ChangeObserver | None
 
     @property
     def home(self) -> str:
@@ -89,8 +89,7 @@ def noting_changes(
             console.change_observer = Recorder(
                 console.home, invocation, console.clock.wall_ms(), console.note, is_required=mode == JOURNAL_REQUIRED
             )
-        responded: Responded | None = console.change_observer(client, requests)
-        return responded
+        return console.change_observer(client, requests)
 
     admin.change_observer = observe
     return admin

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.json_values import JsonValue
+from kafkatools.core.protocol.entities import Fields
 
 VERSION = 1
 DONE, FAILED, UNKNOWN = "done", "failed", "unknown"
@@ -134,7 +135,7 @@ def change_row(change: Change) -> dict[str, object]:
     return row | ({"reason": change.reason} if change.reason else {})
 
 
-def read_change(row: Any) -> Change:
+def read_change(row: Fields) -> Change:
     """Parse a change of an entry. Raises KeyError, TypeError or AttributeError."""
     values = (row["kind"], row["target"], row.get("name", ""), row["from"], row["to"])
     return Change(*values, row.get("reason", ""), row.get("hidden", False))
@@ -160,7 +161,7 @@ def read_entry(lines: Iterable[str]) -> Entry:
         raise ValueError(f"it is not an entry of the journal ({error!r})") from None
 
 
-def _entry(run: Run, rows: Sequence[Any]) -> Entry:
+def _entry(run: Run, rows: Sequence[Fields]) -> Entry:
     changes: list[Change] = []
     outcomes: dict[int, Outcome] = {}
     unnoted = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, Responded
 from kafkatools.core.admin.cluster import describe_cluster
@@ -20,7 +20,7 @@ from kafkatools.core.secrets import HIDDEN, holds_secret, is_secret_name, redact
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.journal.entries import FAILED, UNKNOWN, Change, Outcome, Run, change_row
 from kafkatools.tools.journal.files import JournalFiles
-from kafkatools.tools.journal.requests import APIS, Reading
+from kafkatools.tools.journal.requests import APIS, Api, Reading
 from kafkatools.version import __version__
 
 MAX_CHANGES = 100_000
@@ -59,7 +59,8 @@ class Recorder:
         """Write the changes of these requests; return the function that writes their outcomes."""
         api = APIS.get(requests[0].api_key)
         fields = [
-            request.fields(_newest(request)) if callable(request.fields) else request.fields for request in requests
+            dict(request.fields(_newest(request)) if callable(request.fields) else request.fields)
+            for request in requests
         ]
         if api is None or self._is_broken or any(one.get("validate_only") for one in fields):
             return None
@@ -79,7 +80,7 @@ class Recorder:
         def responded(responses: Sequence[BrokerResponse]) -> None:
             outcomes: list[Outcome] = []
             for changes, response in zip(by_request, responses, strict=True):
-                results = zip(changes, _outcomes(api.outcomes, changes, response), strict=True)
+                results = zip(changes, _outcomes(api, changes, response), strict=True)
                 outcomes += [outcome for change, outcome in results if not _changes_nothing(change)]
             rows = [_outcome_row(outcome) for outcome in outcomes[:held]]
             self._append({"first": first, "outcomes": rows})
@@ -185,12 +186,10 @@ def _changes_nothing(change: Change) -> bool:
     return not change.is_hidden and not change.reason and change.before == change.after
 
 
-def _outcomes(
-    read: Callable[[list[Change], Any], list[Outcome]], changes: list[Change], response: BrokerResponse
-) -> list[Outcome]:
+def _outcomes(api: Api, changes: list[Change], response: BrokerResponse) -> list[Outcome]:
     """The outcomes of the changes of a request. Without a response it is unknown whether they were made."""
     if response.error is None:
-        outcomes = read(changes, response.entity)
+        outcomes = api.outcomes(changes, response.entity)
         return outcomes + [Outcome(UNKNOWN)] * (len(changes) - len(outcomes))
     was_sent = response.api_version >= 0 or isinstance(response.error, Timeout)
     return [Outcome(UNKNOWN if was_sent else FAILED, str(response.error)) for _ in changes]

@@ -7,7 +7,7 @@ change has a reason instead: the command itself must not fail for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.admin.acls import (
     OPERATIONS,
@@ -25,7 +25,7 @@ from kafkatools.core.admin.topics import topic_id_text
 from kafkatools.core.errors import KafkaError, RequestTimedOut
 from kafkatools.core.json_values import JsonValue
 from kafkatools.core.protocol.api_versions import ApiKey
-from kafkatools.core.protocol.entities import Entity
+from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.tools.configs.changes import Setting
 from kafkatools.tools.configs.entities import CLIENTS, IPS, USERS, Entities, row_of
 from kafkatools.tools.journal import values
@@ -45,9 +45,8 @@ from kafkatools.tools.journal.entries import (
     Outcome,
 )
 
-Fields = Mapping[str, Any]
 Changes = list[Change]
-Errors = Mapping[Any, KafkaError | None]
+Errors = Mapping[tuple[object, ...], KafkaError | None]
 
 
 class Api(NamedTuple):
@@ -138,16 +137,11 @@ def _setting_change(
     return Change(CONFIG, row_of(entities), name, setting.value if setting.is_set else None, after, reason)
 
 
-def _config_errors(response: Entity) -> Errors:
-    return {_resource_key(result): error_in(result) for result in response.responses}
-
-
-def _resource_key(result: Entity) -> str:
-    return repr(row_of(values.entities_of((int(result.resource_type), result.resource_name))))
-
-
 def _config_outcomes(changes: Changes, response: Entity) -> list[Outcome]:
-    errors = _config_errors(response)
+    errors = {
+        repr(row_of(values.entities_of((int(result.resource_type), result.resource_name)))): error_in(result)
+        for result in response.responses
+    }
     return [outcome_of(errors.get(repr(dict(change.target)))) for change in changes]
 
 

@@ -7,7 +7,7 @@ changed by somebody else since: a conflict.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.admin.acls import Acl, AclFilter, create_acls, delete_acls, describe_acls, filter_of
 from kafkatools.core.admin.client import AdminClient
@@ -208,10 +208,10 @@ def carry_out(admin: AdminClient, steps: Sequence[Step]) -> Iterator[tuple[Step,
 
 
 def _groups(steps: Sequence[Step]) -> list[list[Step]]:
-    groups: dict[Any, list[Step]] = {}
+    groups: dict[object, list[Step]] = {}
     for step in steps:
         change = step.change
-        key: Any = change.kind
+        key: object = change.kind
         if change.kind == CONFIG:
             key = (change.kind, _entities(change))
         elif change.kind in (OFFSET, SHARE_OFFSET):
