@@ -179,6 +179,21 @@ def test_offsets_of_groups_are_undone(kt: Kt) -> None:
     assert _offset(kt, "readers") == [1]
 
 
+def test_start_offsets_of_share_groups_are_undone(kt: Kt) -> None:
+    topic = _topic(kt, "shared")
+    kt("console-producer", "--topic", topic, stdin=b"a\nb\nc\n")
+    reset = ("share-groups", "--group", "workers", "--topic", topic, "--reset-offsets", "--execute")
+    kt(*reset, "--to-latest")
+    kt(*reset, "--to-earliest")
+    kt("undo", "last", "--yes")
+    kt("share-groups", "--delete", "--group", "workers")
+    shown = kt("undo", "last", "--dry-run").out
+    assert shown == "~ group workers shared-0: (not set) -> 3\n"
+    kt("undo", "last", "--yes")
+    described = kt("share-groups", "--describe", "--group", "workers", "--offsets", "--json").out
+    assert '"start_offset":3' in described
+
+
 def test_an_applied_file_is_undone_as_one_entry(kt: Kt, tmp_path: pathlib.Path) -> None:
     topic = _topic(kt, "declared")
     before = _configs(kt, "--topic", topic)

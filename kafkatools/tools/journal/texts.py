@@ -205,6 +205,8 @@ def change_text(change: Change) -> str:
     """A change as one line: `topic orders retention.ms: (not set) -> 60000`."""
     if change.is_hidden:
         return f"{_target(change)}: {_HIDDEN}"
+    if change.before is None and change.after is None:
+        return _target(change)
     return f"{_target(change)}: {_value(change, change.before)} -> {_value(change, change.after)}"
 
 
