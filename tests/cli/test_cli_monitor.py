@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from support.browser import ask, drawn
+from support.browser import drawn
 from support.embedded import embedded_broker
 from support.kt import run_kt
 from support.kt_process import KT, BrokerProcess, environment, error_lines, start_kt
@@ -34,11 +34,9 @@ from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.topics import NewTopic, create_topics
 from kafkatools.core.clock import SystemClock
 from kafkatools.exit_status import ExitStatus
-from kafkatools.tools.monitor.board import Board
-from kafkatools.tools.monitor.page_data import page_data
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "unit" / "commands"))
-from test_monitor_values import board_of, ill_view, samples, well_view  # noqa: E402
+from test_monitor_values import samples  # noqa: E402
 
 _ENDS_S = 30
 
@@ -278,9 +276,9 @@ def test_metrics_and_page_are_served(bootstrap: str, tmp_path: pathlib.Path) -> 
         assert found["kafka_consumergroup_lag_sum", (("consumergroup", "shop"), ("topic", "orders"))] == 3
         assert found["kafka_topic_partition_oldest_offset", (("partition", "0"), ("topic", "orders"))] == 0
         assert len(list(text_string_to_metric_families(body.decode()))) > 20
-        status, headers, body = get(served.root + "view.json?topic=orders", served.token)
+        status, headers, body = get(served.root + "view.json", served.token)
         assert (status, headers["Content-Type"], headers["Cache-Control"]) == (200, "application/json", "no-store")
-        assert json.loads(body)["topic"]["partitions"][0]["lags"] == {"shop": 3}
+        assert [(one["group"], one["lag"]) for one in json.loads(body)["groups"]] == [("shop", 3)]
         status, headers, body = get(served.page)
         assert status == 200 and body == page(300).encode()
         policy = headers["Content-Security-Policy"]
@@ -295,11 +293,19 @@ def test_metrics_and_page_are_served(bootstrap: str, tmp_path: pathlib.Path) -> 
         with socket.create_connection((connection.host, connection.port), 5) as rude:
             rude.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")  # and gone without reading
         assert process.poll() is None
-        text = drawn(served.page + "#topic=orders", tmp_path)
+        text = drawn(served.page + "#topic=orders&group=shop&broker=1&sort.topics=topic&find.topics=R", tmp_path)
     tables = Tables.of(text)
-    assert ["orders", "2", "1", "healthy"] in [row[:4] for row in tables["topics"]]
-    assert tables["partitions"][0][0] == "0" and tables["partitions"][0][-1] == "3", "the lag of shop"
-    assert "Healthy" in text
+    assert "Healthy" in text and [row[:4] for row in tables["topics"]] == [["orders", "2", "1", "healthy"]]
+    assert tables["partitions"][0][:2] == ["0", "1"] and tables["partitions"][0][5:7] == ["0", "5"], "start and end"
+    assert [row[0] for row in tables["topic-groups"]] == ["shop"]
+    assert tables["group-partitions"][0][:2] == ["orders", "0"] and tables["group-partitions"][0][3:6] == [
+        "2",
+        "5",
+        "3",
+    ]
+    assert {"orders", "pay"} <= {row[0] for row in tables["broker-partitions"]}
+    assert ["node.id", "1", "broker, file"] in tables["broker-settings"]
+    assert ["cleanup.policy", "delete", "default"] in tables["topic-settings"]
 
 
 def test_a_cluster_that_goes_away_is_told_and_old_numbers_are_not(tmp_path: pathlib.Path) -> None:
@@ -374,9 +380,6 @@ def test_tokens_that_are_refused(words: tuple[str, ...], message: str) -> None:
     assert "letmein" not in ran.err
 
 
-# -- the page in a browser --
-
-
 class Tables(HTMLParser):
     """The texts of the cells of tables with an id, row by row, without the heads."""
 
@@ -409,142 +412,3 @@ class Tables(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._is_cell:
             self._rows[-1][-1] += data
-
-
-def with_data(board: Board, topic: str = "") -> str:
-    """The page, told once what this board knows instead of asking for it."""
-    said = json.dumps(page_data(board, topic)).replace("<", "\\u003c")
-    stub = f"window.fetch = async (url) => {{ window.asked = url; return {{json: async () => ({said})}}; }};"
-    return page(3_600_000).replace("<body", f"<script>{stub}</script><body", 1)
-
-
-_CELLS = "[...document.querySelectorAll('#{} tbody tr')].map(r => [...r.cells].map(c => c.textContent))"
-
-
-def test_the_page_says_what_is_wrong(tmp_path: pathlib.Path) -> None:
-    known = ill_view().groups[1:]
-    board = board_of(ill_view(groups=known))
-    board.publish(ill_view(groups=known, time_ms=1_700_000_002_000))
-    state, tiles, troubled, brokers, charts = ask(
-        with_data(board),
-        "[document.getElementById('state').textContent, [...document.querySelectorAll('#tiles .bad dt')].map("
-        f"e => e.textContent), {_CELLS.format('troubled')}, {_CELLS.format('brokers')},"
-        "[...document.querySelectorAll('#charts svg')].map(e => e.getAttribute('aria-label').split(',')[0])]",
-        tmp_path,
-    )
-    assert state == (
-        "Unhealthy: 1 broker fenced, 1 broker not responding, 1 partition without a leader, "
-        "2 partitions under their min ISR, 2 partitions under-replicated, 1 log directory offline"
-    )
-    assert tiles == ["Brokers", "Offline", "Under min ISR", "Under-replicated"]
-    assert [row[:3] + row[-1:] for row in troubled] == [
-        ['a"b', "0", "1", "under min ISR, under-replicated, preferred leader 2"],
-        ['a"b', "1", "none", "offline, under min ISR, under-replicated"],
-        ['a"b', "2", "1", "moving to 2"],
-    ]
-    assert [row[3] for row in brokers] == [
-        "alive, controller, log directories offline: /bad", "fenced", "no response",
-    ]  # fmt: skip
-    assert charts == [
-        "Messages per second: now 250", "Bytes per second: now 2.0 KiB", "Lag of all groups: now 500",
-        "Under-replicated partitions: now 2",
-    ]  # fmt: skip
-
-
-def test_what_is_not_known_is_a_gap_in_the_chart_and_a_question_mark(tmp_path: pathlib.Path) -> None:
-    board = Board()
-    known = ill_view().groups[1:]
-    unknown = (ill_view().groups[0]._replace(unknown="no leader"), *known)
-    for number, groups in enumerate([known, known, unknown, known, known, unknown]):
-        board.publish(ill_view(groups=groups, time_ms=1_700_000_000_000 + 2000 * number))
-    path, now, tile, lags = ask(
-        with_data(board),
-        "(() => { const box = document.querySelectorAll('#charts > div')[2];"
-        "return [box.querySelector('path.line').getAttribute('d').split('M ').length - 1, box.querySelector('.now')"
-        ".textContent, [...document.querySelectorAll('#tiles dd')].pop().textContent,"
-        "[...document.querySelectorAll('#groups tbody tr')].map(e => e.children[5].textContent)]; })()",
-        tmp_path,
-    )
-    assert (path, now, tile, lags) == (2, "?", "≥ 600", ["500", "≥ 100"])
-
-
-def test_a_topic_is_chosen_and_updates_are_paused(tmp_path: pathlib.Path) -> None:
-    text = with_data(board_of(ill_view()), 'a"b')
-    asked, replicas, lags, pressed, rest = ask(
-        text,
-        "(document.querySelector('#topics tbody button').click(), document.getElementById('pause').click(),"
-        "[window.asked, [...document.querySelectorAll('#partitions tbody tr:first-child .replica')].map("
-        "e => e.getAttribute('aria-label')), [...document.querySelectorAll('#partitions thead th')].slice(-2).map("
-        "e => e.textContent), document.getElementById('pause').getAttribute('aria-pressed'), location.hash])",
-        tmp_path,
-    )
-    assert asked == "view.json?topic=a%22b"
-    assert replicas == ["2 (not in sync)", "1 (leader)", "3 (not in sync)"]
-    assert lags == ["Lag of left", "Lag of g"], "the furthest behind first"
-    assert (pressed, rest) == ("true", "#topic=a%22b")
-
-
-_CONTRAST = """(() => {
-  const parse = (text) => text.match(/[\\d.]+/g).map(Number);
-  const light = ([r, g, b]) => { const l = [r, g, b].map((c) => { c /= 255;
-    return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; });
-    return 0.2126*l[0] + 0.7152*l[1] + 0.0722*l[2]; };
-  const behind = (element) => { let colour = [0, 0, 0, 0];
-    for (let e = element; e; e = e.parentElement) { const [r, g, b, a = 1] = parse(getComputedStyle(e).backgroundColor);
-      const left = 1 - colour[3]; colour = [colour[0] + r*a*left, colour[1] + g*a*left, colour[2] + b*a*left,
-        colour[3] + a*left]; } return colour; };
-  const ratio = (one, other) => { const [a, b] = [light(one), light(other)].sort((x, y) => y - x);
-    return (a + 0.05) / (b + 0.05); };
-  const bad = [];
-  for (const element of document.querySelectorAll('body *')) {
-    const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
-    if (!own || !element.getClientRects().length || ['SCRIPT', 'STYLE', 'text'].includes(element.tagName)) continue;
-    const found = ratio(parse(getComputedStyle(element).color), behind(element));
-    if (found < 4.5) bad.push([element.tagName, element.className, element.textContent.slice(0, 20), found]);
-  }
-  return bad;
-})()"""
-
-
-@pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
-def test_the_page_can_be_read_by_everybody(tmp_path: pathlib.Path, is_dark: bool) -> None:
-    text = with_data(board_of(ill_view()), 'a"b')
-    contrast, scheme, overflow, nameless, lists = ask(
-        text,
-        f"[{_CONTRAST}, getComputedStyle(document.body).backgroundColor,"
-        "document.documentElement.scrollWidth - document.documentElement.clientWidth,"
-        "[...document.querySelectorAll('button, input, svg[role=img]')].filter(e => !(e.textContent.trim() ||"
-        "e.getAttribute('aria-label') || (e.labels && e.labels.length))).length,"
-        "[...document.querySelectorAll('table')].filter(t => !t.closest('section').getAttribute('aria-labelledby'))"
-        ".length]",
-        tmp_path,
-        is_dark=is_dark,
-        width=500,
-    )
-    assert contrast == [], "WCAG AA: 4.5 to 1"
-    assert (int(re.findall(r"\d+", scheme)[0]) < 64) == is_dark
-    assert (overflow, nameless, lists) == (0, 0, 0)
-
-
-def test_the_page_needs_nothing_from_elsewhere() -> None:
-    assert not re.findall(r"(?:src|href)=\"(?!data:,|view\.json)", page(1000))
-    assert not re.findall(r"https?://(?!www\.w3\.org/2000/svg)", page(1000))
-    assert not re.findall(r"innerHTML\s*=[^=]|insertAdjacentHTML|document\.write|eval\(", page(1000)), "texts are text"
-
-
-def test_names_of_the_cluster_are_no_markup(tmp_path: pathlib.Path) -> None:
-    view = well_view()
-    topic = view.topics[0]._replace(name="<img src=x onerror=alert(1)>")
-    shown, images = ask(
-        with_data(board_of(view._replace(topics=(topic,)))),
-        "[document.querySelector('#topics tbody button').textContent, document.images.length]",
-        tmp_path,
-    )
-    assert (shown, images) == ("<img src=x onerror=alert(1)>", 0)
-
-
-def test_a_monitor_that_has_no_view_says_so(tmp_path: pathlib.Path) -> None:
-    board = Board()
-    board.fail("Connection to h:1 failed")
-    state = ask(with_data(board), "document.getElementById('state').textContent", tmp_path)
-    assert state == "Connection to h:1 failed"

@@ -18,6 +18,7 @@ import pytest
 from support.browser import ask, drawn
 from support.embedded import embedded_broker
 from support.kt_process import start_kt
+from support.monitor_page import CONTRAST
 
 from kafkatools import Producer
 from kafkatools.commands.monitor.access import Access, Role, Token
@@ -27,8 +28,7 @@ from kafkatools.commands.monitor.server import listening, page
 from kafkatools.core.net.addresses import HostPort
 from kafkatools.tools.monitor.page_data import page_data
 
-sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "unit" / "commands")]
-from test_cli_monitor import _CONTRAST  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "unit" / "commands"))
 from test_monitor_values import board_of, ill_view  # noqa: E402
 
 RUNS = "document.documentElement.dataset.pwned=1"
@@ -199,7 +199,7 @@ def with_records(records: list[dict[str, Any]], then: str = "", whole: dict[str,
     }  # fmt: skip
     texts = [json.dumps(json.dumps({**reply, "records": found})) for found in (records, [whole])]
     view, said, as_whole = (
-        text.replace("<", "\\u003c") for text in (json.dumps(page_data(board_of(ill_view()), "")), *texts)
+        text.replace("<", "\\u003c") for text in (json.dumps(page_data(board_of(ill_view()))), *texts)
     )
     stub = (
         f"const view = {view}, said = {said}, whole = {as_whole};"
@@ -234,7 +234,7 @@ def test_records_can_be_read_on_a_narrow_screen(tmp_path: pathlib.Path, is_dark:
     width, overflow, contrast, nameless, rows = ask(
         with_records([a_record(1), a_record(2)]),
         "[innerWidth, document.documentElement.scrollWidth - document.documentElement.clientWidth,"
-        f"{_CONTRAST}, [...document.querySelectorAll('button, input, select')].filter(e => !(e.textContent.trim() ||"
+        f"{CONTRAST}, [...document.querySelectorAll('button, input, select')].filter(e => !(e.textContent.trim() ||"
         "e.getAttribute('aria-label') || (e.labels && e.labels.length))).length,"
         "[...document.querySelectorAll('#records tbody tr')].map(e => e.getBoundingClientRect().right <= innerWidth)]",
         tmp_path,

@@ -27,16 +27,19 @@ def find_browser() -> str:
 
 
 def ask(page: str, expression: str, directory: pathlib.Path, *, is_dark: bool = False, width: int = 1000) -> Any:
-    """The value of a JavaScript expression in the page once it is drawn; the network is out of reach."""
+    """The value of a JavaScript expression in the page once it is drawn; the network is out of reach. The expression
+    may be a promise: it has some seconds of the page's own time."""
     script = (
-        "<script>window.addEventListener('load', () => { const answer = document.createElement('pre');"
-        f"answer.id = 'answer'; answer.textContent = JSON.stringify({expression});"
+        "<script>window.addEventListener('load', async () => { const answer = document.createElement('pre');"
+        f"answer.id = 'answer'; answer.textContent = JSON.stringify(await ({expression}));"
         "document.body.appendChild(answer); });</script></body>"
     )
     path = directory / "page.html"
     path.write_text(page.replace("</body>", script), encoding="utf-8")
     look = (f"--window-size={width},900", f"--blink-settings=preferredColorScheme={0 if is_dark else 1}")
-    text, said = _dump(path.as_uri(), directory, "--host-resolver-rules=MAP * ~NOTFOUND", *look)
+    text, said = _dump(
+        path.as_uri(), directory, "--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=3000", *look
+    )
     found = _ANSWER.search(text)
     assert found is not None, said
     return json.loads(html.unescape(found[1]))

@@ -73,18 +73,27 @@ const headerList = (record) => {
   return lines.length ? element('div', {}, ...lines) : '–';
 };
 const isCut = (record) => [record.key, record.value, ...record.headers.flat()].some((cell) => cell && cell.cut);
-const drawRecords = () => fill('records', [['Time (UTC)', 'text'], ['Partition', 'number'], ['Offset', 'number'],
-  ['Key', 'text'], ['Value', 'text'], ['Headers', 'text']],
-records.map((record) => {
-  const place = record.partition + ', offset ' + record.offset;
-  const offset = [String(record.offset)];
-  if (isCut(record) && !record.whole) offset.push(element('button', {type: 'button', class: 'row-button whole',
+const placeOf = (record) => record.partition + ', offset ' + record.offset;
+const texts = (cell) => cell === null ? '' : cell.text;
+const offsetCell = (record) => {
+  const cells = [String(record.offset)];
+  if (isCut(record) && !record.whole) cells.push(element('button', {type: 'button', class: 'row-button whole',
     'data-partition': record.partition, 'data-offset': record.offset,
-    'aria-label': 'Show the whole record of partition ' + place}, 'whole'));
-  return {cells: [element('span', {title: record.timestamp_type}, stamp(record.timestamp)), String(record.partition),
-    offset, content(record.key, 'key of partition ' + place), content(record.value, 'value of partition ' + place),
-    headerList(record)]};
-}), 'No record.');
+    'aria-label': 'Show the whole record of partition ' + placeOf(record)}, 'whole'));
+  return cells;
+};
+const defineRecords = () => define('records', 'the records that were read', [
+  column('time', 'Time (UTC)', 'text', (row) => BigInt(row.timestamp),
+    (row) => element('span', {title: row.timestamp_type}, stamp(row.timestamp))),
+  column('partition', 'Partition', 'number', (row) => row.partition),
+  column('offset', 'Offset', 'number', (row) => BigInt(row.offset), offsetCell),
+  column('key', 'Key', 'text', (row) => texts(row.key), (row) => content(row.key, 'key of partition ' + placeOf(row))),
+  column('value', 'Value', 'text', (row) => texts(row.value),
+    (row) => content(row.value, 'value of partition ' + placeOf(row))),
+  column('headers', 'Headers', 'text', (row) => row.headers.map(([key, value]) => texts(key) + ' ' + texts(value)).join(' '),
+    headerList),
+], {empty: 'No record.'});
+const drawRecords = () => show('records', records);
 
 const summary = (body) => {
   const number = body.records.length, sentences = [];
@@ -99,7 +108,7 @@ const summary = (body) => {
     (body.not_decoded === 1 ? ' key or value was' : ' keys or values were') + ' not decoded.');
   return sentences.join(' ');
 };
-const say = (words, mood) => {
+const tell = (words, mood) => {
   byId('records-state').textContent = words;
   byId('records-state').className = mood;
 };
@@ -113,7 +122,7 @@ const fetchRecords = async (found) => {
   const exact = text.replace(/"(offset|timestamp)":\s?(-?\d{16,})/g, '"$1":"$2"');
   const body = isJson ? JSON.parse(exact) : {error: text.trim()};
   if (response.ok) return body;
-  say(body.error, 'bad');
+  tell(body.error, 'bad');
   return null;
 };
 const busy = (is) => {
@@ -127,20 +136,20 @@ const whileReading = async (read) => {
   try {
     await read();
   } catch (error) {
-    if (mine === reading) say(error.name === 'AbortError' ? 'Stopped.' : 'No response from kt monitor.', 'warn');
+    if (mine === reading) tell(error.name === 'AbortError' ? 'Stopped.' : 'No response from kt monitor.', 'warn');
   }
   if (mine === reading) { reading = null; busy(false); }
 };
 const readRecords = () => whileReading(async () => {
   const found = selection();
-  if (found.grep_in === '') { say('Choose where the expression is searched: keys, values or headers.', 'bad'); return; }
+  if (found.grep_in === '') { tell('Choose where the expression is searched: keys, values or headers.', 'bad'); return; }
   const hash = new URLSearchParams(found);
   hash.delete('topic');
   remember('records=' + encodeURIComponent(found.topic) + (String(hash) ? '&' + hash : ''));
-  say('Reading ' + found.topic + ' ...', '');
+  tell('Reading ' + found.topic + ' ...', '');
   const body = await fetchRecords(found);
   records = body ? body.records : [];
-  if (body) say(summary(body), body.is_complete && !body.not_decoded ? 'good' : 'warn');
+  if (body) tell(summary(body), body.is_complete && !body.not_decoded ? 'good' : 'warn');
   byId('records-notes').replaceChildren(...(body ? body.notes : []).map((note) => element('li', {}, note)));
   drawRecords();
   document.body.dataset.read = 'yes';

@@ -1,7 +1,8 @@
-"""The HTTP server of kt monitor --web and --prometheus. Figures come from the Board, without a query of the cluster.
+"""The HTTP server of kt monitor --web and --prometheus. Figures come from the Board, without a query of the cluster,
+except for details of one topic, group or broker.
 
---web serves `/`, `/view.json` and, with --role read, `/messages.json`; --prometheus serves `/metrics`. Both may have
-the same address. Records are read by a process of its own for each request (`messages.py`).
+--web serves `/`, the data of the page (`data_routes.py`) and, with --role read, `/messages.json`; --prometheus serves
+`/metrics`. Both may have the same address. Records are read by a process of its own for each request (`messages.py`).
 `core/net/http_server.py` bounds connections and requests, `http_requests.py` validates requests, `routes.py` checks
 the token that a path needs.
 """
@@ -12,8 +13,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from kafkatools.commands.monitor.access import Access, Role
+from kafkatools.commands.monitor.data_routes import data_routes
 from kafkatools.commands.monitor.http_requests import Content, page_policy, parse_request, refusal
-from kafkatools.commands.monitor.messages import JSON, messages_route
+from kafkatools.commands.monitor.messages import messages_route
 from kafkatools.commands.monitor.monitor_options import MonitorOptions
 from kafkatools.commands.monitor.routes import Route, Site, Visit, respond
 from kafkatools.core.clock import Clock
@@ -22,21 +24,23 @@ from kafkatools.core.net import http_server
 from kafkatools.core.net.addresses import HostPort
 from kafkatools.core.package_files import package_text
 from kafkatools.exit_status import CommandError
-from kafkatools.output import json_line
 from kafkatools.tools.monitor.board import Board
+from kafkatools.tools.monitor.details import Details
 from kafkatools.tools.monitor.messages.request import Source
-from kafkatools.tools.monitor.page_data import page_data
+
+_SCRIPT_PARTS = ("words", "tables", "charts", "sections", "details", "records")
+"""The parts of the page's script, `page.*.js`, which page.js includes by their names in capitals."""
 
 
 @contextmanager
 def serving(
-    board: Board, options: MonitorOptions, access: Access, source: Source | None, clock: Clock
+    board: Board, options: MonitorOptions, access: Access, details: Details, source: Source | None, clock: Clock
 ) -> Iterator[list[str]]:
     """Serve --web and --prometheus within the context, with records if there is a `source`. Its value is a line about
     each address. Raises CommandError."""
     sites: dict[HostPort, dict[str, Route]] = {}
     if options.web is not None:
-        routes = sites.setdefault(options.web, _web_routes(board, options))
+        routes = sites.setdefault(options.web, _web_routes(board, options, details))
         if source is not None:
             routes["/messages.json"] = messages_route(source, options.scope().takes_topic, clock)
     if options.prometheus is not None:
@@ -85,22 +89,20 @@ def page(interval_ms: int, role: Role = Role.VIEW) -> str:
     both colour schemes. Updates can be paused (WCAG 2.2.2), and screen readers announce only the line with the health.
     """
     html, style, script = (package_text(__name__, f"page.{kind}") for kind in ("html", "css", "js"))
-    script = script.replace("@RECORDS@", package_text(__name__, "page.records.js"))
+    for part in _SCRIPT_PARTS:
+        script = script.replace(f"@{part.upper()}@", package_text(__name__, f"page.{part}.js"))
     html = html.replace("@INTERVAL@", str(interval_ms)).replace("@ROLE@", role.name.lower())
     return html.replace("@STYLE@", style).replace("@SCRIPT@", script)
 
 
-def _web_routes(board: Board, options: MonitorOptions) -> dict[str, Route]:
+def _web_routes(board: Board, options: MonitorOptions, details: Details) -> dict[str, Route]:
     pages = {role: page(options.interval_ms, role) for role in Role}
     policy = page_policy(pages[Role.VIEW])
 
     def html(visit: Visit) -> Content:
         return Content("text/html; charset=utf-8", pages[visit.role or Role.VIEW].encode(), policy=policy)
 
-    def view(visit: Visit) -> Content:
-        return Content(JSON, json_line(page_data(board, visit.query.get("topic", ""))).encode())
-
-    return {"/": Route(html, is_page=True), "/view.json": Route(view)}
+    return {"/": Route(html, is_page=True), **data_routes(board, details)}
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import Args, client_settings
 from kafkatools.tools.monitor.board import Board
 from kafkatools.tools.monitor.collector import ClusterCollector
+from kafkatools.tools.monitor.details import CLIENT_LIMITS, Details
 from kafkatools.tools.monitor.view import ClusterView
 
 _PATIENCE_MS = (2000, 10_000)
@@ -36,9 +37,11 @@ def watch(console: Console, args: Args, options: MonitorOptions) -> ExitStatus:
     bootstrap = console.connect(args)
     if source is not None:
         source = with_brokers(source, bootstrap)
+    details = Details(board, lambda: AdminClient(bootstrap, {**client_settings(args), **CLIENT_LIMITS}, console.clock))
     with ExitStack() as stack:
+        stack.callback(details.close)
         addresses = stack.enter_context(
-            serving(board, options, access, source, console.clock)
+            serving(board, options, access, details, source, console.clock)
         )  # first, so that a port in use ends the command at once
         collector = stack.enter_context(_collector(console, args, options, bootstrap))
         view = collector.collect()

@@ -65,6 +65,5 @@ def catches_up_s(view: ClusterView, group: GroupView) -> float | None:
     or zero, or if the lag does not shrink. A topic's unknown rate counts as 0."""
     if not group.lag or not group.consumed:
         return None
-    produced = sum(topic.messages_in or 0 for topic in view.topics if topic.name in (group.consumed_by_topic or {}))
-    gain = group.consumed - produced
+    gain = group.consumed - sum(view.produced.get(topic, 0) for topic in group.consumed_by_topic or {})
     return group.lag / gain if gain > 0 else None

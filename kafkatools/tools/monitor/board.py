@@ -1,4 +1,4 @@
-"""The latest view and the history of snapshots, shared with all threads that display them.
+"""The latest view, the events and the history of an hour, shared with all threads that display them.
 
 The collecting thread writes, any thread reads; `_lock` guards everything.
 """
@@ -7,58 +7,39 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping
-from typing import NamedTuple
 
+from kafkatools.tools.monitor.causes import Incidents
+from kafkatools.tools.monitor.history import History, Series
 from kafkatools.tools.monitor.view import ClusterView, Event
 
 _EVENTS = 500
-_POINTS = 300
-
-
-class Point(NamedTuple):
-    """The values of one snapshot for the charts; None is a gap. `topics` (messages per second) and `lags` (by group and
-    topic) omit zeros. `unknown_groups`: groups whose coordinator did not respond."""
-
-    time_ms: int
-    messages_in: float | None
-    bytes_in: float | None
-    lag: int | None
-    under_replicated: int
-    offline: int
-    topics: Mapping[str, float | None]
-    lags: Mapping[tuple[str, str], int | None]
-    unknown_groups: frozenset[str]
-
-    def lag_of(self, group: str, topic: str) -> int | None:
-        """Return the lag of a group in a topic: None when it is unknown, 0 for a topic or group without recorded
-        lag."""
-        return None if group in self.unknown_groups else self.lags.get((group, topic), 0)
 
 
 class Board:
-    """The latest view, the last snapshot's error, the latest 500 events (newest snapshot first), and the latest 300
-    points (oldest first)."""
+    """The latest view, the last snapshot's error, the latest 500 events (newest snapshot first), the incidents that
+    collapse events by cause, and the history of an hour."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._view: ClusterView | None = None
         self._error: str | None = None
         self._events: deque[Event] = deque(maxlen=_EVENTS)
-        self._points: deque[Point] = deque(maxlen=_POINTS)
+        self._incidents = Incidents()
+        self._history = History()
 
     def publish(self, view: ClusterView) -> None:
-        """Store the view of a successful snapshot, with its events and point."""
-        point = _point(view)
+        """Store the view of a successful snapshot, with its events and its values for the charts."""
         with self._lock:
             self._view, self._error = view, None
             self._events.extendleft(reversed(view.events))
-            self._points.append(point)
+            self._incidents.add(view.events)
+            self._history.add(view)
 
     def fail(self, error: str) -> None:
         """Store the error of a failed snapshot."""
         with self._lock:
             self._error = error
+            self._history.interrupt()
 
     @property
     def last(self) -> tuple[ClusterView | None, str | None]:
@@ -71,27 +52,17 @@ class Board:
         with self._lock:
             return list(self._events)[:number]
 
-    def points(self) -> list[Point]:
-        """Return the points of the charts, oldest first."""
+    def incidents(self) -> list[dict[str, object]]:
+        """Return the incidents as JSON objects, the one with the latest event first."""
         with self._lock:
-            return list(self._points)
+            return self._incidents.to_json()
 
+    def history(self, kind: str, name: str = "") -> Series:
+        """Return the points of the cluster, or of a broker, topic or group (`history.SERIES` has the kinds)."""
+        with self._lock:
+            return self._history.read(kind, name)
 
-def _point(view: ClusterView) -> Point:
-    totals = view.totals
-    return Point(
-        view.time_ms,
-        totals.messages_in,
-        totals.bytes_in,
-        totals.lag,
-        totals.under_replicated,
-        totals.offline,
-        {topic.name: topic.messages_in for topic in view.topics if topic.messages_in != 0},
-        {
-            (group.group_id, topic): lag
-            for group in view.groups
-            for topic, lag in group.lag_by_topic().items()
-            if lag != 0
-        },
-        frozenset(group.group_id for group in view.groups if group.partitions is None),
-    )
+    def not_kept(self) -> dict[str, int]:
+        """Return how many things of each kind are in the latest view and have no history."""
+        with self._lock:
+            return dict(self._history.not_kept)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkatools.core.admin.groups import STABLE, UNKNOWN
+from kafkatools.tools.monitor.causes import KIND_CAUSES, Cluster, partition_change_cause
 from kafkatools.tools.monitor.view import (
     EMPTY,
     NOT_REPORTED,
@@ -68,7 +69,10 @@ def _topic_with_rates(before: TopicView | None, topic: TopicView, seconds: float
         _growth(old, part, old.size_bytes if part.leader == old.leader else None, part.size_bytes)
         for old, part in pairs
     ]
-    return topic._replace(messages_in=_rate(messages, seconds), bytes_in=_rate(sizes, seconds))
+    by_number = {part.partition: growth for (_, part), growth in zip(pairs, messages, strict=True)}
+    growths = (by_number.get(part.partition) for part in topic.partitions)
+    rates = tuple(None if growth is None else growth / seconds for growth in growths)
+    return topic._replace(messages_in=_rate(messages, seconds), bytes_in=_rate(sizes, seconds), rates=rates)
 
 
 def _growth(old: PartitionView, part: PartitionView, before: int | None, after: int | None) -> int | None:
@@ -110,11 +114,11 @@ def events_between(before: ClusterView, after: ClusterView) -> list[Event]:
 def _broker_events(before: ClusterView, after: ClusterView) -> Iterator[Event]:
     old = {broker.id: broker for broker in before.brokers}
     new = {broker.id: broker for broker in after.brokers}
+    cluster = Cluster(after)
     for id in sorted(old.keys() | new.keys()):
-        yield from (
-            Event(after.time_ms, kind, message, broker=id)
-            for kind, message in _broker_changes(id, old.get(id), new.get(id))
-        )
+        for kind, message in _broker_changes(id, old.get(id), new.get(id)):
+            cause = cluster.trouble(id) or f"broker {id} is back"
+            yield Event(after.time_ms, kind, message, broker=id, cause=cause)
 
 
 def _broker_changes(id: int, old: BrokerView | None, new: BrokerView | None) -> Iterator[tuple[str, str]]:
@@ -142,7 +146,8 @@ def _controller_events(before: ClusterView, after: ClusterView) -> Iterator[Even
     if old != new and NOT_REPORTED not in (old, new):
         words = f"{new} is the active controller" if new >= 0 else "no active controller is known"
         message = f"{words}, it was {old}" if old >= 0 else words
-        yield Event(after.time_ms, "controller-changed", message, broker=new if new >= 0 else None)
+        cause = Cluster(after).trouble(old) or "the active controller changed"
+        yield Event(after.time_ms, "controller-changed", message, broker=new if new >= 0 else None, cause=cause)
 
 
 def _topic_events(before: ClusterView, after: ClusterView) -> Iterator[Event]:
@@ -152,17 +157,25 @@ def _topic_events(before: ClusterView, after: ClusterView) -> Iterator[Event]:
     new = {topic.name: topic for topic in after.topics}
     recreated = {name for name in old.keys() & new.keys() if old[name].topic_id != new[name].topic_id}
     for name in sorted((old.keys() - new.keys()) | recreated):
-        yield Event(after.time_ms, "topic-deleted", f"topic {name} is gone", topic=name)
+        yield _plain_event(after, "topic-deleted", f"topic {name} is gone", topic=name)
     for name in sorted((new.keys() - old.keys()) | recreated):
         count = len(new[name].partitions)
         partitions = "1 partition" if count == 1 else f"{count} partitions"
-        yield Event(after.time_ms, "topic-created", f"topic {name} is there with {partitions}", topic=name)
+        yield _plain_event(after, "topic-created", f"topic {name} is there with {partitions}", topic=name)
+    causes = Cluster(before), Cluster(after)
     for key, part in after.by_partition.items():
         earlier = before.by_partition.get(key)
         if earlier is not None and part.topic not in recreated and earlier != part:
             for kind, message in _partition_changes(earlier, part):
                 text = f"{part.topic}-{part.partition}: {message}"
-                yield Event(after.time_ms, kind, text, topic=part.topic, partition=part.partition)
+                cause = partition_change_cause(*causes, earlier, part, kind)
+                yield Event(after.time_ms, kind, text, topic=part.topic, partition=part.partition, cause=cause)
+
+
+def _plain_event(
+    after: ClusterView, kind: str, message: str, *, topic: str | None = None, group: str | None = None
+) -> Event:
+    return Event(after.time_ms, kind, message, topic=topic, group=group, cause=KIND_CAUSES[kind])
 
 
 def _partition_changes(old: PartitionView, new: PartitionView) -> Iterator[tuple[str, str]]:
@@ -189,13 +202,13 @@ def _group_events(before: ClusterView, after: ClusterView) -> Iterator[Event]:
     new = {group.group_id: group for group in after.groups}
     if _all_groups_reported(before, after):
         for name in sorted(old.keys() - new.keys()):
-            yield Event(after.time_ms, "group-gone", f"group {name} is gone", group=name)
+            yield _plain_event(after, "group-gone", f"group {name} is gone", group=name)
     for name in sorted(old.keys() & new.keys()):
         old_state, new_state = old[name].state, new[name].state
         if new_state == EMPTY and old_state not in (EMPTY, UNKNOWN):
-            yield Event(after.time_ms, "group-empty", f"group {name} has no members any more", group=name)
+            yield _plain_event(after, "group-empty", f"group {name} has no members any more", group=name)
         if old_state == EMPTY and new_state == STABLE:
-            yield Event(after.time_ms, "group-active", f"group {name} has members again", group=name)
+            yield _plain_event(after, "group-active", f"group {name} has members again", group=name)
 
 
 def _all_groups_reported(before: ClusterView, after: ClusterView) -> bool:

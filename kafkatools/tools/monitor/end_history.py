@@ -8,6 +8,7 @@ history always begins with the first snapshot, and old ages are less exact than 
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 
@@ -21,17 +22,18 @@ class EndHistory:
     """The end offsets of partitions with the monotonic times (ms) at which they were seen."""
 
     def __init__(self) -> None:
-        self._ends: dict[TopicPartition, list[int]] = {}
-        self._times: dict[TopicPartition, list[int]] = {}
+        # arrays: 10,000 partitions have up to 1.3 million points
+        self._ends: dict[TopicPartition, array[int]] = {}
+        self._times: dict[TopicPartition, array[int]] = {}
 
     def add(self, ends: Mapping[TopicPartition, int], now_ms: int) -> None:
         """Add the current end offsets. A lower one (log truncated or recreated) restarts the partition's history."""
         for key, end in ends.items():
-            earlier, times = self._ends.setdefault(key, []), self._times.setdefault(key, [])
-            if earlier and end < earlier[-1]:
-                earlier.clear()
-                times.clear()
-            if earlier[-2:] == [end, end]:
+            earlier, times = self._ends.get(key), self._times.get(key)
+            if earlier is None or times is None or end < earlier[-1]:
+                earlier = self._ends[key] = array("q")
+                times = self._times[key] = array("q")
+            if len(earlier) > 1 and earlier[-1] == earlier[-2] == end:
                 times[-1] = now_ms  # unchanged since then
                 continue
             earlier.append(end)
@@ -67,7 +69,7 @@ class EndHistory:
         return max(0, now_ms - self._times[partition][0]) if ends and offset < ends[0] else 0
 
 
-def _thin(ends: list[int], times: list[int]) -> None:
+def _thin(ends: array[int], times: array[int]) -> None:
     """Drop a quarter of the points, never two neighbours."""
     now_ms = times[-1]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _NONE = "-"
 UNKNOWN = "?"
@@ -37,7 +39,7 @@ def at_least(number: int | None, least: int) -> str:
     return f">={least:,}" if least else UNKNOWN
 
 
-def ids(brokers: tuple[int, ...] | None) -> str:
+def ids(brokers: Sequence[int] | None) -> str:
     """Format broker ids separated by commas, `-` for None, an empty text for none."""
     return _NONE if brokers is None else ",".join(map(str, brokers))
 

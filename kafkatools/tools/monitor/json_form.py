@@ -172,6 +172,7 @@ def events_json(events: Iterable[Event]) -> list[dict[str, object]]:
             "time": event.time_ms,
             "event": event.kind,
             "message": event.message,
+            "cause": event.cause,
             "broker": event.broker,
             "topic": event.topic,
             "partition": event.partition,

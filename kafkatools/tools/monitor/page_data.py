@@ -1,79 +1,90 @@
-"""Data of the web page: /view.json, with the partitions of the selected topic only, and the charts' history.
+"""Data of the web page: /view.json with a summary of everything in view, and /history.json.
 
-Lists that could have thousands of rows are cut; their full length is included.
+The page sorts and searches on its own, so it gets a short row for each topic and group, up to a bound. Their
+partitions, members and settings come on demand (`details.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from kafkatools.tools.monitor import json_form
+from kafkatools.tools.monitor import history, json_form
 from kafkatools.tools.monitor.assessment import catches_up_s, is_in_trouble, ordered_topics, partition_notes
-from kafkatools.tools.monitor.board import Board, Point
-from kafkatools.tools.monitor.json_form import group_json, partition_json
-from kafkatools.tools.monitor.view import ClusterView
+from kafkatools.tools.monitor.board import Board
+from kafkatools.tools.monitor.causes import Finding, findings
+from kafkatools.tools.monitor.view import ClusterView, GroupView, PartitionView, Problem, TopicView
 
-_EVENTS = 50
-_TROUBLED = 100
-_ROWS = 500
-_TOPICS = 1000
-_COLUMNS = 8
-_CHARTS = 3
+MOST_TOPICS = 10_000
+MOST_GROUPS = 10_000
+_PROBLEM_EXAMPLES = 20
+_MOST_PROBLEMS = 100
 
 
-def page_data(board: Board, topic: str) -> dict[str, object]:
+def page_data(board: Board) -> dict[str, object]:
     """Return the page's JSON object; `error` is the last snapshot's error. Before the first view it is the only key."""
     view, error = board.last
     if view is None:
         return {"error": error or "there is no view yet"}
     troubled = [part for part in view.partitions if is_in_trouble(part)]
     groups = sorted(view.groups, key=lambda group: (-group.least_lag, group.group_id))
-    points = board.points()
     return {
         "error": error,
         **json_form.head_json(view),
         "brokers": json_form.brokers_json(view),
         "quorum": json_form.quorum_json(view.quorum),
-        "topics": [json_form.topic_json(topic_view) for topic_view in ordered_topics(view)[:_TOPICS]],
-        "groups": [{**group_json(group), "catches_up_s": catches_up_s(view, group)} for group in groups[:_ROWS]],
-        "troubled": [
-            {**json_form.partition_json(part), "notes": partition_notes(part)} for part in troubled[:_TROUBLED]
-        ],
-        "troubled_count": len(troubled),
-        "events": json_form.events_json(board.events(_EVENTS)),
-        "problems": json_form.problems_json(view.problems),
-        "history": [_point(point) for point in points],
-        "topic": _topic(view, topic, points),
+        "findings": [_finding(one) for one in findings(view, troubled)],
+        "incidents": board.incidents(),
+        "topics": [_topic(topic) for topic in ordered_topics(view)[:MOST_TOPICS]],
+        "groups": [_group(view, group) for group in groups[:MOST_GROUPS]],
+        "problems": _problems(view),
     }
 
 
-def _point(point: Point) -> list[float | int | None]:
-    return [point.time_ms, point.messages_in, point.bytes_in, point.lag, point.under_replicated]
+def _finding(finding: Finding) -> dict[str, object]:
+    fields = finding._asdict()
+    return {**fields, "partitions": [_troubled(part) for part in finding.partitions]}
 
 
-def _topic(view: ClusterView, name: str, points: Sequence[Point]) -> dict[str, object] | None:
-    """Return the selected topic with its groups' lags and the charts' history; None when it does not exist."""
-    topic_view = next((topic for topic in view.topics if topic.name == name), None)
-    if topic_view is None:
-        return None
-    lags: dict[int, dict[str, int | None]] = {}
-    for group in view.groups:
-        for part in group.partitions or ():
-            if part.topic == name:
-                lags.setdefault(part.partition, {})[group.group_id] = part.lag
-    groups = sorted({group for by_group in lags.values() for group in by_group})
-    groups.sort(key=lambda group: -sum(by_group.get(group) or 0 for by_group in lags.values()))
+def _troubled(part: PartitionView) -> list[object]:
+    return [part.topic, part.partition, partition_notes(part)]
+
+
+def _topic(topic: TopicView) -> dict[str, object]:
+    row = json_form.topic_json(topic)
+    del row["topic_id"]
+    return row
+
+
+def _group(view: ClusterView, group: GroupView) -> dict[str, object]:
+    row = json_form.group_json(group)
+    del row["topics"]
+    return {**row, "catches_up_s": catches_up_s(view, group)}
+
+
+def _problems(view: ClusterView) -> list[dict[str, object]]:
+    """Return what was not reported, collapsed by broker and error."""
+    by_cause: dict[tuple[int, str], list[Problem]] = {}
+    for problem in view.problems:
+        by_cause.setdefault((problem.broker, problem.error), []).append(problem)
+    return [
+        {
+            "broker": broker if broker >= 0 else None,
+            "error": error,
+            "count": len(problems),
+            "what": [problem.what for problem in problems[:_PROBLEM_EXAMPLES]],
+        }
+        for (broker, error), problems in list(by_cause.items())[:_MOST_PROBLEMS]
+    ]
+
+
+def history_data(board: Board, kind: str, name: str) -> dict[str, object]:
+    """Return the JSON object of /history.json: the points of the last hour of a thing."""
+    series = board.history(kind, name)
     return {
-        "topic": name,
-        "partitions": [
-            {**partition_json(part), "notes": partition_notes(part), "lags": lags.get(part.partition, {})}
-            for part in topic_view.partitions[:_ROWS]
-        ],
-        "partition_count": len(topic_view.partitions),
-        "groups": groups[:_COLUMNS],
-        "group_count": len(groups),
-        "history": [
-            [point.time_ms, point.topics.get(name, 0), [point.lag_of(group, name) for group in groups[:_CHARTS]]]
-            for point in points
-        ],
+        "kind": kind,
+        "name": name,
+        "kept": series.is_kept,
+        "kept_ms": history.KEPT_MS,
+        "step_ms": history.STEP_MS,
+        "times": series.times_ms,
+        "series": series.values,
+        "not_kept": board.not_kept(),
     }

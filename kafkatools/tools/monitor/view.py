@@ -109,7 +109,8 @@ class PartitionView(NamedTuple):
 
 class TopicView(NamedTuple):
     """A topic. `messages_in` and `bytes_in` are per second since the previous snapshot; None in the first snapshot of
-    the topic or when unknown."""
+    the topic or when unknown. `rates`: messages per second of each partition, in the order of `partitions`; empty in
+    the first snapshot."""
 
     name: str
     topic_id: str | None
@@ -117,6 +118,7 @@ class TopicView(NamedTuple):
     partitions: tuple[PartitionView, ...]
     messages_in: float | None = None
     bytes_in: float | None = None
+    rates: tuple[float | None, ...] = ()
 
     @property
     def size_bytes(self) -> int | None:
@@ -215,7 +217,8 @@ class Problem(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A difference between two snapshots, noticed at `time_ms` (since 1970). `changes.KINDS` lists the kinds."""
+    """A difference between two snapshots, noticed at `time_ms` (since 1970). `changes.KINDS` lists the kinds. `cause`:
+    the same text for all events with the same cause (`causes.py`)."""
 
     time_ms: int
     kind: str
@@ -224,6 +227,7 @@ class Event(NamedTuple):
     partition: int | None = None
     broker: int | None = None
     group: str | None = None
+    cause: str = ""
 
 
 class Totals(NamedTuple):
@@ -276,6 +280,11 @@ class ClusterView(_Found):
     def partitions(self) -> Iterable[PartitionView]:
         """All partitions, topic by topic."""
         return self.by_partition.values()
+
+    @cached_property
+    def produced(self) -> Mapping[str, float]:
+        """The messages per second of each topic, 0 where unknown."""
+        return {topic.name: topic.messages_in or 0 for topic in self.topics}
 
     @cached_property
     def totals(self) -> Totals:

@@ -24,6 +24,7 @@ from kafkatools.core.admin.quorum import MetadataQuorum, QuorumReplica
 from kafkatools.core.errors import KafkaStorageError
 from kafkatools.exit_status import UsageError
 from kafkatools.tools.monitor import figures
+from kafkatools.tools.monitor import page_data as page_data_module
 from kafkatools.tools.monitor.assessment import catches_up_s, partition_notes
 from kafkatools.tools.monitor.board import Board
 from kafkatools.tools.monitor.changes import KINDS
@@ -182,9 +183,10 @@ def test_a_sum_with_an_unknown_part_is_unknown() -> None:
     assert view.topics[0].size_bytes is None, "the partition without a leader has a size that nobody told"
     found = samples(metrics(board_of(view)))
     assert ("kafka_consumergroup_lag_sum", labels(consumergroup="g", topic='a"b')) not in found
-    data = page_data(board_of(view), 'a"b')
-    assert (data["totals"]["lag"], data["totals"]["lag_at_least"], data["history"][0][3]) == (None, 600, None)
-    assert data["topic"]["history"][0][2] == [500, None]
+    data = page_data(board_of(view))
+    assert (data["totals"]["lag"], data["totals"]["lag_at_least"]) == (None, 600)
+    assert board_of(view).history("cluster").values["lag"] == [None]
+    assert [board_of(view).history("group", name).values["lag"] for name in ("left", "g")] == [[500], [None]]
     (table,) = tables(view, ("groups",), False, [])
     assert [row.cells[5] for row in table.rows] == ["500", ">=100"]
 
@@ -194,8 +196,8 @@ def test_a_group_of_which_nothing_is_known_is_shown_so() -> None:
     view = well_view()._replace(groups=(away,))
     (table,) = tables(view, ("groups",), False, [])
     assert table.rows[0].cells == ("g", "Consumer", "Unknown", "?", "3", "?", "?", "?", "?")
-    point = board_of(view).points()[0]
-    assert (point.lag, point.lag_of("g", "any")) == (None, None)
+    assert board_of(view).history("cluster").values["lag"] == [None]
+    assert board_of(view).history("group", "g").values["lag"] == [None]
     assert not [name for name, _ in samples(metrics(board_of(view))) if name.startswith("kafka_consumergroup")]
 
 
@@ -366,20 +368,34 @@ def test_columns_are_cut_to_fit() -> None:
 # -- what the page is told --
 
 
-def test_the_page_is_told_what_matters_most() -> None:
+def test_the_page_is_told_what_matters_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_data_module, "MOST_TOPICS", 1000)
+    monkeypatch.setattr(page_data_module, "MOST_GROUPS", 500)
     view = ill_view()
     topic, group = view.topics[0], view.groups[0]
     topics = tuple(topic._replace(name=f"t{n:04}", partitions=(), messages_in=float(n)) for n in range(1500))
     groups = tuple(group._replace(group_id=f"g{n:04}", partitions=(GroupPartition("t", 0, 1, n),)) for n in range(600))
-    board = board_of(view._replace(topics=(*topics, topic), groups=groups))
-    data = page_data(board, "t0001")
+    data = page_data(board_of(view._replace(topics=(*topics, topic), groups=groups)))
     assert [one["topic"] for one in data["topics"][:3]] == ['a"b', "t1499", "t1498"], "what is not well comes first"
     assert (len(data["topics"]), data["totals"]["topics"]) == (1000, 1501)
     assert [one["group"] for one in data["groups"][:2]] == ["g0599", "g0598"]
     assert (len(data["groups"]), data["totals"]["groups"]) == (500, 600)
-    assert (data["topic"]["topic"], data["troubled_count"]) == ("t0001", 3)
-    assert page_data(board, "ghost")["topic"] is None
-    assert page_data(Board(), "") == {"error": "there is no view yet"}
+    assert page_data(Board()) == {"error": "there is no view yet"}
+
+
+def test_unhealthy_partitions_are_collapsed_by_cause() -> None:
+    found = [(one["cause"], one["troubled"], one["offline"]) for one in page_data(board_of(ill_view()))["findings"]]
+    assert found == [
+        ("broker 2 is fenced", 3, 1),  # the one that moves to it, too
+        ("broker 1 has an offline log directory", 0, 0),
+        ("broker 3 does not respond", 0, 0),
+    ]
+
+
+def test_missing_values_are_collapsed_by_error() -> None:
+    problems = tuple(Problem(3, f"offsets of groups g{n}", "refused") for n in range(30))
+    (found,) = page_data(board_of(ill_view(problems=problems)))["problems"]
+    assert (found["broker"], found["error"], found["count"], len(found["what"])) == (3, "refused", 30, 20)
 
 
 def test_a_board_keeps_what_is_new() -> None:
@@ -387,8 +403,6 @@ def test_a_board_keeps_what_is_new() -> None:
     events = tuple(Event(n, "isr-grew", str(n)) for n in range(600))
     for number in range(400):
         board.publish(ill_view(time_ms=number, events=events if number == 399 else ()))
-    assert [point.time_ms for point in board.points()][::299] == [100, 399]
-    assert board.points()[-1].lags == {("g", 'a"b'): None, ("left", 'a"b'): 500}
     assert [event.time_ms for event in board.events(2)] == [0, 1], "of one look in their order"
 
 

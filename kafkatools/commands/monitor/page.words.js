@@ -1,0 +1,43 @@
+// -- words: an unknown number is a question mark, never 0 --
+const known = (number) => number !== null && number !== undefined;
+const count = (number) => known(number) ? number.toLocaleString('en') : '?';
+const atLeast = (number, least) => known(number) || !least ? count(number) : '≥ ' + count(least);
+const rate = (number) => !known(number) ? '?' : number >= 100 || number === 0 ? Math.round(number).toLocaleString('en')
+  : number.toFixed(1);
+const size = (number) => {
+  if (!known(number)) return '?';
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+  let unit = 0;
+  while (number >= 1024 && unit < units.length - 1) { number /= 1024; unit += 1; }
+  return (unit === 0 || number >= 100 ? Math.round(number) : number.toFixed(1)) + ' ' + units[unit];
+};
+const span = (seconds) => {
+  if (!known(seconds)) return '–';
+  const left = Math.round(seconds);
+  const parts = [[Math.floor(left / 86400), 'd'], [Math.floor(left / 3600) % 24, 'h'],
+    [Math.floor(left / 60) % 60, 'min'], [left % 60, 's']];
+  return parts.filter(([number]) => number).slice(0, 2).map((part) => part.join(' ')).join(' ') || '0 s';
+};
+const behind = (ms, least) => known(ms) || !least ? span(known(ms) ? ms / 1000 : null) : '≥ ' + span(least / 1000);
+const clock = (time) => new Date(time).toLocaleTimeString('en-GB');
+const name = (text) => known(text) && text !== '' ? String(text) : '–';
+
+// -- elements: texts of the cluster become text nodes, whatever they contain --
+const element = (tag, attributes = {}, ...children) => {
+  const made = document.createElement(tag);
+  for (const [key, value] of Object.entries(attributes)) if (value !== '') made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+};
+const drawn = (tag, attributes, ...children) => {
+  const made = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+};
+const replicas = (part) => part.replicas.map((broker) => {
+  const isLeader = broker === part.leader, isIn = part.isr.includes(broker);
+  const words = isLeader ? ' (leader)' : isIn ? ' (in sync)' : ' (not in sync)';
+  return element('span', {class: 'replica' + (isLeader ? ' leader' : isIn ? '' : ' out'),
+    title: 'broker ' + broker + words, 'aria-label': broker + words}, String(broker));
+});
