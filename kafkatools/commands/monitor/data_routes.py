@@ -6,10 +6,7 @@ makes them; it has a client of its own (`tools/monitor/details.py`).
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Callable
-from contextlib import suppress
 from http import HTTPStatus
 
 from kafkatools.commands.monitor.http_requests import Content
@@ -17,6 +14,7 @@ from kafkatools.commands.monitor.routes import LongContent, Route, Visit
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.secrets import redacted
 from kafkatools.output import json_line
+from kafkatools.tools.monitor.background import in_thread
 from kafkatools.tools.monitor.board import Board
 from kafkatools.tools.monitor.details import KINDS as DETAIL_KINDS
 from kafkatools.tools.monitor.details import Busy, Details, UnknownName
@@ -66,34 +64,9 @@ def _detail(details: Details, kind: str) -> Callable[[Visit], Content | LongCont
         if not name or visit.query.keys() != {kind}:
             return _error(HTTPStatus.BAD_REQUEST, f"Name the {kind}, and nothing else: /{kind}.json?{kind}=...")
 
-        return lambda: _in_thread(lambda: _describe(details, kind, name))
+        return lambda: in_thread(lambda: _describe(details, kind, name))
 
     return content
-
-
-async def _in_thread(call: Callable[[], Content]) -> Content:
-    """Return what a call returns, made in a daemon thread: the command ends without waiting for a broker that hangs."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Content] = loop.create_future()
-
-    def settle(result: Content | Exception) -> None:
-        if done.done():  # the client has disconnected
-            return
-        if isinstance(result, Exception):
-            done.set_exception(result)
-        else:
-            done.set_result(result)
-
-    def run() -> None:
-        try:
-            result: Content | Exception = call()
-        except Exception as error:  # noqa: BLE001 - the boundary of a thread: the request fails, not the server
-            result = error
-        with suppress(RuntimeError):  # the server has stopped
-            loop.call_soon_threadsafe(settle, result)
-
-    threading.Thread(target=run, name="monitor-details", daemon=True).start()
-    return await done
 
 
 def _describe(details: Details, kind: str, name: str) -> Content:
