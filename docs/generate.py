@@ -8,10 +8,12 @@ Kafka's internal ones. `python docs/generate.py` (or `make docs`) writes the pag
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Sequence
 
 from kafkatools.core import config
 from kafkatools.core.config import Setting, Table, to_text
 from kafkatools.core.config.setting import Required
+from kafkatools.tools.mcp.tool import Argument
 
 PAGES = {
     "producer": "Settings of `core/producer` and `kt console-producer`.",
@@ -146,6 +148,39 @@ def why_page(text: str) -> str:
     return text.partition(WHY_HEADING)[0] + causes_section()
 
 
+MCP_HEADING = "\n## Tools\n"
+
+
+def tools_section() -> str:
+    """The section of `mcp.md` about the tools of `kt mcp`, in the order of their tables."""
+    from kafkatools.tools.mcp.changing_tools import CARRY_OUT, CARRY_OUT_ABOUT, CARRY_OUT_ARGUMENTS, CHANGING_TOOLS
+    from kafkatools.tools.mcp.reading_tools import READING_TOOLS
+
+    lines = [MCP_HEADING, "Made from the tables in `kafkatools/tools/mcp` by `make docs`."]
+    lines += ["Arguments in bold are required; all tools that read also take `max_rows` and `cursor`.", ""]
+    lines += [_row(["Tool", "What it does", "Command", "Arguments"]), _row(["---"] * 4)]
+    for tool in READING_TOOLS:
+        lines.append(_row([f"`{tool.name}`", tool.about, f"`kt {' '.join(tool.command)}`", _names(tool.arguments)]))
+    lines += ["", "With `--allow-changes`:", ""]
+    lines += [_row(["Tool", "What it does", "Arguments"]), _row(["---"] * 3)]
+    for name, about, arguments in (
+        *((tool.name, tool.about, tool.arguments) for tool in CHANGING_TOOLS),
+        (CARRY_OUT, CARRY_OUT_ABOUT, CARRY_OUT_ARGUMENTS),
+    ):
+        lines.append(_row([f"`{name}`", about, _names(arguments)]))
+    return "\n".join(lines) + "\n"
+
+
+def _names(arguments: Sequence[Argument]) -> str:
+    """The names of a tool's arguments, the required ones in bold."""
+    return ", ".join(f"**`{argument.name}`**" if argument.required else f"`{argument.name}`" for argument in arguments)
+
+
+def mcp_page(text: str) -> str:
+    """The page `mcp.md` with a fresh section about the tools."""
+    return text.partition(MCP_HEADING)[0] + tools_section()
+
+
 def main() -> None:
     """Write the pages."""
     import generate_python
@@ -153,6 +188,8 @@ def main() -> None:
     here = pathlib.Path(__file__).parent
     why = here / "why.md"
     why.write_text(why_page(why.read_text(encoding="utf-8")), encoding="utf-8")
+    mcp = here / "mcp.md"
+    mcp.write_text(mcp_page(mcp.read_text(encoding="utf-8")), encoding="utf-8")
     (here / "apis.md").write_text(apis_page(), encoding="utf-8")
     for directory, made in (("config", pages()), ("python", generate_python.pages())):
         for name, text in made.items():

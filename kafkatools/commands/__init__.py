@@ -78,6 +78,7 @@ GROUPS = {
         "completion": "completion",
         "shims": "shims",
         "help-json": "help_json",
+        "mcp": "mcp",
     },
 }
 """Heading in `kt --help` -> the commands below it, each with its module in this package, in the order of the help."""

@@ -100,6 +100,7 @@ OTHERWISE = {
     "help-json": "asks nobody",
     "undo": "reads the journal first, which is empty",
     "schemas": "asks a schema registry",
+    "mcp": "waits for its client; its tools ask the cluster",
 }
 """Commands that need no broker, and what they do instead."""
 

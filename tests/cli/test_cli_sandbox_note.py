@@ -59,7 +59,7 @@ FALLBACKS = (
     ("replay", "topic:seen", "--dry-run"),
     ("query", "SELECT count(*) FROM 'topic:seen'"),
 )
-ELSEWHERE = {"completion", "pipeline", "verifiable-consumer", "retention-forecast", "compact-forecast"}
+ELSEWHERE = {"completion", "mcp", "pipeline", "verifiable-consumer", "retention-forecast", "compact-forecast"}
 """The first says nothing (below), the second needs Spark (test_pipeline_start.py), the third runs until stopped; the
 forecasts connect only to the brokers of the option."""
 

@@ -28,7 +28,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         raise UsageError(f"--isolation-level takes {' or '.join(_LEVELS)}, not {args.isolation_level}")
     writer = row_writer(console, args.output_format, args.output)
     try:
-        query: Query = check(args.operand)
+        query: Query = check(args.operand, only_topics=args.only_topics)
     except (PipelineError, SqlError) as error:
         raise UsageError(str(error)) from error
     result = None
@@ -78,6 +78,7 @@ COMMAND = Command(
             choices=_LEVELS,
             default="read_uncommitted",
         ),
+        Option("--only-topics", "Refuse tables other than topics, so that a statement can read no file."),
         Option(
             "--output-format",
             "Format of the rows. Default: that of the extension of --output (.csv, .json, .jsonl, .parquet), else "

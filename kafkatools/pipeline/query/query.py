@@ -54,16 +54,17 @@ class Query:
         return any(table.uri.kind == TOPIC for table in self.records)
 
 
-def check(text: str) -> Query:
-    """Parse and bind a statement; reads no record. Raises SqlError for wrong SQL and for other statements than one
-    SELECT, PipelineError for a table that cannot be read and for a missing package."""
+def check(text: str, *, only_topics: bool = False) -> Query:
+    """Parse and bind a statement; reads no record. `only_topics`: refuse files before any is looked up. Raises SqlError
+    for wrong SQL and for other statements than one SELECT, PipelineError for a table that cannot be read and for a
+    missing package."""
     ensure_installed("duckdb", "numpy", "pyarrow")
     quoted = sql.quote_offset(text)
     words = sql.words_of(text)
     connection = sql.connect_unlocked()
     try:
         with _one_line_errors(quoted):
-            tables = [resolve(name, words) for name in _names(connection, quoted)]
+            tables = [resolve(name, words, only_topics=only_topics) for name in _names(connection, quoted)]
             records = [table for table in tables if isinstance(table, RecordTable)]
             files = [table for table in tables if isinstance(table, FileTable)]
             sql.restrict(connection, _paths(files), [SETTING, *(table.definition() for table in tables)])

@@ -45,6 +45,12 @@ def test_the_causes_of_why_are_up_to_date() -> None:
     assert text == GENERATED["why_page"](text)
 
 
+def test_the_tools_of_mcp_are_up_to_date() -> None:
+    """When this fails: make docs"""
+    text = (DOCS / "mcp.md").read_text(encoding="utf-8")
+    assert text == GENERATED["mcp_page"](text)
+
+
 def test_manual_pages_are_up_to_date() -> None:
     """When this fails: make docs"""
     assert {path.name: path.read_text(encoding="utf-8") for path in (DOCS / "man").iterdir()} == MAN["pages"]()

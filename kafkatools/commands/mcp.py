@@ -1,0 +1,182 @@
+"""kt mcp: a server of the Model Context Protocol, which gives the commands of kt to an assistant. Kafka has no such
+tool.
+
+This module parses the options; the tools and the server are in `kafkatools/tools/mcp`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from kafkatools.exit_status import ExitStatus, UsageError
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, rules
+
+if TYPE_CHECKING:
+    from kafkatools.console import Console
+    from kafkatools.tools.mcp.calls import Calls
+    from kafkatools.tools.mcp.command_runs import Connection
+
+_DEFAULT_TIMEOUT_S = 30.0
+_MAX_TIMEOUT_S = 600.0
+_MASK_KEY = "KT_MCP_MASK_KEY"
+"""Variable of the processes that read records, with the key of hashes, so that all answers have the same hashes."""
+
+
+def _seconds(text: str) -> float:
+    """Parse seconds up to 600, as a number or with a unit. Raises ValueError."""
+    from kafkatools.options.quantities import positive_seconds
+
+    seconds = positive_seconds(text)
+    if seconds > _MAX_TIMEOUT_S:
+        raise ValueError(text)
+    return seconds
+
+
+def run(console: Console, args: Args) -> ExitStatus:
+    """Run kt mcp until the client closes stdin. Raises UsageError, and CommandError for unreadable files and a missing
+    package."""
+    from kafkatools.exit_status import CommandError
+
+    if args.allow_changes:
+        _ensure_unprotected(console, args)
+    if console.is_input_terminal:
+        console.note("kt mcp speaks the Model Context Protocol on stdin and stdout: start it from its client.")
+    try:
+        from kafkatools.tools.mcp.server import serve
+    except ImportError as error:
+        raise CommandError(
+            f"kt mcp needs the package {error.name}", hint="Install it with pip install 'kafkatools[mcp]'."
+        ) from None
+    serve(_calls(console, args))
+    return ExitStatus.OK
+
+
+def _calls(console: Console, args: Args) -> Calls:
+    """Return the tools that the options allow."""
+    from kafkatools.options.masking import hash_key, parsed_masks
+    from kafkatools.tools.mcp.calls import Calls, reading_tools
+    from kafkatools.tools.mcp.changes import Changes
+    from kafkatools.tools.mcp.command_runs import Runner
+    from kafkatools.tools.mcp.plans import PlanError
+
+    masks = parsed_masks(args.mask)
+    environ = {name: value for name, value in console.environ.items() if name != "KT_DEBUG"}
+    key = hash_key(console.environ, args.mask_key)  # read now, so that a mistake is an error of the start
+    if masks and args.mask_key is None:
+        environ[_MASK_KEY] = key.hex()
+    runner = Runner(environ, args.timeout if args.timeout is not None else _DEFAULT_TIMEOUT_S)
+    connection = _connection(console, args)
+    changes = None
+
+    def ensure_unprotected() -> None:
+        try:
+            _ensure_unprotected(console, args)
+        except UsageError as error:
+            raise PlanError(str(error)) from None
+
+    if args.allow_changes:
+        changes = Changes(runner, connection, console.clock, ensure_unprotected)
+    tools = reading_tools(
+        with_records=not args.without_records, has_masks=bool(masks), has_registry=connection.has_registry
+    )
+    return Calls(tools, runner, connection, changes)
+
+
+def _connection(console: Console, args: Args) -> Connection:
+    """Return the connection as words of command lines, and remember its secrets, which no answer contains."""
+    from kafkatools.options.common import client_settings
+    from kafkatools.tools.mcp.command_runs import Connection
+
+    settings = client_settings(args)
+    _remember_secrets(settings, args.schema_registry)
+    before = ("--profile", args.profile.name) if args.profile is not None else ()
+    config = (f"--command-config={args.command_config}",) if args.command_config is not None else ()
+    servers = (f"--bootstrap-server={console.connect(args)}",)
+    registry = (f"--schema-registry={args.schema_registry}",) if args.schema_registry is not None else ()
+    has_registry = bool(registry) or "schema.registry.url" in settings
+    decodes = registry or (("--decode=both",) if has_registry else ())
+    masks = tuple(f"--mask={text}" for text in args.mask)
+    keys = (f"--mask-key={args.mask_key or f'env:{_MASK_KEY}'}",) if masks else ()
+    return Connection(before, servers + config, config + registry, (*decodes, *masks, *keys), has_registry)
+
+
+def _remember_secrets(settings: dict[str, str], registry: str | None) -> None:
+    """Remember the secrets of the settings and of the registry's URL as they are and in parts, so that an answer that
+    repeats them is hidden. Invalid settings are left to the commands, which report them."""
+    from contextlib import suppress
+
+    from kafkatools.core.errors import ConfigError
+    from kafkatools.core.net.security.jaas import parse_jaas_config
+    from kafkatools.core.secrets import remember, remember_url, secrets_of
+    from kafkatools.tools.schemas.access import registry_access
+
+    remember(*secrets_of(settings))
+    if "sasl.jaas.config" in settings:
+        with suppress(ConfigError):
+            parse_jaas_config(settings["sasl.jaas.config"])
+    with suppress(UsageError, ConfigError):
+        registry_access(settings, registry)
+    if registry is not None:
+        remember_url(registry)
+
+
+def _ensure_unprotected(console: Console, args: Args) -> None:
+    """Raise UsageError if the profile is protected, as its file says now."""
+    from kafkatools.options.profiles import find_profile
+
+    if args.profile is None:
+        return
+    profile = find_profile(args.profile.name, console.environ, os.getcwd())
+    if profile is not None and profile.is_protected:
+        raise UsageError(
+            f"The profile '{profile.name}' is protected, so kt mcp makes no changes with it",
+            "Start kt mcp without --allow-changes, or with another profile.",
+        )
+
+
+OPTIONS = (
+    BOOTSTRAP_SERVER,
+    command_config(),
+    Option("--allow-changes", "Also offer tools that plan changes and carry them out. Not with a protected profile."),
+    Option("--without-records", "Offer no tools that show contents of records."),
+    Option(
+        "--mask",
+        "Hide contents of records. FIELD: key, value, headers.NAME, or a JSON field such as value.user.email. HOW: "
+        "hash (default, HMAC-SHA-256), null, or last4. Leaves out the tools that search, which would reveal them.",
+        value="FIELD[=HOW]",
+        repeatable=True,
+    ),
+    Option(
+        "--mask-key",
+        "Secret key for the hashes of --mask: file:PATH or env:NAME. Default: a random key.",
+        value="KEY",
+    ),
+    Option(
+        "--schema-registry",
+        "Decode Avro, Protobuf and JSON Schema keys and values to JSON by the schemas of this registry. Default: "
+        "schema.registry.url of the profile or the properties file.",
+        value="URL",
+    ),
+    Option(
+        "--timeout",
+        f"Time limit of a call in seconds, at most {_MAX_TIMEOUT_S:g}. Default: {_DEFAULT_TIMEOUT_S:g}.",
+        value="SECONDS",
+        type=_seconds,
+    ),
+)
+
+COMMAND = Command(
+    "mcp",
+    "Serve commands of kt to an assistant by the Model Context Protocol (MCP), on stdin and stdout.",
+    tuple(option._replace(ours=True) for option in OPTIONS),
+    run,
+    rules=(rules.Requirement(("mask",), when=("mask-key",), message="--mask-key needs --mask"),),
+    needs_arguments=False,
+    examples=(
+        "kt mcp",
+        "kt --profile prod mcp --without-records",
+        "kt mcp --bootstrap-server broker1:9092 --mask value.email",
+        "kt --profile dev mcp --allow-changes",
+    ),
+)
