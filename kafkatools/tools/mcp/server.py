@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Any
 
 import anyio
 import mcp_types as types
@@ -34,7 +33,7 @@ _CHANGES = (
 )
 
 
-def make_server(calls: Calls) -> Server[dict[str, Any]]:
+def make_server(calls: Calls) -> Server:
     """Return the server for these tools."""
     definitions = calls.definitions
     can_change = any(definition.changes for definition in definitions)
@@ -65,7 +64,7 @@ def serve(calls: Calls) -> None:
     anyio.run(_serve, make_server(calls))
 
 
-async def _serve(server: Server[dict[str, Any]]) -> None:
+async def _serve(server: Server) -> None:
     async with stdio_server(stdin=_StdinLines(sys.stdin.fileno())) as (received, sent):  # type: ignore[arg-type]
         await server.run(received, sent, server.create_initialization_options())
 
