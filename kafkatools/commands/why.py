@@ -103,7 +103,7 @@ def _subject(operands: Sequence[str]) -> Subject:
 def _needs_time(obs: Observations) -> bool:
     """Return whether a second snapshot could show more: a group has lag, members to wait for, or pending offsets."""
     return bool(obs.pending) or any(
-        group.least_lag or group.state not in ("Stable", "Empty", "Dead") for group in obs.view.groups
+        obs.lagging(group) or group.state not in ("Stable", "Empty", "Dead") for group in obs.view.groups
     )
 
 

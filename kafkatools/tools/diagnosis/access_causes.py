@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from kafkatools.core.admin.acls import ALLOW, DENY, LITERAL, PREFIXED, WILDCARD, Acl
 from kafkatools.core.admin.quotas import EntityQuotas
-from kafkatools.tools.diagnosis.findings import Finding, duration, places
-from kafkatools.tools.diagnosis.group_causes import has_progressed, has_stopped, lag_text
+from kafkatools.tools.diagnosis.findings import Finding, duration, partition_places, places
+from kafkatools.tools.diagnosis.group_causes import has_progressed, has_stopped, keys_of, lag_text
 from kafkatools.tools.diagnosis.observations import GROUP, PARTITION, TOPIC, Observations
 from kafkatools.tools.monitor.figures import size
 from kafkatools.tools.monitor.view import GroupView
@@ -83,7 +83,7 @@ def quota(obs: Observations) -> Iterator[Finding]:
                     f"{size(waiting_bytes)} takes {duration(needed_ms)}",
                     (lag_text(obs, group), f"It consumes about {size(used)}/s"),
                     ("configs", "--describe", *_entity_words(limit)),
-                    places(("group", group.group_id)),
+                    places(("group", group.group_id), partition_places(keys_of(obs.lagging(group)))),
                 )
                 break
 

@@ -10,6 +10,7 @@ from kafkatools.tools.diagnosis import (
     access_causes,
     broker_causes,
     group_causes,
+    offset_causes,
     partition_causes,
     transaction_causes,
 )
@@ -20,7 +21,7 @@ _ALL = (CLUSTER, GROUP, TOPIC, PARTITION, BROKER, TRANSACTION)
 _DATA = (CLUSTER, GROUP, TOPIC, PARTITION, TRANSACTION)
 _LOGS = (CLUSTER, TOPIC, PARTITION)
 _GROUPS = (CLUSTER, GROUP)
-_STOPPED = ("consumer-stalled", "consumer-too-slow")
+_STOPPED = ("consumer-stalled", "partition-stalled", "consumer-too-slow")
 _REPLICAS = ("partition-offline", "under-min-isr", "under-replicated", "transaction-ending")
 _REBALANCE = ("group-rebalancing", "members-change", "partition-unassigned", "members-without-partitions", *_STOPPED)
 
@@ -143,7 +144,7 @@ CAUSES: tuple[Cause, ...] = (
         "The batch at the committed offset is damaged: wrong CRC, wrong compression or malformed records.",
         "Reset the offset to skip the batch; check the segment files on the leader with kt check.",
         (GROUP,),
-        group_causes.record_undecodable,
+        offset_causes.record_undecodable,
         ("group-no-members", "record-too-large", "retention-near", "members-change", *_STOPPED),
     ),
     Cause(
@@ -268,7 +269,7 @@ CAUSES: tuple[Cause, ...] = (
         "The topic was deleted and created again, or lost records by an unclean election.",
         "Reset the offsets of the group.",
         _GROUPS,
-        group_causes.beyond_end,
+        offset_causes.beyond_end,
         _STOPPED,
     ),
     Cause(
@@ -277,7 +278,7 @@ CAUSES: tuple[Cause, ...] = (
         "The committed offset is before the log start; auto.offset.reset decides where consumers continue.",
         "Reset the offsets of the group, and lengthen retention.",
         _GROUPS,
-        group_causes.retention_passed,
+        offset_causes.retention_passed,
         (*_STOPPED, "retention-near"),
     ),
     Cause(
@@ -286,7 +287,7 @@ CAUSES: tuple[Cause, ...] = (
         "Clients other than Java's, or consumers with little memory, cannot take the batch.",
         "Raise the fetch limits of the consumers, or reset the offset to skip the batch.",
         (GROUP,),
-        group_causes.record_too_large,
+        offset_causes.record_too_large,
         _STOPPED,
     ),
     Cause(
@@ -307,6 +308,15 @@ CAUSES: tuple[Cause, ...] = (
         group_causes.stalled,
     ),
     Cause(
+        "partition-stalled",
+        "A group stays at an offset of one partition",
+        "The group commits other partitions, but not this one, where records wait: its member fails or hangs there.",
+        "Look at the record at the committed offset, and at the log of the member that has the partition.",
+        (GROUP,),
+        group_causes.partition_stalled,
+        ("consumer-too-slow", "retention-near"),
+    ),
+    Cause(
         "consumer-too-slow",
         "A group consumes more slowly than producers write",
         "Offsets are committed, but the lag grows and the next record is older than five minutes.",
@@ -317,9 +327,9 @@ CAUSES: tuple[Cause, ...] = (
     Cause(
         "retention-near",
         "Retention will soon delete records that a group has not consumed",
-        "Less than a tenth of retention.ms is left until the next record of the group may be deleted.",
-        "Lengthen retention.ms until the group has caught up.",
+        "Less than a tenth of retention.ms or retention.bytes is left, or the log start moves towards the next record.",
+        "Lengthen retention until the group has caught up; find out who calls kt delete-records or DeleteRecords.",
         (GROUP,),
-        group_causes.retention_near,
+        offset_causes.retention_near,
     ),
 )

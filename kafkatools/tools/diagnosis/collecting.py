@@ -39,7 +39,8 @@ from kafkatools.tools.monitor.view import ClusterView
 TIMEOUT_MS = 5000
 """How long a source waits for a broker or a coordinator."""
 MAX_BATCHES = 20
-"""How many partitions' next batches are read: those with the largest lag."""
+"""How many partitions' next batches are read: those with the largest lag. Of partitions that the group did not commit
+since the first snapshot, as many more."""
 _QUOTA_KINDS = (("client-id",), ("user",), ("user", "client-id"))
 
 
@@ -68,7 +69,7 @@ class Collecting(Closing):
         if self._subject.kind == BROKER:
             _ensure_broker(view, int(self._subject.name))
         self._unknown += [problem.message for problem in view.problems]
-        facts = _Facts(self._subject, view, self._unknown.append)
+        facts = _Facts(self._subject, view, self._unknown.append, self._first)
         sources.in_parallel(self._connect, facts.first_turn(bool(self._principal)), self._unknown.append)
         sources.in_parallel(self._connect, facts.second_turn(), self._unknown.append)
         found = Observations(
@@ -108,7 +109,8 @@ class _Facts:
     """The facts beside one snapshot, as fields of Observations. Each `read_` method is a source; sources run on several
     threads, so each sets fields of its own. `unseen` gets a line for what could not be seen."""
 
-    def __init__(self, subject: Subject, view: ClusterView, unseen: sources.Report) -> None:
+    def __init__(self, subject: Subject, view: ClusterView, unseen: sources.Report, first: Observations | None) -> None:
+        self._first = first
         self._subject = subject
         self._view = view
         self._unseen = unseen
@@ -217,7 +219,10 @@ class _Facts:
 
     def read_batches(self, admin: AdminClient) -> None:
         """Fetch the batches at the committed offsets of the group."""
-        largest = sorted(self._lagging(), reverse=True)[:MAX_BATCHES]
+        lagging = sorted(self._lagging(), reverse=True)
+        before = {} if self._first is None else self._first.offsets_of(self._subject.name)
+        still = [item for item in lagging if before.get(item[1]) == item[2]]
+        largest = dict.fromkeys([*lagging[:MAX_BATCHES], *still[:MAX_BATCHES]])
         offsets = {key: committed for _, key, committed in largest}
         leaders = {key: self._view.by_partition[key].leader for key in offsets}
         for key, batch in next_batches(admin, offsets, leaders, TIMEOUT_MS).items():

@@ -17,7 +17,7 @@ from kafkatools.tools.diagnosis.findings import (
     partition_places,
     places,
 )
-from kafkatools.tools.diagnosis.observations import GROUP, Observations, TopicPartition, committed
+from kafkatools.tools.diagnosis.observations import GROUP, NextBatch, Observations, TopicPartition, committed
 from kafkatools.tools.monitor.view import GroupPartition, GroupView
 
 REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
@@ -33,6 +33,19 @@ def has_stopped(obs: Observations, group: GroupView) -> bool:
     """Return whether two snapshots have the same committed offsets, both with lag. False with one snapshot."""
     before = obs.before(group.group_id)
     return before is not None and bool(before.least_lag and group.least_lag) and not has_progressed(obs, group)
+
+
+def has_stopped_at(obs: Observations, group: GroupView, key: TopicPartition) -> bool:
+    """Return whether two snapshots have the same committed offset of a partition, both with lag. False with one
+    snapshot."""
+    before = obs.before(group.group_id)
+    waiting = (
+        {(part.topic, part.partition): part.committed for part in before.partitions or () if part.lag} if before else {}
+    )
+    return any(
+        key == (part.topic, part.partition) and part.lag and waiting.get(key) == part.committed
+        for part in group.partitions or ()
+    )
 
 
 def lag_text(obs: Observations, group: GroupView) -> str:
@@ -51,7 +64,8 @@ def _described(obs: Observations) -> Iterator[tuple[GroupView, GroupDescription]
             yield group, obs.descriptions[group.group_id]
 
 
-def _keys(parts: Iterable[GroupPartition]) -> list[TopicPartition]:
+def keys_of(parts: Iterable[GroupPartition]) -> list[TopicPartition]:
+    """Return the keys of partitions."""
     return [(part.topic, part.partition) for part in parts]
 
 
@@ -70,19 +84,6 @@ def _command(group: GroupView) -> str:
 def _is_disturbed(obs: Observations, group: GroupView, description: GroupDescription) -> bool:
     """Return whether a group has stopped or is rebalancing, so that a change of its members matters."""
     return has_stopped(obs, group) or description.state in REBALANCING
-
-
-def _skip_command(group: str, key: TopicPartition, offset: int) -> tuple[str, ...]:
-    where = f"{key[0]}:{key[1]}"
-    return (
-        *("consumer-groups", "--reset-offsets", "--group", group, "--topic", where),
-        *("--to-offset", str(offset), "--dry-run"),
-    )
-
-
-def _reset_command(group: str, key: TopicPartition) -> tuple[str, ...]:
-    where = f"{key[0]}:{key[1]}"
-    return ("consumer-groups", "--reset-offsets", "--group", group, "--topic", where, "--to-earliest", "--dry-run")
 
 
 def member_text(member: MemberDescription) -> str:
@@ -111,7 +112,9 @@ def no_members(obs: Observations) -> Iterator[Finding]:
             continue
         if description is None or (description.is_simple and obs.earlier is None):
             continue
-        lagging = _keys(obs.lagging(group))
+        lagging = keys_of(obs.lagging(group))
+        if not lagging:
+            continue
         yield Finding(
             f"Group {group.group_id} has no members: nobody consumes {partition_names(lagging)}",
             (lag_text(obs, group), f"State {group.state}, coordinator broker {group.coordinator}"),
@@ -215,13 +218,13 @@ def partition_unassigned(obs: Observations) -> Iterator[Finding]:
         if description.state != STABLE or not assigned or description.type == SHARE:
             continue
         waiting = [part for part in obs.lagging(group) if (part.topic, part.partition) not in assigned]
-        if waiting and not _moved(obs, group, _keys(waiting)):
+        if waiting and not _moved(obs, group, keys_of(waiting)):
             yield Finding(
-                f"No member of group {group.group_id} has {partition_names(_keys(waiting))}, where "
+                f"No member of group {group.group_id} has {partition_names(keys_of(waiting))}, where "
                 f"{sum(part.lag or 0 for part in waiting):,} records wait",
                 (*map(member_text, description.members[:3]), lag_text(obs, group)),
                 _members_command(group),
-                places(("group", group.group_id), partition_places(_keys(waiting))),
+                places(("group", group.group_id), partition_places(keys_of(waiting))),
             )
 
 
@@ -229,112 +232,6 @@ def _moved(obs: Observations, group: GroupView, keys: Iterable[TopicPartition]) 
     before = obs.before(group.group_id)
     old, new = (committed(before) if before is not None else {}), committed(group)
     return any(key in old and old[key] != new.get(key) for key in keys)
-
-
-def retention_passed(obs: Observations) -> Iterator[Finding]:
-    """The committed offset is before the log start: records were deleted before the group consumed them."""
-    for group in obs.view.groups:
-        lost = []
-        for part in group.partitions or ():
-            found = obs.partition((part.topic, part.partition))
-            if found is not None and found.start_offset is not None and part.committed < found.start_offset:
-                lost.append((found.start_offset - part.committed, part, found.start_offset))
-        if not lost:
-            continue
-        _, part, start = max(lost)
-        keys = _keys(part for _, part, _ in lost)
-        yield Finding(
-            f"{sum(number for number, _, _ in lost):,} records of {partition_names(keys)} were deleted before group "
-            f"{group.group_id} consumed them",
-            (
-                f"{part.topic}-{part.partition}: committed offset {part.committed:,}, log start offset {start:,}",
-                lag_text(obs, group),
-            ),
-            _reset_command(group.group_id, (part.topic, part.partition)),
-            places(("group", group.group_id), partition_places(keys)),
-        )
-
-
-def beyond_end(obs: Observations) -> Iterator[Finding]:
-    """The committed offset is beyond the end of the log, as after a topic was created again."""
-    for group in obs.view.groups:
-        beyond = [
-            part
-            for part in group.partitions or ()
-            if (end := obs.ends.get((part.topic, part.partition))) is not None and part.committed > end.high_watermark
-        ]
-        if not beyond:
-            continue
-        part = beyond[0]
-        end = obs.ends[part.topic, part.partition]
-        yield Finding(
-            f"Group {group.group_id} committed offset {part.committed:,} of {part.topic}-{part.partition}, beyond the "
-            f"end of the log ({end.high_watermark:,}): the topic was created again or lost records",
-            (f"The same in {partition_names(_keys(beyond))}", lag_text(obs, group)),
-            _reset_command(group.group_id, (part.topic, part.partition)),
-            places(("group", group.group_id), partition_places(_keys(beyond))),
-        )
-
-
-def record_undecodable(obs: Observations) -> Iterator[Finding]:
-    """The batch at the committed offset is damaged, so every consumer fails there."""
-    for (group, key), batch in obs.batches.items():
-        if batch.damage is None:
-            continue
-        at = committed(next(view for view in obs.view.groups if view.group_id == group))[key]
-        yield Finding(
-            f"The batch at offset {at:,} of {key[0]}-{key[1]}, the next one of group {group}, cannot be decoded",
-            (f"{batch.damage}; {batch.size_bytes:,} bytes",),
-            _skip_command(group, key, max(batch.next_offset, at + 1)),
-            places(("group", group), ("partition", key)),
-        )
-
-
-MAX_PARTITION_FETCH_BYTES = 1 << 20
-"""The default of max.partition.fetch.bytes. The limits of the group's consumers are not visible."""
-
-
-def record_too_large(obs: Observations) -> Iterator[Finding]:
-    """The next batch is larger than consumers fetch by default, and the committed offset stays there."""
-    for (name, key), batch in obs.batches.items():
-        group = next(view for view in obs.view.groups if view.group_id == name)
-        if batch.size_bytes <= MAX_PARTITION_FETCH_BYTES or batch.damage is not None:
-            continue
-        if not group.members or not has_stopped(obs, group):
-            continue
-        yield Finding(
-            f"Group {name} stays before the batch at offset {batch.offset:,} of {key[0]}-{key[1]}, which has "
-            f"{batch.size_bytes:,} bytes: more than the default max.partition.fetch.bytes "
-            f"({MAX_PARTITION_FETCH_BYTES:,})",
-            (lag_text(obs, group), "The limits and the memory of the consumers are not visible from here"),
-            _skip_command(name, key, batch.next_offset),
-            places(("group", name), ("partition", key)),
-        )
-
-
-_NEAR = 0.1
-
-
-def retention_near(obs: Observations) -> Iterator[Finding]:
-    """Less than a tenth of retention.ms is left until the next record of a group may be deleted."""
-    for (name, key), batch in obs.batches.items():
-        settings = obs.settings.get(key[0], {})
-        retention_ms = int(settings.get("retention.ms") or -1)
-        if retention_ms <= 0 or batch.timestamp <= 0 or "delete" not in settings.get("cleanup.policy", ""):
-            continue
-        left_ms = batch.timestamp + retention_ms - obs.now_ms
-        if left_ms >= retention_ms * _NEAR:
-            continue
-        when = f"in {duration(left_ms)}" if left_ms > 0 else "at any time"
-        yield Finding(
-            f"Retention may delete the next record of group {name} in {key[0]}-{key[1]} {when}",
-            (
-                f"The record is {duration(obs.now_ms - batch.timestamp)} old, retention.ms {duration(retention_ms)}",
-                "A segment is deleted when its newest record is old enough, so the record may stay longer",
-            ),
-            ("configs", "--describe", "--entity-type", "topics", "--entity-name", key[0], "--all"),
-            places(("group", name), ("partition", key)),
-        )
 
 
 def offsets_pending(obs: Observations) -> Iterator[Finding]:
@@ -358,26 +255,88 @@ def stalled(obs: Observations) -> Iterator[Finding]:
             continue
         description = obs.descriptions.get(group.group_id)
         assigned = {key for member in description.members for key in member.assignment} if description else None
-        waiting = [key for key in _keys(obs.lagging(group)) if assigned is None or key in assigned]
+        waiting = [key for key in keys_of(obs.lagging(group)) if assigned is None or key in assigned]
         if not waiting:
             continue
         members = [] if description is None else [member_text(member) for member in description.members[:3]]
         yield Finding(
             f"Group {group.group_id} committed nothing in {obs.seconds or 0:.1f} s although it has "
             f"{count(group.members, 'member')} and {group.least_lag:,} records wait in {partition_names(waiting)}",
-            (lag_text(obs, group), *members, *_next_records(obs, group.group_id)),
+            (lag_text(obs, group), *members, *_next_records(obs, group)),
             _members_command(group),
             places(("group", group.group_id), partition_places(waiting)),
         )
 
 
-def _next_records(obs: Observations, name: str) -> Iterator[str]:
-    """Yield a line for the oldest of the group's next records, and for a gap before it."""
-    batches = [(key, batch) for (group, key), batch in obs.batches.items() if group == name and batch.timestamp > 0]
+_BACKLOG_MS = 60_000
+
+
+def partition_stalled(obs: Observations) -> Iterator[Finding]:
+    """The group commits other partitions between two snapshots, but not one in which records wait. A member may
+    consume its partitions one after the other, so one that is behind in another partition says nothing."""
+    for group in obs.view.groups:
+        description = obs.descriptions.get(group.group_id)
+        if description is None or description.state not in (STABLE, EMPTY) or not has_progressed(obs, group):
+            continue
+        owners = {key: member.member_id for member in description.members for key in member.assignment}
+        for part in sorted(obs.lagging(group), key=lambda part: -(part.lag or 0)):
+            key = part.topic, part.partition
+            if not has_stopped_at(obs, group, key) or (owners and key not in owners):
+                continue
+            moved = [other for other in _moved_keys(obs, group) if owners.get(other) == owners.get(key)]
+            if any(_is_behind(obs, group, other) for other in moved):
+                continue
+            members = [member_text(member) for member in description.members if key in member.assignment]
+            batch = obs.batches.get((group.group_id, key))
+            yield Finding(
+                f"Group {group.group_id} stays at offset {part.committed:,} of {part.topic}-{part.partition}, where "
+                f"{part.lag:,} records wait, although it commits {partition_names(_moved_keys(obs, group))}",
+                (*record_lines(obs, key, part.committed, batch), *members, lag_text(obs, group)),
+                _record_command(key, part.committed),
+                places(("partition", key), ("topic", part.topic)),
+            )
+
+
+def _moved_keys(obs: Observations, group: GroupView) -> list[TopicPartition]:
+    before = obs.before(group.group_id)
+    old = committed(before) if before is not None else {}
+    return [key for key, offset in committed(group).items() if old.get(key, offset) != offset]
+
+
+def _is_behind(obs: Observations, group: GroupView, key: TopicPartition) -> bool:
+    """Return whether old records wait in a partition, or records of unknown age."""
+    if key not in keys_of(obs.lagging(group)):
+        return False
+    batch = obs.batches.get((group.group_id, key))
+    return batch is None or batch.timestamp <= 0 or obs.now_ms - batch.timestamp > _BACKLOG_MS
+
+
+def _record_command(key: TopicPartition, offset: int) -> tuple[str, ...]:
+    where = ("--topic", key[0], "--partition", str(key[1]), "--offset", str(offset))
+    return ("console-consumer", *where, "--max-messages", "1")
+
+
+def record_lines(obs: Observations, key: TopicPartition, at: int, batch: NextBatch | None) -> Iterator[str]:
+    """Yield lines about the next record after a committed offset: its age and size, and a gap before it."""
+    if batch is None or batch.offset < 0:
+        return
+    age = f"is {duration(max(0, obs.now_ms - batch.timestamp))} old" if batch.timestamp > 0 else "has no timestamp"
+    yield (
+        f"The next record of {key[0]}-{key[1]}, at offset {batch.offset:,}, {age}; its batch has "
+        f"{batch.size_bytes:,} bytes"
+    )
+    if batch.offset > at:
+        yield f"Offsets {at:,} to {batch.offset - 1:,} have no record: compaction removed them or they are markers"
+
+
+def _next_records(obs: Observations, group: GroupView) -> Iterator[str]:
+    """Yield lines about the oldest of the group's next records."""
+    batches = [
+        (key, batch) for (name, key), batch in obs.batches.items() if name == group.group_id and batch.timestamp > 0
+    ]
     if batches:
         key, batch = min(batches, key=lambda item: item[1].timestamp)
-        age = duration(max(0, obs.now_ms - batch.timestamp))
-        yield f"The next record of {key[0]}-{key[1]}, at offset {batch.offset:,}, is {age} old"
+        yield from record_lines(obs, key, committed(group)[key], batch)
 
 
 _OLD_MS = 300_000
@@ -402,5 +361,5 @@ def too_slow(obs: Observations) -> Iterator[Finding]:
             f"{duration(max(ages))} old",
             (lag_text(obs, group), f"It consumes {group.consumed or 0:.1f} records/s"),
             _members_command(group),
-            places(("group", group.group_id)),
+            places(("group", group.group_id), partition_places(keys_of(obs.lagging(group)))),
         )

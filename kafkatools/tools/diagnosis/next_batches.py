@@ -23,8 +23,8 @@ _BYTES = 64 << 10
 def next_batches(
     admin: AdminClient, offsets: Mapping[TopicPartition, int], leaders: Mapping[TopicPartition, int], timeout_ms: int
 ) -> dict[TopicPartition, NextBatch | KafkaError]:
-    """Return the batch at the offset of each partition, or the error of its leader. A partition without a record from
-    there on is left out. Raises KafkaError when the brokers cannot be listed."""
+    """Return the batch at the offset of each partition, or the error of its leader. A partition of which no record was
+    returned is left out, unless none follows. Raises KafkaError when the brokers cannot be listed."""
     admin.refresh_cluster(timeout_ms)
     requests = [_request(leaders[key], key, offset) for key, offset in offsets.items()]
     responses = admin.send_all(requests, admin.deadline_ms(timeout_ms))
@@ -47,8 +47,17 @@ def _read(response: BrokerResponse, offset: int) -> NextBatch | KafkaError | Non
     for topic in response.entity.responses:
         for part in topic.partitions:
             error = error_in(part)
-            return error if error is not None else _first_batch(part.records or b"", offset)
+            return error if error is not None else _next(part.records or b"", offset, part.high_watermark)
     return None
+
+
+def _next(records: memoryview | bytes, offset: int, high_watermark: int) -> NextBatch | None:
+    """Return the batch with the next record, an empty one if no record follows, None if that is unknown."""
+    found = _first_batch(records, offset)
+    if found is not None:
+        return found
+    end = max((batch.next_offset for batch in read_batches(records)), default=-1)
+    return NextBatch(0, -1, -1) if end >= high_watermark else None
 
 
 def _first_batch(records: memoryview | bytes, offset: int) -> NextBatch | None:

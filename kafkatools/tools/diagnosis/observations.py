@@ -52,13 +52,19 @@ class LogEnds(NamedTuple):
 class NextBatch(NamedTuple):
     """The batch at a group's committed offset. `size_bytes` is the whole batch, `timestamp` in ms (-1 unknown) that of
     its first unread record, `offset` that record's offset (-1 without one), `damage` why it cannot be decoded,
-    `next_offset` the offset after the batch."""
+    `next_offset` the offset after the batch. Without a record up to the high watermark, only transaction markers
+    follow: `is_empty`."""
 
     size_bytes: int
     offset: int
     timestamp: int
     damage: str | None = None
     next_offset: int = -1
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether there is no record at or after the committed offset."""
+        return self.offset < 0 and self.damage is None
 
 
 class OpenProducer(NamedTuple):
@@ -115,8 +121,15 @@ class Observations(NamedTuple):
                 yield part
 
     def lagging(self, group: GroupView) -> list[GroupPartition]:
-        """Return the partitions in which a group has lag."""
-        return [part for part in group.partitions or () if part.lag]
+        """Return the partitions in which records wait for a group: those with lag, unless only transaction markers
+        follow the committed offset."""
+        found = [part for part in group.partitions or () if part.lag]
+        batches = [self.batches.get((group.group_id, (part.topic, part.partition))) for part in found]
+        return [part for part, batch in zip(found, batches, strict=True) if batch is None or not batch.is_empty]
+
+    def offsets_of(self, group_id: str) -> dict[TopicPartition, int]:
+        """Return the committed offsets of a group, none if it is not in view."""
+        return next((committed(group) for group in self.view.groups if group.group_id == group_id), {})
 
     def before(self, group_id: str) -> GroupView | None:
         """Return a group in the first of two snapshots."""

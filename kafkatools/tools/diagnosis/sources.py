@@ -32,7 +32,10 @@ Connect = Callable[[], AdminClient]
 Report = Callable[[str], None]
 Source = Callable[[AdminClient], object]
 
-_TOPIC_SETTINGS = ("retention.ms", "cleanup.policy", "min.insync.replicas", "message.timestamp.type", *TOPIC_THROTTLES)
+_TOPIC_SETTINGS = (
+    *("retention.ms", "retention.bytes", "segment.bytes", "cleanup.policy"),
+    *("min.insync.replicas", "message.timestamp.type", *TOPIC_THROTTLES),
+)
 
 
 def in_parallel(connect: Connect, sources: Mapping[str, Source], report: Report) -> set[str]:

@@ -1,0 +1,220 @@
+"""Causes at the committed offsets of groups, as functions of Observations: the record there cannot be consumed, or it
+was or will be deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkatools.tools.diagnosis.findings import Finding, duration, partition_names, partition_places, places
+from kafkatools.tools.diagnosis.group_causes import has_stopped_at, keys_of, lag_text
+from kafkatools.tools.diagnosis.observations import Observations, TopicPartition, committed
+from kafkatools.tools.monitor.figures import size
+from kafkatools.tools.monitor.view import GroupPartition, GroupView
+
+
+def _skip_command(group: str, key: TopicPartition, offset: int) -> tuple[str, ...]:
+    where = f"{key[0]}:{key[1]}"
+    return (
+        *("consumer-groups", "--reset-offsets", "--group", group, "--topic", where),
+        *("--to-offset", str(offset), "--dry-run"),
+    )
+
+
+def _reset_command(group: str, key: TopicPartition) -> tuple[str, ...]:
+    where = f"{key[0]}:{key[1]}"
+    return ("consumer-groups", "--reset-offsets", "--group", group, "--topic", where, "--to-earliest", "--dry-run")
+
+
+def retention_passed(obs: Observations) -> Iterator[Finding]:
+    """The committed offset is before the log start: records were deleted before the group consumed them."""
+    for group in obs.view.groups:
+        lost = []
+        for part in group.partitions or ():
+            found = obs.partition((part.topic, part.partition))
+            if found is not None and found.start_offset is not None and part.committed < found.start_offset:
+                lost.append((found.start_offset - part.committed, part, found.start_offset))
+        if not lost:
+            continue
+        _, part, start = max(lost)
+        keys = keys_of(part for _, part, _ in lost)
+        yield Finding(
+            f"{sum(number for number, _, _ in lost):,} records of {partition_names(keys)} were deleted before group "
+            f"{group.group_id} consumed them",
+            (
+                f"{part.topic}-{part.partition}: committed offset {part.committed:,}, log start offset {start:,}",
+                *_deletion_lines(obs, (part.topic, part.partition)),
+                lag_text(obs, group),
+            ),
+            _reset_command(group.group_id, (part.topic, part.partition)),
+            places(("group", group.group_id), partition_places(keys)),
+        )
+
+
+def _deletion_lines(obs: Observations, key: TopicPartition) -> Iterator[str]:
+    """Yield lines about the start of a log: the movement between two snapshots, and what deletes records there."""
+    found = obs.partition(key)
+    before = obs.earlier.by_partition.get(key) if obs.earlier is not None else None
+    if found is not None and before is not None and (before.start_offset or 0) < (found.start_offset or 0):
+        yield (
+            f"The log start moved from offset {before.start_offset or 0:,} to {found.start_offset or 0:,} in "
+            f"{obs.seconds or 0:.1f} s"
+        )
+    settings = obs.settings.get(key[0])
+    if settings is None:
+        return
+    retention_ms, retention_bytes = (int(settings.get(name) or -1) for name in ("retention.ms", "retention.bytes"))
+    if "delete" not in settings.get("cleanup.policy", ""):
+        yield f"cleanup.policy is {settings.get('cleanup.policy')}: only kt delete-records or DeleteRecords deletes"
+    elif retention_ms < 0 and retention_bytes < 0:
+        yield "Neither retention.ms nor retention.bytes is set: only kt delete-records or DeleteRecords deletes"
+    else:
+        limits = [f"retention.ms {duration(retention_ms)}"] if retention_ms >= 0 else []
+        if retention_bytes >= 0:
+            held = "unknown" if found is None or found.size_bytes is None else size(found.size_bytes)
+            limits.append(f"retention.bytes {size(retention_bytes)}, the log of the leader has {held}")
+        yield f"Deletion is by {'; or by '.join(limits)}; or by DeleteRecords"
+
+
+def beyond_end(obs: Observations) -> Iterator[Finding]:
+    """The committed offset is beyond the end of the log, as after a topic was created again."""
+    for group in obs.view.groups:
+        beyond = [
+            part
+            for part in group.partitions or ()
+            if (end := obs.ends.get((part.topic, part.partition))) is not None and part.committed > end.high_watermark
+        ]
+        if not beyond:
+            continue
+        part = beyond[0]
+        end = obs.ends[part.topic, part.partition]
+        yield Finding(
+            f"Group {group.group_id} committed offset {part.committed:,} of {part.topic}-{part.partition}, beyond the "
+            f"end of the log ({end.high_watermark:,}): the topic was created again or lost records",
+            (f"The same in {partition_names(keys_of(beyond))}", lag_text(obs, group)),
+            _reset_command(group.group_id, (part.topic, part.partition)),
+            places(("group", group.group_id), partition_places(keys_of(beyond))),
+        )
+
+
+def record_undecodable(obs: Observations) -> Iterator[Finding]:
+    """The batch at the committed offset is damaged, so every consumer fails there."""
+    for (group, key), batch in obs.batches.items():
+        if batch.damage is None:
+            continue
+        at = committed(next(view for view in obs.view.groups if view.group_id == group))[key]
+        yield Finding(
+            f"The batch at offset {at:,} of {key[0]}-{key[1]}, the next one of group {group}, cannot be decoded",
+            (f"{batch.damage}; {batch.size_bytes:,} bytes",),
+            _skip_command(group, key, max(batch.next_offset, at + 1)),
+            places(("group", group), ("partition", key)),
+        )
+
+
+MAX_PARTITION_FETCH_BYTES = 1 << 20
+"""The default of max.partition.fetch.bytes. The limits of the group's consumers are not visible."""
+
+
+def record_too_large(obs: Observations) -> Iterator[Finding]:
+    """The next batch is larger than consumers fetch by default, and the committed offset stays there."""
+    for (name, key), batch in obs.batches.items():
+        group = next(view for view in obs.view.groups if view.group_id == name)
+        if batch.size_bytes <= MAX_PARTITION_FETCH_BYTES or batch.damage is not None:
+            continue
+        if not group.members or not has_stopped_at(obs, group, key):
+            continue
+        yield Finding(
+            f"Group {name} stays before the batch at offset {batch.offset:,} of {key[0]}-{key[1]}, which has "
+            f"{batch.size_bytes:,} bytes: more than the default max.partition.fetch.bytes "
+            f"({MAX_PARTITION_FETCH_BYTES:,})",
+            (lag_text(obs, group), "The limits and the memory of the consumers are not visible from here"),
+            _skip_command(name, key, batch.next_offset),
+            places(("group", name), ("partition", key)),
+        )
+
+
+_NEAR = 0.1
+_SOON_S = 3600
+Reason = tuple[str, tuple[str, ...]]
+"""The end of a sentence about a record that is soon deleted, and the evidence."""
+
+
+def retention_near(obs: Observations) -> Iterator[Finding]:
+    """The next record of a group may soon be deleted: by age, by size, or since the log start moves towards it."""
+    for group in obs.view.groups:
+        for part in obs.lagging(group):
+            key = part.topic, part.partition
+            reason = _near_by_time(obs, group, key) or _near_by_size(obs, part) or _near_by_movement(obs, group, part)
+            if reason is not None:
+                yield Finding(
+                    f"Retention may delete the next record of group {group.group_id} in {key[0]}-{key[1]} {reason[0]}",
+                    reason[1],
+                    ("configs", "--describe", "--entity-type", "topics", "--entity-name", key[0], "--all"),
+                    places(("group", group.group_id), ("partition", key)),
+                )
+
+
+def _near_by_time(obs: Observations, group: GroupView, key: TopicPartition) -> Reason | None:
+    """Less than a tenth of retention.ms is left until the record may be deleted."""
+    batch = obs.batches.get((group.group_id, key))
+    retention_ms = _limit(obs, key[0], "retention.ms")
+    if batch is None or batch.timestamp <= 0 or retention_ms <= 0:
+        return None
+    left_ms = batch.timestamp + retention_ms - obs.now_ms
+    if left_ms >= retention_ms * _NEAR:
+        return None
+    evidence = (
+        f"The record is {duration(obs.now_ms - batch.timestamp)} old, retention.ms {duration(retention_ms)}",
+        "A segment is deleted when its newest record is old enough, so the record may stay longer",
+    )
+    return f"in {duration(left_ms)}" if left_ms > 0 else "at any time", evidence
+
+
+def _near_by_size(obs: Observations, part: GroupPartition) -> Reason | None:
+    """The record and those after it take more than nine tenths of retention.bytes. A log of one segment is left out:
+    the active segment is not deleted."""
+    view = obs.partition((part.topic, part.partition))
+    retention_bytes, segment_bytes = (_limit(obs, part.topic, name) for name in ("retention.bytes", "segment.bytes"))
+    if view is None or view.size_bytes is None or view.end_offset is None or retention_bytes <= 0:
+        return None
+    held = view.end_offset - (view.start_offset or 0)
+    if held <= 0 or view.size_bytes <= segment_bytes:
+        return None
+    waiting_bytes = view.size_bytes / held * (part.lag or 0)
+    if waiting_bytes < retention_bytes * (1 - _NEAR):
+        return None
+    evidence = (
+        f"About {size(waiting_bytes)} wait in the log of {size(view.size_bytes)}, retention.bytes is "
+        f"{size(retention_bytes)}",
+        "Whole segments are deleted, so the record may stay longer",
+    )
+    return "by size", evidence
+
+
+def _near_by_movement(obs: Observations, group: GroupView, part: GroupPartition) -> Reason | None:
+    """The log start moved faster than the committed offset between two snapshots, and reaches it within an hour."""
+    key = part.topic, part.partition
+    view = obs.partition(key)
+    before = obs.earlier.by_partition.get(key) if obs.earlier is not None else None
+    old = committed(earlier).get(key) if (earlier := obs.before(group.group_id)) is not None else None
+    if view is None or before is None or view.start_offset is None or before.start_offset is None or old is None:
+        return None
+    closer = (view.start_offset - before.start_offset) - (part.committed - old)
+    distance = part.committed - view.start_offset
+    if view.start_offset <= before.start_offset or closer <= 0 or distance < 0:
+        return None
+    seconds = distance / closer * (obs.seconds or 0)
+    if seconds > _SOON_S:
+        return None
+    evidence = (
+        f"The log start moved from offset {before.start_offset:,} to {view.start_offset:,}, the committed offset from "
+        f"{old:,} to {part.committed:,}",
+    )
+    return f"in {duration(seconds * 1000)}: the log start moves towards it", evidence
+
+
+def _limit(obs: Observations, topic: str, name: str) -> int:
+    """Return a limit of a topic, -1 if it has none, is unknown, or if the topic is not cleaned by deletion."""
+    settings = obs.settings.get(topic, {})
+    if "delete" not in settings.get("cleanup.policy", ""):
+        return -1
+    return int(settings.get(name) or -1)
