@@ -114,8 +114,10 @@ class LevelledDisks:
         loads[at] += weights[item]
 
     def targets(self) -> dict[Replica, str]:
-        """Return the directories of new replicas, and of those that get another one."""
+        """Return the directories of new replicas, and of those that get another one; none if there is only one."""
         rules = self._rules
+        if len(self._disks) == 1:
+            return {}
         return {self._replica(item): self._disks[at].path for item, at in rules.now.items() if self._is_moved(item)}
 
     def origins(self) -> dict[Replica, str]:

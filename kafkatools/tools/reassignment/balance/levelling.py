@@ -92,14 +92,16 @@ class Levelling:
         self._steps_left = 10 * sum(map(len, self._items)) + 10  # an end also where rounding defeats the invariants
         self._giving = (
             _Stage(self._to_centers),
-            _Stage(self._to_high),
-            _Stage(self._to_high, is_exchange=True),
+            _Stage(self._within),
+            _Stage(self._within, is_exchange=True),
             _Stage(self._half),
+            _Stage(self._most),
         )
         self._taking = (
             _Stage(self._to_centers),
-            _Stage(self._from_low),
-            _Stage(self._from_low, is_exchange=True),
+            _Stage(self._within),
+            _Stage(self._within, is_exchange=True),
+            _Stage(self._half),
         )
 
     def level(self) -> None:
@@ -128,8 +130,9 @@ class Levelling:
         return any(refusals >> reason & 1 for refusals in self.refusals)
 
     def _key(self, item: int) -> tuple[float, int, int]:
-        """The order of items: by weight, of equal weights the smallest last, since those are tried from the end."""
-        return self._weights[item], -self._sizes[item], item
+        """The order of items: by weight, of equal weights the one with the smallest size last, since items are
+        tried from the end."""
+        return self._weights[item], -self._sizes[item], -item
 
     # -- choosing bins --
 
@@ -191,16 +194,22 @@ class Levelling:
         return self.loads[source] - self._bounds[source].high
 
     def _to_centers(self, source: int, target: int) -> float:
-        return min(self.loads[source] - self._bounds[source].center, self._bounds[target].center - self.loads[target])
+        bound = self._bounds[source]
+        if bound.low == float("-inf"):
+            return self._within(source, target)  # only the upper limit counts
+        return min(self.loads[source] - bound.center, self._bounds[target].center - self.loads[target])
 
-    def _to_high(self, source: int, target: int) -> float:
-        return min(self.loads[source] - self._bounds[source].center, self._bounds[target].high - self.loads[target])
-
-    def _from_low(self, source: int, target: int) -> float:
-        return min(self.loads[source] - self._bounds[source].low, self._bounds[target].center - self.loads[target])
+    def _within(self, source: int, target: int) -> float:
+        """What may pass until the source is at its lower bound, or the target at its upper bound. Since one of them is
+        outside, this is less than their difference."""
+        return min(self.loads[source] - self._bounds[source].low, self._bounds[target].high - self.loads[target])
 
     def _half(self, source: int, target: int) -> float:
-        """Half of the difference of two bins: a move up to twice as large still lowers the highest load."""
+        """What makes both loads equal, also where that leaves one of them outside of its bounds."""
+        return self._most(source, target) / 2
+
+    def _most(self, source: int, target: int) -> float:
+        """The difference of two loads, less the tolerance: up to this, a move lowers the higher one noticeably."""
         slack = self._bounds[source].high - self._bounds[source].center
         difference = self.loads[source] - self.loads[target] - slack
         is_lower = self._ratio(target, self.loads[target] + difference) < self._ratio(source, self.loads[source])

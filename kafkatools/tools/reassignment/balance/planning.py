@@ -31,6 +31,7 @@ from kafkatools.tools.reassignment.balance.placement import (
     surplus_bytes,
 )
 from kafkatools.tools.reassignment.balance.reasons import broker_reasons, disk_reasons
+from kafkatools.tools.reassignment.listings import ids, plural
 from kafkatools.tools.reassignment.plan import Move, PlanRefused, broker_loads
 
 _NO_COPY = "no live replica is in sync, so there is nothing to copy from"
@@ -102,9 +103,9 @@ class _Planner:
             if not has_capacity(disks, broker)
         ]
         if missing:
-            names = ", ".join(map(str, missing))
             raise PlanRefused(
-                f"The use of the disks is unknown: broker {names} does not report the size of its volumes"
+                f"The use of the disks is unknown: broker{plural(len(missing))} {ids(missing)} did not report the size "
+                "of all volumes"
             )
 
     def _weights(self) -> Sequence[float]:
@@ -154,9 +155,9 @@ class _Planner:
         if self.options.only_above is None:
             mean = sum(loads) / len(loads)
             return [even_bound(mean, self.options.tolerance) for _ in loads]
-        ids, limit = self.brokers.ids, self.options.only_above
+        broker_ids, limit = self.brokers.ids, self.options.only_above
         return [
-            full_bound(load - surplus_bytes(self.given.disks[ids[broker]], limit))
+            full_bound(load - surplus_bytes(self.given.disks[broker_ids[broker]], limit))
             for load, broker in zip(loads, self.brokers.taking_part, strict=True)
         ]
 
@@ -183,7 +184,7 @@ class _Planner:
         for number in self.brokers.taking_part:
             broker = self.brokers.ids[number]
             disks = self.given.disks.get(broker, ())
-            if len(disks) > 1:
+            if disks:
                 levelled.append(LevelledDisks(broker, disks, self.placement, weights, self.movable, self.options))
         return levelled
 
