@@ -282,7 +282,6 @@ class JsonRuns:
         moves = self.file("moves.json", {"version": 1, "partitions": [part]})
         kt("reassign-partitions", "--execute", "--reassignment-json-file", moves)
         kt("reassign-partitions", "--verify", "--reassignment-json-file", moves)
-        kt("reassign-partitions", "plan", "balance", "--by", "rate", "--sample", "10ms", "--disks", at=2)
         kt("log-dirs", "--describe", "--broker-list", "9", status=1)
         self._copies()
         kt("log-dirs", "--sizes")
@@ -501,7 +500,6 @@ class JsonRuns:
         kt("plan", "drain", "--brokers", "2", at=2, status=1)
         cluster.out_of_sync.clear()
         kt("plan", "set-rf", "--replication-factor", "9", at=2, status=1)
-        kt("plan", "balance", "--by", "bytes", "--max-move", "0", at=2)
         cluster.steps = 99
         kt("--execute", *plan, "--dry-run")
         kt("--execute", *plan, "--throttle", "1000")

@@ -206,6 +206,13 @@ _OPTION_SETTINGS: tuple[tuple[str, str, str | None], ...] = (
 """Setting, its option, and the default of Kafka's ConsoleProducer, which differs from that of the producer."""
 
 
+def _unsupported_line_reader(name: str) -> UsageError:
+    hint = f"kt supports only {_LINE_READERS[0]}."
+    if name.startswith("io.confluent."):
+        hint = "--schema-registry URL with --value-schema encodes JSON as Avro or Protobuf."
+    return UsageError(f"Unsupported --line-reader {name}", hint)
+
+
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt console-producer: send the lines of standard input. Returns INTERRUPTED after Ctrl-C, FAILED if a record
     failed or the run ended early. Raises UsageError or KafkaError."""
@@ -217,7 +224,7 @@ def run(console: Console, args: Args) -> ExitStatus:
                 f"Warning: --{old} is deprecated and will be removed in a future version. Use --{new} instead."
             )
     if args.line_reader is not None and args.line_reader not in _LINE_READERS:
-        raise UsageError(f"Unsupported --line-reader {args.line_reader}", f"kt supports only {_LINE_READERS[0]}.")
+        raise _unsupported_line_reader(args.line_reader)
     form = _input_format(args)
     try:
         line_format = _line_format(args, form)

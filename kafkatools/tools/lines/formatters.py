@@ -170,6 +170,8 @@ def formatter_class(name: str) -> str:
     for class_name in FORMATTERS:
         if name in (class_name, class_name.rpartition(".")[2], short_name(class_name)):
             return class_name
+    if name.startswith("io.confluent."):
+        raise ConfigError(f"Unknown formatter {name}. --schema-registry URL decodes Avro, Protobuf and JSON Schema")
     names = ", ".join(short_name(class_name) for class_name in FORMATTERS)
     raise ConfigError(f"Unknown formatter {name}. Known ones, by class name or in short: {names}")
 

@@ -138,6 +138,8 @@ def test_formatters_are_a_closed_list() -> None:
     for name in ("com.example.Nope", "java.lang.String", "kafka.tools.DefaultMessageFormatter"):
         with pytest.raises(ConfigError, match=f"Unknown formatter {name}. Known ones.* offsets"):
             make_formatter(name, {})
+    with pytest.raises(ConfigError, match="AvroMessageFormatter. --schema-registry URL decodes Avro"):
+        make_formatter("io.confluent.kafka.formatter.AvroMessageFormatter", {})
 
 
 def test_escapes_are_applied_to_every_text() -> None:
