@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus, UsageError
@@ -14,11 +14,9 @@ from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, client_s
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
-    from kafkatools.tools.diagnosis.observations import Observations, Subject
-    from kafkatools.tools.diagnosis.verdict import Verdict
+    from kafkatools.tools.diagnosis.observations import Subject
 
 _KINDS = ("group", "topic", "partition", "broker", "transaction")
-_GROUP_INTERVAL_S = 6.0
 _MAX_INTERVAL_S = 3600
 
 
@@ -41,33 +39,35 @@ def run(console: Console, args: Args) -> ExitStatus:
     if args.principal is not None and ":" not in args.principal:
         raise UsageError(f"--principal takes TYPE:NAME such as User:alice, not '{args.principal}'")
     from kafkatools.core.admin.client import AdminClient
+    from kafkatools.tools.diagnosis.answer import answer_lines, command_line, default_interval_s, needs_time
     from kafkatools.tools.diagnosis.collecting import TIMEOUT_MS, Collecting
     from kafkatools.tools.diagnosis.verdict import verdicts
 
     defaults = {"default.api.timeout.ms": str(TIMEOUT_MS), "request.timeout.ms": str(TIMEOUT_MS)}
     settings = defaults | client_settings(args)
     bootstrap = console.connect(args)
-    interval_s = args.interval if args.interval is not None else _GROUP_INTERVAL_S * (subject.kind == "group")
+    interval_s = args.interval if args.interval is not None else default_interval_s(subject)
     with Collecting(
         lambda: AdminClient(bootstrap, settings, console.clock), subject, args.principal or ""
     ) as collecting:
         obs = collecting.collect()
         found = verdicts(obs)
-        if interval_s and not found and _needs_time(obs):
+        if interval_s and not found and needs_time(obs):
             with console.progress("Waiting for a second snapshot"):
                 console.clock.sleep_ms(int(interval_s * 1000))
             obs = collecting.collect()
             found = verdicts(obs)
 
     def line(words: Sequence[str]) -> str:
-        return _command_line(words, bootstrap, args)
+        profile = None if args.profile is None else args.profile.name
+        return command_line(words, bootstrap, args.command_config, profile)
 
     if args.json:
         from kafkatools.tools.diagnosis.json_form import why_json
 
         console.print_json(why_json(obs, found, line))
     else:
-        for text in _lines(obs, found, line):
+        for text in answer_lines(obs, found, line):
             console.print(text)
         for text in obs.unknown:
             console.error(f"Could not see: {text}")
@@ -98,47 +98,6 @@ def _subject(operands: Sequence[str]) -> Subject:
     if kind == BROKER and not (name.isascii() and name.isdigit()):
         raise UsageError(f"'{name}' is not a broker: write its id, such as 2")
     return Subject(kind, str(int(name)) if kind == BROKER else name)
-
-
-def _needs_time(obs: Observations) -> bool:
-    """Return whether a second snapshot could show more: a group has lag, members to wait for, or pending offsets."""
-    return bool(obs.pending) or any(
-        obs.lagging(group) or group.state not in ("Stable", "Empty", "Dead") for group in obs.view.groups
-    )
-
-
-def _command_line(words: Sequence[str], bootstrap: str, args: Args) -> str:
-    """Return a command line of kt to paste into a shell, with the connection of this one."""
-    import shlex
-
-    connection = ["--bootstrap-server", bootstrap]
-    if args.command_config is not None:
-        connection += ["--command-config", args.command_config]
-    profile = ["--profile", args.profile.name] if args.profile is not None else []
-    return shlex.join(["kt", *profile, words[0], *connection, *words[1:]])
-
-
-def _lines(obs: Observations, found: Sequence[Verdict], line: Callable[[Sequence[str]], str]) -> list[str]:
-    """Return the answer as lines: the verdict, its evidence, the next command, and other verdicts."""
-    from kafkatools.tools.diagnosis.findings import count
-    from kafkatools.tools.diagnosis.group_causes import lag_text
-
-    if not found:
-        groups = obs.view.groups if obs.subject.kind == "group" else ()
-        text = "No cause found" if obs.unknown else "Nothing is stuck"
-        lines = [f"{text}: {obs.subject.text}.", *(f"  {lag_text(obs, group)}." for group in groups)]
-        lagging = [group for group in obs.view.groups if group.least_lag] if not groups and obs.earlier is None else []
-        if lagging:
-            counted = f"{len(lagging)} of {count(len(obs.view.groups), 'group')}"
-            lines.append(
-                f"  Lag in {counted}; whether offsets are committed is unknown with one snapshot (--interval)."
-            )
-        return lines
-    lines = [f"{found[0].finding.sentence}.", *(f"  {text}" for text in found[0].finding.evidence)]
-    lines += [f"What to do: {found[0].cause.remedy}", f"Next: {line(found[0].finding.command)}"]
-    for other in found[1:]:
-        lines += [f"Also: {other.finding.sentence}.", f"  Next: {line(other.finding.command)}"]
-    return lines
 
 
 OPTIONS = (

@@ -181,10 +181,11 @@ def test_a_reader_who_goes_away_ends_it_quietly(bootstrap: str, tmp_path: pathli
 def on_terminal(
     home: pathlib.Path, *words: str, lines: int = 40, columns: int = 120, drawn_line: bytes = b"Ctrl-C to exit"
 ) -> tuple[int, str]:
-    """`kt WORDS` on a terminal, with one Ctrl-C when the second screen is drawn; the exit status and what was drawn."""
+    """`kt WORDS` on a terminal without a keyboard, with one Ctrl-C when the second screen is drawn; the exit status and
+    what was drawn."""
     ours, theirs = pty.openpty()
     env = {**environment(home), "TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": str(lines)}
-    process = subprocess.Popen([*KT, *words], stdin=theirs, stdout=theirs, stderr=theirs, env=env)
+    process = subprocess.Popen([*KT, *words], stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env=env)
     os.close(theirs)
     shown, is_ended = b"", False
     with contextlib.suppress(OSError):  # the end of a terminal

@@ -13,6 +13,7 @@ from kafkatools.exit_status import UsageError
 from kafkatools.options import Args
 from kafkatools.tools.monitor.conditions import Condition
 from kafkatools.tools.monitor.snapshot import Scope
+from kafkatools.tools.monitor.view import ClusterView
 
 OVERVIEW = ("brokers", "topics", "partitions", "groups", "events")
 _LOOPBACK = "127.0.0.1"
@@ -42,6 +43,14 @@ class MonitorOptions(NamedTuple):
         groups = () if self.is_regex else self.groups
         with_starts = self.prometheus is not None
         return Scope(names, takes_topic, takes_group, with_starts=with_starts, group_names=groups)
+
+    def judge(self, view: ClusterView) -> tuple[list[str], list[str]]:
+        """Return the conditions of --fail-if that hold in a view, and those that are unknown, as sentences."""
+        findings = [text for condition in self.conditions for text in condition.findings(view)]
+        unknowns = [
+            text for condition in self.conditions for text in condition.unknowns(view, is_only_snapshot=self.is_once)
+        ]
+        return findings, unknowns
 
 
 def read_options(args: Args) -> MonitorOptions:

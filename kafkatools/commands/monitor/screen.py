@@ -1,4 +1,5 @@
-"""The live view of kt monitor on a terminal: tables on rich's alternate screen, cut to fit.
+"""The live view of kt monitor without keys: tables on rich's alternate screen, cut to fit. For a terminal without
+Textual or without a keyboard; the view with keys is in `terminal/`.
 
 The most important rows come first. Problems are named in words at the top, never by colour alone.
 """
@@ -18,6 +19,7 @@ from rich.text import Text
 from kafkatools.commands.monitor.monitor_options import MonitorOptions
 from kafkatools.commands.monitor.outputs import Output
 from kafkatools.commands.monitor.tables import BAD, GOOD, WARNING, Row, Table, tables
+from kafkatools.commands.monitor.terminals import EXTRA, has_textual
 from kafkatools.console import Console
 from kafkatools.core.errors import KafkaError
 from kafkatools.output import visible
@@ -109,6 +111,8 @@ class Screen(Output):
         for line in self._addresses:  # whole, since an address without the end of its token leads nowhere
             for start in range(0, len(line), self.console.width):
                 yield _text(line[start : start + self.console.width], style="dim")
+        if not has_textual():
+            yield _text(EXTRA, style="dim")
         yield Text("")
 
     def _tables(self, view: ClusterView, height: int) -> Iterator[RenderableType]:

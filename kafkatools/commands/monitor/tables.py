@@ -169,13 +169,13 @@ def _log_dirs(view: ClusterView) -> Table:
 
 def _events(events: Iterable[Event]) -> Table:
     rows = [
-        Row((local_time(event.time_ms), event.kind, event.message), _EVENT_MOODS.get(event.kind, GOOD))
+        Row((local_time(event.time_ms), event.kind, event.message), EVENT_MOODS.get(event.kind, GOOD))
         for event in events
     ]
     return Table("Events", ("TIME", "EVENT", "WHAT"), rows)
 
 
-_EVENT_MOODS = {
+EVENT_MOODS = {
     "broker-gone": BAD,
     "broker-silent": BAD,
     "leader-lost": BAD,

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
 
 from kafkatools.commands.monitor.access import read_access
 from kafkatools.commands.monitor.message_source import message_source, with_brokers
 from kafkatools.commands.monitor.monitor_options import MonitorOptions
 from kafkatools.commands.monitor.outputs import JsonOutput, Output, TablesOutput
 from kafkatools.commands.monitor.server import serving
+from kafkatools.commands.monitor.terminals import has_keys, has_screen
 from kafkatools.console import Console
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.errors import AuthenticationFailed, KafkaError
@@ -25,6 +27,9 @@ from kafkatools.tools.monitor.collector import ClusterCollector
 from kafkatools.tools.monitor.details import CLIENT_LIMITS, Details
 from kafkatools.tools.monitor.view import ClusterView
 
+if TYPE_CHECKING:
+    from kafkatools.commands.monitor.terminal.diagnosis import Connection
+
 _PATIENCE_MS = (2000, 10_000)
 
 
@@ -34,7 +39,7 @@ def watch(console: Console, args: Args, options: MonitorOptions) -> ExitStatus:
     board = Board()
     access = read_access(args, console.environ)
     source = message_source(console, args, access)
-    bootstrap = console.connect(args)
+    bootstrap, settings = console.connect(args), client_settings(args)
     if source is not None:
         source = with_brokers(source, bootstrap)
     details = Details(board, lambda: AdminClient(bootstrap, {**client_settings(args), **CLIENT_LIMITS}, console.clock))
@@ -43,21 +48,28 @@ def watch(console: Console, args: Args, options: MonitorOptions) -> ExitStatus:
         addresses = stack.enter_context(
             serving(board, options, access, details, source, console.clock)
         )  # first, so that a port in use ends the command at once
-        collector = stack.enter_context(_collector(console, args, options, bootstrap))
+        connections = stack.enter_context(ExitStack())
+        collector = connections.enter_context(_collector(console, settings, options, bootstrap))
         view = collector.collect()
         _refuse_unknown(view, options)
         board.publish(view)
         for line in addresses:  # after the first view, so that the addresses serve data
             console.note(line)
+        if not any(options.judge(view)) and has_keys(console, as_json=args.json, is_once=options.is_once):
+            from kafkatools.commands.monitor.terminal.collecting import Parts
+            from kafkatools.commands.monitor.terminal.run import TerminalView
+
+            parts = Parts(collector, board, options.judge, console.clock, tuple(addresses))
+            status, ended = TerminalView(parts, view, options, _connection(console, args, bootstrap, settings)).run(
+                connections
+            )
+            for text in () if ended is None else (*ended.findings, *ended.unknowns):
+                console.error(text)
+            return status
         output = stack.enter_context(_output(console, args.json, options, board, addresses))
         while True:
             started_ms = console.clock.now_ms() - view.took_ms
-            findings = [text for condition in options.conditions for text in condition.findings(view)]
-            unknowns = [
-                text
-                for condition in options.conditions
-                for text in condition.unknowns(view, is_only_snapshot=options.is_once)
-            ]
+            findings, unknowns = options.judge(view)
             output.show(view, findings, unknowns)
             console.flush()
             if findings or unknowns:
@@ -74,17 +86,25 @@ def _output(console: Console, as_json: bool, options: MonitorOptions, board: Boa
         return JsonOutput(console, options)
     if options.is_once:
         return TablesOutput(console, options)
-    if console.is_terminal and console.environ.get("TERM") != "dumb":
+    if has_screen(console):
         from kafkatools.commands.monitor.screen import Screen
 
         return Screen(console, options, board, addresses)
     return Output(console, options)
 
 
+def _connection(console: Console, args: Args, bootstrap: str, settings: Mapping[str, object]) -> Connection:
+    from kafkatools.commands.monitor.terminal.diagnosis import Connection
+
+    profile = None if args.profile is None else args.profile.name
+    return Connection(bootstrap, settings, console.clock, args.command_config, profile)
+
+
 @contextmanager
-def _collector(console: Console, args: Args, options: MonitorOptions, bootstrap: str) -> Iterator[ClusterCollector]:
+def _collector(
+    console: Console, settings: Mapping[str, object], options: MonitorOptions, bootstrap: str
+) -> Iterator[ClusterCollector]:
     """Open three admin clients and the collector that uses them."""
-    settings: Mapping[str, object] = client_settings(args)
     shortest, longest = _PATIENCE_MS
     patience_ms = longest if options.is_once else min(longest, max(shortest, options.interval_ms))
     with (

@@ -67,7 +67,7 @@ def brokers_json(view: ClusterView) -> list[dict[str, Any]]:
     ]
 
 
-def _log_dir_json(path: LogDir) -> dict[str, Any]:
+def _log_dir_json(path: LogDir) -> dict[str, object]:
     return {
         "path": path.path,
         "replicas": len(path.replicas),

@@ -1,0 +1,56 @@
+"""The answer of a diagnosis as lines of text, and when a second snapshot could show more. Printed by `kt why` and shown
+by `kt monitor`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+
+from kafkatools.tools.diagnosis.findings import count
+from kafkatools.tools.diagnosis.group_causes import lag_text
+from kafkatools.tools.diagnosis.observations import GROUP, Observations, Subject
+from kafkatools.tools.diagnosis.verdict import Verdict
+
+_GROUP_INTERVAL_S = 6.0
+
+
+def default_interval_s(subject: Subject) -> float:
+    """Return the seconds between the two snapshots of a subject; 0 where one is enough."""
+    return _GROUP_INTERVAL_S if subject.kind == GROUP else 0.0
+
+
+def needs_time(obs: Observations) -> bool:
+    """Return whether a second snapshot could show more: a group has lag, members to wait for, or pending offsets."""
+    return bool(obs.pending) or any(
+        obs.lagging(group) or group.state not in ("Stable", "Empty", "Dead") for group in obs.view.groups
+    )
+
+
+def command_line(words: Sequence[str], bootstrap: str, command_config: str | None, profile: str | None) -> str:
+    """Return a command line of kt to paste into a shell, with the options of the present connection."""
+    connection = ["--bootstrap-server", bootstrap]
+    if command_config is not None:
+        connection += ["--command-config", command_config]
+    before = ["--profile", profile] if profile is not None else []
+    return shlex.join(["kt", *before, words[0], *connection, *words[1:]])
+
+
+def answer_lines(obs: Observations, found: Sequence[Verdict], line: Callable[[Sequence[str]], str]) -> list[str]:
+    """Return the answer as lines: the verdict, its evidence, the next command, and other verdicts. `line` completes the
+    words of a command."""
+    if not found:
+        groups = obs.view.groups if obs.subject.kind == GROUP else ()
+        text = "No cause found" if obs.unknown else "Nothing is stuck"
+        lines = [f"{text}: {obs.subject.text}.", *(f"  {lag_text(obs, group)}." for group in groups)]
+        lagging = [group for group in obs.view.groups if group.least_lag] if not groups and obs.earlier is None else []
+        if lagging:
+            counted = f"{len(lagging)} of {count(len(obs.view.groups), 'group')}"
+            lines.append(
+                f"  Lag in {counted}; whether offsets are committed is unknown with one snapshot (--interval)."
+            )
+        return lines
+    lines = [f"{found[0].finding.sentence}.", *(f"  {text}" for text in found[0].finding.evidence)]
+    lines += [f"What to do: {found[0].cause.remedy}", f"Next: {line(found[0].finding.command)}"]
+    for other in found[1:]:
+        lines += [f"Also: {other.finding.sentence}.", f"  Next: {line(other.finding.command)}"]
+    return lines
