@@ -1,11 +1,14 @@
 """The pictures of the pages: sessions of `kt` on a terminal as SVG, and the page of `kt monitor --web` from a browser.
 
-Every picture shows what commands print in a private sandbox; `python docs/generate_pictures.py` (or `make docs`) draws
-them into docs/pictures. The browser is Chromium without a window; without one the picture of the page stays as it is.
+Every picture shows what commands print in a private sandbox, except that of `kt monitor` with keys: it shows figures of
+a cluster that does not exist, so that it is the same each time. `python docs/generate_pictures.py` (or `make docs`)
+draws them into docs/pictures. The browser is Chromium without a window; without one the picture of the page stays as
+it is.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import json
@@ -23,6 +26,22 @@ from typing import NamedTuple
 
 from rich.console import Console
 from rich.text import Text
+
+from kafkatools.commands.monitor.terminal.app import MonitorApp
+from kafkatools.commands.monitor.terminal.details import DetailsRead
+from kafkatools.commands.monitor.terminal.model import Details, Model
+from kafkatools.commands.monitor.terminal.places import Place
+from kafkatools.core.admin.coordinators import Coordinator
+from kafkatools.core.admin.groups import GroupDescription, MemberDescription
+from kafkatools.core.clock import SystemClock
+from kafkatools.tools.monitor.view import (
+    BrokerView,
+    ClusterView,
+    GroupPartition,
+    GroupView,
+    PartitionView,
+    TopicView,
+)
 
 PICTURES = pathlib.Path(__file__).parent / "pictures"
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
@@ -125,6 +144,49 @@ def damage_a_segment(directory: pathlib.Path) -> None:
     (directory / SEGMENT).write_bytes(data)
 
 
+def draw_keys() -> None:
+    """Draw `kt monitor` with keys: a group of a cluster of three brokers, and its members."""
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    clock = SystemClock()
+    ends = (48_211_904, 47_903_377, 48_100_512, 47_996_021, 48_377_140, 48_004_266)
+    lags = (120, 88, 94, 18_402, 101, 97)
+    parts = tuple(
+        PartitionView("orders", n, 1 + n % 3, 4, (1 + n % 3, 1 + (n + 1) % 3), (1 + n % 3, 1 + (n + 1) % 3), None, (),
+                      min_isr=1, end_offset=end)
+        for n, end in enumerate(ends)
+    )  # fmt: skip
+    commits = tuple(GroupPartition("orders", n, ends[n] - lag, lag) for n, lag in enumerate(lags))
+    group = GroupView("checkout", "Consumer", "Stable", 2, 3, commits, 2210.0, {"orders": 2210.0})
+    brokers = tuple(BrokerView(n, f"broker{n}", 9092, f"rack{n}", False, True, ()) for n in (1, 2, 3))
+    view = ClusterView(
+        time_ms=FIRST_TIMESTAMP_MS, clock_ms=clock.now_ms(), took_ms=14, cluster_id="4L6g3nShT-eMCtK--X86sw",
+        controller=2, brokers=brokers, topics=(TopicView("orders", None, False, parts, 2304.0, 412_000.0),),
+        quorum=None, groups=(group,), problems=(),
+    )  # fmt: skip
+    members = tuple(
+        MemberDescription(f"{host}-{n}", None, f"checkout-{n}", f"/{host}", (("orders", 2 * n), ("orders", 2 * n + 1)),
+                          member_epoch=7)
+        for n, host in enumerate(("10.0.3.17", "10.0.3.18", "10.0.3.21"))
+    )  # fmt: skip
+    described = GroupDescription("checkout", "Consumer", "Stable", "uniform", members, Coordinator(2, "broker2", 9092))
+    app = MonitorApp(
+        Model(view), Place("groups"), 2000, clock,
+        diagnose=lambda subject, is_cancelled: iter(()),
+        request_details=lambda request: app.report(DetailsRead(request, Details(described))),
+        change_interval=lambda interval_ms: None,
+    )  # fmt: skip
+
+    async def shown() -> str:
+        async with app.run_test(size=(80, 12)) as pilot:
+            await pilot.press("enter")
+            await pilot.pause()
+            return app.export_screenshot(title="kt monitor")
+
+    svg = re.sub(r"@font-face \{.*?\}\s*", "", asyncio.run(shown()), flags=re.DOTALL)
+    (PICTURES / "monitor-keys.svg").write_text(svg, encoding="utf-8")
+
+
 def photograph(directory: pathlib.Path) -> None:
     """Take a picture of the page of `kt monitor --web`, and one of its records."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -164,6 +226,7 @@ def photograph(directory: pathlib.Path) -> None:
 
 def main() -> None:
     PICTURES.mkdir(exist_ok=True)
+    draw_keys()
     with sandbox() as directory:
         damage_a_segment(directory)
         for session in SESSIONS:

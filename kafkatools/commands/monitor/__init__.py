@@ -1,9 +1,9 @@
 """kt monitor: watch brokers, topics, groups and rates of any Kafka cluster. Kafka has no such tool.
 
-A ClusterCollector queries the cluster every --interval. Its views go to the terminal (`screen.py`), to lines
-(`lines.py`), to --json (`json_form.py`), and by a server thread (`server.py`) to browsers and Prometheus. Only the main
-thread queries the cluster for views; server threads read the latest one from the `Board`. A request for records starts
-a process that reads them.
+A ClusterCollector queries the cluster every --interval. Its views go to the terminal (with keys `terminal/`, without
+`screen.py`), to lines (`lines.py`), to --json (`json_form.py`), and by a server thread (`server.py`) to browsers and
+Prometheus. One thread queries the cluster for views: with keys a thread of its own, else the main thread. Server
+threads read the latest view from the `Board`. A request for records starts a process that reads them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ OPTIONS = (
         "--view",
         "Sections to show, separated by commas: brokers, topics, partitions, groups, lag (of groups by "
         "topic), quorum, log-dirs, events, all. Default: brokers, topics, groups, events, and unhealthy "
-        "partitions.",
+        "partitions. On a terminal with keys the first one is shown first; default: an overview.",
         value="SECTION,...",
         choices=(*SECTIONS, "all"),
     ),

@@ -28,6 +28,7 @@ from kafkatools.tools.monitor.details import CLIENT_LIMITS, Details
 from kafkatools.tools.monitor.view import ClusterView
 
 if TYPE_CHECKING:
+    from kafkatools.commands.monitor.terminal.collecting import Parts
     from kafkatools.commands.monitor.terminal.diagnosis import Connection
 
 _PATIENCE_MS = (2000, 10_000)
@@ -52,24 +53,25 @@ def watch(console: Console, args: Args, options: MonitorOptions) -> ExitStatus:
         collector = connections.enter_context(_collector(console, settings, options, bootstrap))
         view = collector.collect()
         _refuse_unknown(view, options)
-        board.publish(view)
+
+        def take(view: ClusterView) -> tuple[list[str], list[str]]:
+            """Publish a view; return the conditions of --fail-if that hold and that are unknown."""
+            board.publish(view)
+            return options.judge(view)
+
+        findings, unknowns = take(view)
         for line in addresses:  # after the first view, so that the addresses serve data
             console.note(line)
-        if not any(options.judge(view)) and has_keys(console, as_json=args.json, is_once=options.is_once):
+        if has_keys(console, as_json=args.json, is_once=options.is_once) and not (findings or unknowns):
             from kafkatools.commands.monitor.terminal.collecting import Parts
-            from kafkatools.commands.monitor.terminal.run import TerminalView
 
-            parts = Parts(collector, board, options.judge, console.clock, tuple(addresses))
-            status, ended = TerminalView(parts, view, options, _connection(console, args, bootstrap, settings)).run(
-                connections
+            parts = Parts(collector, board, take, console.clock, tuple(addresses))
+            return _run_with_keys(
+                console, parts, view, options, _connection(console, args, bootstrap, settings), connections
             )
-            for text in () if ended is None else (*ended.findings, *ended.unknowns):
-                console.error(text)
-            return status
         output = stack.enter_context(_output(console, args.json, options, board, addresses))
         while True:
             started_ms = console.clock.now_ms() - view.took_ms
-            findings, unknowns = options.judge(view)
             output.show(view, findings, unknowns)
             console.flush()
             if findings or unknowns:
@@ -77,7 +79,24 @@ def watch(console: Console, args: Args, options: MonitorOptions) -> ExitStatus:
             if options.is_once:
                 return ExitStatus.FAILED if view.problems else ExitStatus.OK
             view = _next_view(console, collector, board, output, started_ms)
-            board.publish(view)
+            findings, unknowns = take(view)
+
+
+def _run_with_keys(
+    console: Console,
+    parts: Parts,
+    view: ClusterView,
+    options: MonitorOptions,
+    connection: Connection,
+    connections: ExitStack,
+) -> ExitStatus:
+    """Show the view with keys, then print the conditions of --fail-if that ended it."""
+    from kafkatools.commands.monitor.terminal.run import TerminalView
+
+    status, ended = TerminalView(parts, view, options, connection).run(connections)
+    for text in () if ended is None else (*ended.findings, *ended.unknowns):
+        console.error(text)
+    return status
 
 
 def _output(console: Console, as_json: bool, options: MonitorOptions, board: Board, addresses: Sequence[str]) -> Output:

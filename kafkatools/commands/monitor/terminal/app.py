@@ -167,6 +167,15 @@ class MonitorApp(App[ExitStatus]):
                 self._ask_for_details()
                 self._refresh()
 
+    def _handle_exception(self, error: Exception) -> None:
+        """End with an error of this program, which the main thread raises again. Textual would print a trace with all
+        values, secrets among them."""
+        if self.is_headless:  # a test
+            super()._handle_exception(error)
+        else:
+            self.ended = Ended(error=error)
+            self.exit(ExitStatus.FAILED)
+
     def _ask_for_details(self) -> None:
         request = self._wanted_details()
         if request is not None:

@@ -15,8 +15,9 @@ from kafkatools.commands.monitor.terminal.views import Target, View
 from kafkatools.core.admin.log_dirs import LogDir
 from kafkatools.core.admin.quorum import QuorumReplica
 from kafkatools.tools.diagnosis.observations import BROKER, CLUSTER, GROUP, PARTITION, TOPIC, Subject
-from kafkatools.tools.monitor.conditions import active_controllers, what_is_wrong
+from kafkatools.tools.monitor.conditions import what_is_wrong
 from kafkatools.tools.monitor.figures import UNKNOWN, at_least, count, local_time, rate, size
+from kafkatools.tools.monitor.measures import active_controllers
 from kafkatools.tools.monitor.view import NO_BROKER, BrokerView, Event
 
 # -- overview --

@@ -20,8 +20,8 @@ from kafkatools.tools.monitor.view import ClusterView
 
 _EVENTS = 500
 
-Judge = Callable[[ClusterView], tuple[Sequence[str], Sequence[str]]]
-"""Returns the conditions of --fail-if that hold in a view, and those that are unknown."""
+Take = Callable[[ClusterView], tuple[Sequence[str], Sequence[str]]]
+"""Publishes a view on the board; returns the conditions of --fail-if that hold, and those that are unknown."""
 
 
 class Collects(Protocol):
@@ -46,11 +46,11 @@ class Ended(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What the thread works with: collector, board, the conditions of --fail-if, clock, and lines of addresses."""
+    """What the thread works with; `take` gets each view. `addresses`: lines that name what --web serves."""
 
     collector: Collects
     board: Board
-    judge: Judge
+    take: Take
     clock: Clock
     addresses: tuple[str, ...] = ()
 
@@ -123,11 +123,10 @@ class CollectingThread(threading.Thread):
             self._model = Model(last.view, last.before, last.events, str(error), addresses=last.addresses)
             self._report(Collected(self._model.prepare()))
             return True
-        board.publish(view)
+        findings, unknowns = self._parts.take(view)
         events = tuple(board.events(_EVENTS))
         self._model = Model(view, last.view, events, addresses=last.addresses).prepare()
         self._report(Collected(self._model))
-        findings, unknowns = self._parts.judge(view)
         if findings or unknowns:
             self._report(Ended(findings, unknowns))
             return False

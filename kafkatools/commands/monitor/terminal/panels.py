@@ -41,16 +41,18 @@ class Panel(VerticalScroll):
 
 
 KEYS = (
-    ("1 ... 9", "overview, brokers, topics, groups, events, partitions, lag, quorum, log dirs"),
-    ("↑ ↓  j k", "select a row; PgUp, PgDn, Home, End (g, G) further"),
-    ("← →", "show columns further to the left or right; the first one stays"),
+    ("1 ... 9", "overview, brokers, topics, groups, events, partitions,"),
+    ("", "lag, quorum, log directories"),
+    ("↑ ↓  j k", "select a row; PgUp, PgDn, Home, End further"),
+    ("← →", "show other columns; the first one stays"),
     ("Enter", "open the row: broker, topic, partition, group, member"),
-    ("Esc  Backspace", "back"),
-    ("s  S", "sort by the next, the previous column; a click on a header too"),
+    ("Esc Backspace", "back"),
+    ("s  S", "sort by the next, the previous column; or click on one"),
     ("r", "reverse the order"),
-    ("/", "filter by text or a regular expression; Enter keeps it, Esc removes it"),
+    ("/", "filter by text or a regular expression; Enter keeps it,"),
+    ("", "Esc removes it"),
     ("w", "what kt why says of the row; Esc closes it"),
-    ("p", "pause: the screen stays as it is, --fail-if and --web go on"),
+    ("p", "pause the screen; --fail-if, --web and metrics go on"),
     ("+  -", "refresh less often, more often"),
     ("?", "this help"),
     ("q", "quit; Ctrl-C too, with exit status 130"),
@@ -61,6 +63,7 @@ KEYS = (
 class Help(ModalScreen[None]):
     """The keys, and the headers of the open view."""
 
+    AUTO_FOCUS = "HelpText"
     BINDINGS = [Binding(key, "dismiss", show=False) for key in ("escape", "backspace", "question_mark", "q", "enter")]
 
     def __init__(self, view: View) -> None:
@@ -82,11 +85,11 @@ class HelpText(VerticalScroll):
 def _help_text(view: View) -> Text:
     text = Text("Keys (Esc closes this)\n", "bold")
     for keys, about in KEYS:
-        text.append(f"{keys:16}", "bold").append(f"{about}\n", "not bold")
+        text.append(f"{keys:15}", "bold").append(f"{about}\n", "not bold")
     explained = [column for column in view.columns if column.about]
     if explained:
         text.append(f"\nColumns of {view.title}\n", "bold")
         for column in explained:
-            text.append(f"{column.header:16}", "bold").append(f"{column.about}\n", "not bold")
+            text.append(f"{column.header:15}", "bold").append(f"{column.about}\n", "not bold")
     text.append("\n? is unknown, >=N the known part of a sum, - is nothing yet or does not apply.", "not bold")
     return text

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 
 from kafkatools.commands.monitor.monitor_options import MonitorOptions
+from kafkatools.commands.monitor.sections import SECTIONS
 from kafkatools.commands.monitor.terminal.app import MonitorApp
 from kafkatools.commands.monitor.terminal.collecting import CollectingThread, Ended, Parts, first_model
 from kafkatools.commands.monitor.terminal.details import DetailsThread
@@ -18,7 +19,7 @@ from kafkatools.exit_status import ExitStatus
 from kafkatools.tools.monitor.view import ClusterView
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_END_S = 1.0
+_END_S = 0.5
 
 
 class TerminalView:
@@ -26,7 +27,8 @@ class TerminalView:
 
     def __init__(self, parts: Parts, view: ClusterView, options: MonitorOptions, connection: Connection) -> None:
         model = first_model(parts, view)
-        place = Place(OVERVIEW if options.is_overview else options.sections[0])
+        is_whole = options.is_overview or options.sections == SECTIONS
+        place = Place(OVERVIEW if is_whole else options.sections[0])
         self.app = MonitorApp(
             model,
             place,
@@ -43,7 +45,7 @@ class TerminalView:
     @contextmanager
     def threads(self, connections: ExitStack) -> Iterator[None]:
         """Run the threads within the context; the connections are closed with the thread of the snapshots. A thread
-        that waits for a broker is left behind after a second; it ends with the process."""
+        that waits for a broker is left behind after half a second; it ends with the process."""
         self._connections.push(connections.pop_all())
         self._collecting.start()
         self._details.start()
