@@ -43,7 +43,7 @@ def watch(console: Console, args: Args, options: MonitorOptions) -> ExitStatus:
     bootstrap, settings = console.connect(args), client_settings(args)
     if source is not None:
         source = with_brokers(source, bootstrap)
-    details = Details(board, lambda: AdminClient(bootstrap, {**client_settings(args), **CLIENT_LIMITS}, console.clock))
+    details = Details(board, lambda: AdminClient(bootstrap, {**settings, **CLIENT_LIMITS}, console.clock))
     with ExitStack() as stack:
         stack.callback(details.close)
         addresses = stack.enter_context(
