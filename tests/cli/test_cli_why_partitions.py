@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pathlib
+import re
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from support.embedded import embedded_broker
@@ -43,6 +45,10 @@ def bootstrap(directory: pathlib.Path) -> Iterator[str]:
 def log_start(bootstrap: str, topic: str) -> int:
     with AdminClient(bootstrap, {}, SystemClock()) as admin:
         return list_offsets(admin, {(topic, 0): EARLIEST})[topic, 0].offset
+
+
+def is_later(than_ms: int) -> bool:
+    return SystemClock().wall_ms() > than_ms
 
 
 def delete_before(bootstrap: str, topic: str, offset: int) -> None:
@@ -111,6 +117,31 @@ def test_offsets_of_markers_are_no_records(bootstrap: str) -> None:
         member.leave()
     assert answer["lag"]["records"] == 1
     healthy(bootstrap, "group", "marked")
+
+
+# -- the times of commits --
+
+
+def test_the_last_commit_is_told(bootstrap: str) -> None:
+    make_topic(bootstrap, "told")
+    with ClassicMember(bootstrap, "client", "told", {"told": (0,)}) as member:
+        member.commit_own({("told", 0): 2})
+        verdict = only_cause(bootstrap, "group", "told", clock=Between(later_ms=HOUR_MS))
+    assert verdict["cause"] == "consumer-stalled"
+    assert verdict["evidence"][-1] == "The last commit was 60 min ago"
+
+
+def test_a_group_that_commits_rarely_is_healthy_until_it_is_late(bootstrap: str) -> None:
+    make_topic(bootstrap, "rare", records=9)
+    with ClassicMember(bootstrap, "client", "rare", {"rare": (0,)}) as member:
+        for offset in (1, 2, 3, 4, 5):
+            before_ms = SystemClock().wall_ms()
+            member.commit_own({("rare", 0): offset})
+            eventually(partial(is_later, before_ms))
+        healthy(bootstrap, "group", "rare", clock=Between(later_ms=-HOUR_MS))
+        verdict = only_cause(bootstrap, "group", "rare", clock=Between(later_ms=60_000))
+    assert verdict["cause"] == "consumer-stalled"
+    assert re.fullmatch("The last commit was 6[0-9] s ago; it commits every [0-9]+ m?s", verdict["evidence"][-1])
 
 
 # -- deletion --

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Sequence
 
 from kafkatools.tools.diagnosis.findings import count
-from kafkatools.tools.diagnosis.group_causes import lag_text
+from kafkatools.tools.diagnosis.group_causes import commit_lines, lag_text
 from kafkatools.tools.diagnosis.observations import GROUP, Observations, Subject
 from kafkatools.tools.diagnosis.verdict import Verdict
 
@@ -42,6 +42,7 @@ def answer_lines(obs: Observations, found: Sequence[Verdict], line: Callable[[Se
         groups = obs.view.groups if obs.subject.kind == GROUP else ()
         text = "No cause found" if obs.unknown else "Nothing is stuck"
         lines = [f"{text}: {obs.subject.text}.", *(f"  {lag_text(obs, group)}." for group in groups)]
+        lines += [f"  {text}." for text in commit_lines(obs)]
         lagging = [group for group in obs.view.groups if group.least_lag] if not groups and obs.earlier is None else []
         if lagging:
             counted = f"{len(lagging)} of {count(len(obs.view.groups), 'group')}"

@@ -6,7 +6,7 @@ command, with CommandError.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from kafkatools.core.admin.acls import Acl
 from kafkatools.core.admin.client import AdminClient
@@ -17,6 +17,7 @@ from kafkatools.core.closing import Closing
 from kafkatools.core.errors import KafkaError
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.diagnosis import sources
+from kafkatools.tools.diagnosis.commit_times import commit_times
 from kafkatools.tools.diagnosis.next_batches import next_batches
 from kafkatools.tools.diagnosis.observations import (
     BROKER,
@@ -25,6 +26,7 @@ from kafkatools.tools.diagnosis.observations import (
     PARTITION,
     TOPIC,
     TRANSACTION,
+    CommitTimes,
     LogEnds,
     NextBatch,
     Observations,
@@ -85,6 +87,7 @@ class Collecting(Closing):
             rates=facts.rates,
             quotas=facts.quotas,
             pending=facts.pending,
+            commits=facts.commits,
             acls=facts.acls,
             principal=self._principal,
         )
@@ -124,6 +127,7 @@ class _Facts:
         self.rates: dict[int, dict[str, str]] = {}
         self.quotas: tuple[EntityQuotas, ...] = ()
         self.pending: dict[str, tuple[TopicPartition, ...]] = {}
+        self.commits: CommitTimes | None = None
         self.acls: tuple[Acl, ...] | None = None
 
     def first_turn(self, has_principal: bool) -> dict[str, sources.Source]:
@@ -141,6 +145,7 @@ class _Facts:
         if kind == GROUP and self._types:
             turn["pending offsets"] = self.read_pending
             turn["client quotas"] = self.read_quotas
+            turn["times of commits"] = self.read_commits
         if has_principal:
             turn["ACLs"] = self.read_acls
         return turn
@@ -201,6 +206,12 @@ class _Facts:
             for kinds in _QUOTA_KINDS
             for quota in describe_client_quotas(admin, [QuotaComponent(kind) for kind in kinds])
         )
+
+    def read_commits(self, admin: AdminClient) -> None:
+        """Read the times of the last commits. They are only evidence: a principal that may not read them loses no
+        verdict."""
+        with suppress(CommandError, KafkaError):
+            self.commits = commit_times(admin, self._subject.name)
 
     def read_acls(self, admin: AdminClient) -> None:
         """Describe all ACLs."""

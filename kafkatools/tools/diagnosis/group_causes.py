@@ -57,6 +57,27 @@ def lag_text(obs: Observations, group: GroupView) -> str:
     return f"Lag {total}, {group.least_lag - before.least_lag:+,} in {obs.seconds or 0:.1f} s"
 
 
+def commit_lines(obs: Observations) -> Iterator[str]:
+    """Yield a line about the last commit of the group of the subject, if its records can be read."""
+    if obs.commits is None:
+        return
+    last_ms, usual_ms = obs.commits.last_ms(), obs.commits.usual_ms()
+    if last_ms is not None:
+        usually = f"; it commits every {duration(usual_ms)}" if usual_ms else ""
+        yield f"The last commit was {duration(max(0, obs.now_ms - last_ms))} ago{usually}"
+    elif obs.commits.since_ms is not None and obs.commits.since_ms >= 0:
+        yield f"No commit for at least {duration(max(0, obs.now_ms - obs.commits.since_ms))}"
+
+
+def _commits_rarely(obs: Observations, key: TopicPartition | None = None) -> bool:
+    """Return whether the next commit, of the group or of one partition, is not overdue by its usual pauses."""
+    if obs.commits is None:
+        return False
+    usual_ms = obs.commits.usual_ms(key)
+    last_ms = obs.commits.last_ms() if key is None else max(obs.commits.by_partition.get(key, ()), default=None)
+    return usual_ms is not None and last_ms is not None and obs.now_ms - last_ms <= 2 * usual_ms
+
+
 def _described(obs: Observations) -> Iterator[tuple[GroupView, GroupDescription]]:
     """Yield the groups in view whose members are known."""
     for group in obs.view.groups:
@@ -117,7 +138,7 @@ def no_members(obs: Observations) -> Iterator[Finding]:
             continue
         yield Finding(
             f"Group {group.group_id} has no members: nobody consumes {partition_names(lagging)}",
-            (lag_text(obs, group), f"State {group.state}, coordinator broker {group.coordinator}"),
+            (lag_text(obs, group), f"State {group.state}, coordinator broker {group.coordinator}", *commit_lines(obs)),
             _state_command(group),
             places(("group", group.group_id), partition_places(lagging)),
         )
@@ -190,7 +211,11 @@ def rebalancing(obs: Observations) -> Iterator[Finding]:
         yield Finding(
             f"Group {group.group_id} has been rebalancing for at least {obs.seconds or 0:.1f} s: a member has not "
             "rejoined, or the leader has not assigned partitions",
-            (f"State {description.state}, {count(len(description.members), 'member')}", lag_text(obs, group)),
+            (
+                f"State {description.state}, {count(len(description.members), 'member')}",
+                lag_text(obs, group),
+                *commit_lines(obs),
+            ),
             _members_command(group),
             places(("group", group.group_id)),
         )
@@ -251,7 +276,7 @@ def offsets_pending(obs: Observations) -> Iterator[Finding]:
 def stalled(obs: Observations) -> Iterator[Finding]:
     """Members have partitions with lag, and no offset is committed between two snapshots."""
     for group in obs.view.groups:
-        if group.state != STABLE or not group.members or not has_stopped(obs, group):
+        if group.state != STABLE or not group.members or not has_stopped(obs, group) or _commits_rarely(obs):
             continue
         description = obs.descriptions.get(group.group_id)
         assigned = {key for member in description.members for key in member.assignment} if description else None
@@ -262,7 +287,7 @@ def stalled(obs: Observations) -> Iterator[Finding]:
         yield Finding(
             f"Group {group.group_id} committed nothing in {obs.seconds or 0:.1f} s although it has "
             f"{count(group.members, 'member')} and {group.least_lag:,} records wait in {partition_names(waiting)}",
-            (lag_text(obs, group), *members, *_next_records(obs, group)),
+            (lag_text(obs, group), *members, *_next_records(obs, group), *commit_lines(obs)),
             _members_command(group),
             places(("group", group.group_id), partition_places(waiting)),
         )
@@ -281,7 +306,7 @@ def partition_stalled(obs: Observations) -> Iterator[Finding]:
         owners = {key: member.member_id for member in description.members for key in member.assignment}
         for part in sorted(obs.lagging(group), key=lambda part: -(part.lag or 0)):
             key = part.topic, part.partition
-            if not has_stopped_at(obs, group, key) or (owners and key not in owners):
+            if not has_stopped_at(obs, group, key) or (owners and key not in owners) or _commits_rarely(obs, key):
                 continue
             moved = [other for other in _moved_keys(obs, group) if owners.get(other) == owners.get(key)]
             if any(_is_behind(obs, group, other) for other in moved):
@@ -291,7 +316,7 @@ def partition_stalled(obs: Observations) -> Iterator[Finding]:
             yield Finding(
                 f"Group {group.group_id} stays at offset {part.committed:,} of {part.topic}-{part.partition}, where "
                 f"{part.lag:,} records wait, although it commits {partition_names(_moved_keys(obs, group))}",
-                (*record_lines(obs, key, part.committed, batch), *members, lag_text(obs, group)),
+                (*record_lines(obs, key, part.committed, batch), *members, lag_text(obs, group), *commit_lines(obs)),
                 _record_command(key, part.committed),
                 places(("partition", key), ("topic", part.topic)),
             )

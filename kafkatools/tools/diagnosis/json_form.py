@@ -53,4 +53,5 @@ def _lag(obs: Observations) -> dict[str, object] | None:
         "change": change,
         "per_second": change / obs.seconds if change is not None and obs.seconds else None,
         "committing": None if before is None else has_progressed(obs, group),
+        "last_commit_ms": None if obs.commits is None else obs.commits.last_ms(),
     }

@@ -23,6 +23,7 @@ TOPIC = "topic"
 PARTITION = "partition"
 BROKER = "broker"
 TRANSACTION = "transaction"
+_LEAST_PAUSES = 3
 KINDS = (GROUP, TOPIC, PARTITION, BROKER, TRANSACTION)
 
 
@@ -67,6 +68,26 @@ class NextBatch(NamedTuple):
         return self.offset < 0 and self.damage is None
 
 
+class CommitTimes(NamedTuple):
+    """The times of the last commits of a group by partition, in ms since 1970, ascending. `since_ms`: older ones may be
+    missing; None if there are none."""
+
+    by_partition: Mapping[TopicPartition, tuple[int, ...]]
+    since_ms: int | None
+
+    def last_ms(self) -> int | None:
+        """Return the time of the last commit, None if none is known."""
+        return max((times[-1] for times in self.by_partition.values()), default=None)
+
+    def usual_ms(self, key: TopicPartition | None = None) -> int | None:
+        """Return the usual time between two commits of the group, or of one partition: the median of at least three
+        pauses, else None."""
+        chosen = self.by_partition.values() if key is None else [self.by_partition.get(key, ())]
+        times = sorted({time_ms for times in chosen for time_ms in times})
+        pauses = sorted(later - earlier for earlier, later in zip(times, times[1:], strict=False))
+        return pauses[len(pauses) // 2] if len(pauses) >= _LEAST_PAUSES else None
+
+
 class OpenProducer(NamedTuple):
     """A producer with an open transaction in a partition, and its transactional id if a coordinator lists the producer
     (`is_listed`)."""
@@ -82,7 +103,8 @@ class Observations(NamedTuple):
     `ends`: partitions in view. `batches`: by group and partition, where a group has lag. `producers`: open transactions
     of partitions whose last stable offset is behind the high watermark. `settings`: of topics in view. `throttled`:
     topics with replication throttles, `rates` those of brokers. `pending`: partitions with offsets in an open
-    transaction, by group. `principal`: whose ACLs to examine, empty for nobody's. `unknown`: what could not be seen.
+    transaction, by group. `commits`: of the group of the subject, None if its log cannot be read. `principal`: whose
+    ACLs to examine, empty for nobody's. `unknown`: what could not be seen.
     """
 
     subject: Subject
@@ -100,6 +122,7 @@ class Observations(NamedTuple):
     quotas: tuple[EntityQuotas, ...] = ()
     pending: Mapping[str, tuple[TopicPartition, ...]] = {}
     earlier_pending: Mapping[str, tuple[TopicPartition, ...]] = {}
+    commits: CommitTimes | None = None
     acls: tuple[Acl, ...] | None = None
     principal: str = ""
     unknown: tuple[str, ...] = ()

@@ -68,10 +68,10 @@ class BrokerLog:
             raise listed.error
         return listed.offset
 
-    def batches(self) -> Iterator[AnyBatch | Damage]:
-        """Yield the batches up to the high watermark, and what is damaged. Raises CommandError without permission to
-        read, KafkaError."""
-        position = self.start
+    def batches(self, start: int = 0) -> Iterator[AnyBatch | Damage]:
+        """Yield the batches from an offset up to the high watermark, and what is damaged. Raises CommandError without
+        permission to read, KafkaError."""
+        position = max(start, self.start)
         while position < self.end:
             start, cause = position, "the leader returned no complete batch"
             with _permission_explained():
