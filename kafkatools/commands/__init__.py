@@ -12,6 +12,8 @@ GROUPS = {
         "console-consumer": "console_consumer",
         "copy": "copy",
         "redrive": "redrive",
+        "backup": "backup",
+        "restore": "restore",
         "query": "query",
         "count": "pipeline.in_process.count",
         "top-keys": "pipeline.in_process.top_keys",

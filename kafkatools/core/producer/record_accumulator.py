@@ -139,6 +139,16 @@ class RecordAccumulator:
         Waits and raises as `append`."""
         return self._append(partition, RowsAppend(columns, span, sink, self._clock.wall_ms()), max_block_ms, cluster)
 
+    def append_batch(self, batch: ProducerBatch) -> None:
+        """Queue a whole batch of a known partition behind the others. It takes no memory of the pool. Raises
+        IllegalState when the producer is closed."""
+        with self._lock:
+            if self._is_closed:
+                raise IllegalState("Producer closed while send in progress")
+            place = batch.topic_partition
+            self._topic_locked(place.topic).batches.setdefault(place.partition, deque()).append(batch)
+            self._incomplete.add(batch)
+
     def _append(self, target: TopicPartition, append: Append, max_block_ms: int, cluster: ClusterView) -> AppendResult:
         with self._lock:
             self._appends_in_progress += 1

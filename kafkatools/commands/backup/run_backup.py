@@ -1,0 +1,81 @@
+"""Run kt backup and print what was stored."""
+
+from __future__ import annotations
+
+from kafkatools.console import Console
+from kafkatools.core.config import CONSUMER
+from kafkatools.core.consumer.batch_reader import BatchReader
+from kafkatools.exit_status import ExitStatus
+from kafkatools.options import Args, client_settings
+from kafkatools.tools.backup.backup_run import BackupOptions, BackupResult, BackupRun
+from kafkatools.tools.backup.store import open_store
+from kafkatools.tools.copying.client_cluster import ClientCluster, cluster_id
+from kafkatools.tools.monitor.figures import size as size_text
+
+_CLIENT_ID = "kt-backup"
+_PARTITION_BYTES = 8 << 20
+_FETCH_BYTES = 32 << 20
+
+
+def run_backup(console: Console, args: Args) -> ExitStatus:
+    """Run kt backup, as its `run` says."""
+    store = open_store(args.to, create=True)
+    cluster = ClientCluster(console.connect(args), client_settings(args), _CLIENT_ID)
+    with cluster.admin(console.clock) as admin:
+        run = BackupRun(
+            store,
+            admin,
+            cluster_id(admin),
+            lambda: BatchReader(_reader_settings(cluster), console.clock),
+            BackupOptions(args.topic, args.object_size),
+        )
+        with console.progress(f"Backing up to {store.url}", None, measure=lambda: run.written_bytes, is_bytes=True):
+            result = run.run()
+    return _report(console, store.url, result)
+
+
+def _reader_settings(cluster: ClientCluster) -> dict[str, object]:
+    """Return the settings of a consumer that reads large pieces of each partition."""
+    return cluster.client(
+        CONSUMER,
+        receive_buffer_bytes="-1",
+        fetch_max_wait_ms="50",
+        max_partition_fetch_bytes=_PARTITION_BYTES,
+        fetch_max_bytes=_FETCH_BYTES,
+    )
+
+
+def _report(console: Console, url: str, result: BackupResult) -> ExitStatus:
+    for note in result.notes:
+        console.note(note)
+    manifest = result.manifest
+    partitions = list(manifest.partitions())
+    total = sum(item.bytes for item in manifest.objects())
+    open_count = sum(len(partition.open) for _, _, partition in partitions)
+    row = {
+        "url": url,
+        "generation": manifest.generation,
+        "cluster_id": manifest.cluster_id,
+        "topics": len(manifest.topics),
+        "partitions": len(partitions),
+        "unread_partitions": len(result.failed),
+        "groups": len(manifest.groups),
+        "acls": None if "acls" in manifest.unknown else len(manifest.acls),
+        "quotas": None if "quotas" in manifest.unknown else len(manifest.quotas),
+        "open_transactions": open_count,
+        "new_bytes": result.written_bytes,
+        "adopted_bytes": result.adopted_bytes,
+        "total_bytes": total,
+    }
+    adopted = f", {size_text(result.adopted_bytes)} of an unfinished run adopted" if result.adopted_bytes else ""
+    if open_count:
+        console.note(f"{open_count} transactions were open at the end: a restore leaves their records out")
+    console.print(
+        f"Generation {manifest.generation}: {len(manifest.topics)} topics, {len(partitions)} partitions, "
+        f"{len(manifest.groups)} groups; {size_text(result.written_bytes)} new{adopted}, {size_text(total)} in all",
+        row,
+    )
+    if result.failed:
+        console.error(f"{len(result.failed)} partitions were not read to their end, such as {result.failed[0]}")
+        return ExitStatus.FAILED
+    return ExitStatus.OK

@@ -1,0 +1,214 @@
+"""One run of kt restore: check the targets, write the records, map the offsets of groups, and print the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kafkatools.commands.restore.topic_names import target_names
+from kafkatools.console import Console
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.config import PRODUCER
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.producer.batch_producer import BatchProducer
+from kafkatools.core.topic_partition import TopicPartition
+from kafkatools.exit_status import CommandError, ExitStatus, UsageError
+from kafkatools.options import Args, client_settings
+from kafkatools.options.slices import parse_time
+from kafkatools.tools.backup.access_restore import plan_access
+from kafkatools.tools.backup.generations import required_manifest
+from kafkatools.tools.backup.group_restore import Groups, groups_for, offsets_to_map, restore_groups
+from kafkatools.tools.backup.journal import forget
+from kafkatools.tools.backup.manifest import Manifest
+from kafkatools.tools.backup.partition_restore import Cut, find_cut
+from kafkatools.tools.backup.restore_run import RestoreRun
+from kafkatools.tools.backup.store import Store, open_store
+from kafkatools.tools.backup.targets import Target, create_missing, find_targets, set_append_time
+from kafkatools.tools.copying.client_cluster import ClientCluster
+from kafkatools.tools.declared.carry_out import DONE, carry_out
+from kafkatools.tools.monitor.figures import size as size_text
+
+_CLIENT_ID = "kt-restore"
+_LARGEST_REQUEST_BYTES = 1 << 27
+_DELIVERY_MS = 300_000
+
+
+def run_restore(console: Console, args: Args) -> ExitStatus:
+    """Run kt restore, as its `run` says."""
+    until_ms = _until(args, console.clock.wall_ms())
+    store = open_store(getattr(args, "from"))
+    manifest = required_manifest(store, args.generation)
+    names = target_names(manifest.topics, args.topic, args.rename)
+    groups, missing = ({}, "") if args.no_groups else groups_for(store, manifest, names, until_ms)
+    if missing:
+        console.note(missing)
+    cluster = ClientCluster(console.connect(args), client_settings(args), _CLIENT_ID)
+    with cluster.admin(console.clock) as admin:
+        targets = find_targets(admin, manifest, names, until_ms)
+        restore = _Restore(console, args, cluster, admin, store, manifest, names)
+        if args.dry_run:
+            return restore.print_plan(targets, groups, until_ms)
+        return restore.run(targets, groups, until_ms)
+
+
+def _until(args: Args, now_ms: int) -> int | None:
+    if args.until is None:
+        return None
+    try:
+        return parse_time(args.until, now_ms)
+    except ValueError as error:
+        raise UsageError(f"--until: {error}") from None
+
+
+class _Restore:
+    """A run with its cluster, backup and target names."""
+
+    def __init__(
+        self,
+        console: Console,
+        args: Args,
+        cluster: ClientCluster,
+        admin: AdminClient,
+        store: Store,
+        manifest: Manifest,
+        names: Mapping[str, str],
+    ) -> None:
+        self._console, self._args, self._cluster, self._admin = console, args, cluster, admin
+        self._store, self._manifest, self._names = store, manifest, names
+        self._has_failed = False
+
+    # -- --dry-run --
+
+    def print_plan(self, targets: Sequence[Target], groups: Groups, until_ms: int | None) -> ExitStatus:
+        """Print what would be restored."""
+        cuts = self._cuts(targets, until_ms)
+        for target in targets:
+            ends = [
+                cuts[TopicPartition(target.source, number)].offset for number in range(len(target.backup.partitions))
+            ]
+            size = sum(item.bytes for partition in target.backup.partitions for item in partition.objects)
+            row = {
+                "kind": "topic", "source": target.source, "target": target.name, "action": target.action,
+                "partitions": len(ends), "stored_bytes": size, "source_ends": ends,
+            }  # fmt: skip
+            self._console.print(
+                f"{target.source} -> {target.name}: {target.action}, {len(ends)} partitions, {size_text(size)}", row
+            )
+        for group, offsets in sorted(groups.items()):
+            row = {"kind": "group", "group": group, "offsets": len(offsets)}
+            self._console.print(f"group {group}: {len(offsets)} offsets", row)
+        self._restore_access(is_only_shown=True)
+        return ExitStatus.OK
+
+    # -- the restore --
+
+    def run(self, targets: Sequence[Target], groups: Groups, until_ms: int | None) -> ExitStatus:
+        """Restore everything. Returns FAILED if something beside the records could not be restored."""
+        console = self._console
+        cuts = self._cuts(targets, until_ms)
+        self._note_open(cuts)
+        create_missing(self._admin, targets, self._args.replication_factor, console.note)
+        run = RestoreRun(self._store, targets, cuts, offsets_to_map(groups))
+        total = sum(item.bytes for target in targets for part in target.backup.partitions for item in part.objects)
+        label = f"Restoring from {self._store.url}"
+        with console.progress(label, total, measure=lambda: run.acknowledged_bytes, is_bytes=True):
+            run.run(self._producer)
+        self._report_topics(targets, run)
+        for outcome in restore_groups(self._admin, groups, self._names, run.partitions):
+            row = {"kind": "group", **outcome._asdict(), "reason": outcome.reason or None}
+            reason = f"; not all: {outcome.reason}" if outcome.reason else ""
+            console.print(f"group {outcome.group}: {outcome.committed} offsets{reason}", row)
+            self._has_failed = self._has_failed or bool(outcome.reason)
+        self._restore_access(is_only_shown=False)
+        for target in targets:
+            self._finish(target)
+        if self._has_failed:
+            console.note("Run the same command again when the causes are removed, or with --no-groups to do without.")
+            return ExitStatus.FAILED
+        for target in targets:
+            forget(self._admin, target.mark, target.name)
+        return ExitStatus.OK
+
+    def _cuts(self, targets: Sequence[Target], until_ms: int | None) -> dict[TopicPartition, Cut]:
+        return {
+            TopicPartition(target.source, number): find_cut(self._store, backup, until_ms)
+            for target in targets
+            for number, backup in enumerate(target.backup.partitions)
+        }
+
+    def _note_open(self, cuts: Mapping[TopicPartition, Cut]) -> None:
+        """Name what is left out or missing in the backup."""
+        for key, cut in cuts.items():
+            partition = self._manifest.topics[key.topic].partitions[key.partition]
+            if cut.open:
+                first = min(cut.open.values())
+                self._console.note(f"{key}: a transaction that is open at the end is left out, from offset {first} on")
+            if partition.unread:
+                self._console.note(
+                    f"{key} was not backed up to its end, only to {partition.next_offset}: {partition.unread}"
+                )
+
+    def _producer(self) -> BatchProducer:
+        settings = self._cluster.client(
+            PRODUCER,
+            acks="all",
+            enable_idempotence="true",
+            linger_ms=0,
+            max_request_size=_LARGEST_REQUEST_BYTES,
+            delivery_timeout_ms=_DELIVERY_MS,
+        )
+        settings.pop("transactional.id", None)
+        return BatchProducer(settings, self._console.clock)
+
+    def _report_topics(self, targets: Sequence[Target], run: RestoreRun) -> None:
+        for target in targets:
+            parts = [run.partitions[TopicPartition(target.source, n)] for n in range(len(target.backup.partitions))]
+            records, present = sum(part.records for part in parts), sum(part.present for part in parts)
+            earlier = f", {present} of them by an earlier run" if present else ""
+            row = {
+                "kind": "topic", "source": target.source, "target": target.name, "action": target.action,
+                "partitions": len(parts), "records": records, "earlier_records": present,
+                "bytes": sum(part.bytes for part in parts),
+            }  # fmt: skip
+            self._console.print(
+                f"{target.source} -> {target.name}: {records} records in {len(parts)} partitions{earlier}", row
+            )
+
+    def _finish(self, target: Target) -> None:
+        """Set what must not be set before the records are there."""
+        if target.has_append_time and target.action != "fill":
+            error = set_append_time(self._admin, target)
+            if error is not None:
+                self._fail(f"message.timestamp.type=LogAppendTime was not set on {target.name}: {error}")
+
+    def _restore_access(self, *, is_only_shown: bool) -> None:
+        """Restore ACLs and quotas, or print what would be changed."""
+        args = self._args
+        for kind, is_requested in (("acls", args.acls), ("quotas", args.quotas)):
+            if is_requested:
+                self._restore_kind(kind, is_only_shown)
+
+    def _restore_kind(self, kind: str, is_only_shown: bool) -> None:
+        if kind in self._manifest.unknown:
+            self._fail(f"The backup has no {kind}: {self._manifest.unknown[kind]}")
+            return
+        try:
+            plan = plan_access(self._admin, self._manifest, self._names, acls=kind == "acls", quotas=kind == "quotas")
+        except KafkaError as error:
+            self._fail(f"The {kind} were not restored: {error}")
+            return
+        done = 0
+        for outcome in carry_out(self._admin, [] if is_only_shown else plan.changes, _no_password):
+            done += outcome.state == DONE
+            if outcome.state != DONE:
+                self._fail(f"{outcome.change.label}: {outcome.error or outcome.state}")
+        count = len(plan.changes) if is_only_shown else done
+        row = {"kind": kind, "changes": count}
+        self._console.print(f"{kind}: {count} {'to change' if is_only_shown else 'changed'}", row)
+
+    def _fail(self, line: str) -> None:
+        self._console.error(line)
+        self._has_failed = True
+
+
+def _no_password(credential: object) -> str:
+    raise CommandError("a backup has no passwords")

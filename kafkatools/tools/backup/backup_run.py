@@ -1,0 +1,283 @@
+"""One run of a backup: plan, read the batches of many partitions, write objects, and write the manifest last.
+
+Rules: a limited number of partitions is read at the same time, so that memory and open files are bounded. Every half
+minute `progress.json` lists the objects so far. A partition that cannot be read further is named and keeps what was
+read; the others go on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.offsets import EARLIEST, LATEST
+from kafkatools.core.admin.topics import TopicDescription
+from kafkatools.core.clock import Clock
+from kafkatools.core.consumer.batch_reader import BatchReader
+from kafkatools.core.consumer.errors import FetchFailed, FetchOffsetOutOfRange
+from kafkatools.core.consumer.fetcher import FetchedBatches
+from kafkatools.core.consumer.subscription import TopicPartition
+from kafkatools.core.protocol.uuids import uuid_from_text
+from kafkatools.exit_status import CommandError
+from kafkatools.tools.backup.batch_scan import BatchDamage
+from kafkatools.tools.backup.cluster_state import log_offsets, read_access, read_groups, requested_topics
+from kafkatools.tools.backup.generations import last_manifest, read_progress
+from kafkatools.tools.backup.manifest import (
+    PROGRESS,
+    Manifest,
+    TopicBackup,
+    encode_manifest,
+    manifest_name,
+)
+from kafkatools.tools.backup.partition_writer import Finisher, PartitionWriter
+from kafkatools.tools.backup.planning import BackupPlan, PlannedRead, Planner, merged_topics, note_gap
+from kafkatools.tools.backup.store import Store
+
+_POLL_MS = 500
+_CHECKPOINT_MS = 30_000
+_LOCAL_PARTITIONS, _REMOTE_PARTITIONS = 64, 8
+"""How many partitions are read at the same time: each has an open file, or an object in memory."""
+LOCAL_OBJECT_BYTES, REMOTE_OBJECT_BYTES = 128 << 20, 32 << 20
+
+
+class BackupOptions(NamedTuple):
+    """`topics`: names, none: all that are not internal. `object_bytes`: the size from which an object is complete; None
+    for the default of the storage."""
+
+    topics: Collection[str] = ()
+    object_bytes: int | None = None
+
+
+@dataclass
+class BackupResult:
+    """The outcome of a run: the manifest, the bytes that were read, the bytes of adopted objects, and lines about what
+    is missing or was deleted. `failed`: the partitions that were not read to their end."""
+
+    manifest: Manifest
+    written_bytes: int = 0
+    adopted_bytes: int = 0
+    notes: list[str] = field(default_factory=list)
+    failed: list[TopicPartition] = field(default_factory=list)
+
+
+class BackupRun:
+    """A run. `reader`: makes the consumer; `cluster_id`: that of the cluster of `admin`."""
+
+    def __init__(
+        self,
+        store: Store,
+        admin: AdminClient,
+        cluster_id: str,
+        reader: Callable[[], BatchReader],
+        options: BackupOptions,
+    ) -> None:
+        self._store, self._admin, self._cluster_id = store, admin, cluster_id
+        self._make_reader = reader
+        self._options = options
+        self._clock: Clock = admin.clock
+        self._writers: dict[TopicPartition, PartitionWriter] = {}
+        self._ended: list[PartitionWriter] = []
+        self._reads: dict[TopicPartition, PlannedRead] = {}
+        self._ids: dict[str, str | None] = {}
+        self._checkpoint_ms = 0
+        self._finished_bytes = 0
+        self.total_bytes: int | None = None
+        self.result = BackupResult(Manifest(1, cluster_id, 0))
+
+    @property
+    def written_bytes(self) -> int:
+        """The bytes that this run has written so far."""
+        return self._finished_bytes + sum(writer.written_bytes for writer in list(self._writers.values()))
+
+    def run(self) -> BackupResult:
+        """Make a new generation. Raises KafkaError, CommandError."""
+        with self._store.lock():
+            return self._run()
+
+    def _run(self) -> BackupResult:
+        now_ms = self._clock.wall_ms()
+        last = last_manifest(self._store)
+        progress = read_progress(self._store)
+        for earlier in (last, progress):
+            if earlier is not None and earlier.cluster_id != self._cluster_id:
+                raise CommandError(
+                    f"{self._store.url} is a backup of the cluster {earlier.cluster_id}, and this one is "
+                    f"{self._cluster_id}",
+                    hint="Give each cluster a directory of its own.",
+                )
+        generation = 1 if last is None else last.generation + 1
+        known = merged_topics(last, progress)
+        described = requested_topics(self._admin, self._options.topics)
+        plan = Planner(self._admin, self._store, known, now_ms).plan(described)
+        manifest = Manifest(generation, self._cluster_id, now_ms)
+        manifest.topics = dict(sorted({**self._kept(known, plan), **plan.topics}.items()))
+        self.result = BackupResult(manifest, adopted_bytes=plan.adopted_bytes, notes=plan.notes)
+        self.result.failed += _unread(plan)
+        self._ids = {name: topic.topic_id for name, topic in described.items()}
+        self._save_progress()
+        self._read_all(plan, described)
+        self.result.notes += read_groups(self._admin, manifest, self._clock.wall_ms())
+        self.result.notes += read_access(self._admin, manifest)
+        self.result.written_bytes = self.written_bytes
+        self._store.put(manifest_name(generation), encode_manifest(manifest))
+        self._store.remove(PROGRESS)
+        return self.result
+
+    def _kept(self, known: dict[str, TopicBackup], plan: BackupPlan) -> dict[str, TopicBackup]:
+        """Return the earlier topics that were not requested; without names, those that no longer exist are dropped."""
+        others = {name: topic for name, topic in known.items() if name not in plan.topics}
+        if self._options.topics:
+            return others
+        plan.notes.extend(f"Topic {name} no longer exists: only earlier generations have it" for name in others)
+        return {}
+
+    def _save_progress(self) -> None:
+        self._list_finished()
+        self._store.put(PROGRESS, encode_manifest(self.result.manifest))
+        self._checkpoint_ms = self._clock.now_ms()
+
+    def _list_finished(self) -> None:
+        for writer in [*self._ended, *self._writers.values()]:
+            writer.list_finished()
+
+    # -- reading --
+
+    def _read_all(self, plan: BackupPlan, described: dict[str, TopicDescription]) -> None:
+        if not plan.reads:
+            return
+        waiting = deque(_spread(plan, described))
+        limit = _LOCAL_PARTITIONS if self._store.is_local else _REMOTE_PARTITIONS
+        with Finisher() as finisher, self._make_reader() as reader:
+            try:
+                self._begin(plan, [], reader, finisher, waiting, limit)
+                while reader.active:
+                    self._turn(reader)
+                    done = reader.complete()
+                    if done:
+                        for part in done:
+                            self._end(part)
+                        self._begin(plan, done, reader, finisher, waiting, limit)
+                    if self._clock.now_ms() - self._checkpoint_ms >= _CHECKPOINT_MS:
+                        self._save_progress()
+                finisher.wait()
+                self._list_finished()
+            finally:
+                for writer in self._writers.values():
+                    writer.discard()
+
+    def _begin(
+        self,
+        plan: BackupPlan,
+        done: list[TopicPartition],
+        reader: BatchReader,
+        finisher: Finisher,
+        waiting: deque[TopicPartition],
+        limit: int,
+    ) -> None:
+        """Replace complete partitions by waiting ones."""
+        default = LOCAL_OBJECT_BYTES if self._store.is_local else REMOTE_OBJECT_BYTES
+        size = self._options.object_bytes or default
+        added = {}
+        while waiting and len(self._writers) < limit:
+            part = waiting.popleft()
+            read = self._reads[part] = plan.reads[part]
+            directory = f"{read.backup.place}/{part.topic}-{part.partition}"
+            self._writers[part] = PartitionWriter(self._store, finisher, read.backup, directory, size)
+            added[part] = (read.start, read.end)
+        reader.replace(done, added)
+
+    def _end(self, part: TopicPartition) -> None:
+        writer = self._writers.pop(part)
+        writer.close()
+        self._ended.append(writer)
+        self._finished_bytes += writer.written_bytes
+
+    def _turn(self, reader: BatchReader) -> None:
+        """Write what was fetched, and drop partitions that cannot be read further."""
+        try:
+            items = reader.poll_batches(_POLL_MS)
+        except FetchOffsetOutOfRange as error:
+            for topic, number, offset in error.positions:
+                self._skip_deleted(reader, TopicPartition(topic, number), offset)
+            return
+        except FetchFailed as error:
+            raise CommandError(f"{error}. What was read is kept; run the same command again") from error
+        for item in items:
+            self._write(reader, item)
+        if not items:
+            self._drop_missing(reader)
+
+    def _write(self, reader: BatchReader, item: FetchedBatches) -> None:
+        part = item.partition
+        writer = self._writers.get(part)
+        if writer is None:
+            return
+        expected = self._ids[part.topic]
+        current = reader.topic_id(part.topic)
+        if expected is not None and current is not None and uuid_from_text(expected) != current:
+            self._fail(reader, part, "the topic was deleted and created again during the backup")
+            return
+        try:
+            writer.append(item.records)
+        except BatchDamage as damage:
+            self._fail(reader, part, f"the batch at offset {damage.offset} is damaged: {damage.reason}")
+
+    def _fail(self, reader: BatchReader, part: TopicPartition, reason: str) -> None:
+        """Stop reading a partition, and keep what was read of it."""
+        next_offset = self._writers[part].next_offset
+        self._end(part)
+        self._reads[part].backup.unread = reason
+        self.result.failed.append(part)
+        self.result.notes.append(f"{part} was read up to offset {next_offset}: {reason}")
+        reader.replace([part], {})
+
+    def _skip_deleted(self, reader: BatchReader, part: TopicPartition, offset: int) -> None:
+        """Go on at the log start offset when retention has passed the position."""
+        start = log_offsets(self._admin, [part], EARLIEST)[part]
+        end = log_offsets(self._admin, [part], LATEST)[part]
+        read = self._reads[part]
+        if start.error is not None or end.error is not None or offset >= start.offset:
+            reason = start.error or end.error or f"the log ends at offset {end.offset} now"
+            self._fail(reader, part, str(reason))
+            return
+        note_gap(part, read.backup, offset, min(start.offset, read.end), self.result.notes)
+        if start.offset >= read.end:
+            self._end(part)
+            reader.replace([part], {})
+        else:
+            reader.replace([], {part: (start.offset, read.end)})
+
+    def _drop_missing(self, reader: BatchReader) -> None:
+        """After a poll without records, drop the partitions of topics that no longer exist."""
+        known = reader.known_partitions()
+        for part in list(self._writers):
+            if known and part.topic not in known:
+                self._fail(reader, part, "the topic no longer exists")
+
+
+def _spread(plan: BackupPlan, described: dict[str, TopicDescription]) -> list[TopicPartition]:
+    """Return the partitions to read so that neighbours have different leaders, for reads in parallel."""
+    by_leader: dict[int, deque[TopicPartition]] = {}
+    for name, topic in described.items():
+        for item in topic.partitions:
+            if (name, item.partition) in plan.reads:
+                by_leader.setdefault(item.leader, deque()).append(TopicPartition(name, item.partition))
+    spread = []
+    while by_leader:
+        for leader in list(by_leader):
+            spread.append(by_leader[leader].popleft())
+            if not by_leader[leader]:
+                del by_leader[leader]
+    return spread
+
+
+def _unread(plan: BackupPlan) -> list[TopicPartition]:
+    return [
+        TopicPartition(name, number)
+        for name, topic in plan.topics.items()
+        for number, backup in enumerate(topic.partitions)
+        if backup.unread
+    ]

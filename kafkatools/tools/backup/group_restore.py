@@ -1,0 +1,128 @@
+"""Restore the committed offsets of groups, mapped to the offsets of the restored records.
+
+Rules: an offset becomes that of the same record, or of the next restored record. A group with members is left alone,
+and so is an offset that a group has already in the target. With a time as the cut only offsets that were read before
+that time are used, since later ones may be beyond records that the group has not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.group_offsets import alter_offsets, fetch_offsets
+from kafkatools.core.admin.groups import DEAD, EMPTY, describe_groups
+from kafkatools.core.errors import GroupIdNotFound, KafkaError
+from kafkatools.core.group.metadata import OffsetAndMetadata
+from kafkatools.core.topic_partition import TopicPartition
+from kafkatools.tools.backup.generations import generations, read_manifest
+from kafkatools.tools.backup.manifest import GroupOffset, Manifest
+from kafkatools.tools.backup.partition_restore import PartitionRestore
+from kafkatools.tools.backup.store import Store
+
+Groups = dict[str, list[GroupOffset]]
+
+
+class RestoredGroup(NamedTuple):
+    """The outcome of a group: how many offsets were committed, and why others were not, empty: all were."""
+
+    group: str
+    committed: int
+    reason: str = ""
+
+
+def groups_for(store: Store, manifest: Manifest, names: Mapping[str, str], until_ms: int | None) -> tuple[Groups, str]:
+    """Return the offsets of groups of the restored topics, and a line about missing ones, empty for none. With a time,
+    those of the newest generation before it."""
+    chosen: Manifest | None = manifest
+    if until_ms is not None and manifest.groups_ms >= until_ms:
+        chosen = next(
+            (
+                earlier
+                for number in reversed([number for number in generations(store) if number < manifest.generation])
+                if (earlier := read_manifest(store, number)).groups_ms < until_ms
+            ),
+            None,
+        )
+    if chosen is None:
+        return {}, "Group offsets are not restored: no generation read them before the time of --until"
+    groups: Groups = {}
+    for group, offsets in chosen.groups.items():
+        kept = [item for item in offsets if item.topic in names and _is_same_topic(chosen, manifest, item.topic)]
+        if kept:
+            groups[group] = kept
+    return groups, ""
+
+
+def _is_same_topic(chosen: Manifest, manifest: Manifest, topic: str) -> bool:
+    earlier = chosen.topics.get(topic)
+    return earlier is not None and earlier.topic_id == manifest.topics[topic].topic_id
+
+
+def offsets_to_map(groups: Groups) -> dict[TopicPartition, set[int]]:
+    """Return the source offsets of all groups by partition."""
+    offsets: dict[TopicPartition, set[int]] = {}
+    for items in groups.values():
+        for item in items:
+            offsets.setdefault(TopicPartition(item.topic, item.partition), set()).add(item.offset)
+    return offsets
+
+
+def restore_groups(
+    admin: AdminClient,
+    groups: Groups,
+    names: Mapping[str, str],
+    partitions: Mapping[TopicPartition, PartitionRestore],
+) -> list[RestoredGroup]:
+    """Commit the mapped offsets. `names`: target names by source name. Raises KafkaError."""
+    described = describe_groups(admin, groups)
+    present = fetch_offsets(admin, groups)
+    outcomes = []
+    for group, items in sorted(groups.items()):
+        state = described[group]
+        error = None if isinstance(state.error, GroupIdNotFound) else state.error or present[group].error
+        if error is not None:
+            outcomes.append(RestoredGroup(group, 0, str(error)))
+        elif state.error is None and state.state not in (EMPTY, DEAD):
+            outcomes.append(RestoredGroup(group, 0, f"it is in use ({state.state})"))
+        else:
+            mapped = _mapped(items, names, partitions)
+            outcomes.append(_commit(admin, group, mapped, present[group].offsets))
+    return outcomes
+
+
+def _mapped(
+    items: list[GroupOffset], names: Mapping[str, str], partitions: Mapping[TopicPartition, PartitionRestore]
+) -> dict[tuple[str, int], OffsetAndMetadata]:
+    mapped = {}
+    for item in items:
+        key = TopicPartition(item.topic, item.partition)
+        if key in partitions:
+            offset = partitions[key].mapped[item.offset]
+            mapped[names[item.topic], item.partition] = OffsetAndMetadata(offset, metadata=item.metadata)
+    return mapped
+
+
+def _commit(
+    admin: AdminClient,
+    group: str,
+    mapped: Mapping[tuple[str, int], OffsetAndMetadata],
+    present: Mapping[tuple[str, int], OffsetAndMetadata],
+) -> RestoredGroup:
+    """Commit the offsets that the group does not have. One that is the same already counts as committed."""
+    kept = {key for key, item in mapped.items() if key in present and present[key].offset != item.offset}
+    missing = {key: item for key, item in mapped.items() if key not in present}
+    reason = ""
+    if kept:
+        topic, number = min(kept)
+        reason = f"it has other offsets of {len(kept)} partitions already, such as {topic}-{number}"
+    failed: dict[tuple[str, int], KafkaError] = {}
+    if missing:
+        altered = alter_offsets(admin, {group: missing})[group]
+        if altered.error is not None:
+            return RestoredGroup(group, 0, str(altered.error))
+        failed = {key: error for key, error in altered.errors.items() if error is not None}
+        if failed:
+            reason = str(next(iter(failed.values())))
+    return RestoredGroup(group, len(mapped) - len(kept) - len(failed), reason)

@@ -1,0 +1,179 @@
+"""Decide from where each partition is read: behind the objects of an earlier run, or from the start in a new place.
+
+Rules: earlier objects are continued only if they are a prefix of the partition's log. They are not when the topic has
+another id, when the last leader epoch of the objects ends before them, or when the log is shorter. The tombstones of a
+compacted topic may be removed after delete.retention.ms: if the topic was read longer ago, a key whose tombstone was
+never read would come back with a restore, so that such a topic is read from the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.leaders import TopicPartition
+from kafkatools.core.admin.offsets import EARLIEST, LATEST, PartitionOffset
+from kafkatools.core.admin.topics import TopicDescription
+from kafkatools.core.errors import KafkaError
+from kafkatools.tools.backup.cluster_state import TopicConfigs, epoch_ends, log_offsets, read_configs
+from kafkatools.tools.backup.manifest import Manifest, PartitionBackup, TopicBackup
+from kafkatools.tools.backup.partition_writer import adopt
+from kafkatools.tools.backup.store import Store
+
+_PLACE = "logs"
+
+
+class PlannedRead(NamedTuple):
+    """Offsets of a partition that are to be read, `end` excluded."""
+
+    backup: PartitionBackup
+    start: int
+    end: int
+
+
+class BackupPlan(NamedTuple):
+    """What a run reads. `notes`: lines about gaps, new places and partitions that cannot be read."""
+
+    topics: dict[str, TopicBackup]
+    reads: dict[TopicPartition, PlannedRead]
+    notes: list[str]
+    adopted_bytes: int
+
+
+class Planner:
+    """Plans a run. `known`: the topics of the last generation and of a run that was cut off after it."""
+
+    def __init__(self, admin: AdminClient, store: Store, known: Mapping[str, TopicBackup], now_ms: int) -> None:
+        self._admin, self._store, self._known, self._now_ms = admin, store, known, now_ms
+        self._notes: list[str] = []
+        self._adopted_bytes = 0
+        self._places = _used_places(store)
+
+    def plan(self, topics: Mapping[str, TopicDescription]) -> BackupPlan:
+        """Look up configs and offsets, and decide. Raises KafkaError, CommandError."""
+        configs = read_configs(self._admin, topics)
+        parts = [(name, item.partition) for name, topic in topics.items() for item in topic.partitions]
+        starts, ends = (log_offsets(self._admin, parts, which) for which in (EARLIEST, LATEST))
+        earlier = {key: found for key in parts if (found := self._earlier(topics[key[0]], key[1], configs[key[0]]))}
+        epochs = {key: found.objects[-1].leader_epochs[-1][0] for key, found in earlier.items() if _has_epoch(found)}
+        last = epoch_ends(self._admin, epochs)
+        planned: dict[str, TopicBackup] = {}
+        reads: dict[TopicPartition, PlannedRead] = {}
+        for name, topic in topics.items():
+            planned[name] = _new_topic(topic, configs[name], self._now_ms)
+            for item in topic.partitions:
+                key = (name, item.partition)
+                found = self._continued(key, earlier.get(key), ends[key], last.get(key))
+                read = self._read(key, found, starts[key], ends[key])
+                planned[name].partitions.append(read.backup)
+                if read.start < read.end:
+                    reads[key] = read
+        return BackupPlan(planned, reads, self._notes, self._adopted_bytes)
+
+    def _earlier(self, topic: TopicDescription, number: int, configs: TopicConfigs) -> PartitionBackup | None:
+        """Return the earlier backup of a partition, if the topic is the same and can be continued."""
+        known = self._known.get(topic.name)
+        if known is None or number >= len(known.partitions):
+            return None
+        if known.topic_id != topic.topic_id:
+            if number == 0:
+                self._notes.append(f"Topic {topic.name} was deleted and created again: it is backed up from its start")
+            return None
+        kept_ms = configs.number("delete.retention.ms")
+        if configs.is_compacted and kept_ms is not None and self._now_ms - known.read_ms > kept_ms:
+            if number == 0:
+                self._notes.append(
+                    f"Topic {topic.name} was read longer ago than delete.retention.ms ({kept_ms}): tombstones may have "
+                    "been removed since, so that it is backed up from its start"
+                )
+            return None
+        backup = known.partitions[number]
+        self._adopted_bytes += adopt(self._store, f"{backup.place}/{topic.name}-{number}", backup)
+        return backup
+
+    def _continued(
+        self,
+        key: TopicPartition,
+        backup: PartitionBackup | None,
+        end: PartitionOffset,
+        last: tuple[int, int] | KafkaError | None,
+    ) -> PartitionBackup | None:
+        """Return the earlier backup unless the log was truncated below its end."""
+        if backup is None or end.error is not None or not backup.objects:
+            return backup
+        stop = end.offset
+        if isinstance(last, tuple):
+            epoch, epoch_end = last
+            is_same_epoch = epoch == backup.objects[-1].leader_epochs[-1][0]
+            stop = min(stop, epoch_end if is_same_epoch or epoch_end < backup.next_offset else stop)
+        if stop >= backup.next_offset:
+            return backup
+        self._notes.append(
+            f"{key[0]}-{key[1]} was truncated to offset {max(stop, 0)}, and the backup has it up to "
+            f"{backup.next_offset}: it is backed up from its start in a new place"
+        )
+        return None
+
+    def _read(
+        self, key: TopicPartition, backup: PartitionBackup | None, start: PartitionOffset, end: PartitionOffset
+    ) -> PlannedRead:
+        """Return the offsets to read, in a new place without an earlier backup. Notes a gap."""
+        if backup is None:
+            backup = PartitionBackup(self._new_place(key), max(start.offset, 0), max(start.offset, 0))
+        error = start.error or end.error
+        if error is not None:
+            backup.unread = str(error)
+            self._notes.append(f"{key[0]}-{key[1]} was not read: {error}")
+            return PlannedRead(backup, 0, 0)
+        backup.unread = ""
+        first = backup.next_offset
+        if start.offset > first:
+            note_gap(key, backup, first, min(start.offset, max(end.offset, first)), self._notes)
+            first = start.offset
+        backup.end = max(backup.end, end.offset)
+        return PlannedRead(backup, first, end.offset)
+
+    def _new_place(self, key: TopicPartition) -> str:
+        directory = f"{key[0]}-{key[1]}"
+        number = 1
+        while directory in self._places.get(_place(number), ()):
+            number += 1
+        return _place(number)
+
+
+def note_gap(key: TopicPartition, backup: PartitionBackup, first: int, end: int, notes: list[str]) -> None:
+    """Remember offsets that were deleted before they were read. Raises nothing; empty gaps are left out."""
+    if end <= first or (first, end) in backup.gaps:
+        return
+    backup.gaps.append((first, end))
+    if backup.objects:
+        notes.append(f"{key[0]}-{key[1]}: offsets {first} to {end - 1} were deleted before they were backed up")
+
+
+def _place(number: int) -> str:
+    return _PLACE if number == 1 else f"{_PLACE}-{number}"
+
+
+def _used_places(store: Store) -> dict[str, set[str]]:
+    """Return the partition directories of each place, `logs` first."""
+    places = [name for name in store.directories() if name == _PLACE or name.startswith(f"{_PLACE}-")]
+    return {place: set(store.directories(place)) for place in places}
+
+
+def _has_epoch(backup: PartitionBackup) -> bool:
+    epochs = backup.objects[-1].leader_epochs if backup.objects else []
+    return bool(epochs) and epochs[-1][0] >= 0
+
+
+def _new_topic(topic: TopicDescription, configs: TopicConfigs, now_ms: int) -> TopicBackup:
+    replication = len(topic.partitions[0].replicas) if topic.partitions else 1
+    return TopicBackup(topic.topic_id, now_ms, replication, configs.own, configs.hidden, [])
+
+
+def merged_topics(last: Manifest | None, progress: Manifest | None) -> dict[str, TopicBackup]:
+    """Return the topics of the last generation, replaced by those of an unfinished run after it."""
+    topics = dict(last.topics) if last is not None else {}
+    if progress is not None and progress.generation == (last.generation if last is not None else 0) + 1:
+        topics |= progress.topics
+    return topics

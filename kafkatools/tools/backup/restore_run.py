@@ -1,0 +1,110 @@
+"""Write the records of a backup to prepared topics, a number of partitions at a time.
+
+Rules: each acknowledged batch must have the expected base offset; another one means that somebody else writes to the
+topic, and the restore ends. The first failure ends it, too. What is in the topics then stays, and the next run goes on
+behind it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+
+from kafkatools.core.producer.batch_producer import BatchProducer
+from kafkatools.core.producer.futures import RowsRun
+from kafkatools.core.topic_partition import TopicPartition
+from kafkatools.exit_status import CommandError
+from kafkatools.tools.backup.partition_restore import Cut, PartitionRestore
+from kafkatools.tools.backup.restored_batches import RestoredBatch
+from kafkatools.tools.backup.store import Store
+from kafkatools.tools.backup.targets import Target
+
+_AT_A_TIME = 16
+_BATCHES_A_TURN = 16
+
+Batches = Iterator[tuple[int, RestoredBatch]]
+
+
+class RestoreRun:
+    """A restore of topics. `cuts`: by source partition. `group_offsets`: source offsets to map, by source
+    partition."""
+
+    def __init__(
+        self,
+        store: Store,
+        targets: Sequence[Target],
+        cuts: Mapping[TopicPartition, Cut],
+        group_offsets: Mapping[TopicPartition, Collection[int]],
+    ) -> None:
+        self.partitions: dict[TopicPartition, PartitionRestore] = {}
+        self.acknowledged_bytes = 0
+        self._names: dict[TopicPartition, TopicPartition] = {}
+        self._failure: CommandError | None = None
+        for target in targets:
+            for number, backup in enumerate(target.backup.partitions):
+                key = TopicPartition(target.source, number)
+                item = PartitionRestore(store, backup, cuts[key], group_offsets.get(key, ()))
+                item.target_start = target.starts[number]
+                item.present = target.ends[number] - target.starts[number]
+                self.partitions[key] = item
+                self._names[key] = TopicPartition(target.name, number)
+
+    def run(self, make_producer: Callable[[], BatchProducer]) -> None:
+        """Write all records. Raises CommandError or KafkaError; what was acknowledged stays."""
+        with make_producer() as producer:
+            waiting = deque(self.partitions)
+            active: deque[tuple[TopicPartition, Batches]] = deque()
+            while waiting or active:
+                while waiting and len(active) < _AT_A_TIME:
+                    key = waiting.popleft()
+                    active.append((key, self.partitions[key].batches()))
+                key, batches = active.popleft()
+                if self._send_some(producer, key, batches):
+                    active.append((key, batches))
+            producer.flush()
+        self._raise_failure()
+        self._ensure_complete()
+
+    def _send_some(self, producer: BatchProducer, key: TopicPartition, batches: Batches) -> bool:
+        """Send the next batches of a partition. Returns False at its end."""
+        name = self._names[key]
+        for _ in range(_BATCHES_A_TURN):
+            self._raise_failure()
+            found = next(batches, None)
+            if found is None:
+                return False
+            offset, batch = found
+            producer.send_batch(*name, batch.data, partial(self._acknowledged, name, offset, len(batch.data)))
+        return True
+
+    def _acknowledged(self, name: TopicPartition, offset: int, size: int, run: RowsRun) -> None:
+        """Check the outcome of a batch, on the producer's thread. The base offset is -1 when the broker only said that
+        it has the batch already."""
+        expected = offset + run.rows[0]
+        if run.error is not None:
+            self._failure = self._failure or CommandError(
+                f"{name}: {run.error}", hint="Run the same command again: it goes on behind the records that are there."
+            )
+        elif run.base_offset not in (-1, expected):
+            self._failure = self._failure or CommandError(
+                f"{name}: a batch was written at offset {run.base_offset}, and {expected} was expected: somebody else "
+                "writes to the topic",
+                hint="Stop the other producers, delete the topic and restore again.",
+            )
+        else:
+            self.acknowledged_bytes += size
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _ensure_complete(self) -> None:
+        """Raise CommandError for a partition that had more records than the backup."""
+        for key, item in self.partitions.items():
+            if item.present > item.records:
+                raise CommandError(
+                    f"{self._names[key]} has {item.present} records since the restore began, and the backup has "
+                    f"{item.records}: somebody else wrote to the topic",
+                    hint="Delete the topic and restore again.",
+                )

@@ -1,0 +1,307 @@
+"""Where a backup is kept: a local directory, or a place behind any URL that fsspec can open.
+
+Rules: names are relative to the URL, with `/`. An object appears under its name only when it is complete. Locally it
+is written as `.partial`, synced and renamed; behind a URL it is collected in memory and written by one call. The last
+step of an object may run in another thread. Errors of a storage become CommandError with URL and name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+from kafkatools.core.atomic_file import sync_directory
+from kafkatools.exit_status import CommandError
+
+if TYPE_CHECKING:
+    import io
+
+_PARTIAL = ".partial"
+_LOCK = ".lock"
+_EXTRA = "URLs need the package fsspec and that of the storage (pip install fsspec; for s3:// also s3fs)"
+
+
+class ObjectSource(Protocol):
+    """An object that is being read."""
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next `size` bytes (-1: all), fewer at the end."""
+
+
+class NewObject(Protocol):
+    """An object that is being written."""
+
+    def write(self, data: memoryview) -> None:
+        """Append bytes. They may change after the call."""
+
+    def finish(self) -> None:
+        """Make the object durable and visible under its name; another thread may call it. Raises CommandError."""
+
+    def discard(self) -> None:
+        """Drop what was written."""
+
+
+class Store(Protocol):
+    """The objects of a backup."""
+
+    url: str
+    is_local: bool
+
+    def sizes(self, directory: str) -> dict[str, int]:
+        """Return the names and sizes in bytes of the objects in a directory, without those that are unfinished; empty
+        if it does not exist. Names are without the directory."""
+
+    def directories(self, directory: str = "") -> list[str]:
+        """Return the names of the directories in a directory, by default at the top."""
+
+    def open(self, name: str) -> contextlib.AbstractContextManager[ObjectSource]:
+        """Open an object for reading from its start. Raises CommandError, of kind MISSING if there is none."""
+
+    def new_object(self, name: str) -> NewObject:
+        """Begin to write an object. Raises CommandError."""
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write a small object, or replace it as a whole."""
+
+    def remove(self, name: str) -> None:
+        """Remove an object if it exists."""
+
+    def lock(self) -> contextlib.AbstractContextManager[None]:
+        """Keep other writers out. Raises CommandError if there is one. Only a local directory knows of others."""
+
+
+def open_store(url: str, *, create: bool = False) -> Store:
+    """Return the store behind a path or URL. `create`: make a missing local directory. Raises CommandError for a
+    directory that does not exist or a storage that cannot be opened."""
+    path = _local_path(url)
+    return LocalStore(path, create=create) if path is not None else RemoteStore(url)
+
+
+def _local_path(url: str) -> str | None:
+    if "://" not in url:
+        return os.path.abspath(os.path.expanduser(url))
+    if not url.lower().startswith("file://"):
+        return None
+    parts = urlsplit(url)
+    return os.path.abspath(unquote(parts.path)) if parts.netloc in ("", "localhost") else None
+
+
+def read_object(store: Store, name: str) -> bytes:
+    """Return the content of a small object. Raises CommandError, of kind MISSING if there is none."""
+    with store.open(name) as file:
+        return file.read()
+
+
+class LocalStore:
+    """A directory of this machine."""
+
+    is_local = True
+
+    def __init__(self, path: str, *, create: bool = False) -> None:
+        self.url = path
+        if create:
+            with _local_errors(path):
+                os.makedirs(path, exist_ok=True)
+        elif not os.path.isdir(path):
+            reason = "is not a directory" if os.path.exists(path) else "does not exist"
+            raise CommandError(f"{path} {reason}: it is no backup", kind="MISSING")
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.url, *name.split("/"))
+
+    def sizes(self, directory: str) -> dict[str, int]:
+        path = self._path(directory) if directory else self.url
+        with _local_errors(path):
+            try:
+                entries = list(os.scandir(path))
+            except FileNotFoundError:
+                return {}
+            return {
+                entry.name: entry.stat().st_size
+                for entry in entries
+                if entry.is_file() and not entry.name.endswith(_PARTIAL)
+            }
+
+    def directories(self, directory: str = "") -> list[str]:
+        path = self._path(directory) if directory else self.url
+        with _local_errors(path):
+            return sorted(entry.name for entry in os.scandir(path) if entry.is_dir())
+
+    @contextlib.contextmanager
+    def open(self, name: str) -> Iterator[ObjectSource]:
+        path = self._path(name)
+        with _local_errors(path), open(path, "rb", buffering=0) as file:
+            yield _Whole(file)
+
+    def new_object(self, name: str) -> NewObject:
+        path = self._path(name)
+        with _local_errors(path):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            return _LocalObject(path)
+
+    def put(self, name: str, data: bytes) -> None:
+        new = self.new_object(name)
+        new.write(memoryview(data))
+        new.finish()
+
+    def remove(self, name: str) -> None:
+        with _local_errors(self._path(name)), contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path(name))
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        import fcntl
+
+        path = self._path(_LOCK)
+        with _local_errors(path):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise CommandError(f"Another kt backup is writing to {self.url}", kind="LOCKED") from None
+            yield
+        finally:
+            os.close(descriptor)
+
+
+class _Whole:
+    """A raw file whose `read` returns as many bytes as requested, except at the end."""
+
+    def __init__(self, file: io.FileIO) -> None:
+        self._file = file
+
+    def read(self, size: int = -1) -> bytes:
+        if size < 0:
+            return self._file.readall()
+        parts = []
+        while size > 0 and (part := self._file.read(size)):
+            parts.append(part)
+            size -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+class _LocalObject:
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._file = open(path + _PARTIAL, "wb", buffering=0)  # noqa: SIM115 - closed by finish or discard
+
+    def write(self, data: memoryview) -> None:
+        with _local_errors(self._path):
+            while data:
+                data = data[self._file.write(data) :]
+
+    def finish(self) -> None:
+        with _local_errors(self._path):
+            with self._file:
+                os.fsync(self._file.fileno())
+            os.replace(self._path + _PARTIAL, self._path)
+            sync_directory(os.path.dirname(self._path))
+
+    def discard(self) -> None:
+        self._file.close()
+        with contextlib.suppress(OSError):
+            os.unlink(self._path + _PARTIAL)
+
+
+@contextlib.contextmanager
+def _local_errors(path: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise CommandError(f"{error.filename or path} does not exist", kind="MISSING") from None
+    except OSError as error:
+        raise CommandError(f"{error.filename or path}: {error.strerror}", kind="STORAGE_FAILED") from None
+
+
+class RemoteStore:
+    """A place behind a URL."""
+
+    is_local = False
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+        try:
+            from fsspec.core import url_to_fs
+        except ImportError:
+            raise CommandError(f"{url} cannot be opened: {_EXTRA}") from None
+        with _remote_errors(url):
+            system, inner = url_to_fs(url)
+        self._system: Any = system
+        self._root = str(inner).rstrip("/")
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}" if name else self._root
+
+    def sizes(self, directory: str) -> dict[str, int]:
+        items = [item for item in self._items(directory) if item["type"] == "file"]
+        return {str(item["name"]).rpartition("/")[2]: int(item["size"]) for item in items}
+
+    def directories(self, directory: str = "") -> list[str]:
+        items = (item for item in self._items(directory) if item["type"] == "directory")
+        return sorted(str(item["name"]).rstrip("/").rpartition("/")[2] for item in items)
+
+    def _items(self, directory: str) -> list[dict[str, Any]]:
+        path = self._path(directory)
+        with _remote_errors(path):
+            self._system.invalidate_cache()
+            try:
+                items = self._system.ls(path, detail=True)
+            except FileNotFoundError:
+                return []
+            return [item for item in items if str(item["name"]).strip("/") != path.strip("/")]
+
+    @contextlib.contextmanager
+    def open(self, name: str) -> Iterator[ObjectSource]:
+        with _remote_errors(self._path(name)), self._system.open(self._path(name), "rb") as file:
+            yield file
+
+    def new_object(self, name: str) -> NewObject:
+        return _RemoteObject(lambda data: self.put(name, data))
+
+    def put(self, name: str, data: bytes) -> None:
+        path = self._path(name)
+        with _remote_errors(path):
+            self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
+            self._system.pipe_file(path, data)
+
+    def remove(self, name: str) -> None:
+        with _remote_errors(self._path(name)), contextlib.suppress(FileNotFoundError):
+            self._system.rm_file(self._path(name))
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        yield
+
+
+class _RemoteObject:
+    def __init__(self, put: Callable[[bytes], None]) -> None:
+        self._put = put
+        self._parts: list[bytes] = []
+
+    def write(self, data: memoryview) -> None:
+        self._parts.append(bytes(data))
+
+    def finish(self) -> None:
+        data = b"".join(self._parts)
+        self._parts = []
+        self._put(data)
+
+    def discard(self) -> None:
+        self._parts = []
+
+
+@contextlib.contextmanager
+def _remote_errors(path: str) -> Iterator[None]:
+    try:
+        yield
+    except CommandError:
+        raise
+    except FileNotFoundError:
+        raise CommandError(f"{path} does not exist", kind="MISSING") from None
+    except (OSError, ValueError, RuntimeError, ImportError) as error:  # what clients of storages raise
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise CommandError(f"{path}: {reason}", kind="STORAGE_FAILED") from None

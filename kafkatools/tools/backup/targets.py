@@ -1,0 +1,175 @@
+"""Prepare the target topics of a restore: create them, or check that existing ones are empty or an unfinished restore.
+
+Rules: nothing is created before all topics are checked. A topic is created with the partition count and configs of the
+source. Timestamps are kept: message.timestamp.type=LogAppendTime is set only when all records are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.configs import TOPIC, ConfigChange, incremental_alter_configs
+from kafkatools.core.admin.offsets import EARLIEST, LATEST
+from kafkatools.core.admin.topics import NewTopic, TopicDescription, create_topics, describe_topics
+from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition
+from kafkatools.exit_status import CommandError
+from kafkatools.tools.backup.cluster_state import log_offsets
+from kafkatools.tools.backup.journal import RestoreMark, read_starts, write_starts
+from kafkatools.tools.backup.manifest import Manifest, TopicBackup
+from kafkatools.tools.copying.client_cluster import topic_configs
+
+_TIMESTAMP_TYPE = "message.timestamp.type"
+_LOG_APPEND_TIME = "LogAppendTime"
+_MIN_ISR = "min.insync.replicas"
+_CREATE, _CONTINUE, _FILL = "create", "continue", "fill"
+
+
+@dataclass
+class Target:
+    """A topic to restore. `action`: create, continue (an unfinished restore) or fill (it exists and is empty).
+    `starts` and `ends`: the first offset of the restore and the log end offset of each partition."""
+
+    source: str
+    name: str
+    backup: TopicBackup
+    mark: RestoreMark
+    action: str = _CREATE
+    topic_id: str | None = None
+    starts: dict[int, int] = field(default_factory=dict)
+    ends: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def has_append_time(self) -> bool:
+        """Return whether the source topic has LogAppendTime."""
+        return self.backup.configs.get(_TIMESTAMP_TYPE) == _LOG_APPEND_TIME
+
+    @property
+    def is_new(self) -> bool:
+        """Return whether the restore creates the topic."""
+        return self.action == _CREATE
+
+
+def find_targets(
+    admin: AdminClient, manifest: Manifest, names: Mapping[str, str], until_ms: int | None
+) -> list[Target]:
+    """Return the targets of topics: `names` has target names by source name. Raises CommandError for a topic that
+    cannot take the restore, KafkaError."""
+    described = describe_topics(admin, list(names.values()))
+    targets = []
+    for source, name in names.items():
+        backup = manifest.topics[source]
+        mark = RestoreMark(manifest.cluster_id, source, backup.topic_id, manifest.generation, until_ms)
+        target = Target(source, name, backup, mark)
+        existing = described[name]
+        if existing.error is None:
+            _check(admin, target, existing)
+        elif not isinstance(existing.error, UnknownTopicOrPartition):
+            raise CommandError(f"Topic {name}: {existing.error}", kind=existing.error.name)
+        targets.append(target)
+    return targets
+
+
+def _check(admin: AdminClient, target: Target, existing: TopicDescription) -> None:
+    """Check a topic that exists. Raises CommandError unless it is empty or an unfinished restore."""
+    count = len(target.backup.partitions)
+    if len(existing.partitions) != count:
+        raise CommandError(
+            f"Topic {target.name} has {len(existing.partitions)} partitions, and the backup has {count}",
+            hint="Restore to another name with --rename, or delete the topic.",
+        )
+    target.topic_id = existing.topic_id
+    starts = read_starts(admin, target.mark, target.name, target.topic_id)
+    _read_ends(admin, target)
+    if starts is not None:
+        target.action = _CONTINUE
+        target.starts = starts
+        return
+    firsts = log_offsets(admin, [(target.name, number) for number in range(count)], EARLIEST)
+    filled = [number for number, end in target.ends.items() if end > firsts[target.name, number].offset]
+    if filled:
+        number = filled[0]
+        raise CommandError(
+            f"Topic {target.name} is not empty: partition {number} has records up to offset {target.ends[number] - 1}",
+            hint="Restore to another name with --rename, or delete the topic.",
+            kind="NOT_EMPTY",
+        )
+    _ensure_keeps_timestamps(admin, target)
+    target.action = _FILL
+    target.starts = dict(target.ends)
+
+
+def _ensure_keeps_timestamps(admin: AdminClient, target: Target) -> None:
+    if any(entry.value == _LOG_APPEND_TIME for entry in topic_configs(admin, target.name, [_TIMESTAMP_TYPE])):
+        raise CommandError(
+            f"Topic {target.name} has {_TIMESTAMP_TYPE}={_LOG_APPEND_TIME}: the records would get other timestamps",
+            hint=f"kt configs --alter --topic {target.name} --add-config {_TIMESTAMP_TYPE}=CreateTime",
+        )
+
+
+def _read_ends(admin: AdminClient, target: Target) -> None:
+    keys = [(target.name, number) for number in range(len(target.backup.partitions))]
+    for (_, number), offset in log_offsets(admin, keys, LATEST).items():
+        if offset.error is not None:
+            raise offset.error
+        target.ends[number] = offset.offset
+
+
+def create_missing(
+    admin: AdminClient, targets: Sequence[Target], replication: int | None, note: Callable[[str], None]
+) -> None:
+    """Create the missing topics and mark all. `replication`: the number of replicas, None: that of the source, at most
+    one for each broker. Raises CommandError, KafkaError."""
+    missing = [target for target in targets if target.is_new]
+    brokers = len(admin.brokers()) if missing else 0
+    new = [_new_topic(target, replication or min(target.backup.replication, brokers), note) for target in missing]
+    for name, created in create_topics(admin, new).items() if new else ():
+        if created.error is not None:
+            raise CommandError(f"Topic {name} cannot be created: {created.error}", kind=created.error.name)
+    _wait_for(admin, missing)
+    for target in targets:
+        if target.action != _CONTINUE:
+            write_starts(admin, target.mark, target.name, target.topic_id, target.starts)
+
+
+def _new_topic(target: Target, replication: int, note: Callable[[str], None]) -> NewTopic:
+    configs = dict(target.backup.configs)
+    if target.has_append_time:
+        del configs[_TIMESTAMP_TYPE]
+    if replication < target.backup.replication:
+        note(f"{target.name} gets {replication} replicas: the source has {target.backup.replication}")
+        if int(configs.get(_MIN_ISR, "1")) > replication:
+            configs[_MIN_ISR] = str(replication)
+            note(f"{target.name} gets {_MIN_ISR}={replication}: it has no more replicas")
+    for name in target.backup.hidden_configs:
+        note(f"{target.name} is restored without its config {name}, whose value brokers do not reveal")
+    return NewTopic(target.name, len(target.backup.partitions), replication, configs=configs)
+
+
+def _wait_for(admin: AdminClient, targets: Sequence[Target]) -> None:
+    """Wait until the brokers have the new topics with all leaders, and read ids and offsets."""
+    deadline_ms = admin.deadline_ms()
+    attempts = 0
+    waiting = list(targets)
+    while waiting:
+        described = describe_topics(admin, [target.name for target in waiting])
+        failure: KafkaError | None = None
+        for target in list(waiting):
+            topic = described[target.name]
+            if topic.error is None and all(part.leader >= 0 for part in topic.partitions):
+                target.topic_id = topic.topic_id
+                _read_ends(admin, target)
+                target.starts = dict(target.ends)
+                waiting.remove(target)
+            failure = topic.error
+        if waiting and not admin.wait_before_retry(attempts, deadline_ms):
+            raise failure or CommandError(f"Topic {waiting[0].name} was created and has no leaders yet")
+        attempts += 1
+
+
+def set_append_time(admin: AdminClient, target: Target) -> KafkaError | None:
+    """Set LogAppendTime on a topic whose records are restored. Returns the error."""
+    change = ConfigChange(_TIMESTAMP_TYPE, _LOG_APPEND_TIME)
+    resource = (TOPIC, target.name)
+    return incremental_alter_configs(admin, {resource: [change]})[resource]
