@@ -2,7 +2,7 @@
 
 Rules: a manifest is written once, after all of its objects, and has a number, its generation. The newest one lists all
 objects that a restore needs, also those of earlier generations. `progress.json` has the same form: an unfinished run
-writes it and the next run reads it. The layout: docs/formats/backup.md.
+writes it and the next run reads it. The layout: docs/backup.md.
 """
 
 from __future__ import annotations

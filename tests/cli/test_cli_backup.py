@@ -1,0 +1,263 @@
+"""kt backup of an embedded broker: the objects are the broker's own batches, and damage of each kind is found."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import signal
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.embedded import embedded_broker
+from support.kt import Ran, run_kt
+from support.kt_process import start_kt
+from support.raw_transactions import RawProducer
+from support.waiting import eventually
+
+from kafkatools.core.producer.producer import Producer
+from kafkatools.core.producer.producer_record import ProducerRecord
+
+START = 1_700_000_000_000
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The log directory of the broker."""
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(scope="module")
+def broker(data: pathlib.Path) -> Iterator[str]:
+    with embedded_broker(data) as address:
+        yield address
+
+
+def kt(bootstrap: str, command: str, *words: str) -> Ran:
+    return run_kt(command, *words, "--bootstrap-server", bootstrap)
+
+
+def create(bootstrap: str, topic: str, *words: str, partitions: int = 1) -> None:
+    ran = kt(bootstrap, "topics", "--create", "--topic", topic, "--partitions", str(partitions), *words)
+    assert ran.status == 0, ran.err
+
+
+def fill(bootstrap: str, topic: str, count: int = 50, **settings: object) -> None:
+    with Producer(bootstrap_servers=bootstrap, **settings) as producer:
+        for number in range(count):
+            producer.send(ProducerRecord(topic, b"value %d" % number, b"key %d" % number, 0, START + number))
+
+
+def back_up(bootstrap: str, url: str | pathlib.Path, *topics: str) -> dict[str, Any]:
+    words = [word for topic in topics for word in ("--topic", topic)]
+    ran = kt(bootstrap, "backup", "--to", str(url), *words, "--json")
+    assert ran.status == 0, ran.err
+    row: dict[str, Any] = json.loads(ran.out)
+    return row
+
+
+def stored(url: pathlib.Path, partition: str, place: str = "logs") -> bytes:
+    return b"".join(path.read_bytes() for path in sorted((url / place / partition).glob("*.log")))
+
+
+def segments(data: pathlib.Path, partition: str) -> bytes:
+    """The bytes of the partition's segments, as the broker has them."""
+    (directory,) = data.rglob(partition)
+    return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
+
+
+def test_objects_are_the_bytes_of_the_brokers_segments(broker: str, data: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    create(broker, "exact", partitions=2)
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        fill(broker, "exact", compression_type=codec)
+    with RawProducer(broker, "exact") as producer:
+        producer.send("exact", 0, [START])
+        producer.end(committed=False)
+    row = back_up(broker, tmp_path / "b", "exact")
+    assert (row["topics"], row["partitions"], row["open_transactions"]) == (1, 2, 0)
+    assert stored(tmp_path / "b", "exact-0") == segments(data, "exact-0")
+    assert len(stored(tmp_path / "b", "exact-0")) == row["total_bytes"]
+    read = run_kt("console-consumer", "--from", f"log:{tmp_path}/b/logs/exact-0", "--exit-at-end")
+    assert read.out.splitlines()[:50] == [f"value {number}" for number in range(50)]
+
+
+def test_a_next_run_stores_only_what_is_new(broker: str, data: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    create(broker, "grows")
+    fill(broker, "grows", 10)
+    first = back_up(broker, tmp_path / "b", "grows")
+    assert back_up(broker, tmp_path / "b", "grows")["new_bytes"] == 0
+    fill(broker, "grows", 10)
+    third = back_up(broker, tmp_path / "b", "grows")
+    assert third["generation"] == 3
+    assert third["new_bytes"] == third["total_bytes"] - first["total_bytes"] > 0
+    assert stored(tmp_path / "b", "grows-0") == segments(data, "grows-0")
+    listed = run_kt("backup", "list", str(tmp_path / "b"), "--json").out.splitlines()
+    assert [json.loads(line)["generation"] for line in listed] == [1, 2, 3]
+
+
+def test_offsets_that_were_deleted_before_they_were_read_are_named(broker: str, tmp_path: pathlib.Path) -> None:
+    create(broker, "lossy")
+    fill(broker, "lossy", 10, batch_size=0)
+    back_up(broker, tmp_path / "b", "lossy")
+    fill(broker, "lossy", 10, batch_size=0)
+    offsets = tmp_path / "offsets.json"
+    offsets.write_text('{"partitions": [{"topic": "lossy", "partition": 0, "offset": 15}], "version": 1}')
+    assert kt(broker, "delete-records", "--offset-json-file", str(offsets)).status == 0
+    ran = kt(broker, "backup", "--to", str(tmp_path / "b"), "--topic", "lossy")
+    assert (ran.status, ran.err) == (0, "lossy-0: offsets 10 to 14 were deleted before they were backed up\n")
+    assert run_kt("backup", "verify", str(tmp_path / "b")).status == 0
+
+
+def test_a_topic_that_was_created_again_gets_a_new_place(
+    broker: str, data: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    create(broker, "again")
+    fill(broker, "again", 10)
+    back_up(broker, tmp_path / "b", "again")
+    before = stored(tmp_path / "b", "again-0")
+    assert kt(broker, "topics", "--delete", "--topic", "again").status == 0
+    create(broker, "again")
+    fill(broker, "again", 3)
+    ran = kt(broker, "backup", "--to", str(tmp_path / "b"), "--topic", "again")
+    assert "again was deleted and created again" in ran.err
+    assert stored(tmp_path / "b", "again-0") == before
+    assert stored(tmp_path / "b", "again-0", "logs-2") == segments(data, "again-0")
+    assert run_kt("backup", "verify", str(tmp_path / "b")).status == 0
+
+
+def test_open_transactions_are_counted(broker: str, tmp_path: pathlib.Path) -> None:
+    create(broker, "open")
+    with RawProducer(broker, "unfinished") as producer:
+        producer.send("open", 0, [START])
+        row = back_up(broker, tmp_path / "b", "open")
+        producer.end(committed=True)
+    assert row["open_transactions"] == 1
+    assert back_up(broker, tmp_path / "b", "open")["open_transactions"] == 0
+
+
+def test_a_backup_behind_a_url_is_the_same(broker: str, tmp_path: pathlib.Path) -> None:
+    create(broker, "remote")
+    fill(broker, "remote")
+    url = f"memory://{uuid.uuid4()}/backups"
+    row = back_up(broker, url, "remote")
+    local = back_up(broker, (tmp_path / "b").as_uri(), "remote")
+    assert row["total_bytes"] == local["total_bytes"]
+    assert len(stored(tmp_path / "b", "remote-0")) == row["total_bytes"]
+    assert back_up(broker, url, "remote")["new_bytes"] == 0
+    assert run_kt("backup", "verify", url).status == 0
+
+
+def test_a_killed_backup_goes_on_with_its_finished_objects(
+    broker: str, data: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    create(broker, "killed")
+    with Producer(bootstrap_servers=broker, linger_ms=5) as producer:
+        for number in range(24_000):
+            producer.send(ProducerRecord("killed", b"x" * 1000, b"%d" % number, 0))
+    limit = ("--entity-type", "clients", "--entity-name", "kt-backup")
+    assert kt(broker, "configs", "--alter", *limit, "--add-config", "consumer_byte_rate=2000000").status == 0
+    url = tmp_path / "b"
+    words = ("backup", "--to", str(url), "--topic", "killed", "--object-size", "1MiB")
+    child = start_kt(tmp_path, *words, "--bootstrap-server", broker)
+    eventually(lambda: len(list(url.glob("logs/killed-0/*.log"))) >= 2)
+    child.send_signal(signal.SIGKILL)
+    child.communicate(timeout=30)
+    assert not list(url.glob("manifest-*.json"))
+    unfinished = run_kt("backup", "verify", str(url))
+    assert (unfinished.status, "it has no manifest" in unfinished.err) == (1, True)
+    assert kt(broker, "configs", "--alter", *limit, "--delete-config", "consumer_byte_rate").status == 0
+    finished = sum(path.stat().st_size for path in url.glob("logs/killed-0/*.log"))
+    ran = kt(broker, *words, "--json")
+    row = json.loads(ran.out)
+    assert (ran.status, row["adopted_bytes"], row["generation"]) == (0, finished, 1)
+    assert row["adopted_bytes"] + row["new_bytes"] == row["total_bytes"]
+    assert stored(url, "killed-0") == segments(data, "killed-0")
+    assert run_kt("backup", "verify", str(url), "--against", broker).status == 0
+
+
+# Position in the first batch: what stands there. The second batch begins later.
+CLASSES = {
+    3: "base offset", 11: "length", 15: "leader epoch", 16: "magic", 18: "crc", 22: "attributes",
+    26: "last offset delta", 30: "base timestamp", 50: "producer id", 58: "record count", 70: "records",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def sound(broker: str, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A backup with an object of two batches."""
+    create(broker, "sound")
+    fill(broker, "sound", 20)
+    fill(broker, "sound", 20)
+    url = tmp_path_factory.mktemp("sound") / "b"
+    back_up(broker, url, "sound")
+    return url
+
+
+@pytest.mark.parametrize("position", CLASSES)
+def test_each_flipped_byte_is_found(sound: pathlib.Path, position: int) -> None:
+    path = sound / "logs" / "sound-0" / "00000000000000000000.log"
+    content = path.read_bytes()
+    path.write_bytes(content[:position] + bytes([content[position] ^ 0x55]) + content[position + 1 :])
+    ran = run_kt("backup", "verify", str(sound), "--json")
+    path.write_bytes(content)
+    rows = [json.loads(line) for line in ran.out.splitlines()]
+    assert (ran.status, [row["name"] for row in rows[:-1]]) == (3, ["logs/sound-0/00000000000000000000.log"])
+    assert rows[-1]["damages"] == 1
+
+
+def test_lost_and_added_bytes_objects_and_manifests_are_found(sound: pathlib.Path) -> None:
+    path = sound / "logs" / "sound-0" / "00000000000000000000.log"
+    content = path.read_bytes()
+    first = int.from_bytes(content[8:12], "big") + 12
+    for changed in (content[:-1], content[:first], content + b"\0" * 20, content + content[:first], b""):
+        path.write_bytes(changed)
+        assert run_kt("backup", "verify", str(sound)).status == 3
+    path.unlink()
+    ran = run_kt("backup", "verify", str(sound))
+    assert (ran.status, "logs/sound-0/00000000000000000000.log (offset 0): the object is missing" in ran.out) == (
+        3,
+        True,
+    )
+    path.write_bytes(content)
+    manifest = sound / "manifest-000001.json"
+    text = manifest.read_text()
+    manifest.write_text(text.replace('"start":0', '"start":1'))
+    ran = run_kt("backup", "verify", str(sound))
+    manifest.write_text(text)
+    assert (ran.status, "Damaged: manifest-000001.json: the manifest is damaged" in ran.out) == (3, True)
+    assert run_kt("backup", "verify", str(sound)).status == 0
+
+
+def test_a_cluster_that_went_on_or_is_another_one_is_named(broker: str, tmp_path: pathlib.Path, bootstrap: str) -> None:
+    create(broker, "further")
+    fill(broker, "further", 4)
+    back_up(broker, tmp_path / "b", "further")
+    fill(broker, "further", 2)
+    ran = run_kt("backup", "verify", str(tmp_path / "b"), "--against", broker)
+    assert (ran.status, "further-0: offsets 4 to 5 are not backed up" in ran.out) == (3, True)
+    other = kt(bootstrap, "backup", "--to", str(tmp_path / "b"))
+    assert (other.status, "is a backup of the cluster" in other.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("backup", "--topic", "x"), 'Missing required argument "[to]"'),
+        (("backup", "--to", "x", "--object-size", "5"), "--object-size 5 must be at least 1MiB"),
+        (("backup", "verify"), "kt backup verify needs the URL of a backup"),
+        (("backup", "verify", "/nowhere"), "/nowhere does not exist: it is no backup"),
+        (("backup", "list", "/proc/self/comm"), "/proc/self/comm is not a directory: it is no backup"),
+        (("backup", "verify", "nosuch://x"), "nosuch://x: Protocol not known: nosuch"),
+    ],
+)
+def test_bad_input_is_one_line(words: tuple[str, ...], message: str) -> None:
+    ran = run_kt(*words)
+    assert message in ran.err
+    assert ran.status in (1, 2)
+    assert "Traceback" not in ran.err
+
+
+def test_a_missing_topic_is_named(broker: str, tmp_path: pathlib.Path) -> None:
+    ran = kt(broker, "backup", "--to", str(tmp_path / "b"), "--topic", "nosuch")
+    assert (ran.status, ran.err.splitlines()[0]) == (1, "Topic nosuch does not exist")
