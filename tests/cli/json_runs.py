@@ -51,6 +51,8 @@ UNREACHABLE = {
     "transactions": (*SERVER, "list"),
     "copy": (*SERVER, "t", "u"),
     "redrive": (*SERVER, "t"),
+    "backup": (*SERVER, "--to", "backup"),
+    "restore": (*SERVER, "--from", "stored"),
     "query": ("SELECT * FROM 'topic:t'", *SERVER),
     "get-offsets": SERVER,
     "delete-records": (*SERVER, "--offset-json-file", "records.json"),
@@ -284,6 +286,7 @@ class JsonRuns:
         kt("reassign-partitions", "--verify", "--reassignment-json-file", moves)
         kt("log-dirs", "--describe", "--broker-list", "9", status=1)
         self._copies()
+        self._backups()
         kt("log-dirs", "--sizes")
         kt("log-dirs", "--sizes", "--by", "topic")
         kt("leader-election", "--election-type", "preferred", "--all-topic-partitions")
@@ -308,6 +311,28 @@ class JsonRuns:
         kt("topics", "--create", "--topic", "back", "--partitions", "1")
         kt("redrive", "orders", "--to", "back")
         kt("topics", "--delete", "--topic", "back")
+
+    def _backups(self) -> None:
+        kt = self.kt
+        kt("topics", "--create", "--topic", "kept", "--partitions", "1")
+        kt("console-producer", "--topic", "kept", stdin=b'{"value": "a"}\n')
+        kt(
+            "consumer-groups", "--reset-offsets", "--group", "keeper", "--topic", "kept", "--to-offset", "0",
+            "--execute", "--no-undo-file",
+        )  # fmt: skip
+        kt("backup", "--to", "stored", "--topic", "kept")
+        kt("backup", "list", "stored", servers=False)
+        kt("console-producer", "--topic", "kept", stdin=b'{"value": "b"}\n')
+        kt("backup", "verify", "stored", "--against", self.bootstrap, servers=False, status=3)
+        words = ("restore", "--from", "stored", "--rename", "kept=kept-again", "--acls", "--quotas")
+        kt(*words, "--dry-run")
+        kt(*words)
+        kt("restore", "--from", "stored", status=1)
+        (self.directory / "stored" / "logs" / "kept-0" / "00000000000000000000.log").write_bytes(b"")
+        kt("backup", "verify", "stored", servers=False, status=3)
+        kt("backup", "verify", "nothing", servers=False, status=1)
+        for topic in ("kept", "kept-again"):
+            kt("topics", "--delete", "--topic", topic)
 
     def _settings(self) -> None:
         kt = self.kt

@@ -26,6 +26,7 @@ from kafkatools.commands import COMMANDS, load
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options.table import Command
+from kafkatools.tools.backup.manifest import Manifest, PartitionBackup, TopicBackup, encode_manifest, manifest_name
 
 BOUND_S = 20
 """How long a command may try to reach a broker that is not there: some seconds, on a machine that is busy too. The
@@ -83,6 +84,9 @@ def unreached(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[s
     home = tmp_path_factory.mktemp("home")
     (home / "empty.properties").touch()
     (home / "records.json").write_text('{"partitions": [{"topic": "t", "partition": 0, "offset": 1}]}')
+    topic = TopicBackup(None, 0, 1, {}, [], [PartitionBackup("logs", 0, 0)])
+    (home / "stored").mkdir()
+    (home / "stored" / manifest_name(1)).write_bytes(encode_manifest(Manifest(1, "other", 0, topics={"t": topic})))
     with ThreadPoolExecutor(10) as pool:
         yield {
             (name, as_json): pool.submit(Ended, home, (name, *words, *(["--json"] if as_json else [])))

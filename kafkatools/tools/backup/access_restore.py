@@ -26,7 +26,7 @@ def plan_access(admin: AdminClient, manifest: Manifest, names: Mapping[str, str]
             declaration.acls[acl] = place
     if quotas:
         declaration.kinds.add(QUOTAS)
-        for tree in manifest.quotas:
-            entity = ordered_entity(tuple((kind, name) for kind, name in tree["entity"]))
-            declaration.quotas[entity] = DeclaredQuotas(entity, tree["values"], place)
+        for item in manifest.quotas:
+            entity = ordered_entity(tuple(item.entity))
+            declaration.quotas[entity] = DeclaredQuotas(entity, item.values, place)
     return make_plan(declaration, read_present(admin, declaration.kinds))

@@ -19,7 +19,7 @@ from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.topic_partition import topic_fields
 from kafkatools.exit_status import CommandError
-from kafkatools.tools.backup.manifest import GroupOffset, Manifest
+from kafkatools.tools.backup.manifest import GroupOffset, Manifest, QuotaBackup
 from kafkatools.tools.declared.present import TRANSIENT_CONFIGS
 
 _CONFIGS_AT_A_TIME = 500
@@ -163,7 +163,7 @@ def read_access(admin: AdminClient, manifest: Manifest) -> list[str]:
             notes.append(f"ACLs are not in the backup: {error}")
     try:
         quotas = describe_client_quotas(admin, [], strict=False)
-        manifest.quotas = [{"entity": list(item.entity), "values": dict(item.values)} for item in quotas]
+        manifest.quotas = [QuotaBackup(list(item.entity), dict(item.values)) for item in quotas]
     except KafkaError as error:
         manifest.unknown["quotas"] = str(error)
         notes.append(f"Quotas are not in the backup: {error}")

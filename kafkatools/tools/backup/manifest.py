@@ -8,9 +8,9 @@ writes it and the next run reads it. The layout: docs/backup.md.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TypeVar, cast
 
 from kafkatools.core.records.crc import crc32c
 from kafkatools.exit_status import CommandError
@@ -20,6 +20,10 @@ FORMAT = 1
 PROGRESS = "progress.json"
 _SUFFIX = ".json"
 _PREFIX = "manifest-"
+
+T = TypeVar("T")
+Tree = dict[str, object]
+"""A JSON object."""
 
 
 @dataclass
@@ -100,9 +104,17 @@ class GroupOffset:
 
 
 @dataclass
+class QuotaBackup:
+    """The quotas of an entity, which is a list of kinds and names (None: the default entity)."""
+
+    entity: list[tuple[str, str | None]]
+    values: dict[str, float]
+
+
+@dataclass
 class Manifest:
     """A generation of a backup. `created_ms`: when the run began; `groups_ms`: when the committed offsets were read.
-    `acls` have the fields of Acl, `quotas` an entity and values. `unknown`: what could not be read, and why."""
+    `acls` have the fields of Acl. `unknown`: what could not be read, and why."""
 
     generation: int
     cluster_id: str
@@ -110,8 +122,8 @@ class Manifest:
     groups_ms: int = -1
     topics: dict[str, TopicBackup] = field(default_factory=dict)
     groups: dict[str, list[GroupOffset]] = field(default_factory=dict)
-    acls: list[dict[str, Any]] = field(default_factory=list)
-    quotas: list[dict[str, Any]] = field(default_factory=list)
+    acls: list[dict[str, str]] = field(default_factory=list)
+    quotas: list[QuotaBackup] = field(default_factory=list)
     unknown: dict[str, str] = field(default_factory=dict)
 
     def partitions(self) -> Iterator[tuple[str, int, PartitionBackup]]:
@@ -163,27 +175,40 @@ def decode_manifest(name: str, data: bytes) -> Manifest:
     if not is_sound:
         raise CommandError(f"{name} is damaged: its content does not have the checksum that it names", kind="DAMAGED")
     del body["format"]
-    manifest = Manifest(**body)
+    manifest = _made(Manifest, body)
     manifest.topics = {topic: _topic(tree) for topic, tree in body["topics"].items()}
     manifest.groups = {group: [GroupOffset(**item) for item in items] for group, items in body["groups"].items()}
+    manifest.quotas = [
+        QuotaBackup([(kind, name) for kind, name in item["entity"]], item["values"]) for item in body["quotas"]
+    ]
     return manifest
 
 
-def _canonical(body: dict[str, Any]) -> bytes:
+def _made(kind: Callable[..., T], tree: Tree) -> T:
+    """Make a dataclass of its fields as JSON."""
+    return kind(**tree)
+
+
+def _canonical(body: Tree) -> bytes:
     return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
-def _topic(tree: dict[str, Any]) -> TopicBackup:
-    return TopicBackup(**{**tree, "partitions": [_partition(item) for item in tree["partitions"]]})
+def _topic(tree: Tree) -> TopicBackup:
+    partitions = [_partition(item) for item in cast("list[Tree]", tree["partitions"])]
+    return _made(TopicBackup, {**tree, "partitions": partitions})
 
 
-def _partition(tree: dict[str, Any]) -> PartitionBackup:
-    gaps = [(first, end) for first, end in tree["gaps"]]
-    return PartitionBackup(**{**tree, "gaps": gaps, "objects": [_object(item) for item in tree["objects"]]})
+def _partition(tree: Tree) -> PartitionBackup:
+    objects = [_object(item) for item in cast("list[Tree]", tree["objects"])]
+    return _made(PartitionBackup, {**tree, "gaps": _pairs(tree["gaps"]), "objects": objects})
 
 
-def _object(tree: dict[str, Any]) -> StoredObject:
-    epochs = [(epoch, offset) for epoch, offset in tree["leader_epochs"]]
-    aborted = [AbortedTransaction(*item) for item in tree["aborted"]]
-    opened = {int(producer_id): offset for producer_id, offset in tree["open"].items()}
-    return StoredObject(**{**tree, "leader_epochs": epochs, "aborted": aborted, "open": opened})
+def _object(tree: Tree) -> StoredObject:
+    aborted = [AbortedTransaction(*item) for item in cast("list[tuple[int, int, int]]", tree["aborted"])]
+    opened = {int(producer_id): offset for producer_id, offset in cast("dict[str, int]", tree["open"]).items()}
+    epochs = _pairs(tree["leader_epochs"])
+    return _made(StoredObject, {**tree, "leader_epochs": epochs, "aborted": aborted, "open": opened})
+
+
+def _pairs(items: object) -> list[tuple[int, int]]:
+    return [(first, second) for first, second in cast("list[tuple[int, int]]", items)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote, urlsplit
 
 from kafkatools.core.atomic_file import sync_directory
@@ -18,6 +18,8 @@ from kafkatools.exit_status import CommandError
 
 if TYPE_CHECKING:
     import io
+
+    from fsspec import AbstractFileSystem
 
 _PARTIAL = ".partial"
 _LOCK = ".lock"
@@ -230,7 +232,7 @@ class RemoteStore:
             raise CommandError(f"{url} cannot be opened: {_EXTRA}") from None
         with _remote_errors(url):
             system, inner = url_to_fs(url)
-        self._system: Any = system
+        self._system: AbstractFileSystem = system
         self._root = str(inner).rstrip("/")
 
     def _path(self, name: str) -> str:
@@ -238,13 +240,13 @@ class RemoteStore:
 
     def sizes(self, directory: str) -> dict[str, int]:
         items = [item for item in self._items(directory) if item["type"] == "file"]
-        return {str(item["name"]).rpartition("/")[2]: int(item["size"]) for item in items}
+        return {str(item["name"]).rpartition("/")[2]: int(str(item["size"])) for item in items}
 
     def directories(self, directory: str = "") -> list[str]:
         items = (item for item in self._items(directory) if item["type"] == "directory")
         return sorted(str(item["name"]).rstrip("/").rpartition("/")[2] for item in items)
 
-    def _items(self, directory: str) -> list[dict[str, Any]]:
+    def _items(self, directory: str) -> list[dict[str, object]]:
         path = self._path(directory)
         with _remote_errors(path):
             self._system.invalidate_cache()
