@@ -24,12 +24,15 @@ _MASK_KEY = "KT_MCP_MASK_KEY"
 
 
 def _seconds(text: str) -> float:
-    """Parse seconds up to 600, as a number or with a unit. Raises ValueError."""
+    """Parse seconds up to 600, as a number or with a unit. Raises UsageError."""
     from kafkatools.options.quantities import positive_seconds
 
-    seconds = positive_seconds(text)
+    try:
+        seconds = positive_seconds(text)
+    except ValueError:
+        seconds = _MAX_TIMEOUT_S + 1
     if seconds > _MAX_TIMEOUT_S:
-        raise ValueError(text)
+        raise UsageError(f"--timeout takes seconds up to {_MAX_TIMEOUT_S:g}, such as 60 or 500ms, not '{text}'")
     return seconds
 
 
@@ -84,17 +87,21 @@ def _calls(console: Console, args: Args) -> Calls:
 
 
 def _connection(console: Console, args: Args) -> Connection:
-    """Return the connection as words of command lines, and remember its secrets, which no answer contains."""
+    """Return the connection as words of command lines, and remember its secrets, which no answer contains. Raises
+    UsageError, CommandError and ConfigError for invalid addresses and settings; nothing is connected."""
     from kafkatools.options.common import client_settings
+    from kafkatools.options.connection import connect_admin
     from kafkatools.tools.mcp.command_runs import Connection
+    from kafkatools.tools.schemas.access import URL
 
     settings = client_settings(args)
     _remember_secrets(settings, args.schema_registry)
+    connect_admin(console, args).close()
     before = ("--profile", args.profile.name) if args.profile is not None else ()
     config = (f"--command-config={args.command_config}",) if args.command_config is not None else ()
     servers = (f"--bootstrap-server={console.connect(args)}",)
     registry = (f"--schema-registry={args.schema_registry}",) if args.schema_registry is not None else ()
-    has_registry = bool(registry) or "schema.registry.url" in settings
+    has_registry = bool(registry) or URL in settings
     decodes = registry or (("--decode=both",) if has_registry else ())
     masks = tuple(f"--mask={text}" for text in args.mask)
     keys = (f"--mask-key={args.mask_key or f'env:{_MASK_KEY}'}",) if masks else ()
@@ -103,22 +110,18 @@ def _connection(console: Console, args: Args) -> Connection:
 
 def _remember_secrets(settings: dict[str, str], registry: str | None) -> None:
     """Remember the secrets of the settings and of the registry's URL as they are and in parts, so that an answer that
-    repeats them is hidden. Invalid settings are left to the commands, which report them."""
-    from contextlib import suppress
-
-    from kafkatools.core.errors import ConfigError
+    repeats them is hidden. Raises UsageError and ConfigError for invalid ones."""
     from kafkatools.core.net.security.jaas import parse_jaas_config
     from kafkatools.core.secrets import remember, remember_url, secrets_of
-    from kafkatools.tools.schemas.access import registry_access
+    from kafkatools.tools.schemas.access import URL, registry_access
 
     remember(*secrets_of(settings))
     if "sasl.jaas.config" in settings:
-        with suppress(ConfigError):
-            parse_jaas_config(settings["sasl.jaas.config"])
-    with suppress(UsageError, ConfigError):
-        registry_access(settings, registry)
+        parse_jaas_config(settings["sasl.jaas.config"])
     if registry is not None:
         remember_url(registry)
+    if registry is not None or URL in settings:
+        registry_access(settings, registry)
 
 
 def _ensure_unprotected(console: Console, args: Args) -> None:

@@ -16,19 +16,30 @@ if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.tools.diagnosis.observations import Subject
 
-_KINDS = ("group", "topic", "partition", "broker", "transaction")
+_KINDS = {
+    "group": "NAME",
+    "topic": "NAME",
+    "partition": "TOPIC-NUMBER",
+    "broker": "ID",
+    "transaction": "TRANSACTIONAL-ID",
+}
+"""The kinds of subjects, each with the placeholder of its name."""
+_WITH_ACLS = ("group", "topic", "partition")
 _MAX_INTERVAL_S = 3600
 
 
 def _interval(text: str) -> float:
-    """Parse seconds from 0 to 3600, as a number or with a unit. Raises ValueError."""
+    """Parse seconds from 0 to 3600, as a number or with a unit. Raises UsageError."""
     from kafkatools.options.quantities import positive_seconds
 
     if text.strip() in ("0", "0s"):
         return 0.0
-    number = positive_seconds(text)
+    try:
+        number = positive_seconds(text)
+    except ValueError:
+        number = _MAX_INTERVAL_S + 1.0
     if number > _MAX_INTERVAL_S:
-        raise ValueError(text)
+        raise UsageError(f"--interval takes seconds from 0 to {_MAX_INTERVAL_S}, such as 10 or 500ms, not '{text}'")
     return number
 
 
@@ -38,6 +49,8 @@ def run(console: Console, args: Args) -> ExitStatus:
     subject = _subject(args.operands)
     if args.principal is not None and ":" not in args.principal:
         raise UsageError(f"--principal takes TYPE:NAME such as User:alice, not '{args.principal}'")
+    if args.principal is not None and subject.kind not in _WITH_ACLS:
+        raise UsageError(f"--principal is for a {', '.join(_WITH_ACLS[:-1])} or {_WITH_ACLS[-1]}")
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.tools.diagnosis.answer import answer_lines, command_line, default_interval_s, needs_time
     from kafkatools.tools.diagnosis.collecting import TIMEOUT_MS, Collecting
@@ -88,7 +101,7 @@ def _subject(operands: Sequence[str]) -> Subject:
         hint = f"Did you mean {similar[0]}?" if similar else ""
         raise UsageError(f"Unknown kind '{kind}': kt why takes {', '.join(_KINDS)}, or nothing", hint)
     if len(operands) < 2 or not operands[1]:
-        raise UsageError(f"The name is missing: kt why {kind} {'TOPIC-NUMBER' if kind == PARTITION else 'NAME'}")
+        raise UsageError(f"The name is missing: kt why {kind} {_KINDS[kind]}")
     name = operands[1]
     if kind == PARTITION:
         topic, _, number = name.rpartition("-")

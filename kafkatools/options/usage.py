@@ -48,12 +48,14 @@ def help_text(command: Command, width: int, outer: Command | None = None, *, is_
 
 
 def option_sections(command: Command) -> dict[str, list[Option]]:
-    """Return the options below each heading of the help in table order, without deprecated ones."""
+    """Return the options below each heading of the help in table order, without deprecated ones; those without a
+    heading come last."""
     sections: dict[str, list[Option]] = {}
     for option in all_options(command):
         if not option.replacement:
             sections.setdefault(option.heading, []).append(option)
     default_heading = "options" if len(sections) == 1 else "other options"
+    sections[""] = sections.pop("")
     return {heading or default_heading: options for heading, options in sections.items()}
 
 

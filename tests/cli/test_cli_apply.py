@@ -169,6 +169,13 @@ def test_another_replication_factor_names_the_command(kt: Kt, tmp_path: pathlib.
     ]
 
 
+def test_a_file_without_content_is_a_warning(kt: Kt, tmp_path: pathlib.Path) -> None:
+    ran = kt("apply", write(tmp_path, ""), "--check")
+    assert (ran.out, ran.err) == (
+        "Nothing to change: the cluster is as declared.\n", "warning: the files declare nothing\n",
+    )  # fmt: skip
+
+
 def test_what_the_broker_refuses_does_not_stop_the_others(kt: Kt, tmp_path: pathlib.Path) -> None:
     state = write(tmp_path, "topics = {a = {replication = 1}, b = {replication = 7}, c = {partitions = 1}}")
     ran = kt("apply", state, status=ExitStatus.FAILED)
@@ -321,7 +328,7 @@ def test_changes_are_taken_back_and_made_again(kt: Kt, tmp_path: pathlib.Path) -
     assert kt("apply", "--undo", "undo.jsonl", stdin=b"n\n", status=ExitStatus.FAILED).err == "Nothing was changed.\n"
     kt("apply", "--undo", "undo.jsonl", "--yes")
     assert kt("apply", "--from-cluster").out == before
-    assert kt("apply", "--undo", "undo.jsonl").out == "Nothing to change: the cluster is as declared.\n"
+    assert kt("apply", "--undo", "undo.jsonl").out == "Nothing to change: the cluster is as before the changes.\n"
 
 
 def test_what_cannot_be_undone_is_refused_with_an_undo_file(kt: Kt, tmp_path: pathlib.Path) -> None:

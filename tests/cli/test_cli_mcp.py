@@ -88,6 +88,7 @@ COMMANDS: dict[str, tuple[dict[str, object], tuple[str, ...]]] = {
     ),
     "list_groups": ({}, ("groups", "--list")),
     "describe_groups": ({"groups": ["billing"]}, ("consumer-groups", "--describe", "--group", "billing")),
+    "group_timeline": ({"group": "billing"}, ("groups", "timeline", "billing")),
     "read_records": (
         {"topic": "orders", "partition": 1, "offset": "3:7"},
         ("console-consumer", "--topic", "orders", "--partition", "1", "--offset", "3:7"),
@@ -294,6 +295,25 @@ def test_stdout_has_only_the_protocol_and_the_server_ends_with_stdin(tmp_path: p
         assert {answer["jsonrpc"] for answer in answers} == {"2.0"}
         server.stdin.close()
         assert server.stdout.read() == b"" and server.wait(60) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--timeout", "0"), "--timeout takes seconds up to 600, such as 60 or 500ms, not '0'"),
+        (("--timeout", "601"), "--timeout takes seconds up to 600, such as 60 or 500ms, not '601'"),
+        (("--mask", "foo"), "Invalid value of --mask: 'foo' is none of key, value"),
+        (("--mask-key", "env:X"), "--mask-key needs --mask"),
+        (("--mask", "value", "--mask-key", "env:X"), "--mask-key: the environment variable X is not set"),
+        (("--schema-registry", "registry"), "The address of a schema registry must be http://HOST:PORT"),
+        (("--bootstrap-server", "broker1"), "Invalid url in bootstrap.servers: broker1"),
+        (("--allow-change",), "allow-change is not a recognized option"),
+    ],
+)
+def test_a_wrong_option_is_an_error_of_the_start(words: tuple[str, ...], message: str) -> None:
+    server = () if "--bootstrap-server" in words else ("--bootstrap-server", "127.0.0.1:1")
+    ran = run_kt("mcp", *words, *server)
+    assert (ran.status, ran.out, ran.err.startswith(message)) == (ExitStatus.USAGE, "", True), ran.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -194,7 +194,8 @@ def test_records_that_cannot_be_sent_back_stay_and_are_named(bootstrap: str) -> 
     ran = redrive(bootstrap, "dead-left")
     assert (ran.status, [line.rpartition(";")[0] for line in ran.out.splitlines()]) == (3, ["live-left: 1 record of E"])
     assert ran.err.splitlines()[1:] == [
-        "Left 2 records of dead-left-0, offsets 0, 8: no header names the original topic",
+        "Left 2 records of dead-left-0, offsets 0, 8: no header names the original topic; "
+        "see --to, --origin-header and --from-suffix",
         "Left 1 record of dead-left-0, offset 2: topic gone does not exist",
         "Left 1 record of dead-left-0, offset 3: the target is the dead-letter topic itself",
         "Left 1 record of dead-left-0, offset 4: larger than max.message.bytes=200 of small",
@@ -476,6 +477,9 @@ def topic_id(bootstrap: str, topic: str) -> str | None:
         (("ghost",), 1, "Topic ghost does not exist"),
         (("plain", "--to", "plain"), 2, "--to plain is the dead-letter topic itself"),
         (("plain", "--to", "x", "--from-suffix", "n"), 2, 'Option "[to]" can\'t be used with option "[from-suffix]"'),
+        (("plain", "--to", ""), 2, "--to is empty"),
+        (("plain", "--origin-header="), 2, "--origin-header is empty"),
+        (("plain", "--exception", ""), 2, "--exception is empty"),
         (("plain", "--from-suffix", ".DLT"), 2, "--from-suffix '.DLT' is not the end of the name plain"),
         (("plain", "--from-suffix", "plain"), 2, "--from-suffix 'plain' is not the end of the name plain"),
         (("plain", "--timestamp", "now"), 2, "Invalid value of --timestamp: 'now'"),

@@ -373,6 +373,11 @@ def test_a_quota(bootstrap: str) -> None:
         (("group",), "The name is missing: kt why group NAME"),
         (("partition", "orders"), "'orders' is not a partition: write TOPIC-NUMBER, such as orders-0"),
         (("broker", "one"), "'one' is not a broker: write its id, such as 2"),
+        (("broker",), "The name is missing: kt why broker ID"),
+        (("--principal", "User:alice"), "--principal is for a group, topic or partition"),
+        (("broker", "1", "--principal", "User:alice"), "--principal is for a group, topic or partition"),
+        (("--interval", "2h"), "--interval takes seconds from 0 to 3600, such as 10 or 500ms, not '2h'"),
+        (("--interval", "-1"), "--interval takes seconds from 0 to 3600, such as 10 or 500ms, not '-1'"),
         (("group", "g", "--principal", "alice"), "--principal takes TYPE:NAME such as User:alice, not 'alice'"),
     ],
 )

@@ -54,6 +54,8 @@ def apply_declaration(
     console: Console, args: Args, admin: AdminClient, declaration: Declaration, prune: Collection[str]
 ) -> ExitStatus:
     """Compare a declaration with the cluster, and print or carry out the plan. Raises CommandError or KafkaError."""
+    if not declaration.kinds:
+        console.note("warning: the files declare nothing")
     present = read_present(admin, declaration.kinds, declaration.topics.keys())
     ensure_config_names(declaration, present)
     _warn_of_principals(console, declaration)
@@ -91,7 +93,7 @@ def finish(
     is_only_shown = args.check or args.dry_run
     _note_kept(console, plan)
     if not console.is_json:
-        _print_plan(console, plan)
+        _print_plan(console, plan, is_declared=args.undo is None)
     elif is_only_shown:
         for change in plan.changes:
             console.print_json(row(Outcome(change, _PLANNED)))
@@ -199,7 +201,7 @@ def _agrees(console: Console, plan: Plan) -> bool:
         for change in plan.changes:
             if change.is_dangerous:
                 console.note("; ".join([f"{_SIGNS[change.action]} {change.label}", *change.dangers]))
-    question = f"{count} of these changes delete or may lose something. Make all changes? (y/n)"
+    question = f"{count} of these changes may delete or lose something. Make all changes? (y/n)"
     hint = "Pass --yes to make these changes without a prompt."
     return agrees(console, question, "Nothing was changed", hint, is_json=console.is_json)
 
@@ -207,12 +209,13 @@ def _agrees(console: Console, plan: Plan) -> bool:
 # -- output --
 
 
-def _print_plan(console: Console, plan: Plan) -> None:
+def _print_plan(console: Console, plan: Plan, *, is_declared: bool) -> None:
     for change in plan.changes:
         for line in lines(change):
             console.print(line)
     if not plan.changes:
-        console.print("Nothing to change: the cluster is as declared.")
+        state = "as declared" if is_declared else "as before the changes"
+        console.print(f"Nothing to change: the cluster is {state}.")
         return
     dangerous = sum(change.is_dangerous for change in plan.changes)
     counts = f"{plan.count(CREATE)} to create, {plan.count(CHANGE)} to change, {plan.count(DELETE)} to delete"

@@ -22,6 +22,9 @@ def run(console: Console, args: Args) -> ExitStatus:
     KafkaError."""
     if args.timestamp not in _TIMESTAMPS:
         raise UsageError(f"Invalid value of --timestamp: '{args.timestamp}'. It is one of {', '.join(_TIMESTAMPS)}")
+    for name in ("to", "origin_header", "exception"):
+        if getattr(args, name) == "":
+            raise UsageError(f"--{name.replace('_', '-')} is empty")
     for name in ("max_attempts", "max_messages", "throttle"):
         value = getattr(args, name)
         if value is not None and value < 1:

@@ -179,7 +179,7 @@ def _partition_change(name: str, before: int, after: int) -> Change:
     if after > before:
         return Change(TOPIC, name, CHANGE, (difference,), (partition_danger(before, after),))
     reason = "Kafka cannot take partitions away"
-    remedy = f"kt copy {shlex.quote(name)} NEW-TOPIC, into a topic with {after} partitions"
+    remedy = f"kt copy {shlex.quote(name)} NEW-TOPIC, into a topic with {after} partition{'s' * (after != 1)}"
     return Change(TOPIC, name, IMPOSSIBLE, (difference,), (), reason, remedy)
 
 

@@ -35,7 +35,7 @@ class Reason(NamedTuple):
     text: str
 
 
-NO_ORIGIN = Reason("no_origin", "no header names the original topic")
+NO_ORIGIN = Reason("no_origin", "no header names the original topic; see --to, --origin-header and --from-suffix")
 IS_DEAD_LETTER_TOPIC = Reason("target_is_dlq", "the target is the dead-letter topic itself")
 TOO_MANY_ATTEMPTS = Reason("too_many_attempts", "sent back --max-attempts times already")
 UNREADABLE_ATTEMPTS = Reason("unreadable_attempts", "the header kt-redrive-attempts is not a number")
