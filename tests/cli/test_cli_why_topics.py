@@ -186,7 +186,7 @@ def test_what_a_client_may_not_see_is_named(tmp_path: pathlib.Path) -> None:
 
 def test_json_has_everything(bootstrap: str) -> None:
     make_topic(bootstrap, "complete")
-    answer: dict[str, Any] = healthy(bootstrap, "partition", "complete-0")
+    answer: dict[str, Any] = healthy(bootstrap, "partition", "complete-0", "--interval", "0")
     assert answer == {
         "kind": "partition", "name": "complete", "partition": 0, "healthy": True, "verdict": None, "others": [],
         "lag": None, "seconds": None, "unknown": [],

@@ -59,33 +59,102 @@ def permission_missing(obs: Observations) -> Iterator[Finding]:
 
 
 _CATCH_UP_MS = 60_000
+_LEAST_PERCENT = 1.0
+CONSUMER_RATE, PRODUCER_RATE, REQUESTS = "consumer_byte_rate", "producer_byte_rate", "request_percentage"
 
 
 def quota(obs: Observations) -> Iterator[Finding]:
-    """A consumer_byte_rate limits a client of the group to less than its lag needs."""
+    """A quota limits a client of the group to less than its lag needs: consumer_byte_rate, or a request_percentage
+    below one per cent."""
     for group in obs.view.groups:
         description = obs.descriptions.get(group.group_id)
-        if description is None or obs.earlier is None or not group.least_lag:
+        if description is None or obs.earlier is None or not obs.lagging(group):
             continue
-        waiting_bytes, record_bytes = _waiting(obs, group)
-        for member in description.members:
-            limit = _limit(obs.quotas, member.client_id)
-            if limit is None or waiting_bytes is None or limit.values["consumer_byte_rate"] <= 0:
-                continue
-            rate = limit.values["consumer_byte_rate"]
-            needed_ms = waiting_bytes / rate * 1000
-            used = (group.consumed or 0) * record_bytes
-            is_limited = has_stopped(obs, group) or (has_progressed(obs, group) and used > rate / 2)
-            if needed_ms > _CATCH_UP_MS and is_limited:
-                owner = ", ".join(f"{kind} {name or '<default>'}" for kind, name in limit.entity)
-                yield Finding(
-                    f"The quota of {owner} limits group {group.group_id} to {size(rate)}/s: its lag of about "
-                    f"{size(waiting_bytes)} takes {duration(needed_ms)}",
-                    (lag_text(obs, group), f"It consumes about {size(used)}/s"),
-                    ("configs", "--describe", *_entity_words(limit)),
-                    places(("group", group.group_id), partition_places(keys_of(obs.lagging(group)))),
-                )
+        for client_id in sorted({member.client_id for member in description.members}):
+            finding = _by_bytes(obs, group, client_id) or _by_requests(obs, group, client_id)
+            if finding is not None:
+                yield finding
                 break
+
+
+def _by_bytes(obs: Observations, group: GroupView, client_id: str) -> Finding | None:
+    limit = _limit(obs.quotas, client_id, CONSUMER_RATE)
+    waiting_bytes, record_bytes = _waiting(obs, group)
+    if limit is None or waiting_bytes is None or limit.values[CONSUMER_RATE] <= 0:
+        return None
+    rate = limit.values[CONSUMER_RATE]
+    needed_ms = waiting_bytes / rate * 1000
+    used = (group.consumed or 0) * record_bytes
+    is_limited = has_stopped(obs, group) or (has_progressed(obs, group) and used > rate / 2)
+    if needed_ms <= _CATCH_UP_MS or not is_limited:
+        return None
+    return _quota_finding(
+        obs,
+        group,
+        limit,
+        f"The quota of {_owner(limit)} limits group {group.group_id} to {size(rate)}/s: its lag of about "
+        f"{size(waiting_bytes)} takes {duration(needed_ms)}",
+        f"It consumes about {size(used)}/s, {CONSUMER_RATE}={rate:g}",
+    )
+
+
+def _by_requests(obs: Observations, group: GroupView, client_id: str) -> Finding | None:
+    limit = _limit(obs.quotas, client_id, REQUESTS)
+    if limit is None or limit.values[REQUESTS] >= _LEAST_PERCENT or not has_stopped(obs, group):
+        return None
+    percent = limit.values[REQUESTS]
+    return _quota_finding(
+        obs,
+        group,
+        limit,
+        f"The quota of {_owner(limit)} limits the requests of group {group.group_id} to {percent:g} % of a thread of "
+        f"the broker, {percent * 10:g} ms in each second",
+        f"{REQUESTS}={percent:g}; throttled clients wait before each request",
+    )
+
+
+def _quota_finding(obs: Observations, group: GroupView, limit: EntityQuotas, sentence: str, use: str) -> Finding:
+    return Finding(
+        sentence,
+        (lag_text(obs, group), use),
+        ("configs", "--describe", *_entity_words(limit)),
+        places(("group", group.group_id), partition_places(keys_of(obs.lagging(group)))),
+    )
+
+
+_LEAST_SHARE, _MOST_SHARE = 0.8, 1.2
+
+
+def producer_quota(obs: Observations) -> Iterator[Finding]:
+    """The leaders of a topic on one broker grow as fast as a producer_byte_rate allows. Quotas hold for each broker."""
+    if obs.earlier is None or not obs.seconds:
+        return
+    growth: dict[int, int] = {}
+    for part in obs.partitions():
+        before = obs.earlier.by_partition.get((part.topic, part.partition))
+        if before is None or before.leader != part.leader or None in (before.size_bytes, part.size_bytes):
+            return
+        growth[part.leader] = growth.get(part.leader, 0) + (part.size_bytes or 0) - (before.size_bytes or 0)
+    for broker, grown in growth.items():
+        written = grown / obs.seconds
+        for limit in obs.quotas:
+            rate = limit.values.get(PRODUCER_RATE, 0)
+            if rate <= 0 or not _LEAST_SHARE <= written / rate <= _MOST_SHARE:
+                continue
+            yield Finding(
+                f"Producers write {size(written)}/s to {obs.subject.text} on broker {broker}, as much as the quota of "
+                f"{_owner(limit)} allows",
+                (
+                    f"{PRODUCER_RATE}={rate:g} of {_owner(limit)}, measured for {obs.seconds:.1f} s",
+                    "The client ids and users of producers are not visible from here",
+                ),
+                ("configs", "--describe", *_entity_words(limit)),
+                places(("topic", obs.subject.name), partition_places(_keys(obs))),
+            )
+
+
+def _keys(obs: Observations) -> list[tuple[str, int]]:
+    return [(part.topic, part.partition) for part in obs.partitions()]
 
 
 def _waiting(obs: Observations, group: GroupView) -> tuple[float | None, float]:
@@ -103,20 +172,28 @@ def _waiting(obs: Observations, group: GroupView) -> tuple[float | None, float]:
     return (total, total / records) if records else (None, 0)
 
 
-def _limit(quotas: tuple[EntityQuotas, ...], client_id: str) -> EntityQuotas | None:
-    """Return the consumer quota of a client id, else the default of client ids, else that of all users (the users of
-    members are not visible)."""
-    for entity in ((("client-id", client_id),), (("client-id", None),), (("user", None),)):
+def _limit(quotas: tuple[EntityQuotas, ...], client_id: str, key: str) -> EntityQuotas | None:
+    """Return the quota that decides for a client id: the most specific of the default user's, the client id's and the
+    default client id's (ClientQuotaManager.DefaultQuotaCallback). Quotas of named users are left out: the users of
+    members are not visible."""
+    default, named, others = ("user", None), ("client-id", client_id), ("client-id", None)
+    for entity in ({default, named}, {default, others}, {default}, {named}, {others}):
         for found in quotas:
-            if found.entity == entity and "consumer_byte_rate" in found.values:
+            if set(found.entity) == entity and key in found.values:
                 return found
     return None
+
+
+def _owner(limit: EntityQuotas) -> str:
+    return ", ".join(f"{kind} {name or '<default>'}" for kind, name in limit.entity)
 
 
 _ENTITY_OPTIONS = {"client-id": "clients", "user": "users"}
 
 
 def _entity_words(limit: EntityQuotas) -> tuple[str, ...]:
-    kind, name = limit.entity[0]
-    entity = ("--entity-type", _ENTITY_OPTIONS[kind])
-    return (*entity, "--entity-default") if name is None else (*entity, "--entity-name", name)
+    words: list[str] = []
+    for kind, name in limit.entity:
+        words += ["--entity-type", _ENTITY_OPTIONS[kind]]
+        words += ["--entity-default"] if name is None else ["--entity-name", name]
+    return tuple(words)

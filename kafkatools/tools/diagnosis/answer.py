@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from kafkatools.tools.diagnosis.findings import count
 from kafkatools.tools.diagnosis.group_causes import commit_lines, lag_text
-from kafkatools.tools.diagnosis.observations import GROUP, Observations, Subject
+from kafkatools.tools.diagnosis.observations import GROUP, PARTITION, TOPIC, Observations, Subject
 from kafkatools.tools.diagnosis.verdict import Verdict
 
 _GROUP_INTERVAL_S = 6.0
@@ -20,8 +20,9 @@ def default_interval_s(subject: Subject) -> float:
 
 
 def needs_time(obs: Observations) -> bool:
-    """Return whether a second snapshot could show more: a group has lag, members to wait for, or pending offsets."""
-    return bool(obs.pending) or any(
+    """Return whether a second snapshot could show more: a group has lag, members to wait for, or pending offsets; or
+    the growth of a topic."""
+    return bool(obs.pending or obs.subject.kind in (TOPIC, PARTITION)) or any(
         obs.lagging(group) or group.state not in ("Stable", "Empty", "Dead") for group in obs.view.groups
     )
 

@@ -293,11 +293,19 @@ CAUSES: tuple[Cause, ...] = (
     Cause(
         "consumer-quota",
         "A client quota limits a group",
-        "consumer_byte_rate delays fetches so much that the group cannot catch up.",
+        "consumer_byte_rate or request_percentage delays its requests so much that the group cannot catch up.",
         "Raise or remove the quota with kt configs --alter.",
         (GROUP,),
         access_causes.quota,
         _STOPPED,
+    ),
+    Cause(
+        "producer-quota",
+        "A client quota limits producers",
+        "With two snapshots (--interval): the topic grows as fast as a producer_byte_rate allows, so producers wait.",
+        "Raise or remove the quota with kt configs --alter.",
+        (TOPIC, PARTITION),
+        access_causes.producer_quota,
     ),
     Cause(
         "consumer-stalled",

@@ -146,6 +146,8 @@ class _Facts:
             turn["pending offsets"] = self.read_pending
             turn["client quotas"] = self.read_quotas
             turn["times of commits"] = self.read_commits
+        if kind in (TOPIC, PARTITION) and self._first is not None:
+            turn["client quotas"] = self.read_quotas
         if has_principal:
             turn["ACLs"] = self.read_acls
         return turn
