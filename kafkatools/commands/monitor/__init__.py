@@ -30,7 +30,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     from kafkatools.commands.monitor.monitor_options import read_options
     from kafkatools.commands.monitor.watch import watch
 
-    return watch(console, args, read_options(args))
+    return watch(console, args, read_options(args, console.environ))
 
 
 OPTIONS = (
@@ -46,8 +46,8 @@ OPTIONS = (
     Option(
         "--view",
         "Sections to show, separated by commas: brokers, topics, partitions, groups, lag (of groups by "
-        "topic), quorum, log-dirs, events, all. Default: brokers, topics, groups, events, and unhealthy "
-        "partitions. On a terminal with keys the first one is shown first; default: an overview.",
+        "topic), quorum, log-dirs, alerts, events, all. Default: brokers, topics, groups, alerts, events, and "
+        "unhealthy partitions. On a terminal with keys the first one is shown first; default: an overview.",
         value="SECTION,...",
         choices=(*SECTIONS, "all"),
     ),
@@ -56,6 +56,25 @@ OPTIONS = (
         "Exit with status 3 when a condition holds, such as offline>0, under-replicated>0, under-min-isr>0, brokers<3, "
         "lag>1000 (of a group), or unwell (any problem).",
         value="CONDITION",
+        repeatable=True,
+    ),
+    Option(
+        "--alert",
+        "Report when a condition holds, has ended or becomes unknown, such as 'lag_seconds>300 for 5m', "
+        "'lag>10000 for 2m on group=payments', 'under_replicated>0' or 'disk_used>90%'.",
+        value="CONDITION [for DURATION]",
+        repeatable=True,
+    ),
+    Option(
+        "--alert-repeat",
+        "Report an alert again after this long while it holds: 1h. Default: once.",
+        value="DURATION",
+        type=positive_seconds,
+    ),
+    Option(
+        "--webhook",
+        "POST alerts as JSON to this URL, also to those of chats such as Slack: https://..., file:PATH or env:NAME.",
+        value="URL",
         repeatable=True,
     ),
     Option("--web", "Serve a web page at this address.", value="[HOST:]PORT"),
@@ -120,7 +139,7 @@ COMMAND = Command(
     tuple(option._replace(ours=True) for option in OPTIONS),
     run,
     rules=(
-        rules.Refusal("once", ("web", "prometheus")),
+        rules.Refusal("once", ("web", "prometheus", "alert-repeat")),
         rules.Refusal("json", ("view",)),
         rules.Requirement(("web",), when=("role",), message="--role needs --web"),
         rules.Requirement(("web",), when=("read-token",), message="--read-token needs --web"),
@@ -128,6 +147,8 @@ COMMAND = Command(
             ("web", "prometheus"), when=("view-token",), message="--view-token needs --web or --prometheus"
         ),
         rules.Requirement(("mask",), when=("mask-key",), message="--mask-key needs --mask"),
+        rules.Requirement(("alert",), when=("alert-repeat",), message="--alert-repeat needs --alert"),
+        rules.Requirement(("alert",), when=("webhook",), message="--webhook needs --alert"),
         rules.Requirement(("prometheus",), when=("metrics",), message="--metrics needs --prometheus"),
         rules.Requirement(("prometheus",), when=("open-metrics",), message="--open-metrics needs --prometheus"),
     ),
@@ -136,6 +157,7 @@ COMMAND = Command(
         "kt monitor",
         "kt monitor --bootstrap-server broker1:9092 --topic orders --view partitions,lag",
         "kt monitor --once --fail-if unwell --fail-if 'lag>10000'",
+        "kt monitor --alert 'lag_seconds>300 for 5m' --webhook env:ALERT_URL",
         "kt monitor --web 8080 --prometheus 9308 --interval 5",
         "kt monitor --web 8080 --role read --schema-registry http://localhost:8081 --mask value.email",
         "kt monitor --json | jq '.totals'",

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from kafkatools.commands.monitor.condition_texts import parse_condition
+from kafkatools.commands.monitor.condition_texts import parse_alert, parse_condition
 from kafkatools.commands.monitor.sections import DEFAULT_FAMILIES, DEFAULT_INTERVAL_S, FAMILIES, SECTIONS
 from kafkatools.core.net.addresses import HostPort
 from kafkatools.exit_status import UsageError
 from kafkatools.options import Args
+from kafkatools.options.secret_sources import read_secret
+from kafkatools.tools.monitor.alerts.alert import Alert
+from kafkatools.tools.monitor.alerts.webhooks import WebhookUrl, parse_url
 from kafkatools.tools.monitor.conditions import Condition
 from kafkatools.tools.monitor.snapshot import Scope
 from kafkatools.tools.monitor.view import ClusterView
 
-OVERVIEW = ("brokers", "topics", "partitions", "groups", "events")
+OVERVIEW = ("brokers", "topics", "partitions", "groups", "alerts", "events")
 _LOOPBACK = "127.0.0.1"
 _ADDRESS = re.compile(r"(?:(?P<host>\[[^\]]+\]|[^:\[\]]+):)?(?P<port>[0-9]{1,5})", re.ASCII)
 _MAX_PORT = 65535
@@ -35,6 +38,9 @@ class MonitorOptions(NamedTuple):
     web: HostPort | None
     prometheus: HostPort | None
     families: tuple[str, ...] = ()
+    alerts: tuple[Alert, ...] = ()
+    repeat_ms: int | None = None
+    webhooks: tuple[WebhookUrl, ...] = ()
 
     def scope(self) -> Scope:
         """Return which topics and groups the collector queries. Raises UsageError for an invalid regular expression."""
@@ -45,16 +51,19 @@ class MonitorOptions(NamedTuple):
         return Scope(names, takes_topic, takes_group, with_starts=with_starts, group_names=groups)
 
     def judge(self, view: ClusterView) -> tuple[list[str], list[str]]:
-        """Return the conditions of --fail-if that hold in a view, and those that are unknown, as sentences."""
-        findings = [text for condition in self.conditions for text in condition.findings(view)]
+        """Return the conditions of --fail-if that hold in a view, and those that are unknown, as sentences; with --once
+        also those of --alert."""
+        conditions = [*self.conditions, *(alert.condition for alert in self.alerts if self.is_once)]
+        findings = [text for condition in conditions for text in condition.findings(view)]
         unknowns = [
-            text for condition in self.conditions for text in condition.unknowns(view, is_only_snapshot=self.is_once)
+            text for condition in conditions for text in condition.unknowns(view, is_only_snapshot=self.is_once)
         ]
         return findings, unknowns
 
 
-def read_options(args: Args) -> MonitorOptions:
-    """Parse and check the options of kt monitor. Raises UsageError."""
+def read_options(args: Args, environ: Mapping[str, str] | None = None) -> MonitorOptions:
+    """Parse and check the options of kt monitor. Raises UsageError, and CommandError for an unreadable file of
+    --webhook."""
     sections = _sections(args.view)
     options = MonitorOptions(
         interval_ms=round((args.interval or DEFAULT_INTERVAL_S) * 1000),
@@ -68,6 +77,9 @@ def read_options(args: Args) -> MonitorOptions:
         web=_address("--web", args.web, args.insecure),
         prometheus=_address("--prometheus", args.prometheus, args.insecure),
         families=_families(args.metrics),
+        alerts=_alerts(args.alert, args.once),
+        repeat_ms=None if args.alert_repeat is None else round(args.alert_repeat * 1000),
+        webhooks=tuple(_webhook(text, environ or {}) for text in dict.fromkeys(args.webhook)),
     )
     if options.is_regex:
         if not options.topics and not options.groups:
@@ -86,6 +98,27 @@ def _sections(text: str | None) -> tuple[str, ...]:
         if name not in (*SECTIONS, "all"):
             raise UsageError(f"Unknown section '{name}' in --view; sections are {', '.join(SECTIONS)}, all")
     return tuple(name for name in SECTIONS if name in names or "all" in names)
+
+
+def _alerts(texts: Sequence[str], is_once: bool) -> tuple[Alert, ...]:
+    alerts = tuple(parse_alert(text) for text in dict.fromkeys(texts))
+    for alert in alerts:
+        if is_once and alert.hold_ms:
+            raise UsageError(f"--alert '{alert.condition.text}': 'for' takes several snapshots, and --once has one")
+    return alerts
+
+
+def _webhook(text: str, environ: Mapping[str, str]) -> WebhookUrl:
+    """Parse the URL of --webhook, or of the file or variable that it names. Errors do not contain the URL."""
+    if text.startswith(("file:", "env:")):
+        source = text
+        text = read_secret(environ, "--webhook", text, "URL").decode("utf-8", "replace")
+    else:
+        source = "this URL"
+    try:
+        return parse_url(text)
+    except ValueError as error:
+        raise UsageError(f"--webhook: {source} is not valid: {error}") from None
 
 
 def _families(text: str | None) -> tuple[str, ...]:

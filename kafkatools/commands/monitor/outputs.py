@@ -11,6 +11,7 @@ from kafkatools.commands.monitor.lines import line, once_text
 from kafkatools.commands.monitor.monitor_options import MonitorOptions
 from kafkatools.console import Console
 from kafkatools.core.errors import KafkaError
+from kafkatools.tools.monitor.changes import FAILED_KINDS, OUTGOING_KINDS
 from kafkatools.tools.monitor.json_form import view_json
 from kafkatools.tools.monitor.view import ClusterView
 
@@ -31,6 +32,9 @@ class Output:
     def show(self, view: ClusterView, findings: Sequence[str], unknowns: Sequence[str]) -> None:
         """Print a view of the cluster, and the conditions of --fail-if that hold or are unknown."""
         self.console.print(line(view))
+        for event in view.events:
+            if event.kind in OUTGOING_KINDS:
+                self.console.error(event.message)
         self.report_findings([*findings, *unknowns])
 
     def fail(self, error: KafkaError) -> None:
@@ -48,6 +52,9 @@ class JsonOutput(Output):
 
     def show(self, view: ClusterView, findings: Sequence[str], unknowns: Sequence[str]) -> None:
         self.console.print_json(view_json(view, findings, unknowns))
+        for event in view.events:
+            if event.kind in FAILED_KINDS:
+                self.console.error(event.message)
 
 
 class TablesOutput(Output):

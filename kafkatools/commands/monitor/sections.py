@@ -1,6 +1,6 @@
 """The sections of kt monitor --view, the families of --metrics, and the default refresh interval."""
 
-SECTIONS = ("brokers", "topics", "partitions", "groups", "lag", "quorum", "log-dirs", "events")
+SECTIONS = ("brokers", "topics", "partitions", "groups", "lag", "quorum", "log-dirs", "alerts", "events")
 """The values of --view, in the order of their output."""
 
 DEFAULT_INTERVAL_S = 2.0

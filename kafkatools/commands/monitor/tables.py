@@ -175,7 +175,19 @@ def _events(events: Iterable[Event]) -> Table:
     return Table("Events", ("TIME", "EVENT", "WHAT"), rows)
 
 
+def _alerts(view: ClusterView) -> Table:
+    rows = [
+        Row((alert.state, local_time(alert.since_ms), alert.message), BAD if alert.state == "firing" else WARNING)
+        for alert in view.alerts
+    ]
+    return Table("Alerts", ("STATE", "SINCE", "WHAT"), rows)
+
+
 EVENT_MOODS = {
+    "alert-firing": BAD,
+    "alert-repeated": BAD,
+    "alert-unknown": WARNING,
+    "webhook-failed": WARNING,
     "broker-gone": BAD,
     "broker-silent": BAD,
     "leader-lost": BAD,
@@ -184,6 +196,7 @@ EVENT_MOODS = {
     "group-empty": WARNING,
 }
 _SECTIONS: dict[str, Callable[[ClusterView], Table]] = {
+    "alerts": _alerts,
     "brokers": _brokers,
     "topics": _topics,
     "groups": _groups,

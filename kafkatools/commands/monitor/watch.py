@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from kafkatools.commands.monitor.access import read_access
 from kafkatools.commands.monitor.message_source import message_source, with_brokers
 from kafkatools.commands.monitor.monitor_options import MonitorOptions
+from kafkatools.commands.monitor.outgoing import Outgoing
 from kafkatools.commands.monitor.outputs import JsonOutput, Output, TablesOutput
 from kafkatools.commands.monitor.server import serving
 from kafkatools.commands.monitor.terminals import has_keys, has_screen
@@ -53,10 +54,11 @@ def watch(console: Console, args: Args, options: MonitorOptions) -> ExitStatus:
         collector = connections.enter_context(_collector(console, settings, options, bootstrap))
         view = collector.collect()
         _refuse_unknown(view, options)
+        outgoing = stack.enter_context(Outgoing(console, options))
 
         def take(view: ClusterView) -> tuple[list[str], list[str]]:
-            """Publish a view; return the conditions of --fail-if that hold and that are unknown."""
-            board.publish(view)
+            """Publish a view with its alerts; return the conditions of --fail-if that hold and that are unknown."""
+            board.publish(outgoing.take(view))
             return options.judge(view)
 
         findings, unknowns = take(view)
@@ -65,20 +67,19 @@ def watch(console: Console, args: Args, options: MonitorOptions) -> ExitStatus:
         if has_keys(console, as_json=args.json, is_once=options.is_once) and not (findings or unknowns):
             from kafkatools.commands.monitor.terminal.collecting import Parts
 
-            parts = Parts(collector, board, take, console.clock, tuple(addresses))
-            return _run_with_keys(
-                console, parts, view, options, _connection(console, args, bootstrap, settings), connections
-            )
+            parts = Parts(collector, board, take, console.clock, tuple(addresses), outgoing.fail)
+            connection = _connection(console, args, bootstrap, settings)
+            return _run_with_keys(console, parts, board.last[0] or view, options, connection, connections)
         output = stack.enter_context(_output(console, args.json, options, board, addresses))
         while True:
             started_ms = console.clock.now_ms() - view.took_ms
-            output.show(view, findings, unknowns)
+            output.show(board.last[0] or view, findings, unknowns)
             console.flush()
             if findings or unknowns:
                 return ExitStatus.FINDINGS if findings else ExitStatus.FAILED
             if options.is_once:
                 return ExitStatus.FAILED if view.problems else ExitStatus.OK
-            view = _next_view(console, collector, board, output, started_ms)
+            view = _next_view(console, collector, board, output, started_ms, outgoing)
             findings, unknowns = take(view)
 
 
@@ -155,7 +156,12 @@ def _refuse_unknown(view: ClusterView, options: MonitorOptions) -> None:
 
 
 def _next_view(
-    console: Console, collector: ClusterCollector, board: Board, output: Output, started_ms: int
+    console: Console,
+    collector: ClusterCollector,
+    board: Board,
+    output: Output,
+    started_ms: int,
+    outgoing: Outgoing,
 ) -> ClusterView:
     """Wait for the next interval and collect a view; after an error, try again an interval later.
 
@@ -171,6 +177,7 @@ def _next_view(
         except KafkaError as error:
             board.fail(str(error))
             output.fail(error)
+            outgoing.fail(error)
 
 
 def _wait(console: Console, until_ms: int) -> None:

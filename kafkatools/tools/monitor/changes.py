@@ -42,7 +42,16 @@ KINDS = {
     "group-empty": "a group has no members any more",
     "group-active": "a group has members again",
     "group-gone": "a group is gone",
+    "alert-firing": "an alert fires",
+    "alert-repeated": "an alert still fires",
+    "alert-resolved": "the condition of an alert does not hold any more",
+    "alert-unknown": "the figure of an alert is unknown",
+    "webhook-failed": "a webhook does not accept alerts",
+    "webhook-works": "it does again",
 }
+FAILED_KINDS = ("webhook-failed",)
+OUTGOING_KINDS = (*(kind for kind in KINDS if kind.startswith("alert-")), *FAILED_KINDS, "webhook-works")
+"""The kinds that are no difference between two views, but of alerts and of the servers that get them."""
 
 
 def with_rates(before: ClusterView, after: ClusterView) -> ClusterView:

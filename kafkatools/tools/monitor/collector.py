@@ -88,7 +88,7 @@ class ClusterCollector:
     def collect(self) -> ClusterView:
         """Return one snapshot's view, with rates and events. Raises KafkaError when no broker describes the cluster."""
         started_ms = self._admin.clock.now_ms()
-        self._admin.refresh_cluster()
+        self._admin.refresh_cluster(None if self._last is None else self._patience_ms)
         snapshot = Snapshot(self._admin, self._patience_ms)
         view = self._second_turn(snapshot, self._first_turn(snapshot))
         view = view._replace(took_ms=self._admin.clock.now_ms() - started_ms)

@@ -10,7 +10,7 @@ from typing import Any
 from kafkatools.core.admin.log_dirs import LogDir
 from kafkatools.core.admin.quorum import MetadataQuorum
 from kafkatools.tools.monitor.conditions import what_is_wrong
-from kafkatools.tools.monitor.view import ClusterView, Event, GroupView, PartitionView, Problem, TopicView
+from kafkatools.tools.monitor.view import AlertView, ClusterView, Event, GroupView, PartitionView, Problem, TopicView
 
 _TOTALS = {"least_lag": "lag_at_least", "messages_in": "messages_per_second", "bytes_in": "bytes_per_second"}
 """Fields of Totals with another key in JSON."""
@@ -26,6 +26,7 @@ def view_json(view: ClusterView, findings: Sequence[str], unknowns: Sequence[str
         "quorum": quorum_json(view.quorum),
         "groups": [group_json(group) for group in view.groups],
         "events": events_json(view.events),
+        "alerts": alerts_json(view.alerts),
         "problems": problems_json(view.problems),
         "findings": list(findings),
         "unknown": list(unknowns),
@@ -179,6 +180,13 @@ def events_json(events: Iterable[Event]) -> list[dict[str, object]]:
             "group": event.group,
         }
         for event in events
+    ]
+
+
+def alerts_json(alerts: Iterable[AlertView]) -> list[dict[str, object]]:
+    """Return the alerts that do not rest as JSON objects."""
+    return [
+        {"since" if name == "since_ms" else name: value for name, value in alert._asdict().items()} for alert in alerts
     ]
 
 

@@ -230,6 +230,24 @@ class Event(NamedTuple):
     cause: str = ""
 
 
+class AlertView(NamedTuple):
+    """An alert of --alert at a place where its condition holds or is unknown. `state`: pending, firing or unknown;
+    `since_ms` (since 1970): since when. `value` is the figure, None when unknown, then `reason` says why."""
+
+    alert: str
+    state: str
+    since_ms: int
+    message: str
+    group: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    broker: int | None = None
+    directory: str | None = None
+    value: float | None = None
+    value_at_least: float | None = None
+    reason: str | None = None
+
+
 class Totals(NamedTuple):
     """The totals that show a cluster's health. `lag` is None when partly unknown; `least_lag` is its known part."""
 
@@ -265,11 +283,13 @@ class _Found(NamedTuple):
     problems: tuple[Problem, ...]
     events: tuple[Event, ...] = ()
     unlisted: tuple[str, ...] = ()
+    alerts: tuple[AlertView, ...] = ()
 
 
 class ClusterView(_Found):
     """One snapshot of a cluster. `time_ms` is ms since 1970; `clock_ms` the monotonic time of the offsets. `controller`
-    is the active controller, NO_BROKER for none, NOT_REPORTED for unknown; `unlisted`: why groups may be missing."""
+    is the active controller, NO_BROKER for none, NOT_REPORTED for unknown; `unlisted`: why groups may be missing.
+    `alerts`: the alerts that do not rest."""
 
     @cached_property
     def by_partition(self) -> dict[TopicPartition, PartitionView]:

@@ -36,6 +36,7 @@ from kafkatools.tools.monitor.page_data import page_data
 from kafkatools.tools.monitor.view import (
     NO_BROKER,
     NOT_REPORTED,
+    AlertView,
     BrokerView,
     ClusterView,
     Event,
@@ -336,7 +337,8 @@ def test_a_group_catches_up_by_what_it_gains() -> None:
 
 def test_every_section_has_a_table() -> None:
     sections = options_of(view="all").sections
-    found = list(tables(ill_view(), sections, False, [Event(TIME_MS, "broker-gone", "broker 2 is fenced")]))
+    view = ill_view(alerts=(AlertView("lag>5", "firing", TIME_MS, "lag>5 holds for group g: lag is 6", "g"),))
+    found = list(tables(view, sections, False, [Event(TIME_MS, "broker-gone", "broker 2 is fenced")]))
     assert len(found) == len(sections)
     for table in found:
         assert table.rows and all(len(row.cells) == len(table.headers) for row in table.rows), table.title

@@ -261,6 +261,9 @@ def _lines(model: Model, target: Target) -> list[Line]:
     now = model.view.time_ms
     found = [Line(now, "now", text, BAD) for text in what_is_wrong(model.view)]
     found += [Line(now, "no data", problem.message, WARNING, None, problem.broker) for problem in model.view.problems]
+    for alert in model.view.alerts:
+        subject = Event(now, alert.state, alert.message, alert.topic, alert.partition, alert.broker, alert.group)
+        found.append(Line(now, alert.state, alert.message, BAD if alert.state == "firing" else WARNING, subject))
     seen: dict[tuple[int, str, str], int] = {}
     for event in model.events:
         key = (event.time_ms, event.kind, event.message)
@@ -295,8 +298,8 @@ EVENTS = View(
     "Events",
     (
         Column("Time", lambda model, line: c.text(local_time(line.time_ms), line.time_ms), is_number=False),
-        Column("Event", lambda model, line: c.text(line.kind), "now: what is wrong; no data: what is unknown",
-               is_number=False),
+        Column("Event", lambda model, line: c.text(line.kind),
+               "now: what is wrong; no data: what is unknown; firing: an alert", is_number=False),
         Column("What", lambda model, line: c.text(line.message), is_number=False),
     ),
     _lines,

@@ -46,13 +46,15 @@ class Ended(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What the thread works with; `take` gets each view. `addresses`: lines that name what --web serves."""
+    """What the thread works with; `take` gets each view, `failed` the error of each failed snapshot. `addresses`: lines
+    that name what --web serves."""
 
     collector: Collects
     board: Board
     take: Take
     clock: Clock
     addresses: tuple[str, ...] = ()
+    failed: Callable[[KafkaError], object] = lambda error: None
 
 
 def first_model(parts: Parts, view: ClusterView) -> Model:
@@ -120,10 +122,12 @@ class CollectingThread(threading.Thread):
             raise
         except KafkaError as error:
             board.fail(str(error))
+            self._parts.failed(error)
             self._model = Model(last.view, last.before, last.events, str(error), addresses=last.addresses)
             self._report(Collected(self._model.prepare()))
             return True
         findings, unknowns = self._parts.take(view)
+        view = board.last[0] or view  # with alerts
         events = tuple(board.events(_EVENTS))
         self._model = Model(view, last.view, events, addresses=last.addresses).prepare()
         self._report(Collected(self._model))

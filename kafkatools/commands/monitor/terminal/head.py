@@ -38,6 +38,9 @@ def _health(model: Model) -> Text:
     wrong = what_is_wrong(model.view)
     unknown = len(model.view.problems)
     text = Text(f"Unhealthy: {', '.join(wrong)}", "bold red") if wrong else Text("Healthy", "bold green")
+    firing = sum(alert.state == "firing" for alert in model.view.alerts)
+    if firing:
+        text.append(f"  {firing} alert{'s' if firing > 1 else ''} firing, see 5", "bold red")
     if unknown:
         text.append(f"  {unknown} without data, see 5", "yellow")
     return text

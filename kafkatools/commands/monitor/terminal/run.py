@@ -14,7 +14,7 @@ from kafkatools.commands.monitor.terminal.app import MonitorApp
 from kafkatools.commands.monitor.terminal.collecting import CollectingThread, Ended, Parts, first_model
 from kafkatools.commands.monitor.terminal.details import DetailsThread
 from kafkatools.commands.monitor.terminal.diagnosis import Connection, diagnose
-from kafkatools.commands.monitor.terminal.places import OVERVIEW, Place
+from kafkatools.commands.monitor.terminal.places import EVENTS, OVERVIEW, Place
 from kafkatools.exit_status import ExitStatus
 from kafkatools.tools.monitor.view import ClusterView
 
@@ -28,7 +28,8 @@ class TerminalView:
     def __init__(self, parts: Parts, view: ClusterView, options: MonitorOptions, connection: Connection) -> None:
         model = first_model(parts, view)
         is_whole = options.is_overview or options.sections == SECTIONS
-        place = Place(OVERVIEW if is_whole else options.sections[0])
+        first = EVENTS if options.sections[0] == "alerts" else options.sections[0]
+        place = Place(OVERVIEW if is_whole else first)
         self.app = MonitorApp(
             model,
             place,

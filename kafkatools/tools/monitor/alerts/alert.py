@@ -1,4 +1,4 @@
-"""An alert of kt monitor --alert, and the notices that it sends when its state changes."""
+"""An alert of kt monitor --alert, and the notices of its changes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum, unique
 from typing import NamedTuple
 
 from kafkatools.tools.monitor.conditions import Condition
-from kafkatools.tools.monitor.measures import Place, Reading
+from kafkatools.tools.monitor.measures import CLUSTER, Place, Reading
 
 
 class Alert(NamedTuple):
@@ -18,8 +18,8 @@ class Alert(NamedTuple):
 
 @unique
 class State(StrEnum):
-    """The state of an alert at a place. PENDING: the condition holds, but not for long enough. UNKNOWN: the figure
-    cannot be determined, and the alert does not fire."""
+    """The state of an alert at a place. PENDING: the condition holds, but not for long enough yet. UNKNOWN: the figure
+    is unknown, and the alert does not fire."""
 
     PENDING = "pending"
     FIRING = "firing"
@@ -28,7 +28,7 @@ class State(StrEnum):
 
 @unique
 class Kind(StrEnum):
-    """The kinds of notices. REPEATED: the alert still fires. UNKNOWN: the figure cannot be determined."""
+    """The kinds of notices. REPEATED: the alert still fires. UNKNOWN: the figure is unknown."""
 
     FIRING = "firing"
     REPEATED = "repeated"
@@ -37,8 +37,10 @@ class Kind(StrEnum):
 
 
 class Notice(NamedTuple):
-    """A change of an alert that people are told. `time_ms` and `since_ms` are ms since 1970; `since_ms`: since when the
-    condition has held, or since when the figure is unknown. `reading` is the last one, None if the place is gone."""
+    """A change of an alert at a place. `reading` is the latest one, None if the place does not exist any more.
+
+    `time_ms` and `since_ms` are ms since 1970; `since_ms`: since when the condition has held or the figure is unknown.
+    """
 
     kind: Kind
     alert: Alert
@@ -50,20 +52,21 @@ class Notice(NamedTuple):
     @property
     def text(self) -> str:
         """The notice as one sentence."""
-        condition = self.alert.condition
-        place = f" for {self.place.text}" if self.place.text else ""
-        if self.kind is Kind.UNKNOWN:
-            assert self.reading is not None
-            return f"{condition.text} is unknown{place}: {self.reading.reason}"
-        if self.kind is Kind.RESOLVED:
-            value = f": {condition.value_text(self.reading)}" if self.reading is not None and self.reading.text else ""
-            return f"{condition.text} is resolved{place}" + (value or ": it is not there any more")
-        assert self.reading is not None
-        verb = "still holds" if self.kind is Kind.REPEATED else "holds"
-        return f"{condition.text} {verb}{place}: {condition.value_text(self.reading)}{_where(self.reading)}"
+        return notice_text(self.kind, self.alert.condition, self.place, self.reading)
 
 
-def _where(reading: Reading) -> str:
-    """Return the partition with the largest value, or the names of what was counted, in brackets."""
+def notice_text(kind: Kind, condition: Condition, place: Place, reading: Reading | None) -> str:
+    """Return one sentence with the alert, the place and the value or the reason why it is unknown."""
+    at = f" for {place.text}" if place.text else ""
+    if reading is None:
+        return f"{condition.text} is resolved{at}: " + (
+            "all is known again" if place == CLUSTER else "it does not exist any more"
+        )
+    if kind is Kind.UNKNOWN:
+        return f"{condition.text} is unknown{at}: {reading.reason}"
+    value = condition.value_text(reading)
+    if kind is Kind.RESOLVED:
+        return f"{condition.text} is resolved{at}" + (f": {value}" if value else "")
     name = f"{reading.partition[0]}-{reading.partition[1]}" if reading.partition is not None else reading.detail
-    return f" ({name})" if name else ""
+    where = f" ({name})" if name and name != value else ""
+    return f"{condition.text} {'still holds' if kind is Kind.REPEATED else 'holds'}{at}: {value}{where}"
