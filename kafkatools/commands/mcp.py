@@ -103,6 +103,8 @@ def _connection(console: Console, args: Args) -> Connection:
     registry = (f"--schema-registry={args.schema_registry}",) if args.schema_registry is not None else ()
     has_registry = bool(registry) or URL in settings
     decodes = registry or (("--decode=both",) if has_registry else ())
+    if not registry and "@" not in settings.get(URL, "@"):
+        registry = (f"--schema-registry={settings[URL]}",)  # so that no default profile of another cluster is used
     masks = tuple(f"--mask={text}" for text in args.mask)
     keys = (f"--mask-key={args.mask_key or f'env:{_MASK_KEY}'}",) if masks else ()
     return Connection(before, servers + config, config + registry, (*decodes, *masks, *keys), has_registry)

@@ -23,6 +23,11 @@ from kafkatools.tools.mcp.changes import Changes
 from kafkatools.tools.mcp.command_runs import Connection, Runner
 
 CANARY = "Canary-7f/3+x"
+SIMILAR = (
+    "describe_topics", "list_groups", "group_timeline", "search_records", "list_transactions", "describe_producers",
+    "find_hanging_transactions", "describe_quorum", "describe_features", "list_schemas", "get_offsets",
+)  # fmt: skip
+"""Tools whose command reports errors as another tool's does: they are left out, as each call starts a process."""
 
 
 def kt(bootstrap: str, *words: str) -> list[dict[str, Any]]:
@@ -167,18 +172,18 @@ def test_a_wrong_plan_names_the_argument(
     assert kind == "ARGUMENT" and expected in message and CANARY not in message
 
 
-def calls(bootstrap: str, clock: ManualClock) -> Calls:
+def calls(bootstrap: str, clock: ManualClock, home: pathlib.Path) -> Calls:
     """The calls of a server that may change this cluster, without the protocol."""
-    runner = Runner({"KT_SANDBOX": "off"}, 60)
+    runner = Runner({"KT_SANDBOX": "off", "KT_HOME": str(home)}, 60)
     connection = Connection(cluster=(f"--bootstrap-server={bootstrap}",))
     return Calls((), runner, connection, Changes(runner, connection, clock, lambda: None))
 
 
-def test_a_token_expires(bootstrap: str) -> None:
+def test_a_token_expires(bootstrap: str, tmp_path: pathlib.Path) -> None:
     clock = ManualClock()
 
     async def plan_and_wait() -> tuple[object, object]:
-        tools = calls(bootstrap, clock)
+        tools = calls(bootstrap, clock, tmp_path)
         plan = await tools.call("plan_create_topic", {"topic": "too-late"})
         clock.advance_ms(300_000)
         late = await tools.call("carry_out", {"token": plan["token"]})
@@ -193,7 +198,7 @@ def test_a_token_is_for_the_cluster_of_the_plan(tmp_path: pathlib.Path) -> None:
     with embedded_broker(tmp_path / "one") as bootstrap:
 
         async def plan() -> tuple[Calls, str]:
-            tools = calls(bootstrap, ManualClock())
+            tools = calls(bootstrap, ManualClock(), tmp_path)
             return tools, str((await tools.call("plan_create_topic", {"topic": "t"}))["token"])
 
         tools, token = anyio.run(plan)
@@ -223,7 +228,7 @@ def test_a_protected_profile_allows_no_changes(bootstrap: str, tmp_path: pathlib
         profile(tmp_path, bootstrap, protected=True)
         assert "is protected" in client.refused("carry_out", token=token)[1]
         assert "is protected" in client.refused("plan_create_topic", topic="protected")[1]
-        assert client.rows("list_topics"), "reading goes on"
+        assert client.call("list_topics")["exit_status"] == 0, "reading goes on"
     assert "protected" not in [row["topic"] for row in kt(bootstrap, "topics", "--list")]
 
 
@@ -254,6 +259,8 @@ def test_no_answer_contains_a_secret(tmp_path: pathlib.Path) -> None:
         mcp_client(tmp_path, "--bootstrap-server", broker.bootstrap, *options) as client,
     ):
         for tool in client.tools():
+            if tool.name in SIMILAR:
+                continue
             names = [name for name in told if name in tool.input_schema["properties"]]
             text = client.result(tool.name, **{name: told[name] for name in names}).model_dump_json()
             assert "Canary" not in text and "7f/3" not in text and "7f%2F3" not in text, (tool.name, text)
