@@ -15,6 +15,7 @@ import pytest
 from support.embedded import embedded_broker
 from support.kt import patient_completion, run_kt
 from support.live_groups import GroupClient
+from support.raw_transactions import RawProducer
 from support.requirements import require
 
 from kafkatools.commands import COMMANDS
@@ -48,7 +49,10 @@ def quickly(request: pytest.FixtureRequest, printed: pathlib.Path) -> Complete:
     return partial({"bash": _bash, "zsh": _zsh, "fish": _fish}[request.param], printed / f"kt.{request.param}")
 
 
-_STANDIN = "kt() { case $1 in --profile) echo of-$2; ;; *) echo alpha; echo beta; ;; esac }"
+_STANDIN = (
+    "kt() { case $1 in --profile) echo of-$2; ;; *) echo alpha; echo beta; "
+    "case $2 in --brokers) echo broker-7; ;; esac; ;; esac }"
+)
 """What the scripts ask for names: the words show whether the profile was handed on."""
 
 
@@ -75,7 +79,8 @@ def _zsh(script: pathlib.Path, *words: str) -> list[str]:
 
 def _fish(script: pathlib.Path, *words: str) -> list[str]:
     program = f"""source {script}
-    function kt; if test "$argv[1]" = --profile; echo of-$argv[2]; else; echo alpha; echo beta; end; end
+    function kt; if test "$argv[1]" = --profile; echo of-$argv[2]; else; echo alpha; echo beta;
+    if test "$argv[2]" = --brokers; echo broker-7; end; end; end
     complete -C '{" ".join(words)}' """
     return [line.split("\t")[0] for line in _run("fish", "-N", "-c", program)]
 
@@ -109,6 +114,16 @@ def test_shells_complete_topics_of_a_copy(quickly: Complete) -> None:
     assert quickly("kt", "copy", "--to-profile", "al") == ["alpha"]
 
 
+def test_shells_complete_operands_by_their_kind(quickly: Complete) -> None:
+    assert quickly("kt", "why", "gro") == ["group"]
+    assert quickly("kt", "why", "--inter") == ["--interval"]
+    for kind in ("group", "topic", "partition", "transaction"):
+        assert quickly("kt", "why", kind, "al") == ["alpha"]
+        assert not any(quickly("kt", "why", kind, "broker-"))
+    assert quickly("kt", "why", "broker", "broker-") == ["broker-7"]
+    assert quickly("kt", "groups", "timeline", "be") == ["beta"]
+
+
 def test_shells_complete_behind_a_profile(complete: Complete) -> None:
     assert complete("kt", "--profile", "al") == ["alpha"]
     assert complete("kt", "--profile", "prod", "broker-") == ["broker-api-versions"]
@@ -140,6 +155,17 @@ def test_names_are_asked_of_the_broker_and_kept(tmp_path: pathlib.Path) -> None:
                 ran = run_kt("completion", f"--{kind}", "--bootstrap-server", bootstrap, environ=environ)
             assert (ran.status, ran.out, ran.err) == (0, expected, "")
     assert run_kt("completion", "--groups", "--bootstrap-server", bootstrap, environ=environ).out == "a group\n"
+
+
+def test_names_of_other_kinds(tmp_path: pathlib.Path) -> None:
+    with embedded_broker(tmp_path / "broker") as bootstrap, RawProducer(bootstrap, "copy-1") as producer:
+        producer.create_topic("two")
+        for kind, name in (("partitions", "two-0"), ("brokers", "1"), ("transactions", "copy-1")):
+            with patient_completion():
+                ran = run_kt(
+                    "completion", f"--{kind}", "--bootstrap-server", bootstrap, environ={"KT_HOME": str(tmp_path)}
+                )
+            assert ran.status == 0 and name in ran.out.splitlines()
 
 
 def test_unknown_shells_are_a_usage_error() -> None:
@@ -228,7 +254,12 @@ def test_a_start_up_file_that_is_a_link_stays_one(tmp_path: pathlib.Path) -> Non
         (("--install",), {}, "Unsupported shell ''; completions exist for bash, zsh, fish"),
         (("--install", "--shell", "tcsh"), {}, "Unsupported shell 'tcsh'; completions exist for bash, zsh, fish"),
         (("--install", "--uninstall"), {}, 'Option "[install]" can\'t be used with option "[uninstall]"'),
-        (("--shell", "bash", "--topics"), {}, "Exactly one of --shell, --topics, --groups and --profiles is required"),
+        (
+            ("--shell", "bash", "--topics"),
+            {},
+            "Exactly one of --shell, --topics, --groups, --partitions, --brokers, --transactions and --profiles is "
+            "required",
+        ),
     ],
 )
 def test_wrong_input_installs_nothing(

@@ -1,7 +1,7 @@
 """kt completion: print completion scripts for bash, zsh and fish, built from the option tables.
 
-The scripts call `kt completion --topics` and `--groups`. These print names from a cache of one minute, kept for each
-list of brokers. An older cache is refreshed within 200 ms; without an answer the old names are printed. --install
+The scripts call `kt completion --topics`, `--groups` and other kinds. These print names from a cache of one minute,
+kept for each list of brokers. An older cache is refreshed within 200 ms; without an answer the old names are printed. --install
 writes a script where the shell looks for it (install.py).
 """
 
@@ -19,11 +19,23 @@ from kafkatools.options.profiles import profile_names
 from kafkatools.options.table import all_options
 
 SHELLS = ("bash", "zsh", "fish")
-_SOURCES = ("shell", "topics", "groups", "profiles")
+_NAMES = ("topics", "groups", "partitions", "brokers", "transactions")
+_SOURCES = ("shell", *_NAMES, "profiles")
 _ACTIONS = ("install", "uninstall")
-_ONE_SOURCE = "Exactly one of --shell, --topics, --groups and --profiles is required"
+_ONE_SOURCE = f"Exactly one of {', '.join(f'--{name}' for name in _SOURCES[:-1])} and --{_SOURCES[-1]} is required"
 _TOPIC_OPERANDS = ("copy", "redrive")
 """The commands whose operands are topic names."""
+_KINDS = {
+    "group": "groups",
+    "topic": "topics",
+    "partition": "partitions",
+    "broker": "brokers",
+    "transaction": "transactions",
+}
+_OPERANDS = {("groups", "timeline"): "groups"} | {("why", kind): names for kind, names in _KINDS.items()}
+"""The names that complete the word after a word of a command: `kt why group <TAB>`."""
+_OPERAND_WORDS = {"why": tuple(_KINDS)}
+"""The words that are a command's first operand."""
 _TABLES = {
     "console-consumer": ("CONSUMER",),
     "consumer-perf-test": ("CONSUMER",),
@@ -77,7 +89,7 @@ def _names(console: Console, args: Args) -> Iterable[str]:
     servers, settings = _place(console, args)
     if servers is None:
         return []
-    kind = "topics" if args.topics else "groups"
+    kind = next(name for name in _NAMES if args.has_option(name))
     place = hashlib.sha256(servers.encode()).hexdigest()[:16]
     path = os.path.join(console.home, "completion", f"{kind}-{place}")
     cached_names, age_ms = _read_cache(path, console.clock.wall_ms())
@@ -112,11 +124,20 @@ def _fetch_names(console: Console, bootstrap: str, settings: dict[str, str], kin
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.admin.groups import list_groups
     from kafkatools.core.admin.topics import list_topics
+    from kafkatools.core.admin.transactions import list_transactions
 
     limits = {"request.timeout.ms": str(_BUDGET_MS), "default.api.timeout.ms": str(_BUDGET_MS)}
     with AdminClient(bootstrap, settings | limits, console.clock) as admin:
         if kind == "groups":
             return sorted(listing.group_id for listing in list_groups(admin).groups)
+        if kind == "transactions":
+            return sorted(listing.transactional_id for listing in list_transactions(admin).transactions)
+        if kind == "brokers":
+            admin.refresh_cluster()
+            return [str(broker) for broker in sorted(admin.brokers())]
+        if kind == "partitions":
+            topics = admin.metadata_of(None, admin.deadline_ms()).topics
+            return sorted(f"{topic.name}-{part.partition_index}" for topic in topics for part in topic.partitions)
         return sorted(listing.name for listing in list_topics(admin))
 
 
@@ -147,7 +168,8 @@ def script(shell: str, commands: dict[str, Command]) -> str:
 def _words(command: Command) -> list[str]:
     parts = (command, *command.subcommands)
     option_names = [option.name for part in parts for option in all_options(part) if not option.replacement]
-    return list(dict.fromkeys([subcommand.name for subcommand in command.subcommands] + option_names))
+    operands = _OPERAND_WORDS.get(command.name, ())
+    return list(dict.fromkeys([*operands, *(subcommand.name for subcommand in command.subcommands), *option_names]))
 
 
 def _mark_values(commands: dict[str, Command], assignment: str) -> dict[str, str]:
@@ -171,6 +193,9 @@ def _mark_values(commands: dict[str, Command], assignment: str) -> dict[str, str
         "@COMMANDS@": " ".join(commands),
         "@CASES@": cases,
         "@CHOICES@": f"{choices}\n{settings}",
+        "@OPERANDS@": "\n".join(
+            f'{" " * 8}"{command} {word}") kind={names} ;;' for (command, word), names in _OPERANDS.items()
+        ),
         "@TOPIC_OPERANDS@": " ".join(_TOPIC_OPERANDS),
         "@SCRIPTS@": " ".join(name for script in KAFKA_SCRIPTS for name in (script, script.removesuffix(".sh"))),
     }
@@ -209,6 +234,7 @@ def _fish(commands: dict[str, Command]) -> list[str]:
         condition = f"-n '__kt_at {name}'"
         if name in _TOPIC_OPERANDS:
             lines.append(f"complete -c kt {condition} -x -a '(__kt_names --topics)'")
+        lines += _fish_operands(name)
         lines += [
             f"complete -c kt {condition} -a {subcommand.name} -d {_quote(subcommand.summary)}"
             for subcommand in command.subcommands
@@ -219,6 +245,20 @@ def _fish(commands: dict[str, Command]) -> list[str]:
                 f"complete -c kt {condition} -l {option.long} -d {_quote(option.about)}"
                 f"{_fish_value(name, command, option)}"
             )
+    return lines
+
+
+def _fish_operands(name: str) -> list[str]:
+    """Return the fish lines that complete the operands of a command by the word before them."""
+    after = {word: names for (command, word), names in _OPERANDS.items() if command == name}
+    last = "(commandline -opc)[-1]"
+    lines = [
+        f"complete -c kt -n '__kt_at {name}; and test {last} = {word}' -x -a '(__kt_names --{names})'"
+        for word, names in after.items()
+    ]
+    if name in _OPERAND_WORDS:
+        first = f"__kt_at {name}; and not contains -- {last} {' '.join(after)}"
+        lines.append(f"complete -c kt -n '{first}' -a {_quote(' '.join(_OPERAND_WORDS[name]))}")
     return lines
 
 
@@ -257,6 +297,9 @@ COMMAND = Command(
         Option("--uninstall", "Undo --install for all shells."),
         Option("--topics", "Print topic names for the completion scripts, from a cache or within 200 ms."),
         Option("--groups", "Print group names for the completion scripts, from a cache or within 200 ms."),
+        Option("--partitions", "Print partitions, such as orders-0, for the completion scripts."),
+        Option("--brokers", "Print broker ids for the completion scripts."),
+        Option("--transactions", "Print transactional ids for the completion scripts."),
         Option("--profiles", "Print the names of the profiles for the completion scripts."),
         BOOTSTRAP_SERVER,
     ),

@@ -12,6 +12,12 @@ _kt() {
     for ((i = at; i < COMP_CWORD; i++)); do
         [[ ${COMP_WORDS[i]} == --bootstrap-server ]] && where=(--bootstrap-server "${COMP_WORDS[i+1]}")
     done
+    local kind=""
+    if [[ $word != -* ]]; then
+        case "$command $before" in
+@OPERANDS@
+        esac
+    fi
     # bash splits topic:orders at the colon into three words
     if [[ $word == : && $before == topic ]]; then
         uri=topic word=""
@@ -22,6 +28,8 @@ _kt() {
         words="$(kt "${place[@]}" completion --topics "${where[@]}" 2>/dev/null)"
     elif [[ ( $before == --profile && -z $command ) || $before == --to-profile ]]; then
         words="$(kt completion --profiles 2>/dev/null)"
+    elif [[ -n $kind ]]; then
+        words="$(kt "${place[@]}" completion --$kind "${where[@]}" 2>/dev/null)"
     elif [[ -z $command ]]; then
         words="@COMMANDS@ --profile --confirm --version --help"
     elif [[ $before == --topic || $before == --topic-list ]]; then

@@ -13,10 +13,18 @@ _kt() {
     for ((i = at; i < CURRENT; i++)); do
         [[ ${words[i]} == --bootstrap-server ]] && where=(--bootstrap-server "${words[i+1]}")
     done
+    local kind=""
+    if [[ ${words[CURRENT]} != -* ]]; then
+        case "$command $before" in
+@OPERANDS@
+        esac
+    fi
     if [[ ${words[CURRENT]} == topic:* ]]; then
         words_of=(topic:${^${(f)"$(kt $place completion --topics $where 2>/dev/null)"}})
     elif [[ ( $before == --profile && -z $command ) || $before == --to-profile ]]; then
         words_of=(${(f)"$(kt completion --profiles 2>/dev/null)"})
+    elif [[ -n $kind ]]; then
+        words_of=(${(f)"$(kt $place completion --$kind $where 2>/dev/null)"})
     elif [[ -z $command ]]; then
         words_of=(@COMMANDS@ --profile --confirm --version --help)
     elif [[ $before == --topic || $before == --topic-list ]]; then
