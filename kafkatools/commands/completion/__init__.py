@@ -1,8 +1,8 @@
 """kt completion: print completion scripts for bash, zsh and fish, built from the option tables.
 
 The scripts call `kt completion --topics`, `--groups` and other kinds. These print names from a cache of one minute,
-kept for each list of brokers. An older cache is refreshed within 200 ms; without an answer the old names are printed. --install
-writes a script where the shell looks for it (install.py).
+kept for each list of brokers. An older cache is refreshed within 200 ms; without an answer the old names are printed.
+--install writes a script where the shell looks for it (install.py).
 """
 
 from __future__ import annotations
