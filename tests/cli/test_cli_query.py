@@ -272,10 +272,33 @@ def test_options_that_do_not_fit() -> None:
     for options, message in (
         (["--output-format", "xml"], "--output-format takes table, json, csv, parquet, not xml"),
         (["--output-format", "parquet"], "Parquet is written to a file: --output FILE"),
+        (["--memory-limit", "much"], "--memory-limit takes a number of bytes, or one with KiB, MiB, GiB or TiB"),
+        (["--memory-limit", "1MiB"], "--memory-limit must be at least 32MiB, not 1MiB"),
         (["--isolation-level", "committed"], "--isolation-level takes read_uncommitted or read_committed"),
     ):
         ran = run_kt("query", "SELECT 1", *options)
         assert (ran.status, ran.err.splitlines()[0][: len(message)]) == (2, message)
+
+
+def test_too_much_memory_is_one_line() -> None:
+    large = "SELECT repeat('x', 200) || range AS text FROM range(1000000) ORDER BY text"
+    ran = run_kt("query", large, "--memory-limit", "32MiB")
+    assert ran.status == 1 and ran.err.startswith("Out of memory: "), ran.err
+    assert ran.err.endswith("Select fewer rows or columns, or raise --memory-limit\n") and ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("table", ["log:/var/lib", "csv:/etc/passwd", "x.parquet", "/etc/passwd", "a.b"])
+def test_only_topics_refuses_files_before_one_is_looked_up(table: str) -> None:
+    ran = run_kt("query", f"SELECT * FROM '{table}'", "--only-topics", "--bootstrap-server", "127.0.0.1:1")
+    assert ran.status == 2
+    assert ran.err.startswith(f"{table} cannot be queried with --only-topics; write a topic as 'topic:NAME'\n")
+
+
+def test_only_topics_reads_topics(broker: str) -> None:
+    for name in ("orders", "'topic:orders'"):
+        sql = f"SELECT count(*) > 0 AS a FROM {name}"
+        ran = run_kt("query", sql, "--only-topics", "--bootstrap-server", broker, "--json")
+        assert (ran.status, ran.out) == (0, '{"a":true}\n')
 
 
 def test_what_is_not_there_is_one_line(broker: str, tmp_path: pathlib.Path) -> None:

@@ -11,7 +11,21 @@ if TYPE_CHECKING:
     from kafkatools.console import Console
 
 _LEVELS = ("read_uncommitted", "read_committed")
+_MIN_MEMORY_BYTES = 32 << 20
 _FORMATS = ("table", "json", "csv", "parquet")
+
+
+def _memory(text: str) -> int:
+    """Parse a number of bytes of at least `_MIN_MEMORY_BYTES`. Raises UsageError."""
+    from kafkatools.options.quantities import SIZE_FORM, byte_count
+
+    try:
+        size = byte_count(text)
+    except ValueError:
+        raise UsageError(f"--memory-limit takes {SIZE_FORM}, not '{text}'") from None
+    if size < _MIN_MEMORY_BYTES:
+        raise UsageError(f"--memory-limit must be at least 32MiB, not {text}")
+    return size
 
 
 def run(console: Console, args: Args) -> ExitStatus:
@@ -28,7 +42,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         raise UsageError(f"--isolation-level takes {' or '.join(_LEVELS)}, not {args.isolation_level}")
     writer = row_writer(console, args.output_format, args.output)
     try:
-        query: Query = check(args.operand, only_topics=args.only_topics)
+        query: Query = check(args.operand, only_topics=args.only_topics, memory_bytes=args.memory_limit)
     except (PipelineError, SqlError) as error:
         raise UsageError(str(error)) from error
     result = None
@@ -79,6 +93,13 @@ COMMAND = Command(
             default="read_uncommitted",
         ),
         Option("--only-topics", "Refuse tables other than topics, so that a statement can read no file."),
+        Option(
+            "--memory-limit",
+            "Memory of groups, joins and sorts, at least 32MiB. A query that needs more ends with an error. Default: "
+            "80 % of the memory of the machine.",
+            value="SIZE",
+            type=_memory,
+        ),
         Option(
             "--output-format",
             "Format of the rows. Default: that of the extension of --output (.csv, .json, .jsonl, .parquet), else "

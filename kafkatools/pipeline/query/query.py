@@ -54,14 +54,16 @@ class Query:
         return any(table.uri.kind == TOPIC for table in self.records)
 
 
-def check(text: str, *, only_topics: bool = False) -> Query:
-    """Parse and bind a statement; reads no record. `only_topics`: refuse files before any is looked up. Raises SqlError
-    for wrong SQL and for other statements than one SELECT, PipelineError for a table that cannot be read and for a
-    missing package."""
+def check(text: str, *, only_topics: bool = False, memory_bytes: int | None = None) -> Query:
+    """Parse and bind a statement; reads no record. `only_topics`: refuse files before any is looked up. `memory_bytes`:
+    DuckDB's memory limit, None for its default. Raises SqlError for wrong SQL and for other statements than one SELECT,
+    PipelineError for a table that cannot be read and for a missing package."""
     ensure_installed("duckdb", "numpy", "pyarrow")
     quoted = sql.quote_offset(text)
     words = sql.words_of(text)
     connection = sql.connect_unlocked()
+    if memory_bytes is not None:
+        connection.execute(f"SET memory_limit='{memory_bytes}B'")
     try:
         with _one_line_errors(quoted):
             tables = [resolve(name, words, only_topics=only_topics) for name in _names(connection, quoted)]

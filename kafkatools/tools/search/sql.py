@@ -142,6 +142,8 @@ def describe_error(error: Exception, sql: QuotedSql, part: slice = slice(None), 
     except ValueError:
         return _one_line(str(error))
     message = _one_line(str(values.get("exception_message", prefix)))
+    if values.get("exception_type") == "Out of Memory":  # DuckDB's advice is about settings that are locked
+        return f"Out of memory: {message.partition(';')[0]}. Select fewer rows or columns, or raise --memory-limit"
     if "position" not in values:
         return message
     whole = sql_without_quotes(sql)
