@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from support.embedded import embedded_broker
 from support.http_receivers import Receiver, receiving
 from support.kt import Ran, run_kt
@@ -157,6 +158,23 @@ def test_once_decides_at_once(bootstrap: str) -> None:
     assert run_kt(*words, "--alert", "brokers>1").status is ExitStatus.OK
 
 
+def test_figures_are_exported_to_a_collector(bootstrap: str) -> None:
+    send(bootstrap, 4)
+    commit(bootstrap, "exported", end_of(bootstrap) - 4)
+    with receiving([400]) as receiver:
+        ran = watch(bootstrap, [lambda: eventually(lambda: bool(receiver.posted)), None, None], "--otlp", receiver.url)
+        request = ExportMetricsServiceRequest.FromString(receiver.posted[-1].body)
+    assert ran.status is ExitStatus.INTERRUPTED
+    assert ran.err.count("does not accept metrics: status 400 Bad Request") == 1
+    metrics = {metric.name: metric for metric in request.resource_metrics[0].scope_metrics[0].metrics}
+    lags = {
+        tuple(entry.value.string_value or entry.value.int_value for entry in point.attributes): point.as_int
+        for point in metrics["kafka.consumer_group.lag"].gauge.data_points
+    }
+    assert lags["exported", "orders", 0] == 4
+    assert metrics["kafka.partition.oldest_offset"].gauge.data_points[0].as_int == 0
+
+
 def test_a_webhook_that_is_down_is_told(bootstrap: str) -> None:
     words = ("--alert", "brokers>=1", "--webhook", "http://user:passw0rd99@127.0.0.1:1/services/T0/secret-of-hook")
     ran = run_kt("monitor", "--bootstrap-server", bootstrap, "--once", *words)
@@ -177,6 +195,7 @@ def test_a_webhook_that_is_down_is_told(bootstrap: str) -> None:
         (("--alert", "lag>5", "--alert-repeat", "often"), "alert-repeat"),
         (("--alert", "lag>5", "--webhook", "h/topsecret"), "--webhook: this URL is not valid: a URL begins with"),
         (("--alert", "lag>5", "--webhook", "env:NONE"), "--webhook: the environment variable NONE is not set"),
+        (("--otlp", "localhost:4318"), "--otlp: this URL is not valid: a URL begins with http://HOST"),
         (("--alert", "lag>5", "--webhook", "env:BAD"), "--webhook: env:BAD is not valid: a URL begins with"),
     ],
 )

@@ -90,6 +90,12 @@ OPTIONS = (
         value="FAMILY,...",
         choices=(*FAMILIES, "all"),
     ),
+    Option(
+        "--otlp",
+        "Export the figures of each snapshot by OTLP to this OpenTelemetry collector: http://localhost:4318, file:PATH "
+        "or env:NAME.",
+        value="URL",
+    ),
     Option("--open-metrics", "Serve /metrics without a token."),
     Option(
         "--role",
@@ -159,6 +165,7 @@ COMMAND = Command(
         "kt monitor --once --fail-if unwell --fail-if 'lag>10000'",
         "kt monitor --alert 'lag_seconds>300 for 5m' --webhook env:ALERT_URL",
         "kt monitor --web 8080 --prometheus 9308 --interval 5",
+        "kt monitor --otlp http://localhost:4318 --interval 30",
         "kt monitor --web 8080 --role read --schema-registry http://localhost:8081 --mask value.email",
         "kt monitor --json | jq '.totals'",
     ),

@@ -13,9 +13,9 @@ from kafkatools.exit_status import UsageError
 from kafkatools.options import Args
 from kafkatools.options.secret_sources import read_secret
 from kafkatools.tools.monitor.alerts.alert import Alert
-from kafkatools.tools.monitor.alerts.webhooks import WebhookUrl, parse_url
 from kafkatools.tools.monitor.conditions import Condition
 from kafkatools.tools.monitor.snapshot import Scope
+from kafkatools.tools.monitor.urls import HttpUrl, parse_url
 from kafkatools.tools.monitor.view import ClusterView
 
 OVERVIEW = ("brokers", "topics", "partitions", "groups", "alerts", "events")
@@ -40,14 +40,15 @@ class MonitorOptions(NamedTuple):
     families: tuple[str, ...] = ()
     alerts: tuple[Alert, ...] = ()
     repeat_ms: int | None = None
-    webhooks: tuple[WebhookUrl, ...] = ()
+    webhooks: tuple[HttpUrl, ...] = ()
+    otlp: HttpUrl | None = None
 
     def scope(self) -> Scope:
         """Return which topics and groups the collector queries. Raises UsageError for an invalid regular expression."""
         names = () if self.is_regex else self.topics
         takes_topic, takes_group = _taker(self.topics, self.is_regex), _taker(self.groups, self.is_regex)
         groups = () if self.is_regex else self.groups
-        with_starts = self.prometheus is not None
+        with_starts = self.prometheus is not None or self.otlp is not None
         return Scope(names, takes_topic, takes_group, with_starts=with_starts, group_names=groups)
 
     def judge(self, view: ClusterView) -> tuple[list[str], list[str]]:
@@ -79,7 +80,8 @@ def read_options(args: Args, environ: Mapping[str, str] | None = None) -> Monito
         families=_families(args.metrics),
         alerts=_alerts(args.alert, args.once),
         repeat_ms=None if args.alert_repeat is None else round(args.alert_repeat * 1000),
-        webhooks=tuple(_webhook(text, environ or {}) for text in dict.fromkeys(args.webhook)),
+        webhooks=tuple(_url("--webhook", text, environ or {}) for text in dict.fromkeys(args.webhook)),
+        otlp=None if args.otlp is None else _url("--otlp", args.otlp, environ or {}),
     )
     if options.is_regex:
         if not options.topics and not options.groups:
@@ -108,17 +110,17 @@ def _alerts(texts: Sequence[str], is_once: bool) -> tuple[Alert, ...]:
     return alerts
 
 
-def _webhook(text: str, environ: Mapping[str, str]) -> WebhookUrl:
-    """Parse the URL of --webhook, or of the file or variable that it names. Errors do not contain the URL."""
+def _url(option: str, text: str, environ: Mapping[str, str]) -> HttpUrl:
+    """Parse the URL of an option, or of the file or variable that it names. Errors do not contain the URL."""
     if text.startswith(("file:", "env:")):
         source = text
-        text = read_secret(environ, "--webhook", text, "URL").decode("utf-8", "replace")
+        text = read_secret(environ, option, text, "URL").decode("utf-8", "replace")
     else:
         source = "this URL"
     try:
         return parse_url(text)
     except ValueError as error:
-        raise UsageError(f"--webhook: {source} is not valid: {error}") from None
+        raise UsageError(f"{option}: {source} is not valid: {error}") from None
 
 
 def _families(text: str | None) -> tuple[str, ...]:

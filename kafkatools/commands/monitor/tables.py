@@ -188,6 +188,7 @@ EVENT_MOODS = {
     "alert-repeated": BAD,
     "alert-unknown": WARNING,
     "webhook-failed": WARNING,
+    "otlp-failed": WARNING,
     "broker-gone": BAD,
     "broker-silent": BAD,
     "leader-lost": BAD,

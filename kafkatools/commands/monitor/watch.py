@@ -45,6 +45,7 @@ def watch(console: Console, args: Args, options: MonitorOptions) -> ExitStatus:
     if source is not None:
         source = with_brokers(source, bootstrap)
     details = Details(board, lambda: AdminClient(bootstrap, {**settings, **CLIENT_LIMITS}, console.clock))
+    outgoing = Outgoing(console, options)
     with ExitStack() as stack:
         stack.callback(details.close)
         addresses = stack.enter_context(
@@ -54,7 +55,7 @@ def watch(console: Console, args: Args, options: MonitorOptions) -> ExitStatus:
         collector = connections.enter_context(_collector(console, settings, options, bootstrap))
         view = collector.collect()
         _refuse_unknown(view, options)
-        outgoing = stack.enter_context(Outgoing(console, options))
+        stack.enter_context(outgoing)
 
         def take(view: ClusterView) -> tuple[list[str], list[str]]:
             """Publish a view with its alerts; return the conditions of --fail-if that hold and that are unknown."""

@@ -48,9 +48,11 @@ KINDS = {
     "alert-unknown": "the figure of an alert is unknown",
     "webhook-failed": "a webhook does not accept alerts",
     "webhook-works": "it does again",
+    "otlp-failed": "a collector does not accept metrics",
+    "otlp-works": "it does again",
 }
-FAILED_KINDS = ("webhook-failed",)
-OUTGOING_KINDS = (*(kind for kind in KINDS if kind.startswith("alert-")), *FAILED_KINDS, "webhook-works")
+FAILED_KINDS = ("webhook-failed", "otlp-failed")
+OUTGOING_KINDS = tuple(kind for kind in KINDS if kind.startswith(("alert-", "webhook-", "otlp-")))
 """The kinds that are no difference between two views, but of alerts and of the servers that get them."""
 
 

@@ -515,11 +515,9 @@ def test_the_page_names_every_metric_with_its_labels_and_source() -> None:
 
 
 def test_the_page_names_the_metrics_of_other_exporters() -> None:
-    rows = [line.split("|")[1:4] for line in PAGE.split("\n### Names of kafka-lag-exporter")[1].splitlines()]
-    columns = [
-        {cell.strip(" `") for cell in column} - {""}
-        for column in zip(*(row for row in rows if len(row) == 3), strict=True)
-    ]
+    section = PAGE.split("\n### Names of kafka-lag-exporter")[1].split("\n### ")[0]
+    rows = [line.split("|")[1:4] for line in section.splitlines() if line.startswith("|")]
+    columns = [{cell.strip(" `") for cell in column} - {""} for column in zip(*rows, strict=True)]
     by_source = {source: {metric.name for metric in ALL_METRICS if metric.source == source} for source in FAMILIES}
     assert columns[1] - {"lag-exporter", "---"} == by_source["lag-exporter"]
     assert columns[2] - {"kminion", "---"} == by_source["kminion"]

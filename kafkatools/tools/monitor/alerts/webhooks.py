@@ -7,60 +7,23 @@ printed, since the path of a webhook is often its secret.
 
 from __future__ import annotations
 
-import base64
 import threading
 from collections import deque
 from http import HTTPStatus
 from http.client import HTTPException, responses
-from typing import NamedTuple
 from urllib.error import HTTPError, URLError
-from urllib.parse import unquote, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from kafkatools.core.clock import Clock
-from kafkatools.core.secrets import redacted, remember
+from kafkatools.core.secrets import redacted
+from kafkatools.tools.monitor.reports import Report
+from kafkatools.tools.monitor.urls import HttpUrl
 
 TIMEOUT_S = 10
 GIVE_UP_MS = 600_000
 _FIRST_PAUSE_MS = 1000
 _LONGEST_PAUSE_MS = 60_000
 _MOST_BODIES = 1000
-
-
-class WebhookUrl(NamedTuple):
-    """The URL of a webhook. `label`: its scheme, host and port, to print. `authorization`: of a user in the URL."""
-
-    url: str
-    label: str
-    authorization: str | None = None
-
-
-def parse_url(text: str) -> WebhookUrl:
-    """Parse an http or https URL and remember its secret parts, so that they are hidden. Raises ValueError, without
-    the URL in its text."""
-    try:
-        parts = urlsplit(text)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        raise ValueError("its host or port is invalid") from None
-    if parts.scheme not in ("http", "https") or not host or any(char.isspace() or ord(char) < 32 for char in text):
-        raise ValueError("a URL begins with http://HOST or https://HOST and has no spaces")
-    remember(text, parts.path.strip("/"), parts.query, parts.password, unquote(parts.password or ""))
-    shown = f"[{host}]" if ":" in host else host
-    address = shown if port is None else f"{shown}:{port}"
-    authorization = None
-    if parts.username is not None:
-        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        authorization = "Basic " + base64.b64encode(pair.encode()).decode()
-    plain = parts._replace(netloc=address, fragment="").geturl()
-    return WebhookUrl(plain, f"{parts.scheme}://{address}", authorization)
-
-
-class Report(NamedTuple):
-    """A change of a webhook that people are told: it fails, or it works again."""
-
-    is_working: bool
-    message: str
 
 
 class _Refused(Exception):
@@ -81,7 +44,7 @@ class Webhook:
     """Delivers bodies to one URL. `post` and `reports` may be called by any thread, `run_once` by one thread only.
     `_lock` guards the bodies, the reports and `_is_closing`."""
 
-    def __init__(self, url: WebhookUrl, clock: Clock) -> None:
+    def __init__(self, url: HttpUrl, clock: Clock) -> None:
         self._url = url
         self._clock = clock
         self._opener = build_opener(_NoRedirects)

@@ -12,7 +12,8 @@ from support.waiting import eventually
 
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.secrets import redacted_line
-from kafkatools.tools.monitor.alerts.webhooks import GIVE_UP_MS, Webhook, parse_url
+from kafkatools.tools.monitor.alerts.webhooks import GIVE_UP_MS, Webhook
+from kafkatools.tools.monitor.urls import parse_url
 
 
 def test_a_body_arrives_as_it_is() -> None:
