@@ -1,7 +1,7 @@
 """Cells and columns of the tables, and which columns fit into a width.
 
-Rules: a cell's text is free of control characters. Numbers are never cut: texts get narrower first, then the last
-columns are hidden. An unknown value is `?` and has the value None.
+Rules: a cell's text is free of control characters. Numbers and lists of ids are never cut: texts get narrower first,
+then the last columns are hidden. An unknown value is `?` and has the value None.
 """
 
 from __future__ import annotations
@@ -37,17 +37,25 @@ class Cell(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column of a view. `about` explains the header in the help."""
+    """A column of a view. `about` explains the header in the help. `is_list`: broker ids, which are not cut either, and
+    which a filter does not search."""
 
     header: str
     cell: Callable[[Model, Item], Cell]
     about: str = ""
     is_number: bool = True
+    is_list: bool = False
+
+    @property
+    def is_name(self) -> bool:
+        """Return whether the column has names or other words: it may be cut, and a filter searches it."""
+        return not self.is_number and not self.is_list
 
 
 def text(content: str, value: Value | None = None) -> Cell:
     """Return a cell of text, with control characters escaped; sorted by `value`, or by the text."""
-    return Cell(visible(content), content.lower() if value is None else value)
+    shown = content if content.isascii() and content.isprintable() else visible(content)
+    return Cell(shown, content.lower() if value is None else value)
 
 
 def number(value: int | None) -> Cell:
@@ -116,7 +124,7 @@ def _narrowed(columns: Sequence[Column], widths: Sequence[int], shown: Sequence[
     fit."""
     chosen = [widths[column] for column in shown]
     floors = [
-        widths[column] if columns[column].is_number else min(widths[column], _LEAST_TEXT if place else _LEAST_NAME)
+        min(widths[column], _LEAST_TEXT if place else _LEAST_NAME) if columns[column].is_name else widths[column]
         for place, column in enumerate(shown)
     ]
     excess = sum(chosen) + GAP * (len(chosen) - 1) - width

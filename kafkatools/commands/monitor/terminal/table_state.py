@@ -68,7 +68,7 @@ class TableState:
         self._clamp()
 
     def _matches(self, model: Model, item: Item, pattern: re.Pattern[str]) -> bool:
-        texts = (column.cell(model, item).text for column in self.view.columns if not column.is_number)
+        texts = (column.cell(model, item).text for column in self.view.columns if column.is_name)
         return any(pattern.search(text) is not None for text in texts)
 
     @property

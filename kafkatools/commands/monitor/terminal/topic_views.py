@@ -128,6 +128,11 @@ def _start(model: Model, part: PartitionView) -> Cell:
     return Cell("...", None) if start is None and model.details is None else c.number(start)
 
 
+def _list(brokers: tuple[int, ...] | None) -> Cell:
+    """Return a cell of broker ids, `none` without any, `-` if the cluster does not report them."""
+    return Cell(ids(brokers) or "none", () if brokers is None else brokers)
+
+
 _STATE = Column(
     "State", lambda model, part: c.text(state_of(part)),
     "offline; <min: under min.insync.replicas; urp: under-replicated; moving; not pref: not the preferred leader",
@@ -140,16 +145,16 @@ _NAME = Column(
 )
 _NUMBER = Column("Part", lambda model, part: c.number(part.partition), "partition")
 _LEADER = Column("Leader", lambda model, part: leader_cell(part), "broker id")
-_ISR = Column("ISR", lambda model, part: c.text(ids(part.isr) or "none"), "in-sync replicas", is_number=False)
+_ISR = Column("ISR", lambda model, part: _list(part.isr), "in-sync replicas", is_number=False, is_list=True)
 _REPLICAS = Column(
-    "Replicas", lambda model, part: c.text(ids(part.replicas)), "broker ids, the preferred leader first",
-    is_number=False,
+    "Replicas", lambda model, part: _list(part.replicas), "broker ids, the preferred leader first",
+    is_number=False, is_list=True,
 )  # fmt: skip
 _START = Column("Start", _start, "log start offset")
 _END = Column("End", lambda model, part: c.number(part.end_offset), "log end offset")
 _RATE = Column("Msg/s", _rate, "records per second that come in")
 _SIZE = Column("Size", lambda model, part: c.size(part.size_bytes), "bytes of the leader's log")
-_ELR = Column("ELR", lambda model, part: c.text(ids(part.elr)), "eligible leader replicas", is_number=False)
+_ELR = Column("ELR", lambda model, part: _list(part.elr), "eligible leader replicas", is_number=False, is_list=True)
 _MIN = Column("Min", lambda model, part: c.number(part.min_isr), "min.insync.replicas")
 _NOTES = Column("Notes", lambda model, part: c.text(", ".join(partition_notes(part))), is_number=False)
 
