@@ -66,7 +66,7 @@ def test_each_view_fits_80_columns(bootstrap: str) -> None:
             "3": ["Topic", "State", "Parts", "RF", "Offl", "<Min", "URP", "Msg/s", "Size", "Bytes/s"],
             "4": ["Group", "State", "Memb", "Lag▼", "Behind", "Cons/s", "Catch", "up", "Coord"],
             "5": [],
-            "6": ["Partition", "State", "Leader", "ISR", "End", "Msg/s", "Size", "Replicas", "ELR", "Min"],
+            "6": ["Partition", "State", "Leader", "ISR", "End", "Msg/s", "Size", "Replicas", "ELR"],
             "7": ["Group", "Topic", "Lag▼", "Cons/s"],
             "8": ["ID", "Role", "Log", "end", "Lag", "Caught", "up", "ago"],
             "9": ["Broker", "Directory", "State", "Reps", "Size", "Free"],
@@ -87,8 +87,8 @@ def test_the_overview_counts_and_leads_to_what_it_counts(bootstrap: str) -> None
         assert facts["Groups"] == ["3"] and facts["Lag"][0] == "401", "400 of shop, 1 of left"
         assert facts["Topics"] == ["3"] and facts["Partitions"] == ["81"], "31 and 50 of __consumer_offsets"
         await shown.press("down", "down", "down", "enter")
-        assert shown.lines[3].startswith("Topics  row 1 of 3")
-        await shown.press("1", "j", "j", "enter")  # the cursor is where it was
+        assert shown.lines[3].startswith("Overview > Topics  row 1 of 3")
+        await shown.press("escape", "j", "j", "enter")  # the cursor is where it was
         assert "offline partitions" in shown.text and "no partition" in shown.text
 
     show(bootstrap, story)
@@ -259,6 +259,16 @@ def test_why_is_asked_about_the_selected_row(bootstrap: str) -> None:
         assert "kt why" not in shown.text
 
     show(bootstrap, story)
+
+
+def test_all_of_a_row_is_shown_by_a_key(bootstrap: str) -> None:
+    async def story(shown: Shown) -> None:
+        await shown.press("6", "d")
+        await shown.until_shown("All of the row", "Replicas   1", "Notes")
+        await shown.press("escape")
+        assert "All of the row" not in shown.text
+
+    show(bootstrap, story, size=(40, 40))
 
 
 def test_help_explains_keys_and_columns(bootstrap: str) -> None:

@@ -91,6 +91,7 @@ class MonitorApp(App[ExitStatus]):
         Binding("r", "reverse", show=False),
         Binding("slash", "filter", show=False),
         Binding("w", "why", show=False),
+        Binding("d", "describe", show=False),
         Binding("p", "pause", show=False),
         Binding("plus", "interval(1)", show=False),
         Binding("minus", "interval(-1)", show=False),
@@ -261,10 +262,7 @@ class MonitorApp(App[ExitStatus]):
         place = None if item is None else self._state.view.opens(self._with_details(), item)
         if place is None:
             return
-        if place in TABS.values():
-            self._path = Path(place)
-        else:
-            self._path.open(place)
+        self._path.open(place)
         self._enter()
 
     def action_go_back(self) -> None:
@@ -386,6 +384,19 @@ class MonitorApp(App[ExitStatus]):
         panel = self.query_one(Panel)
         if panel.display and message.number == self._diagnosis:
             panel.show(message.title, message.lines)
+
+    def action_describe(self) -> None:
+        """Show all cells of the selected row, whole; close the panel if it is open."""
+        if self.query_one(Panel).display:
+            self._close_panel()
+            return
+        cells = self._state.selected_cells()
+        if cells:
+            headers = [column.header for column in self._state.view.columns]
+            width = max(map(len, headers)) + 2
+            lines = [f"{header:{width}}{cell.text}" for header, cell in zip(headers, cells, strict=True)]
+            self.query_one(Panel).show("All of the row", lines)
+            self.query_one(Panel).focus()
 
     def _close_panel(self) -> None:
         self._is_cancelled.set()

@@ -142,7 +142,7 @@ BROKERS = View(
                "records per second in the partitions it leads"),
         Column("Size", lambda model, broker: c.size(broker.log_bytes), "bytes of its logs"),
         Column("Free", _free, "bytes free in its log directories"),
-        Column("Address", lambda model, broker: c.text(f"{broker.host}:{broker.port}"), is_number=False),
+        Column("Address", lambda model, broker: c.text(f"{broker.host}:{broker.port}"), is_number=False, least=21),
         Column("Rack", lambda model, broker: c.text(broker.rack or "-"), is_number=False),
     ),
     lambda model, target: model.view.brokers,
@@ -246,30 +246,36 @@ LOG_DIRS = View(
 
 
 class Line(NamedTuple):
-    """A line of the events: what is wrong now, what is not known, or an event. `number` tells equal lines apart."""
+    """A line of the events: what is wrong now, what is not known, an alert, or an event. `key` stays the same while the
+    fault lasts."""
 
     time_ms: int
     kind: str
     message: str
     mood: str
+    key: tuple[object, ...]
     event: Event | None = None
     broker: int = NO_BROKER
-    number: int = 0
 
 
 def _lines(model: Model, target: Target) -> list[Line]:
     now = model.view.time_ms
-    found = [Line(now, "now", text, BAD) for text in what_is_wrong(model.view)]
-    found += [Line(now, "no data", problem.message, WARNING, None, problem.broker) for problem in model.view.problems]
+    found = [Line(now, "now", text, BAD, ("now", text)) for text in what_is_wrong(model.view)]
+    found += [
+        Line(now, "no data", problem.message, WARNING, ("no data", problem.broker, problem.what), None, problem.broker)
+        for problem in model.view.problems
+    ]
     for alert in model.view.alerts:
         subject = Event(now, alert.state, alert.message, alert.topic, alert.partition, alert.broker, alert.group)
-        found.append(Line(now, alert.state, alert.message, BAD if alert.state == "firing" else WARNING, subject))
-    seen: dict[tuple[int, str, str], int] = {}
+        mood = BAD if alert.state == "firing" else WARNING
+        at = (alert.alert, alert.group, alert.topic, alert.partition, alert.broker, alert.directory)
+        found.append(Line(now, alert.state, alert.message, mood, at, subject))
+    seen: dict[tuple[object, ...], int] = {}
     for event in model.events:
         key = (event.time_ms, event.kind, event.message)
         seen[key] = seen.get(key, 0) + 1
         mood = EVENT_MOODS.get(event.kind, GOOD)
-        found.append(Line(event.time_ms, event.kind, event.message, mood, event, number=seen[key]))
+        found.append(Line(event.time_ms, event.kind, event.message, mood, (*key, seen[key]), event))
     return found
 
 
@@ -303,7 +309,7 @@ EVENTS = View(
         Column("What", lambda model, line: c.text(line.message), is_number=False),
     ),
     _lines,
-    key=lambda line: (line.event and line.time_ms, line.kind, line.message, line.number),
+    key=lambda line: line.key,
     opens=_place_of,
     subject=_subject_of,
     mood=lambda line: line.mood,

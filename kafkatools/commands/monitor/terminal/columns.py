@@ -16,7 +16,7 @@ from kafkatools.output import visible
 from kafkatools.tools.monitor import figures
 
 GAP = 2
-_LEAST_NAME, _LEAST_TEXT = 16, 8
+_LEAST_TEXT = 11
 _ELLIPSIS = "…"
 
 Item = Any
@@ -38,13 +38,14 @@ class Cell(NamedTuple):
 
 class Column(NamedTuple):
     """A column of a view. `about` explains the header in the help. `is_list`: broker ids, which are not cut either, and
-    which a filter does not search."""
+    which a filter does not search. `least`: the width to which words are cut before a column is hidden."""
 
     header: str
     cell: Callable[[Model, Item], Cell]
     about: str = ""
     is_number: bool = True
     is_list: bool = False
+    least: int = _LEAST_TEXT
 
     @property
     def is_name(self) -> bool:
@@ -124,8 +125,7 @@ def _narrowed(columns: Sequence[Column], widths: Sequence[int], shown: Sequence[
     fit."""
     chosen = [widths[column] for column in shown]
     floors = [
-        min(widths[column], _LEAST_TEXT if place else _LEAST_NAME) if columns[column].is_name else widths[column]
-        for place, column in enumerate(shown)
+        min(widths[column], columns[column].least) if columns[column].is_name else widths[column] for column in shown
     ]
     excess = sum(chosen) + GAP * (len(chosen) - 1) - width
     while excess > 0:

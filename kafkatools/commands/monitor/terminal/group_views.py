@@ -16,7 +16,7 @@ from kafkatools.commands.monitor.terminal.views import Target, View
 from kafkatools.core.admin.groups import MemberDescription
 from kafkatools.tools.diagnosis.observations import GROUP, PARTITION, Subject
 from kafkatools.tools.monitor.assessment import catches_up_s
-from kafkatools.tools.monitor.figures import UNKNOWN
+from kafkatools.tools.monitor.figures import UNKNOWN, span
 from kafkatools.tools.monitor.view import GroupPartition, GroupView, PartitionView, TopicPartition
 
 # -- groups --
@@ -30,11 +30,14 @@ def _lag(model: Model, group: GroupView) -> Cell:
 
 
 def _behind(model: Model, group: GroupView) -> Cell:
-    return c.span(None if group.lag_ms is None else group.lag_ms / 1000, is_unknown=bool(group.unknown))
+    if group.lag_ms is not None and group.is_lag_known:
+        return c.span(group.lag_ms / 1000)
+    least_s = group.least_lag_ms / 1000
+    return Cell(f">={span(least_s)}", least_s) if least_s else c.span(None, is_unknown=not group.is_lag_known)
 
 
 def _catches_up(model: Model, group: GroupView) -> Cell:
-    return c.span(catches_up_s(model.view, group), is_unknown=bool(group.unknown))
+    return c.span(catches_up_s(model.view, group), is_unknown=not group.is_lag_known)
 
 
 def _groups_unknown(model: Model, target: Target) -> str:
@@ -44,11 +47,11 @@ def _groups_unknown(model: Model, target: Target) -> str:
 GROUPS = View(
     "Groups",
     (
-        Column("Group", lambda model, group: c.text(group.group_id), is_number=False),
+        Column("Group", lambda model, group: c.text(group.group_id), is_number=False, least=20),
         Column("State", lambda model, group: c.text(group.state), is_number=False),
         Column("Memb", lambda model, group: c.number(group.members), "members"),
         Column("Lag", _lag, "ends of the logs less committed offsets; - without commits"),
-        Column("Behind", _behind, "age of the oldest record that was not consumed"),
+        Column("Behind", _behind, "age of the oldest record that was not consumed; >= for one from before the start"),
         Column("Cons/s", lambda model, group: c.rate(group.consumed, is_unknown=group.partitions is None),
                "records consumed per second"),
         Column("Catch up", _catches_up, "time until there is no lag; - when it does not shrink"),
@@ -78,8 +81,8 @@ class _TopicLag(NamedTuple):
 LAG = View(
     "Lag",
     (
-        Column("Group", lambda model, item: c.text(item.group.group_id), is_number=False),
-        Column("Topic", lambda model, item: c.text(item.topic), is_number=False),
+        Column("Group", lambda model, item: c.text(item.group.group_id), is_number=False, least=24),
+        Column("Topic", lambda model, item: c.text(item.topic), is_number=False, least=24),
         Column("Lag", lambda model, item: c.number(item.lag), "records not consumed"),
         Column("Cons/s", lambda model, item: c.rate((item.group.consumed_by_topic or {}).get(item.topic),
                                                     is_unknown=item.group.partitions is None),
@@ -157,7 +160,7 @@ def _member_name(model: Model, item: _Member) -> Cell:
 ONE_GROUP = View(
     "Group",
     (
-        Column("Member", _member_name, "client id", is_number=False),
+        Column("Member", _member_name, "client id", is_number=False, least=24),
         Column("Host", lambda model, item: c.text("-" if item.member is None else item.member.host),
                is_number=False),
         Column("Parts", lambda model, item: c.number(len(item.keys)), "assigned partitions"),
@@ -219,7 +222,8 @@ def _commit_cell(item: _Assigned, value: int | None) -> Cell:
 ONE_MEMBER = View(
     "Member",
     (
-        Column("Partition", lambda model, item: c.text(f"{item.key[0]}-{item.key[1]}", item.key), is_number=False),
+        Column("Partition", lambda model, item: c.text(f"{item.key[0]}-{item.key[1]}", item.key), is_number=False,
+               least=24),
         Column("Leader", lambda model, item: leader_cell(item.part), "broker id"),
         Column("Commit", lambda model, item: _commit_cell(item, item.commit and item.commit.committed),
                "committed offset; - without one"),

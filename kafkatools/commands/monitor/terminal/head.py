@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.text import Text
 
 from kafkatools.commands.monitor.terminal.catalogue import title_of
@@ -29,21 +31,31 @@ def head_text(model: Model, interval_ms: int, now_ms: int, *, is_paused: bool, w
     age_ms = now_ms - view.clock_ms
     if age_ms > interval_ms + _LATE_MS:
         first.append(f"  {age_ms // 1000} s old", "bold yellow")
-    return [_fitted(first, width), _fitted(_health(model), width)]
+    return [_fitted(first, width), _fitted(_health(model, width), width)]
 
 
-def _health(model: Model) -> Text:
+def _health(model: Model, width: int) -> Text:
     if model.error is not None:
         return Text(f"The last refresh failed: {visible(model.error)}", "bold red")
     wrong = what_is_wrong(model.view)
-    unknown = len(model.view.problems)
-    text = Text(f"Unhealthy: {', '.join(wrong)}", "bold red") if wrong else Text("Healthy", "bold green")
     firing = sum(alert.state == "firing" for alert in model.view.alerts)
-    if firing:
-        text.append(f"  {firing} alert{'s' if firing > 1 else ''} firing, see 5", "bold red")
-    if unknown:
-        text.append(f"  {unknown} without data, see 5", "yellow")
-    return text
+    unknown = len(model.view.problems)
+    notes = [f"{firing} alert{'s' if firing > 1 else ''} firing"] * bool(firing)
+    notes += [f"{unknown} without data"] * bool(unknown)
+    note = "".join(f"; {text}" for text in notes) + (" (see 5)" if notes or wrong else "")
+    if not wrong:
+        return Text("Healthy", "bold green").append(note, "bold red" if firing else "not bold yellow")
+    return Text(_whole_items("Unhealthy: ", wrong, width - len(note)), "bold red").append(note)
+
+
+def _whole_items(label: str, items: Sequence[str], width: int) -> str:
+    """Return a list of items; those that do not fit are counted, since a cut one could show another number."""
+    for count in range(len(items), 0, -1):
+        more = len(items) - count
+        line = label + ", ".join(items[:count]) + (f" and {more} more" if more else "")
+        if len(line) <= width:
+            break
+    return line
 
 
 def tabs_text(path: Path, width: int) -> Text:

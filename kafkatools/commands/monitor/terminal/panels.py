@@ -52,6 +52,7 @@ KEYS = (
     ("/", "filter by text or a regular expression; Enter keeps it,"),
     ("", "Esc removes it"),
     ("w", "what kt why says of the row; Esc closes it"),
+    ("d", "show all of the row, with what does not fit"),
     ("p", "pause the screen; --fail-if, --web and metrics go on"),
     ("+  -", "refresh less often, more often"),
     ("?", "this help"),

@@ -76,6 +76,11 @@ class TableState:
         """The row under the cursor, None without rows."""
         return self.rows[self.cursor] if self.cursor < len(self.rows) else None
 
+    def selected_cells(self) -> list[Cell]:
+        """Return the cells of the row under the cursor, none without rows."""
+        model, item = self._model, self.selected
+        return [] if model is None or item is None else [column.cell(model, item) for column in self.view.columns]
+
     def visible_rows(self) -> list[tuple[Item, list[Cell]]]:
         """Return the rows on the screen with their cells."""
         model = self._model

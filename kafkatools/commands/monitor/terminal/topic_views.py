@@ -60,7 +60,7 @@ def _factor(topic: TopicView) -> int:
 TOPICS = View(
     "Topics",
     (
-        Column("Topic", lambda model, topic: c.text(topic.name), is_number=False),
+        Column("Topic", lambda model, topic: c.text(topic.name), is_number=False, least=24),
         Column("State", lambda model, topic: c.text(_STATES[health_of(topic)], int(health_of(topic))),
                "broken: a partition rejects acks=all; degraded: one is under-replicated", is_number=False),
         Column("Parts", lambda model, topic: c.number(len(topic.partitions)), "partitions"),
@@ -142,6 +142,7 @@ _NAME = Column(
     "Partition",
     lambda model, part: c.text(f"{part.topic}-{part.partition}", (part.topic, part.partition)),
     is_number=False,
+    least=24,
 )
 _NUMBER = Column("Part", lambda model, part: c.number(part.partition), "partition")
 _LEADER = Column("Leader", lambda model, part: leader_cell(part), "broker id")
@@ -286,6 +287,7 @@ ONE_PARTITION = View(
             ),
             "a replica and its broker, or a group that committed here",
             is_number=False,
+            least=24,
         ),
         Column("State", _role, "of the replica or the group", is_number=False),
         Column("Offset", _offset, "the leader's log end, or what the group committed"),
