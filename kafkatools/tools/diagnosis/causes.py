@@ -73,8 +73,8 @@ CAUSES: tuple[Cause, ...] = (
     Cause(
         "reassignment-stuck",
         "A reassignment waits for a broker",
-        "Replicas are being added on a broker that is not alive, so the reassignment cannot end.",
-        "Start the broker, or cancel the reassignment with kt reassign-partitions --cancel.",
+        "A broker with a new replica is not alive, or, with two snapshots (--interval), copies nothing.",
+        "Start the broker or raise the throttle, or cancel the reassignment with kt reassign-partitions --cancel.",
         _LOGS,
         partition_causes.reassignment_stuck,
         ("under-replicated",),

@@ -140,7 +140,7 @@ class _Facts:
             turn["ends of logs"] = self.read_ends
         if self._topics():
             turn["settings of topics"] = self.read_settings
-        if any(part.is_under_replicated for part in self._view.partitions):
+        if any(part.is_under_replicated or part.adding_replicas for part in self._view.partitions):
             turn["throttles of brokers"] = self.read_rates
         if kind == GROUP and self._types:
             turn["pending offsets"] = self.read_pending

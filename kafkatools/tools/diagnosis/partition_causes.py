@@ -12,7 +12,8 @@ from kafkatools.core.admin.replication_throttles import (
 )
 from kafkatools.tools.diagnosis.findings import Finding, count, names, partition_names, partition_places, places
 from kafkatools.tools.diagnosis.observations import CLUSTER, PARTITION, TOPIC, Observations
-from kafkatools.tools.monitor.view import PartitionView
+from kafkatools.tools.monitor.figures import size
+from kafkatools.tools.monitor.view import ClusterView, PartitionView
 
 
 def _keys(parts: Iterable[PartitionView]) -> list[tuple[str, int]]:
@@ -127,6 +128,57 @@ def _throttles(obs: Observations, part: PartitionView, settings: Mapping[str, st
 
 
 def reassignment_stuck(obs: Observations) -> Iterator[Finding]:
+    """A reassignment adds replicas on brokers that are not alive, or on brokers that copy nothing."""
+    yield from _waiting_reassignment(obs)
+    yield from _idle_reassignment(obs)
+
+
+def _idle_reassignment(obs: Observations) -> Iterator[Finding]:
+    """A new replica on a broker that is alive did not grow between two snapshots, and is smaller than the leader."""
+    if obs.earlier is None:
+        return
+    before, after = _sizes(obs.earlier), _sizes(obs.view)
+    for part in obs.partitions():
+        key = part.topic, part.partition
+        idle = [
+            broker
+            for broker in part.adding_replicas
+            if broker not in part.isr
+            and after.get((broker, key)) is not None
+            and before.get((broker, key)) == after.get((broker, key))
+            and (part.size_bytes or 0) > after[broker, key]
+        ]
+        if not idle:
+            continue
+        throttles = [
+            f"{name}={value} of broker {broker}"
+            for broker, name, value in _throttles(obs, part, obs.settings.get(part.topic, {}))
+        ]
+        yield Finding(
+            f"The reassignment of {part.topic}-{part.partition} does not progress: broker {names(idle)} copied nothing "
+            f"in {obs.seconds or 0:.1f} s",
+            (
+                f"Broker {idle[0]} has {size(after[idle[0], key])}, leader {part.leader} {size(part.size_bytes or 0)}",
+                *(f"Throttle {text}" for text in throttles[:3]),
+                f"{_state(part)}, adding {', '.join(map(str, part.adding_replicas))}",
+            ),
+            ("reassign-partitions", "--list"),
+            places(("partition", key), _at_brokers(idle)),
+        )
+
+
+def _sizes(view: ClusterView) -> dict[tuple[int, tuple[str, int]], int]:
+    """Return the sizes of replicas in bytes by broker and partition."""
+    return {
+        (broker.id, (replica.topic, replica.partition)): replica.size_bytes
+        for broker in view.brokers
+        for path in broker.log_dirs or ()
+        for replica in path.replicas
+        if not replica.is_future
+    }
+
+
+def _waiting_reassignment(obs: Observations) -> Iterator[Finding]:
     """A reassignment adds replicas on brokers that are not alive."""
     alive = {broker.id for broker in obs.view.brokers if broker.is_alive}
     stuck = [part for part in obs.partitions() if set(part.adding_replicas) - alive]

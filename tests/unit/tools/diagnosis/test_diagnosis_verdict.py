@@ -9,19 +9,14 @@ from collections.abc import Iterable
 from kafkatools.core.clock import SystemClock
 from kafkatools.tools.diagnosis.causes import CAUSES
 from kafkatools.tools.diagnosis.findings import Cause, Finding, Place
-from kafkatools.tools.diagnosis.observations import CLUSTER, KINDS, Observations, Subject
+from kafkatools.tools.diagnosis.observations import CLUSTER, GROUP, KINDS, PARTITION, TOPIC, Observations, Subject
 from kafkatools.tools.diagnosis.verdict import Verdict, verdicts
-from kafkatools.tools.monitor.view import ClusterView
+from kafkatools.tools.monitor.view import BrokerView, ClusterView, PartitionView, TopicView
 
 TESTS = pathlib.Path(__file__).parents[3]
-CONSEQUENCES = {
-    "partition-offline",
-    "coordinator-unavailable",
-    "reassignment-stuck",
-    "transaction-ending",
-    "voter-behind",
-}
-"""Causes that a broker's failure explains wherever they occur: tests find them among the evidence."""
+CONSEQUENCES = {"partition-offline", "coordinator-unavailable"}
+"""Causes that the failure of a broker or a log directory explains wherever they occur: tests of clusters find them
+among the evidence, and tests here as the only verdict."""
 
 
 def cause(
@@ -71,6 +66,30 @@ def test_many_findings_cost_little() -> None:
     roots = cause("root", [("group", index) for index in range(number)], ("effect",))
     (verdict,) = judged(roots, cause("effect", [("group", index) for index in range(number)]))
     assert verdict.cause.id == "root" and clock.now_ms() - started_ms < 20_000
+
+
+# -- partitions without a leader although all brokers are alive --
+
+
+def leaderless(subject: Subject, topic: str, unlisted: tuple[str, ...] = ()) -> Observations:
+    broker = BrokerView(1, "localhost", 9092, None, False, True, ())
+    part = PartitionView(topic, 0, -1, 3, (1,), (1,), None, ())
+    view = ClusterView(0, 0, 0, None, 1, (broker,), (TopicView(topic, None, False, (part,)),), None, (), ())
+    return Observations(subject, view._replace(unlisted=unlisted), 0)
+
+
+def test_a_partition_without_leader_is_a_verdict_of_its_own() -> None:
+    for subject in (Subject(CLUSTER), Subject(TOPIC, "orders"), Subject(PARTITION, "orders", 0)):
+        (verdict,) = verdicts(leaderless(subject, "orders"))
+        assert verdict.cause.id == "partition-offline"
+        assert verdict.finding.sentence == "1 partition without a leader: orders-0 waits for broker 1"
+
+
+def test_a_group_without_coordinator_is_a_verdict_of_its_own() -> None:
+    reason = "1 partition of __consumer_offsets have no leader"
+    (verdict,) = verdicts(leaderless(Subject(GROUP, "shop"), "__consumer_offsets", (reason,)))
+    assert verdict.cause.id == "coordinator-unavailable"
+    assert verdict.finding.sentence == f"Group shop has no coordinator: {reason}"
 
 
 # -- the catalogue --
