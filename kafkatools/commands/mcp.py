@@ -7,6 +7,7 @@ This module parses the options; the tools and the server are in `kafkatools/tool
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus, UsageError
@@ -19,8 +20,16 @@ if TYPE_CHECKING:
 
 _DEFAULT_TIMEOUT_S = 30.0
 _MAX_TIMEOUT_S = 600.0
+_MAX_PORT = 65535
 _MASK_KEY = "KT_MCP_MASK_KEY"
 """Variable of the processes that read records, with the key of hashes, so that all answers have the same hashes."""
+
+
+def _port(text: str) -> int:
+    """Parse a port; 0 is any free one. Raises UsageError."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= _MAX_PORT):
+        raise UsageError(f"--http takes a port of this machine, such as 8765, not '{text}'")
+    return int(text)
 
 
 def _seconds(text: str) -> float:
@@ -43,16 +52,53 @@ def run(console: Console, args: Args) -> ExitStatus:
 
     if args.allow_changes:
         _ensure_unprotected(console, args)
-    if console.is_input_terminal:
-        console.note("kt mcp speaks the Model Context Protocol on stdin and stdout: start it from its client.")
+    token = _token(console, args)
     try:
+        from kafkatools.tools.mcp.http_server import LOOPBACK, serve_http
         from kafkatools.tools.mcp.server import serve
     except ImportError as error:
         raise CommandError(
             f"kt mcp needs the package {error.name}", hint="Install it with pip install 'kafkatools[mcp]'."
         ) from None
-    serve(_calls(console, args))
+    calls = _calls(console, args)
+    if args.http is None:
+        if console.is_input_terminal:
+            console.note("kt mcp speaks the Model Context Protocol on stdin and stdout: start it from its client.")
+        serve(calls)
+        return ExitStatus.OK
+
+    def announce(url: str) -> None:
+        console.print(url)
+        if args.token is None:
+            console.print(f"Authorization: Bearer {token}")
+        console.flush()
+
+    try:
+        serve_http(calls, args.http, token, announce)
+    except OSError as error:
+        raise CommandError(f"--http: {LOOPBACK}:{args.http}: {os.strerror(error.errno or 0)}") from None
     return ExitStatus.OK
+
+
+def _token(console: Console, args: Args) -> str:
+    """Return the token of HTTP: that of --token, else a random one. Raises UsageError, and CommandError for an
+    unreadable file."""
+    import secrets
+
+    from kafkatools.core.secrets import remember
+    from kafkatools.options.secret_sources import read_secret
+
+    if args.token is None:
+        token = secrets.token_urlsafe(24)
+    else:
+        token = read_secret(console.environ, "--token", args.token, "token").decode("utf-8", "replace")
+        if re.fullmatch(r"[A-Za-z0-9._~-]{16,512}", token) is None:
+            raise UsageError(
+                "--token: a token has 16 to 512 characters: ASCII letters, digits, '.', '_', '~' and '-'",
+                "openssl rand -hex 24 makes one.",
+            )
+    remember(token)
+    return token
 
 
 def _calls(console: Console, args: Args) -> Calls:
@@ -164,6 +210,18 @@ OPTIONS = (
         value="URL",
     ),
     Option(
+        "--http",
+        "Serve HTTP at this port of 127.0.0.1 instead of stdin and stdout. The URL and the token are printed.",
+        value="PORT",
+        type=_port,
+    ),
+    Option(
+        "--token",
+        "With --http: the token of the Authorization header, of at least 16 characters: file:PATH or env:NAME. "
+        "Default: a random token, which is printed.",
+        value="TOKEN",
+    ),
+    Option(
         "--timeout",
         f"Time limit of a call in seconds, at most {_MAX_TIMEOUT_S:g}. Default: {_DEFAULT_TIMEOUT_S:g}.",
         value="SECONDS",
@@ -173,15 +231,20 @@ OPTIONS = (
 
 COMMAND = Command(
     "mcp",
-    "Serve commands of kt to an assistant by the Model Context Protocol (MCP), on stdin and stdout.",
+    "Serve commands of kt to an assistant by the Model Context Protocol (MCP).",
     tuple(option._replace(ours=True) for option in OPTIONS),
     run,
-    rules=(rules.Requirement(("mask",), when=("mask-key",), message="--mask-key needs --mask"),),
+    rules=(
+        rules.Requirement(("mask",), when=("mask-key",), message="--mask-key needs --mask"),
+        rules.Requirement(("http",), when=("token",), message="--token needs --http"),
+        rules.Refusal("http", ("json",)),
+    ),
     needs_arguments=False,
     examples=(
         "kt mcp",
         "kt --profile prod mcp --without-records",
         "kt mcp --bootstrap-server broker1:9092 --mask value.email",
         "kt --profile dev mcp --allow-changes",
+        "kt mcp --http 8765 --token file:token",
     ),
 )

@@ -4,6 +4,7 @@ answer. Expected rows are those of the command, run apart."""
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import pathlib
 import signal
@@ -11,9 +12,13 @@ import socket
 import unicodedata
 from collections.abc import Iterator
 
+import anyio
+import httpx2
 import jsonschema
 import pytest
 from admin_tools import send
+from mcp import ClientSession
+from mcp.client.streamable_http import streamable_http_client
 from support.kt import run_kt
 from support.kt_process import start_kt
 from support.mcp_client import McpClient, mcp_client
@@ -297,9 +302,56 @@ def test_stdout_has_only_the_protocol_and_the_server_ends_with_stdin(tmp_path: p
         assert server.stdout.read() == b"" and server.wait(60) == 0
 
 
+def status_of(address: str, headers: dict[str, str]) -> int:
+    """The HTTP status of a request to /mcp."""
+    connection = http.client.HTTPConnection(address, timeout=60)
+    connection.request("POST", "/mcp", b'{"jsonrpc":"2.0","id":1,"method":"ping"}', headers)
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+def test_http_needs_the_token_and_refuses_pages_of_a_browser(cluster: str, tmp_path: pathlib.Path) -> None:
+    with start_kt(tmp_path, "mcp", "--bootstrap-server", cluster, "--http", "0") as server:
+        assert server.stdout is not None
+        url = server.stdout.readline().decode().strip()
+        authorization = server.stdout.readline().decode().partition(": ")[2].strip()
+        address = url.removeprefix("http://").removesuffix("/mcp")
+        assert address.startswith("127.0.0.1:") and authorization.startswith("Bearer ")
+        right = {"Authorization": authorization, "Accept": "application/json, text/event-stream"}
+        for headers, status in (
+            ({}, 401),
+            ({"Authorization": "Bearer x"}, 401),
+            ({"Authorization": authorization.removeprefix("Bearer ")}, 401),
+            ({"Authorization": authorization + "\xe9"}, 401),
+            (right | {"Origin": "http://127.0.0.1:3000"}, 403),
+            (right | {"Host": "evil.example"}, 421),
+        ):
+            assert status_of(address, {"Content-Type": "application/json", **headers}) == status, headers
+
+        async def topics() -> object:
+            async with (
+                httpx2.AsyncClient(headers={"Authorization": authorization}, timeout=60) as client,
+                streamable_http_client(url, http_client=client) as (received, sent),
+                ClientSession(received, sent) as session,
+            ):
+                await session.initialize()
+                result = await session.call_tool("list_topics", {"topic": "topic-0"})
+                return result.structured_content["rows"]  # type: ignore[union-attr]
+
+        assert anyio.run(topics) == [{"topic": "topic-0", "internal": False}]
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(60) == ExitStatus.INTERRUPTED
+        assert server.stderr is not None and b"Traceback" not in server.stderr.read()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (("--http", "0.0.0.0:80"), "--http takes a port of this machine, such as 8765, not '0.0.0.0:80'"),
+        (("--http", "65536"), "--http takes a port of this machine, such as 8765, not '65536'"),
+        (("--token", "env:HOME"), "--token needs --http"),
+        (("--http", "0", "--token", "secret"), "--token takes file:PATH or env:NAME; a token on the command line"),
         (("--timeout", "0"), "--timeout takes seconds up to 600, such as 60 or 500ms, not '0'"),
         (("--timeout", "601"), "--timeout takes seconds up to 600, such as 60 or 500ms, not '601'"),
         (("--mask", "foo"), "Invalid value of --mask: 'foo' is none of key, value"),

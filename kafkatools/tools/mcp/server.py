@@ -1,4 +1,5 @@
-"""Serve the tools by the Model Context Protocol over stdin and stdout; the only module that imports the package mcp.
+"""Serve the tools by the Model Context Protocol over stdin and stdout; only this module and `http_server.py` import the
+package mcp.
 
 stdout belongs to the protocol. The package diverts everything else that is written there to stderr.
 """
