@@ -20,7 +20,8 @@ from kafkatools.tools.monitor.measures import MEASURES
 
 _MEASURE = re.compile(r"[A-Za-z][A-Za-z_-]*", re.ASCII)
 _OPERATOR = re.compile(r">=|<=|==|!=|>|<|=")
-_NUMBER = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,6})?", re.ASCII)
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?", re.ASCII)
+_MOST_DIGITS = 18
 _UNIT = re.compile(r"[A-Za-z%]+", re.ASCII)
 _DURATION = re.compile(r"[0-9][0-9.a-z]*", re.ASCII)
 _WORD = re.compile(r"[A-Za-z]+", re.ASCII)
@@ -92,7 +93,9 @@ class _Scanner:
             )
         operator = self._take(_OPERATOR, f"one of > >= < <= = != after {word}")[0]
         at = self._at
-        number = self._take(_NUMBER, "a number of at most 18 digits")[0]
+        number = self._take(_NUMBER, "a number")[0]
+        if len(number) > _MOST_DIGITS:
+            self.fail(f"a number has at most {_MOST_DIGITS} digits", at)
         unit = _UNIT.match(self._text, self._at)
         if unit is None or unit[0] in ("for", "on"):
             unit_text = ""
@@ -106,6 +109,8 @@ class _Scanner:
     def _amount(self, measure: str, number: str, unit: str, at: int) -> tuple[str, float]:
         """Return the measure and the number; `lag` with a unit of time is `lag-seconds`."""
         if not unit or (unit == "%" and MEASURES[measure].unit == "%"):
+            if MEASURES[measure].unit == "%" and float(number) > 100:
+                self.fail(f"{measure} is a percentage of at most 100", at)
             return measure, float(number) if "." in number else int(number)
         if measure not in _TIMES:
             is_percent = MEASURES[measure].unit == "%"

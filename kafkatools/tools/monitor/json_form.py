@@ -184,7 +184,7 @@ def events_json(events: Iterable[Event]) -> list[dict[str, object]]:
 
 
 def alerts_json(alerts: Iterable[AlertView]) -> list[dict[str, object]]:
-    """Return the alerts that do not rest as JSON objects."""
+    """Return the alerts of a view as JSON objects."""
     return [
         {"since" if name == "since_ms" else name: value for name, value in alert._asdict().items()} for alert in alerts
     ]

@@ -289,7 +289,7 @@ class _Found(NamedTuple):
 class ClusterView(_Found):
     """One snapshot of a cluster. `time_ms` is ms since 1970; `clock_ms` the monotonic time of the offsets. `controller`
     is the active controller, NO_BROKER for none, NOT_REPORTED for unknown; `unlisted`: why groups may be missing.
-    `alerts`: the alerts that do not rest."""
+    `alerts`: the pending, firing and unknown ones."""
 
     @cached_property
     def by_partition(self) -> dict[TopicPartition, PartitionView]:

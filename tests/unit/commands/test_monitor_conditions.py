@@ -46,6 +46,8 @@ def test_alerts(
         ("5>lag", 1, "expected MEASURE OP NUMBER"),
         ("lag", 4, "expected one of > >="),
         ("lag =< 5", 6, "expected a number"),
+        ("lag>1234567890123456789", 5, "a number has at most 18 digits"),
+        ("disk_used>101", 11, "disk-used is a percentage of at most 100"),
         ("lag>5 forever", 5, "'5forever' is no number, and no time"),
         ("lag>5 for", 10, "expected a duration after 'for'"),
         ("lag>5 for 5", 11, "expected a duration after 'for', such as 30s"),

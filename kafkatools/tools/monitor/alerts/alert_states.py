@@ -4,10 +4,10 @@ An alert has a state at each place, such as a group. Rules:
 
 - The condition must hold in each snapshot for `hold_ms` before the alert fires. A snapshot in which it is unknown
   neither ends that time nor makes the alert fire.
-- A figure that is unknown for `hold_ms` is told once, until the alert fires or its condition does not hold. It does
+- A figure that is unknown for `hold_ms` is reported once, until the alert fires or its condition does not hold. It does
   not resolve an alert that fires.
-- A place that does not exist any more resolves the alert, unless it may only be unseen: a reading without a value
-  covers it.
+- A place that is missing in a snapshot resolves the alert, unless a reading without a value covers it: the place may
+  exist on a broker that does not respond.
 - Figures that need another snapshot are neither known nor unknown.
 """
 
@@ -32,18 +32,18 @@ class Moment(NamedTuple):
 
 @dataclass(slots=True)
 class _Track:
-    """An alert at a place. `held`, `unknown`: since when its condition holds, or is unknown. `told`: when it was last
-    told to fire, None while it does not fire."""
+    """An alert at a place. `held`, `unknown`: since when its condition holds, or is unknown. `reported`: when it was
+    last reported as firing, None while it does not fire."""
 
     reading: Reading
     held: Moment | None = None
     unknown: Moment | None = None
-    told: Moment | None = None
-    is_unknown_told: bool = False
+    reported: Moment | None = None
+    is_unknown_reported: bool = False
 
 
 class AlertStates:
-    """The alerts of a run. `repeat_ms`: how often an alert that fires is told again, None for never."""
+    """The alerts of a run. `repeat_ms`: how often a firing alert is reported again, None for never."""
 
     def __init__(self, alerts: Sequence[Alert], repeat_ms: int | None = None) -> None:
         self._repeat_ms = repeat_ms
@@ -63,7 +63,7 @@ class AlertStates:
         return [notice for alert, tracks in self._tracks for notice in self._advance(alert, tracks, unknown, moment)]
 
     def views(self) -> Iterator[AlertView]:
-        """Yield the alerts that do not rest, with their places."""
+        """Yield the pending, firing and unknown alerts with their places."""
         for alert, tracks in self._tracks:
             for place, track in tracks.items():
                 state = _state(track)
@@ -81,7 +81,7 @@ class AlertStates:
             elif holds:
                 kind = self._holds(alert, track, moment)
             else:
-                kind = Kind.RESOLVED if track.told is not None or track.is_unknown_told else None
+                kind = Kind.RESOLVED if track.reported is not None or track.is_unknown_reported else None
             if kind is not None:
                 yield _notice(kind, alert, track, moment)
             if holds is False:
@@ -91,24 +91,24 @@ class AlertStates:
         for place in [place for place in tracks if place not in places]:
             if not any(other.covers(place) for other in unseen):
                 track = tracks.pop(place)
-                if track.told is not None or track.is_unknown_told:
+                if track.reported is not None or track.is_unknown_reported:
                     yield _notice(Kind.RESOLVED, alert, track, moment)._replace(reading=None)
 
     def _holds(self, alert: Alert, track: _Track, moment: Moment) -> Kind | None:
         """Note that the condition holds, and return the notice that is due."""
         track.unknown = None
         track.held = track.held or moment
-        if track.told is None:
+        if track.reported is None:
             if moment.now_ms - track.held.now_ms < alert.hold_ms:
                 return None
             kind = Kind.FIRING
-        elif track.is_unknown_told or (
-            self._repeat_ms is not None and moment.now_ms - track.told.now_ms >= self._repeat_ms
+        elif track.is_unknown_reported or (
+            self._repeat_ms is not None and moment.now_ms - track.reported.now_ms >= self._repeat_ms
         ):
             kind = Kind.REPEATED
         else:
             return None
-        track.told, track.is_unknown_told = moment, False
+        track.reported, track.is_unknown_reported = moment, False
         return kind
 
 
@@ -117,9 +117,9 @@ def _is_unknown(alert: Alert, track: _Track, moment: Moment) -> Kind | None:
     if track.reading.is_early:
         return None
     track.unknown = track.unknown or moment
-    if track.is_unknown_told or moment.now_ms - track.unknown.now_ms < alert.hold_ms:
+    if track.is_unknown_reported or moment.now_ms - track.unknown.now_ms < alert.hold_ms:
         return None
-    track.is_unknown_told = True
+    track.is_unknown_reported = True
     return Kind.UNKNOWN
 
 
@@ -129,9 +129,9 @@ def _notice(kind: Kind, alert: Alert, track: _Track, moment: Moment) -> Notice:
 
 
 def _state(track: _Track) -> tuple[State, Moment] | None:
-    """Return the state of an alert and since when; None if it rests."""
-    if track.told is not None:
-        return State.FIRING, track.held or track.told
+    """Return the state of an alert and since when; None if it is inactive."""
+    if track.reported is not None:
+        return State.FIRING, track.held or track.reported
     if track.unknown is not None:
         return State.UNKNOWN, track.unknown
     return None if track.held is None else (State.PENDING, track.held)
