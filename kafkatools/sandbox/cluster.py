@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING
 
 from kafkatools.sandbox import layout as layouts
 from kafkatools.sandbox.layout import ClusterLayout, NodePlace
-from kafkatools.sandbox.run_files import read_run_file
+from kafkatools.sandbox.run_files import forget_faults, read_run_file
 from kafkatools.sandbox.spawn import DEFAULT_IDLE_MS, Child, SandboxError, folder, remove_file, start_lock, write_json
 
 if TYPE_CHECKING:
     import subprocess
 
     from kafkatools.core.clock import Clock
+    from kafkatools.sandbox.faults.control import Faults
     from kafkatools.sandbox.messages import NodeRequest
 
 RUNNING, PAUSED, DEAD = "running", "paused", "dead"
@@ -112,6 +113,21 @@ class SandboxCluster:
     def log_path(self, node_id: int) -> str:
         """The path of a node's message file, `node.log`."""
         return os.path.join(nodes_folder(self.home), str(node_id), "node.log")
+
+    @property
+    def faults(self) -> Faults:
+        """The faults of the nodes. A paused node gets those that are added when it goes on."""
+        from kafkatools.sandbox.faults.control import Faults, NodeProcess
+
+        def processes() -> dict[int, NodeProcess]:
+            return {
+                node.node_id: NodeProcess(
+                    os.path.dirname(_run_path(self.home, node.node_id)), node.pid if node.state == RUNNING else None
+                )
+                for node in self.nodes
+            }
+
+        return Faults(processes)
 
     # -- what can happen to a node -----------------------------------------------------------------------------------
     def kill(self, node_id: int) -> int:
@@ -215,9 +231,7 @@ class SandboxCluster:
         and directories that were formatted here are removed."""
         children: list[Child] = []
         fresh = [place for place in self.layout.places if not layouts.is_formatted(place)]
-        layouts.mark(self.layout)
-        write_json(_cluster_path(self.home), self.layout.to_json())
-        write_json(_used_path(self.home), {})
+        self._describe()
         try:
             for place in self.layout.places:
                 children.append(self._spawn(place, self.node_ids))
@@ -239,6 +253,14 @@ class SandboxCluster:
         for place, child in zip(self.layout.places, children, strict=True):
             child.leave()
             self._adopt(place.node_id, child)
+
+    def _describe(self) -> None:
+        """Write the files that describe a sandbox whose nodes will start, without faults of an earlier one."""
+        layouts.mark(self.layout)
+        write_json(_cluster_path(self.home), self.layout.to_json())
+        write_json(_used_path(self.home), {})
+        for node_id in self.node_ids:
+            forget_faults(os.path.dirname(_run_path(self.home, node_id)))
 
     def _adopt(self, node_id: int, child: Child) -> None:
         before = self._children.pop(node_id, None)

@@ -14,13 +14,16 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from subprocess import TimeoutExpired
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from kafkatools.core.closing import Closing
 from kafkatools.core.config.client_settings import settings_text
 from kafkatools.core.errors import IllegalState
 from kafkatools.sandbox.single import SandboxOptions, spawn
-from kafkatools.sandbox.spawn import SandboxError
+from kafkatools.sandbox.spawn import SandboxError, folder
+
+if TYPE_CHECKING:
+    from kafkatools.sandbox.faults.control import Faults
 
 _STOP_TIMEOUT_S = 30.0
 
@@ -71,6 +74,17 @@ class EmbeddedBroker(Closing):
         if self._process is None or not self.is_running:
             raise IllegalState("The embedded broker does not run")
         return self._process.pid
+
+    @property
+    def faults(self) -> Faults:
+        """The faults of the broker: `with broker.faults.add("delay", delay_ms=200): ...`. Raises IllegalState before
+        the first start."""
+        from kafkatools.sandbox.faults.control import Faults, NodeProcess
+
+        if self._home is None:
+            raise IllegalState("The embedded broker was not started: use it in a with statement, or call start()")
+        directory = folder(self._home)
+        return Faults(lambda: {1: NodeProcess(directory, self.pid if self.is_running else None)})
 
     def start(self) -> None:
         """Start the broker and return when it accepts requests, usually in less than a second; does nothing when it is

@@ -10,12 +10,15 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from kafkatools.core.closing import Closing
 from kafkatools.core.config.client_settings import settings_text
 from kafkatools.core.errors import IllegalState
 from kafkatools.sandbox.cluster import ClusterOptions, SandboxCluster, start_cluster
+
+if TYPE_CHECKING:
+    from kafkatools.sandbox.faults.control import Faults
 
 
 class EmbeddedCluster(Closing):
@@ -108,6 +111,12 @@ class EmbeddedCluster(Closing):
             shutil.rmtree(home, ignore_errors=True)
             raise
         self._home = home
+
+    @property
+    def faults(self) -> Faults:
+        """The faults of the nodes: `with cluster.faults.add("drop", node=2, api="Fetch"): ...`. Raises IllegalState
+        when the cluster is not started."""
+        return self._cluster.faults
 
     def kill(self, node: int) -> None:
         """Kill a running or paused node as kill -9 does: nothing is flushed or handed over. Raises SandboxError for a

@@ -21,8 +21,14 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kafkatools.core.broker.server.connection_limits import raise_descriptor_limit
+from kafkatools.core.broker.server.connection_limits import (
+    descriptor_limit,
+    max_log_files,
+    raise_descriptor_limit,
+)
 from kafkatools.core.errors import KafkaStorageError
+from kafkatools.sandbox.faults.disk_and_clock import FaultyClock
+from kafkatools.sandbox.faults.machine import Machine
 from kafkatools.sandbox.run_files import RunFile, read_run_file
 from kafkatools.sandbox.spawn import DEFAULT_PORT, HOST, remove_file
 
@@ -37,7 +43,7 @@ IDLE_CHECK_MS = 1000
 _LOCK_TRIES, _LOCK_PAUSE_MS = 25, 20
 
 
-def main(request: NodeRequest, clock: Clock) -> int:
+def main(request: NodeRequest, clock: FaultyClock) -> int:
     """Run a node until it is stopped. Returns the exit status: 0, or 1 if it did not start, failed or stopped
     uncleanly. Why it did not start is reported on stdout."""
     gc.disable()  # until `serve`: what a start allocates lives until the end
@@ -48,7 +54,10 @@ def main(request: NodeRequest, clock: Clock) -> int:
         _answer({"error": "another process of it is running"})
         return FAILED
     try:
-        node = _start_one(request, clock) if request.get("wait_for") is None else _start_node(request, clock)
+        machine = Machine(os.path.dirname(request["run_file"]), clock, max_log_files(descriptor_limit()))
+        signal.signal(signal.SIGUSR1, lambda *_: machine.request_load())
+        node = _start_one(request, machine) if request.get("wait_for") is None else _start_node(request, machine)
+        machine.attach(node)
     except Exception as error:  # noqa: BLE001 - boundary of the process: whatever it is, the starter gets it as one line
         _answer({"error": str(error)})
         run_file.remove()
@@ -67,7 +76,7 @@ def main(request: NodeRequest, clock: Clock) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     wait_for = request.get("wait_for")
     _answer(info, is_last=wait_for is None)
-    serve(node, watch, wait_for)
+    serve(node, watch, machine, wait_for)
     if watch.is_deserted:
         watch.stop_others()
     elif wait_for is not None:
@@ -178,7 +187,7 @@ class Watch:
         return self._parent is not None and os.getppid() != self._parent
 
 
-def serve(node: Node, watch: Watch, wait_for: list[int] | None = None) -> None:
+def serve(node: Node, watch: Watch, machine: Machine, wait_for: list[int] | None = None) -> None:
     """Serve until the node is stopped. Reports on stdout when all brokers of `wait_for` are registered, or a failure
     before that; a later failure is written to node.log."""
     gc.freeze()  # the garbage collector need not traverse the loaded modules again
@@ -188,6 +197,8 @@ def serve(node: Node, watch: Watch, wait_for: list[int] | None = None) -> None:
             _answer({"ready": True})
             wait_for = None
         node.run_once(IDLE_CHECK_MS)
+        if machine.is_requested:
+            machine.load()
         watch.check(node)
     if node.failure is not None:
         if wait_for is None:
@@ -206,7 +217,7 @@ _DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
 """As in the server.properties that Apache Kafka ships for development: the first member of a group does not wait."""
 
 
-def _start_node(request: NodeRequest, clock: Clock) -> Node:
+def _start_node(request: NodeRequest, machine: Machine) -> Node:
     from kafkatools.core import config as tables
     from kafkatools.core.broker.node import start_node
     from kafkatools.core.broker.node_setup import NodeSetup
@@ -217,16 +228,16 @@ def _start_node(request: NodeRequest, clock: Clock) -> Node:
     place = layout.place(request["node"])
     config = Config(tables.BROKER, layouts.node_settings(layout, place))
     if not layouts.is_formatted(place):
-        layouts.format_node(layout, place, clock.wall_ms())
+        layouts.format_node(layout, place, machine.clock.wall_ms())
     try:
-        return start_node(NodeSetup(config, clock, report=partial(log_line, clock)))
+        return start_node(NodeSetup(config, machine.clock, machine.files, partial(log_line, machine.clock)))
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise OSError(f"port {place.port} or {place.controller_port} is in use") from error
         raise
 
 
-def _start_one(request: NodeRequest, clock: Clock) -> Node:
+def _start_one(request: NodeRequest, machine: Machine) -> Node:
     from kafkatools.core.broker.node import single_node_config, start_node
     from kafkatools.core.broker.node_setup import NodeSetup
 
@@ -235,7 +246,7 @@ def _start_one(request: NodeRequest, clock: Clock) -> Node:
     for port in ports:
         settings = {**_DEFAULTS, **request["settings"]}
         config = single_node_config(request["directory"], HOST, port, settings)
-        setup = NodeSetup(config, clock, report=partial(log_line, clock))
+        setup = NodeSetup(config, machine.clock, machine.files, partial(log_line, machine.clock))
         if not setup.settings.is_loopback:
             raise ValueError("a sandbox listens on loopback only")
         try:
@@ -280,6 +291,4 @@ def _request() -> NodeRequest:
 
 
 if __name__ == "__main__":
-    from kafkatools.core.clock import SystemClock
-
-    raise SystemExit(main(_request(), SystemClock()))
+    raise SystemExit(main(_request(), FaultyClock()))

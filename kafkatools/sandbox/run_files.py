@@ -14,6 +14,9 @@ from collections.abc import Mapping
 
 from kafkatools.sandbox.messages import RunInfo
 
+FAULTS_FILE, FAULTS_STATE_FILE = "faults.json", "faults.state.json"
+"""The files beside a run file that have the faults of its broker (`faults/`), and what the broker made of them."""
+
 
 class RunFile:
     """The run file of this process, open and locked. Raises OSError when another process has locked it (EAGAIN), or it
@@ -62,3 +65,10 @@ def _content(descriptor: int) -> RunInfo | None:
     except ValueError:
         return None  # its broker has locked the file and not written it yet
     return info if isinstance(info, dict) else None
+
+
+def forget_faults(directory: str) -> None:
+    """Remove the faults of a broker that does not run, given the directory of its run file."""
+    for name in (FAULTS_FILE, FAULTS_STATE_FILE):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(directory, name))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkatools.sandbox.run_files import read_run_file
+from kafkatools.sandbox.run_files import forget_faults, read_run_file
 from kafkatools.sandbox.spawn import DEFAULT_IDLE_MS, Child, folder, start_lock
 from kafkatools.sandbox.spawn import SandboxError as SandboxError
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from kafkatools.core.clock import Clock
     from kafkatools.sandbox.cluster import ClusterOptions, SandboxCluster
+    from kafkatools.sandbox.faults.control import Faults
     from kafkatools.sandbox.messages import NodeRequest, RunInfo
 
 STOP_TIMEOUT_MS = 30_000
@@ -83,6 +84,17 @@ def _cluster_info(cluster: SandboxCluster) -> SandboxInfo | None:
     return SandboxInfo(cluster.bootstrap, pid, False, cluster.layout.root, cluster.layout.idle_ms, len(nodes))
 
 
+def single_faults(home: str) -> Faults | None:
+    """The faults of the sandbox of one node of a home; None when it is not running."""
+    from kafkatools.sandbox.faults.control import Faults, NodeProcess
+
+    def processes() -> dict[int, NodeProcess]:
+        run_info = read_run_file(_run_path(home))
+        return {1: NodeProcess(folder(home), None if run_info is None else run_info["pid"])}
+
+    return None if read_run_file(_run_path(home)) is None else Faults(processes)
+
+
 def find_cluster(home: str, clock: Clock | None = None) -> SandboxCluster | None:
     """The sandbox of several nodes in a home, whether its nodes are running or not; None when there is none or its
     `cluster.json` is damaged."""
@@ -116,6 +128,7 @@ def ensure_started(
                 f"All {len(cluster.node_ids)} nodes of the sandbox are dead: kt sandbox restart 1 brings one back, "
                 "kt sandbox stop gives it up"
             )
+        forget_faults(folder(home))
         process, started = spawn(home, options or SandboxOptions())
         process.returncode = 0  # the sandbox outlives this process, which must not wait for its end
     if announce is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.sandbox import nodes
+from kafkatools.commands.sandbox import faults, nodes
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import ARGPARSE4J, DURABILITY, Args, Command, Option, with_plain_numbers
 
@@ -120,13 +120,16 @@ def run_status(console: Console, args: Args) -> ExitStatus:
 
     cluster = find_cluster(console.home, console.clock)
     if cluster is not None:
-        return nodes.show_cluster(console, args, cluster)
+        outcome = nodes.show_cluster(console, args, cluster)
+        faults.note_faults(console, cluster.faults)
+        return outcome
     info = status(console.home)
     if info is None:
         console.print("Not running", {"state": "stopped"})
         return ExitStatus.FAILED
     line = f"Running on {info.bootstrap} (pid {info.pid}, data in {info.directory})"
     console.print(line, _row(info, "running"))
+    faults.note_faults(console, faults.faults_of(console))
     return ExitStatus.OK
 
 
@@ -209,6 +212,21 @@ COMMAND = Command(
             nodes.run_wipe,
             _WIPE_OPTIONS,
         ),
+        Command(
+            "fault",
+            "Add, list and remove faults: late, lost and refused requests, slow and full disks, wrong clocks.",
+            faults.OPTIONS,
+            faults.run_fault,
+            ARGPARSE4J,
+            operand="ACTION [KIND|ID]",
+            examples=(
+                "kt sandbox fault add delay --delay 200ms --api Produce --rate 0.3",
+                "kt sandbox fault add error --error NOT_ENOUGH_REPLICAS --api Produce --topic orders --for 30s",
+                "kt sandbox fault add full-disk --node 2",
+                "kt sandbox fault list",
+                "kt sandbox fault remove --all",
+            ),
+        ),
         _on_node("stop", "Stop the sandbox, or only the given node, cleanly. The data stays.", run_stop),
     ),
     examples=(
@@ -216,6 +234,7 @@ COMMAND = Command(
         "kt sandbox start --nodes 3 --rack a,b,c",
         "kt sandbox kill 2",
         "kt sandbox restart 2",
+        "kt sandbox fault add drop --api Fetch --node 2 --for 30s",
         "kt sandbox stop",
     ),
 )

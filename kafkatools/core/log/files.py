@@ -247,10 +247,12 @@ class RealLogFile:
 
 
 class RealFileSystem:
-    """The machine's file system, with a limit on the number of open file descriptors."""
+    """The machine's file system, with a limit on the number of open file descriptors. `file_type`: the class of the
+    files that it opens."""
 
     def __init__(self, max_open_files: int = MAX_OPEN_FILES) -> None:
         self.max_open_files = max_open_files
+        self.file_type = RealLogFile
         self._open: dict[int, RealLogFile] = {}
 
     @property
@@ -294,12 +296,12 @@ class RealFileSystem:
 
     def open(self, path: str, *, create: bool = False) -> RealLogFile:
         try:
-            return RealLogFile(self, path, os.stat(path).st_size)
+            return self.file_type(self, path, os.stat(path).st_size)
         except FileNotFoundError:
             if not create:
                 raise
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
-        return RealLogFile(self, path, 0)
+        return self.file_type(self, path, 0)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)

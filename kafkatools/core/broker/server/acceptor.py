@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Protocol
 
@@ -21,6 +21,21 @@ class Dispatch(Protocol):
         """Handle a request and return its response: its parts, or DELAYED or SLICED when it comes later. Raises
         CloseConnection."""
         ...
+
+
+Interceptor = Callable[[Request, Dispatch], Response]
+"""Handles a request in the place of a request handler, which it may call. Raises CloseConnection."""
+
+
+class _Intercepted:
+    """A request handler with an interceptor before it."""
+
+    def __init__(self, interceptor: Interceptor, dispatch: Dispatch) -> None:
+        self.apis = dispatch.apis
+        self._interceptor, self._dispatch = interceptor, dispatch
+
+    def __call__(self, request: Request) -> Response:
+        return self._interceptor(request, self._dispatch)
 
 
 @dataclass(eq=False, repr=False)
@@ -42,6 +57,11 @@ class Acceptor:
 
     def __post_init__(self) -> None:
         self.host, self.port = self.socket.getsockname()[:2]
+        self._handler = self.dispatch
+
+    def intercept(self, interceptor: Interceptor | None) -> None:
+        """Pass requests to an interceptor instead of the request handler; None: to the handler again."""
+        self.dispatch = self._handler if interceptor is None else _Intercepted(interceptor, self._handler)
 
     def open(self) -> None:
         """Accept connections from now on. Raises OSError with the address."""

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final
 
-from kafkatools.core.broker.server.acceptor import Acceptor
+from kafkatools.core.broker.server.acceptor import Acceptor, Interceptor
 from kafkatools.core.broker.server.connection_limits import ConnectionLimits, OwnedDescriptor
 from kafkatools.core.broker.server.receive_memory import Memory, allocated, can_grow
 from kafkatools.core.broker.server.requests import (
@@ -386,8 +386,10 @@ class Connection:
             run()
 
     def use_shortcut(self, shortcut: Shortcut | None) -> None:
-        """Pass the frames that follow to this shortcut first; None for no shortcut."""
-        self.shortcut = shortcut
+        """Pass the frames that follow to this shortcut first; None for no shortcut. Does nothing while requests are
+        intercepted."""
+        if not self.listener.is_intercepted:
+            self.shortcut = shortcut
 
     def call_when_closed(self, owner: object, run: Callable[[], None]) -> None:
         """Call `run` when the connection closes; only the first one of an owner counts."""
@@ -398,6 +400,18 @@ def release_region(region: FileRegion) -> None:
     """Close the duplicated descriptor of a file region, if it has one."""
     if isinstance(region.file, OwnedDescriptor):
         region.file.close()
+
+
+class _NoShortcut:
+    """A shortcut that handles no frame. It replaces another one whose responses may still be pending, so that the
+    connection keeps their order."""
+
+    def respond(self, frame: memoryview) -> bytes | None:
+        """Leave the frame to the dispatcher."""
+        return None
+
+
+_NO_SHORTCUT: Final = _NoShortcut()
 
 
 class Listener:
@@ -426,6 +440,7 @@ class Listener:
         self.lane = SlowLane()
         self._unfinished: deque[Connection] = deque()
         self.acceptors: list[Acceptor] = []
+        self.is_intercepted = False
         self._selector = selectors.DefaultSelector()
         self._wake_receiver, self._wake_sender = socket.socketpair()
         self._wake_receiver.setblocking(False)
@@ -442,6 +457,17 @@ class Listener:
         self.acceptors.append(acceptor)
         if acceptor.is_open:
             self._selector.register(acceptor.socket, READ, acceptor)
+
+    def intercept(self, interceptor: Interceptor | None) -> None:
+        """Pass every request to an interceptor, which may call its handler; None: to the handlers again. No shortcut
+        handles requests meanwhile."""
+        self.is_intercepted = interceptor is not None
+        for acceptor in self.acceptors:
+            acceptor.intercept(interceptor)
+        if self.is_intercepted:
+            for connection in self.connections:
+                if connection.shortcut is not None:
+                    connection.shortcut = _NO_SHORTCUT
 
     def open_acceptors(self) -> None:
         """Accept connections on all addresses from now on. Raises OSError."""
