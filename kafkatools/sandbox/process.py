@@ -26,6 +26,7 @@ from kafkatools.core.broker.server.connection_limits import (
     max_log_files,
     raise_descriptor_limit,
 )
+from kafkatools.core.clock import SystemClock
 from kafkatools.core.errors import KafkaStorageError
 from kafkatools.sandbox.faults.disk_and_clock import FaultyClock
 from kafkatools.sandbox.faults.machine import Machine
@@ -70,7 +71,7 @@ def main(request: NodeRequest, clock: FaultyClock) -> int:
         "started_ms": clock.wall_ms(),
     }
     run_file.write(info)
-    watch = Watch(request, clock)
+    watch = Watch(request, SystemClock())  # a wrong clock must not end the sandbox
     signal.signal(signal.SIGTERM, lambda *_: node.request_stop())
     signal.signal(signal.SIGINT, lambda *_: watch.hurry(node))
     signal.signal(signal.SIGHUP, signal.SIG_IGN)

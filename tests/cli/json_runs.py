@@ -581,6 +581,11 @@ class JsonRuns:
 
     def _processes(self) -> None:
         self.kt("sandbox", "start", servers=False)
+        self.kt("sandbox", "fault", "add", "drop", "--api", "Fetch", "--for", "1h", servers=False)
+        self.kt("sandbox", "fault", "add", "error", "--api", "Produce", "--error", "UNKNOWN_TOPIC_ID", servers=False)
+        self.kt("sandbox", "fault", "list", servers=False)
+        self.kt("sandbox", "fault", "remove", "1", servers=False)
+        self.kt("sandbox", "fault", "remove", "--all", servers=False)
         self.kt("sandbox", "stop", servers=False)
         quick = ("--set", "broker.session.timeout.ms=2000")
         self.kt("sandbox", "start", "--nodes", "3", "--port", "0", *quick, servers=False)

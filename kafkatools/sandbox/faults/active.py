@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any
 
-from kafkatools.sandbox.faults.spec import FaultSpec, read_spec
+from kafkatools.sandbox.faults.spec import FaultSpec, Row, read_spec
 
 
 class ActiveFault:
@@ -30,7 +29,7 @@ class ActiveFault:
         return self.spec.rate >= 1 or self._random.random() < self.spec.rate
 
 
-def activated(rows: Sequence[Mapping[str, Any]], before: Mapping[int, ActiveFault]) -> dict[int, ActiveFault]:
+def activated(rows: Sequence[Row], before: Mapping[int, ActiveFault]) -> dict[int, ActiveFault]:
     """The faults of the faults file by id, without those that have ended. Those of `before` are kept."""
     faults = {}
     for row in rows:

@@ -11,13 +11,13 @@ import signal
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypedDict, Unpack
+from typing import NamedTuple, Self, TypedDict, Unpack
 
 from kafkatools.core import atomic_file
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.errors import ConfigError
 from kafkatools.sandbox.faults.checks import checked
-from kafkatools.sandbox.faults.spec import FaultSpec, read_spec, spec_row
+from kafkatools.sandbox.faults.spec import FaultSpec, Row, read_spec, spec_row
 from kafkatools.sandbox.run_files import FAULTS_FILE, FAULTS_STATE_FILE
 from kafkatools.sandbox.spawn import SandboxError, make_private
 
@@ -144,7 +144,7 @@ class Faults:
         """Remove all faults; return whether there was one. Raises SandboxError."""
         return self._remove(lambda row: True)
 
-    def _remove(self, is_removed: Callable[[Mapping[str, Any]], bool]) -> bool:
+    def _remove(self, is_removed: Callable[[Row], bool]) -> bool:
         had_one = False
         for one in self._nodes().values():
             rows = _rows(one.directory)
@@ -153,7 +153,7 @@ class Faults:
                 self._change(one, lambda rows: [row for row in rows if not is_removed(row)])
         return had_one
 
-    def _present(self, directory: str) -> list[Mapping[str, Any]]:
+    def _present(self, directory: str) -> list[Row]:
         now_ms = self._clock.wall_ms()
         return [row for row in _rows(directory) if row["until_ms"] is None or row["until_ms"] > now_ms]
 
@@ -165,7 +165,7 @@ class Faults:
         hits: Mapping[str, int] = (_read(os.path.join(one.directory, FAULTS_STATE_FILE)) or {}).get("hits", {})
         return hits
 
-    def _change(self, one: NodeProcess, change: Callable[[list[Mapping[str, Any]]], list[Mapping[str, Any]]]) -> None:
+    def _change(self, one: NodeProcess, change: Callable[[list[Row]], list[Row]]) -> None:
         """Write the faults file of a node with new content and a new stamp, and wait until a running node has read it.
         Raises SandboxError."""
         with _locked(one.directory):
@@ -187,11 +187,11 @@ class Faults:
                 self._clock.sleep_ms(_POLL_MS)
 
 
-def _rows(directory: str) -> list[Mapping[str, Any]]:
+def _rows(directory: str) -> list[Row]:
     return list((_read(os.path.join(directory, FAULTS_FILE)) or {}).get("faults", ()))
 
 
-def _read(path: str) -> Mapping[str, Any] | None:
+def _read(path: str) -> Row | None:
     try:
         with open(path, "rb") as file:
             content = json.load(file)

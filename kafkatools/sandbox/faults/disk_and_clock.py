@@ -10,7 +10,6 @@ import errno
 import os
 import time
 from collections.abc import Callable
-from typing import Any
 
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.log.files import Buffer, RealFileSystem, RealLogFile, Sync
@@ -85,7 +84,7 @@ class FaultyFiles(RealFileSystem):
         super().write_bytes(path, data, sync=sync)
 
 
-def _preceded(name: str, before: BeforeWrite) -> Callable[..., Any]:
+def _preceded(name: str, before: BeforeWrite) -> Callable[..., object]:
     method = getattr(RealLogFile, name)
 
     def run(file: RealLogFile, *arguments: object) -> object:

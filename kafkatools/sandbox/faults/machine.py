@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from kafkatools.core import atomic_file
 from kafkatools.sandbox.faults.disk_and_clock import FaultyClock, FaultyFiles
@@ -15,6 +15,7 @@ from kafkatools.sandbox.run_files import FAULTS_FILE, FAULTS_STATE_FILE
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
     from kafkatools.sandbox.faults.active import ActiveFault
+    from kafkatools.sandbox.faults.spec import Row
 
 
 class Machine:
@@ -65,7 +66,7 @@ class Machine:
         atomic_file.replace(os.path.join(self._directory, FAULTS_STATE_FILE), json.dumps(row).encode(), 0o600)
 
 
-def _read(path: str) -> Mapping[str, Any] | None:
+def _read(path: str) -> Row | None:
     try:
         with open(path, "rb") as file:
             content = json.load(file)

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from kafkatools.core.broker.replicas.fetch_partition import FetchPartition
 from kafkatools.core.broker.replicas.fetch_session import session_id_of
 from kafkatools.core.broker.server.acceptor import Dispatch
 from kafkatools.core.broker.server.requests import DELAYED, SLICED, Client, CloseConnection, Request, Response
@@ -98,10 +99,16 @@ class RequestFaults:
         yield from topics_in(request.decode(), self.name_of)
         if request.api_key == ApiKey.FETCH:
             session_id = session_id_of(request.frame[request.body_offset :], request.version)
-            session = self._node.fetch_sessions.sessions.get(session_id)
-            for partition in () if session is None else session.partitions.values():
-                requested = partition.fetch_partition
-                yield requested.topic or self.name_of(requested.topic_id)
+            for partition in self._partitions_of(session_id):
+                yield partition.topic or self.name_of(partition.topic_id)
+
+    def _partitions_of(self, session_id: int) -> list[FetchPartition]:
+        """The partitions of a fetch session of a consumer or a follower."""
+        session = self._node.fetch_sessions.sessions.get(session_id)
+        if session is not None:
+            return [partition.fetch_partition for partition in session.partitions.values()]
+        replication = self._node.replicas.replication
+        return [] if replication is None else replication.sessions.requested_by(session_id)
 
     def name_of(self, topic_id: uuid.UUID | None) -> str | None:
         """The name of a topic, None for an unknown id."""

@@ -147,8 +147,10 @@ def _element(part: Entity, array: str, spec: FaultSpec, name_of: NameOf, is_in_t
 
 
 def _error_element(part: Entity, spec: FaultSpec) -> Entity:
-    """An element that says only what it is about and the error; other fields have their defaults."""
+    """An element that says only what it is about and the error; other fields have their defaults. Records are empty as
+    from Apache Kafka: librdkafka refuses null."""
     keys = {name: getattr(part, name) for name in _KEYS if name in part.__layout__.names}
+    keys |= {"records": b""} if "records" in part.__layout__.names else {}
     return type(part)(**keys, error_code=spec.error_code)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.errors import KafkaError, known_codes
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.entities import Fields
 
 DELAY, DROP, CUT, ERROR = "delay", "drop", "cut", "error"
 SLOW_DISK, FULL_DISK, CLOCK_SKEW = "slow-disk", "full-disk", "clock-skew"
@@ -22,6 +22,10 @@ _OTHER_READS = frozenset(
 )
 READS = _OTHER_READS | {api for api in ApiKey if api.name.startswith(_READS)}
 """The APIs that change nothing: an error is put into their response after they were executed."""
+
+
+Row = Fields
+"""A specification as a JSON object, beside its `id`."""
 
 
 class FaultSpec(NamedTuple):
@@ -68,9 +72,9 @@ def spec_row(spec: FaultSpec) -> dict[str, object]:
     return {**spec._asdict(), "apis": list(spec.apis)}
 
 
-def read_spec(row: Mapping[str, Any]) -> FaultSpec:
+def read_spec(row: Row) -> FaultSpec:
     """Parse a specification. Raises TypeError or KeyError."""
-    fields: dict[str, Any] = {name: row[name] for name in FaultSpec._fields if name in row}
+    fields: Fields = {name: row[name] for name in FaultSpec._fields}
     return FaultSpec(**{**fields, "apis": tuple(row["apis"])})
 
 

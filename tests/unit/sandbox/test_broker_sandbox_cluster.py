@@ -253,6 +253,47 @@ def test_nobody_uses_it_and_all_nodes_end_also_a_paused_one(tmp_path: pathlib.Pa
         cluster.close()
 
 
+def test_faults_are_added_listed_and_removed(kt: Kt) -> None:
+    added = kt("sandbox", "fault", "add", "clock-skew", "--skew=-1h30m", "--node", "3", "--for", "1h")
+    assert added.out == "Added fault 1: clock-skew --skew=-5400000ms (node 3)\n"
+    added = kt("sandbox", "fault", "add", "cut", "--after", "--api", "initproducerid", "--rate", "0.5", "--json")
+    row = json.loads(added.out)
+    assert (row["id"], row["nodes"], row["hits"], row["apis"]) == (2, [1, 2, 3], 0, ["InitProducerId"])
+    kt("sandbox", "pause", "2")
+    drop = kt("sandbox", "fault", "add", "drop", "--client", "nobody", "--node", "2")
+    assert "A node that does not run or is paused has the fault when it runs again" in drop.err
+    kt("sandbox", "resume", "2")
+    listed = [json.loads(line) for line in kt("sandbox", "fault", "list", "--json").out.splitlines()]
+    assert [(fault["id"], fault["nodes"]) for fault in listed] == [(1, [3]), (2, [1, 2, 3]), (3, [2])]
+    assert "3 faults are active" in kt("sandbox", "status").err
+    assert kt("sandbox", "fault", "remove", "2").out == "Removed fault 2\n"
+    assert "There is no fault 2; there are 1, 3" in kt("sandbox", "fault", "remove", "2").err
+    assert kt("sandbox", "fault", "remove", "--all").out == "Removed all faults\n"
+    assert kt("sandbox", "fault", "list").err == "No faults.\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ((), "the action is missing"),
+        (("make",), "unknown action 'make'"),
+        (("add",), "the kind of the fault is missing"),
+        (("add", "slow"), "there is no fault 'slow'"),
+        (("add", "delay", "--delay", "200"), "'200' is no duration"),
+        (("add", "drop", "--node", "4"), "There is no node 4: the nodes are 1, 2, 3"),
+        (("add", "drop", "--rate", "1.5"), "The rate is 1.5"),
+        (("add", "drop", "--from", "me"), "senders"),
+        (("list", "--rate", "1"), "--rate has no meaning here"),
+        (("list", "1"), "unrecognized arguments: '1'"),
+        (("remove",), "name the id of a fault, or --all"),
+        (("remove", "one"), "'one' is no id of a fault"),
+    ],
+)
+def test_a_wrong_fault_is_refused(kt: Kt, words: tuple[str, ...], text: str) -> None:
+    ran = kt("sandbox", "fault", *words)
+    assert ran.status in (1, 2) and text in ran.err
+
+
 def test_an_embedded_cluster_is_there_for_its_block_only() -> None:
     made = EmbeddedCluster(nodes=2, num_partitions=2, broker_session_timeout_ms=2000)
     with pytest.raises(IllegalState, match="was not started"):

@@ -144,6 +144,11 @@ class FollowerSessions:
         """Return whether a waiting fetch must be checked by `complete`."""
         return bool(self._woken_sessions)
 
+    def requested_by(self, session_id: int) -> list[FetchPartition]:
+        """The followers' positions in the partitions of a session, none for an unknown one."""
+        session = self._sessions.get(session_id)
+        return [] if session is None else [partition.position for partition in session.partitions.values()]
+
     # -- requests ------------------------------------------------------------------------------------------------------
     def looks_at_many(self, session_id: int) -> bool:
         """Return whether the session's next request will check all of its partitions and has more than

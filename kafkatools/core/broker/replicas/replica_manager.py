@@ -80,6 +80,9 @@ class Sessions(Protocol):
     def looks_at_many(self, session_id: int) -> bool:
         """Return whether the session's next request will check all of its partitions, and they are many."""
 
+    def requested_by(self, session_id: int) -> list[FetchPartition]:
+        """The followers' positions in the partitions of a session, none for an unknown one."""
+
 
 class OtherBrokers(Followers, Protocol):
     """The replication with other brokers (`Replication`)."""

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Protocol
 
+from kafkatools.core.broker.server.requests import FileRegion
 from kafkatools.core.config import Config
 from kafkatools.core.log.files import MAX_OPEN_FILES
 
@@ -190,6 +191,12 @@ class OwnedDescriptor:
         """Close the descriptor and give it back to the limits."""
         os.close(self.fd)
         self._limits.give_back()
+
+
+def release_region(region: FileRegion) -> None:
+    """Close the duplicated descriptor of a file region, if it has one."""
+    if isinstance(region.file, OwnedDescriptor):
+        region.file.close()
 
 
 def _make_room(connections: Collection[Connected]) -> bool:

@@ -28,10 +28,11 @@ from struct import Struct
 from typing import Final
 
 from kafkatools.core.broker.server.acceptor import Acceptor, Interceptor
-from kafkatools.core.broker.server.connection_limits import ConnectionLimits, OwnedDescriptor
+from kafkatools.core.broker.server.connection_limits import ConnectionLimits, OwnedDescriptor, release_region
 from kafkatools.core.broker.server.receive_memory import Memory, allocated, can_grow
 from kafkatools.core.broker.server.requests import (
     DELAYED,
+    NO_SHORTCUT,
     SLICED,
     CloseConnection,
     FileRegion,
@@ -386,32 +387,13 @@ class Connection:
             run()
 
     def use_shortcut(self, shortcut: Shortcut | None) -> None:
-        """Pass the frames that follow to this shortcut first; None for no shortcut. Does nothing while requests are
-        intercepted."""
+        """Pass later frames to this shortcut first (None: to none). Does nothing while requests are intercepted."""
         if not self.listener.is_intercepted:
             self.shortcut = shortcut
 
     def call_when_closed(self, owner: object, run: Callable[[], None]) -> None:
         """Call `run` when the connection closes; only the first one of an owner counts."""
         self._when_closed.setdefault(owner, run)
-
-
-def release_region(region: FileRegion) -> None:
-    """Close the duplicated descriptor of a file region, if it has one."""
-    if isinstance(region.file, OwnedDescriptor):
-        region.file.close()
-
-
-class _NoShortcut:
-    """A shortcut that handles no frame. It replaces another one whose responses may still be pending, so that the
-    connection keeps their order."""
-
-    def respond(self, frame: memoryview) -> bytes | None:
-        """Leave the frame to the dispatcher."""
-        return None
-
-
-_NO_SHORTCUT: Final = _NoShortcut()
 
 
 class Listener:
@@ -432,10 +414,8 @@ class Listener:
         self.max_idle_ms = max_idle_ms
         self.buffered_bytes = 0
         self.connections: set[Connection] = set()
-        self.last_request_ms = 0
         self.schedule = schedule
-        self._now_ms = 0
-        self._next_idle_check_ms = 0
+        self.last_request_ms = self._now_ms = self._next_idle_check_ms = 0
         self._accept_again_ms: int | None = None
         self.lane = SlowLane()
         self._unfinished: deque[Connection] = deque()
@@ -459,15 +439,13 @@ class Listener:
             self._selector.register(acceptor.socket, READ, acceptor)
 
     def intercept(self, interceptor: Interceptor | None) -> None:
-        """Pass every request to an interceptor, which may call its handler; None: to the handlers again. No shortcut
-        handles requests meanwhile."""
+        """Pass requests to an interceptor, not to shortcuts and handlers; None: to these again."""
         self.is_intercepted = interceptor is not None
         for acceptor in self.acceptors:
             acceptor.intercept(interceptor)
-        if self.is_intercepted:
-            for connection in self.connections:
-                if connection.shortcut is not None:
-                    connection.shortcut = _NO_SHORTCUT
+        for connection in self.connections if self.is_intercepted else ():
+            if connection.shortcut is not None:
+                connection.shortcut = NO_SHORTCUT
 
     def open_acceptors(self) -> None:
         """Accept connections on all addresses from now on. Raises OSError."""

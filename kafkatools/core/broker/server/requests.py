@@ -68,6 +68,18 @@ class Shortcut(Protocol):
         ...
 
 
+class _NoShortcut:
+    """A shortcut that handles no frame. It replaces another one whose responses may still be pending, so that the
+    connection keeps their order."""
+
+    def respond(self, frame: memoryview) -> bytes | None:
+        """Leave the frame to the dispatcher."""
+        return None
+
+
+NO_SHORTCUT: Final = _NoShortcut()
+
+
 class ServedApis(Protocol):
     """The APIs that a listener serves (`Dispatcher`)."""
 
