@@ -28,6 +28,7 @@ WORKLOADS = (
     "pipeline_live",
     "pipeline_scan",
     "query",
+    "backup",
     "export",
 )
 

@@ -13,8 +13,8 @@ from kafkatools.tools.copying.client_cluster import ClientCluster, cluster_id
 from kafkatools.tools.monitor.figures import size as size_text
 
 _CLIENT_ID = "kt-backup"
-_PARTITION_BYTES = 8 << 20
-_FETCH_BYTES = 32 << 20
+_PARTITION_BYTES = 4 << 20
+_FETCH_BYTES = 16 << 20
 
 
 def run_backup(console: Console, args: Args) -> ExitStatus:

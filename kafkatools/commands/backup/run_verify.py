@@ -32,7 +32,7 @@ def run_verify(console: Console, args: Args, url: str) -> ExitStatus:
                 console.print(f"Different: {item.topic}-{item.partition}: {item.reason}", row)
     count = len(state.damages)
     console.print(
-        f"{len(state.generations)} generations, {state.objects} objects, {size_text(state.bytes)}: "
+        f"{_count(len(state.generations), 'generation')}, {_count(state.objects, 'object')}, {size_text(state.bytes)}: "
         + ("no damage" if not count else f"{count} damaged"),
         {
             "kind": "total",
@@ -45,6 +45,10 @@ def run_verify(console: Console, args: Args, url: str) -> ExitStatus:
         },
     )
     return ExitStatus.FINDINGS if count or differences else ExitStatus.OK
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def _row(damage: Damage) -> dict[str, object]:

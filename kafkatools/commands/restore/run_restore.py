@@ -13,6 +13,7 @@ from kafkatools.core.producer.batch_producer import BatchProducer
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args, client_settings
+from kafkatools.options.connection import connect_admin
 from kafkatools.options.slices import parse_time
 from kafkatools.tools.backup.access_restore import plan_access
 from kafkatools.tools.backup.generations import required_manifest
@@ -42,7 +43,7 @@ def run_restore(console: Console, args: Args) -> ExitStatus:
     if missing:
         console.note(missing)
     cluster = ClientCluster(console.connect(args), client_settings(args), _CLIENT_ID)
-    with cluster.admin(console.clock) as admin:
+    with connect_admin(console, args) as admin:
         targets = find_targets(admin, manifest, names, until_ms)
         restore = _Restore(console, args, cluster, admin, store, manifest, names)
         if args.dry_run:
