@@ -14,6 +14,7 @@ GROUPS = {
         "redrive": "redrive",
         "backup": "backup",
         "restore": "restore",
+        "migrate": "migrate",
         "query": "query",
         "count": "pipeline.in_process.count",
         "top-keys": "pipeline.in_process.top_keys",

@@ -53,6 +53,7 @@ UNREACHABLE = {
     "redrive": (*SERVER, "t"),
     "backup": (*SERVER, "--to", "backup"),
     "restore": (*SERVER, "--from", "stored"),
+    "migrate": (*SERVER, "--through", "through", "--to-bootstrap-server", NOBODY),
     "query": ("SELECT * FROM 'topic:t'", *SERVER),
     "get-offsets": SERVER,
     "delete-records": (*SERVER, "--offset-json-file", "records.json"),
@@ -331,7 +332,10 @@ class JsonRuns:
         (self.directory / "stored" / "logs" / "kept-0" / "00000000000000000000.log").write_bytes(b"")
         kt("backup", "verify", "stored", servers=False, status=3)
         kt("backup", "verify", "nothing", servers=False, status=1)
-        for topic in ("kept", "kept-again"):
+        move = ("migrate", "--through", "through", "--to-bootstrap-server", self.bootstrap, "--topic", "kept", "--cut")
+        kt(*move, "--rename", "kept=kept-moved")
+        kt(*move, status=2)
+        for topic in ("kept", "kept-again", "kept-moved"):
             kt("topics", "--delete", "--topic", topic)
 
     def _settings(self) -> None:

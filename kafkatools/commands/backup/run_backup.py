@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from kafkatools.console import Console
-from kafkatools.core.config import CONSUMER
-from kafkatools.core.consumer.batch_reader import BatchReader
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args, client_settings
 from kafkatools.tools.backup.backup_run import BackupOptions, BackupResult, BackupRun
+from kafkatools.tools.backup.clients import batch_reader
 from kafkatools.tools.backup.store import open_store
 from kafkatools.tools.copying.client_cluster import ClientCluster, cluster_id
 from kafkatools.tools.monitor.figures import size as size_text
 
 _CLIENT_ID = "kt-backup"
-_PARTITION_BYTES = 4 << 20
-_FETCH_BYTES = 16 << 20
 
 
 def run_backup(console: Console, args: Args) -> ExitStatus:
@@ -26,23 +23,12 @@ def run_backup(console: Console, args: Args) -> ExitStatus:
             store,
             admin,
             cluster_id(admin),
-            lambda: BatchReader(_reader_settings(cluster), console.clock),
+            lambda: batch_reader(cluster, console.clock),
             BackupOptions(args.topic, args.object_size),
         )
         with console.progress(f"Backing up to {store.url}", None, measure=lambda: run.written_bytes, is_bytes=True):
             result = run.run()
     return _report(console, store.url, result)
-
-
-def _reader_settings(cluster: ClientCluster) -> dict[str, object]:
-    """Return the settings of a consumer that reads large pieces of each partition."""
-    return cluster.client(
-        CONSUMER,
-        receive_buffer_bytes="-1",
-        fetch_max_wait_ms="50",
-        max_partition_fetch_bytes=_PARTITION_BYTES,
-        fetch_max_bytes=_FETCH_BYTES,
-    )
 
 
 def _report(console: Console, url: str, result: BackupResult) -> ExitStatus:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kafkatools.commands.restore.topic_names import target_names
 from kafkatools.console import Console
 from kafkatools.core.admin.client import AdminClient
-from kafkatools.core.config import PRODUCER
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.producer.batch_producer import BatchProducer
 from kafkatools.core.topic_partition import TopicPartition
@@ -15,7 +13,9 @@ from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args, client_settings
 from kafkatools.options.connection import connect_admin
 from kafkatools.options.slices import parse_time
+from kafkatools.options.topic_renames import target_names
 from kafkatools.tools.backup.access_restore import plan_access
+from kafkatools.tools.backup.clients import batch_producer
 from kafkatools.tools.backup.generations import required_manifest
 from kafkatools.tools.backup.group_restore import Groups, groups_for, offsets_to_map, restore_groups
 from kafkatools.tools.backup.journal import forget
@@ -29,8 +29,6 @@ from kafkatools.tools.declared.carry_out import DONE, carry_out
 from kafkatools.tools.monitor.figures import size as size_text
 
 _CLIENT_ID = "kt-restore"
-_LARGEST_REQUEST_BYTES = 1 << 27
-_DELIVERY_MS = 300_000
 
 
 def run_restore(console: Console, args: Args) -> ExitStatus:
@@ -114,7 +112,7 @@ class _Restore:
         with console.progress(label, total, measure=lambda: run.acknowledged_bytes, is_bytes=True):
             run.run(self._producer)
         self._report_topics(targets, run)
-        for outcome in restore_groups(self._admin, groups, self._names, run.partitions):
+        for outcome in restore_groups(self._admin, groups, self._names, run.target_offset):
             row = {"kind": "group", **outcome._asdict(), "reason": outcome.reason or None}
             reason = f"; not all: {outcome.reason}" if outcome.reason else ""
             console.print(f"group {outcome.group}: {outcome.committed} offsets{reason}", row)
@@ -149,16 +147,7 @@ class _Restore:
                 )
 
     def _producer(self) -> BatchProducer:
-        settings = self._cluster.client(
-            PRODUCER,
-            acks="all",
-            enable_idempotence="true",
-            linger_ms=0,
-            max_request_size=_LARGEST_REQUEST_BYTES,
-            delivery_timeout_ms=_DELIVERY_MS,
-        )
-        settings.pop("transactional.id", None)
-        return BatchProducer(settings, self._console.clock)
+        return batch_producer(self._cluster, self._console.clock)
 
     def _report_topics(self, targets: Sequence[Target], run: RestoreRun) -> None:
         for target in targets:

@@ -95,9 +95,22 @@ class BackupRun:
     def run(self) -> BackupResult:
         """Make a new generation. Raises KafkaError, CommandError."""
         with self._store.lock():
-            return self._run()
+            result = self.read()
+            self.finish()
+            return result
 
-    def _run(self) -> BackupResult:
+    def finish(self) -> None:
+        """Read groups and access rights, and write the manifest. The store must be locked. Raises KafkaError,
+        CommandError."""
+        manifest = self.result.manifest
+        self.result.notes += read_groups(self._admin, manifest, self._clock.wall_ms())
+        self.result.notes += read_access(self._admin, manifest)
+        self._store.put(manifest_name(manifest.generation), encode_manifest(manifest))
+        self._store.remove(PROGRESS)
+
+    def read(self) -> BackupResult:
+        """Store the records that are new, and note them in `progress.json`. The store must be locked. Raises
+        KafkaError, CommandError."""
         now_ms = self._clock.wall_ms()
         last = last_manifest(self._store)
         progress = read_progress(self._store)
@@ -118,12 +131,10 @@ class BackupRun:
         self.result.failed += _unread(plan)
         self._ids = {name: topic.topic_id for name, topic in described.items()}
         self._save_progress()
-        self._read_all(plan, described)
-        self.result.notes += read_groups(self._admin, manifest, self._clock.wall_ms())
-        self.result.notes += read_access(self._admin, manifest)
+        if plan.reads:
+            self._read_all(plan, described)
+            self._save_progress()
         self.result.written_bytes = self.written_bytes
-        self._store.put(manifest_name(generation), encode_manifest(manifest))
-        self._store.remove(PROGRESS)
         return self.result
 
     def _kept(self, known: dict[str, TopicBackup], plan: BackupPlan) -> dict[str, TopicBackup]:
@@ -146,8 +157,6 @@ class BackupRun:
     # -- reading --
 
     def _read_all(self, plan: BackupPlan, described: dict[str, TopicDescription]) -> None:
-        if not plan.reads:
-            return
         waiting = deque(_spread(plan, described))
         limit = _LOCAL_PARTITIONS if self._store.is_local else _REMOTE_PARTITIONS
         with Finisher() as finisher, self._make_reader() as reader:

@@ -7,7 +7,7 @@ that time are used, since later ones may be beyond records that the group has no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient
@@ -18,10 +18,11 @@ from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.tools.backup.generations import generations, read_manifest
 from kafkatools.tools.backup.manifest import GroupOffset, Manifest
-from kafkatools.tools.backup.partition_restore import PartitionRestore
 from kafkatools.tools.backup.store import Store
 
 Groups = dict[str, list[GroupOffset]]
+TargetOffset = Callable[[TopicPartition, int], int | None]
+"""Returns the target offset of a source partition's offset, None for a partition that was not restored."""
 
 
 class RestoredGroup(NamedTuple):
@@ -73,7 +74,7 @@ def restore_groups(
     admin: AdminClient,
     groups: Groups,
     names: Mapping[str, str],
-    partitions: Mapping[TopicPartition, PartitionRestore],
+    target_offset: TargetOffset,
 ) -> list[RestoredGroup]:
     """Commit the mapped offsets. `names`: target names by source name. Raises KafkaError."""
     described = describe_groups(admin, groups)
@@ -87,19 +88,18 @@ def restore_groups(
         elif state.error is None and state.state not in (EMPTY, DEAD):
             outcomes.append(RestoredGroup(group, 0, f"it is in use ({state.state})"))
         else:
-            mapped = _mapped(items, names, partitions)
+            mapped = _mapped(items, names, target_offset)
             outcomes.append(_commit(admin, group, mapped, present[group].offsets))
     return outcomes
 
 
 def _mapped(
-    items: list[GroupOffset], names: Mapping[str, str], partitions: Mapping[TopicPartition, PartitionRestore]
+    items: list[GroupOffset], names: Mapping[str, str], target_offset: TargetOffset
 ) -> dict[tuple[str, int], OffsetAndMetadata]:
     mapped = {}
     for item in items:
-        key = TopicPartition(item.topic, item.partition)
-        if key in partitions:
-            offset = partitions[key].mapped[item.offset]
+        offset = target_offset(TopicPartition(item.topic, item.partition), item.offset)
+        if offset is not None:
             mapped[names[item.topic], item.partition] = OffsetAndMetadata(offset, metadata=item.metadata)
     return mapped
 

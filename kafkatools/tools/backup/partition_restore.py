@@ -98,7 +98,7 @@ class PartitionRestore:
         for item in self._backup.objects:
             if item.base_offset >= self._cut.offset:
                 break
-            for batch in self._of_object(item, selection):
+            for batch in object_batches(self._store, item, selection):
                 self._map(batch)
                 before = self.records
                 self.records += batch.record_count
@@ -111,21 +111,23 @@ class PartitionRestore:
             self.mapped[offset] = self.target_start + self.records
         self._unmapped = []
 
-    def _of_object(self, item: StoredObject, selection: Selection) -> Iterator[RestoredBatch]:
-        size = 0
-        with _named(item.name):
-            for piece in read_pieces(self._store, item.name):
-                yield from selection.restored(piece)
-                size += len(piece)
-        if size != item.bytes:
-            raise CommandError(f"{item.name} has {size} bytes, and the manifest says {item.bytes}", kind="DAMAGED")
-
     def _map(self, batch: RestoredBatch) -> None:
         """Map the offsets of groups up to the end of a batch."""
         count = bisect_left(self._unmapped, batch.next_offset)
         for offset in self._unmapped[:count]:
             self.mapped[offset] = self.target_start + self.records + batch.records_before(offset)
         del self._unmapped[:count]
+
+
+def object_batches(store: Store, item: StoredObject, selection: Selection) -> Iterator[RestoredBatch]:
+    """Yield the selected batches of an object. Raises CommandError, which names the object, for damage."""
+    size = 0
+    with _named(item.name):
+        for piece in read_pieces(store, item.name):
+            yield from selection.restored(piece)
+            size += len(piece)
+    if size != item.bytes:
+        raise CommandError(f"{item.name} has {size} bytes, and the manifest says {item.bytes}", kind="DAMAGED")
 
 
 class _named:

@@ -26,49 +26,29 @@ _BATCHES_A_TURN = 16
 Batches = Iterator[tuple[int, RestoredBatch]]
 
 
-class RestoreRun:
-    """A restore of topics. `cuts`: by source partition. `group_offsets`: source offsets to map, by source
-    partition."""
+class BatchWriter:
+    """Writes the batches of partitions by a producer. `acknowledged_bytes` grows while it writes."""
 
-    def __init__(
-        self,
-        store: Store,
-        targets: Sequence[Target],
-        cuts: Mapping[TopicPartition, Cut],
-        group_offsets: Mapping[TopicPartition, Collection[int]],
-    ) -> None:
-        self.partitions: dict[TopicPartition, PartitionRestore] = {}
+    def __init__(self) -> None:
         self.acknowledged_bytes = 0
-        self._names: dict[TopicPartition, TopicPartition] = {}
         self._failure: CommandError | None = None
-        for target in targets:
-            for number, backup in enumerate(target.backup.partitions):
-                key = TopicPartition(target.source, number)
-                item = PartitionRestore(store, backup, cuts[key], group_offsets.get(key, ()))
-                item.target_start = target.starts[number]
-                item.present = target.ends[number] - target.starts[number]
-                self.partitions[key] = item
-                self._names[key] = TopicPartition(target.name, number)
 
-    def run(self, make_producer: Callable[[], BatchProducer]) -> None:
-        """Write all records. Raises CommandError or KafkaError; what was acknowledged stays."""
-        with make_producer() as producer:
-            waiting = deque(self.partitions)
-            active: deque[tuple[TopicPartition, Batches]] = deque()
-            while waiting or active:
-                while waiting and len(active) < _AT_A_TIME:
-                    key = waiting.popleft()
-                    active.append((key, self.partitions[key].batches()))
-                key, batches = active.popleft()
-                if self._send_some(producer, key, batches):
-                    active.append((key, batches))
-            producer.flush()
+    def write(self, producer: BatchProducer, sources: Mapping[TopicPartition, Batches]) -> None:
+        """Write all batches, each with its expected offset, and wait for their responses. Raises CommandError,
+        KafkaError; what was acknowledged stays."""
+        waiting = deque(sources.items())
+        active: deque[tuple[TopicPartition, Batches]] = deque()
+        while waiting or active:
+            while waiting and len(active) < _AT_A_TIME:
+                active.append(waiting.popleft())
+            name, batches = active.popleft()
+            if self._send_some(producer, name, batches):
+                active.append((name, batches))
+        producer.flush()
         self._raise_failure()
-        self._ensure_complete()
 
-    def _send_some(self, producer: BatchProducer, key: TopicPartition, batches: Batches) -> bool:
+    def _send_some(self, producer: BatchProducer, name: TopicPartition, batches: Batches) -> bool:
         """Send the next batches of a partition. Returns False at its end."""
-        name = self._names[key]
         for _ in range(_BATCHES_A_TURN):
             self._raise_failure()
             found = next(batches, None)
@@ -98,6 +78,45 @@ class RestoreRun:
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
+
+
+class RestoreRun:
+    """A restore of topics. `cuts`: by source partition. `group_offsets`: source offsets to map, by source
+    partition."""
+
+    def __init__(
+        self,
+        store: Store,
+        targets: Sequence[Target],
+        cuts: Mapping[TopicPartition, Cut],
+        group_offsets: Mapping[TopicPartition, Collection[int]],
+    ) -> None:
+        self.partitions: dict[TopicPartition, PartitionRestore] = {}
+        self._writer = BatchWriter()
+        self._names: dict[TopicPartition, TopicPartition] = {}
+        for target in targets:
+            for number, backup in enumerate(target.backup.partitions):
+                key = TopicPartition(target.source, number)
+                item = PartitionRestore(store, backup, cuts[key], group_offsets.get(key, ()))
+                item.target_start = target.starts[number]
+                item.present = target.ends[number] - target.starts[number]
+                self.partitions[key] = item
+                self._names[key] = TopicPartition(target.name, number)
+
+    @property
+    def acknowledged_bytes(self) -> int:
+        """The bytes that brokers have acknowledged so far."""
+        return self._writer.acknowledged_bytes
+
+    def target_offset(self, key: TopicPartition, offset: int) -> int | None:
+        """Return the target offset of a source offset that was to be mapped, None for another partition."""
+        return self.partitions[key].mapped[offset] if key in self.partitions else None
+
+    def run(self, make_producer: Callable[[], BatchProducer]) -> None:
+        """Write all records. Raises CommandError or KafkaError; what was acknowledged stays."""
+        with make_producer() as producer:
+            self._writer.write(producer, {self._names[key]: item.batches() for key, item in self.partitions.items()})
+        self._ensure_complete()
 
     def _ensure_complete(self) -> None:
         """Raise CommandError for a partition that had more records than the backup."""

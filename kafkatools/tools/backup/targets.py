@@ -52,15 +52,20 @@ class Target:
 
 
 def find_targets(
-    admin: AdminClient, manifest: Manifest, names: Mapping[str, str], until_ms: int | None
+    admin: AdminClient,
+    manifest: Manifest,
+    names: Mapping[str, str],
+    until_ms: int | None,
+    generation: int | None = None,
 ) -> list[Target]:
-    """Return the targets of topics: `names` has target names by source name. Raises CommandError for a topic that
-    cannot take the restore, KafkaError."""
+    """Return the targets of topics: `names` has target names by source name. `generation`: that of the mark if it is
+    not the manifest's. Raises CommandError for a topic that cannot take the restore, KafkaError."""
     described = describe_topics(admin, list(names.values()))
     targets = []
     for source, name in names.items():
         backup = manifest.topics[source]
-        mark = RestoreMark(manifest.cluster_id, source, backup.topic_id, manifest.generation, until_ms)
+        number = manifest.generation if generation is None else generation
+        mark = RestoreMark(manifest.cluster_id, source, backup.topic_id, number, until_ms)
         target = Target(source, name, backup, mark)
         existing = described[name]
         if existing.error is None:
@@ -84,7 +89,7 @@ def _check(admin: AdminClient, target: Target, existing: TopicDescription) -> No
     _read_ends(admin, target)
     if starts is not None:
         target.action = _CONTINUE
-        target.starts = starts
+        target.starts = {number: starts.get(number, 0) for number in range(count)}
         return
     firsts = log_offsets(admin, [(target.name, number) for number in range(count)], EARLIEST)
     filled = [number for number, end in target.ends.items() if end > firsts[target.name, number].offset]

@@ -1,0 +1,134 @@
+"""kt migrate between two embedded brokers: killed, continued, and cut; groups go on at the right record."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import signal
+from collections.abc import Iterator
+
+import pytest
+from support.embedded import embedded_broker
+from support.kt import Ran, run_kt
+from support.kt_process import start_kt
+from support.raw_transactions import RawProducer
+from support.waiting import eventually
+
+from kafkatools.core.producer.producer import Producer
+from kafkatools.core.producer.producer_record import ProducerRecord
+
+START = 1_700_000_000_000
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with embedded_broker(
+        tmp_path_factory.mktemp("source"), transaction_partition_verification_enable="false"
+    ) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with embedded_broker(tmp_path_factory.mktemp("target")) as address:
+        yield address
+
+
+def ok(bootstrap: str, command: str, *words: str) -> Ran:
+    ran = run_kt(command, *words, "--bootstrap-server", bootstrap)
+    assert ran.status == 0, ran.err
+    return ran
+
+
+def fill(bootstrap: str, topic: str, numbers: range) -> None:
+    with Producer(bootstrap_servers=bootstrap, compression_type="lz4") as producer:
+        for number in numbers:
+            producer.send(ProducerRecord(topic, b"%d" % number, b"key %d" % number, number % 2, START + number))
+
+
+def values(bootstrap: str, topic: str) -> list[list[int]]:
+    """The committed values of both partitions, in their order."""
+    words = ("--topic", topic, "--from-beginning", "--exit-at-end", "--json", "--isolation-level", "read_committed")
+    rows = map(json.loads, ok(bootstrap, "console-consumer", *words).out.splitlines())
+    found = sorted((row["partition"], row["offset"], row["value"]) for row in rows)
+    return [[int(value) for partition, _, value in found if partition == number] for number in (0, 1)]
+
+
+def count(bootstrap: str, topic: str) -> int:
+    ran = run_kt("get-offsets", "--bootstrap-server", bootstrap, "--topic", topic)
+    return sum(int(line.rpartition(":")[2]) for line in ran.out.split()) if ran.status == 0 else 0
+
+
+def commit(bootstrap: str, group: str, topic: str, offset: int) -> None:
+    ok(
+        bootstrap, "consumer-groups", "--reset-offsets", "--group", group, "--topic", f"{topic}:0",
+        "--to-offset", str(offset), "--execute", "--no-undo-file",
+    )  # fmt: skip
+
+
+def committed(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
+    parts = json.loads(ok(bootstrap, "consumer-groups", "--describe", "--group", group, "--json").out)["partitions"]
+    return {(part["topic"], part["partition"]): part["offset"] for part in parts}
+
+
+def test_a_migration_that_was_killed_goes_on_to_the_cut(source: str, target: str, tmp_path: pathlib.Path) -> None:
+    ok(source, "topics", "--create", "--topic", "moving", "--partitions", "2")
+    fill(source, "moving", range(100))
+    words = ("migrate", "--through", str(tmp_path / "through"), "--to-bootstrap-server", target, "--topic", "moving")
+    child = start_kt(tmp_path, *words, "--interval", "50ms", "--bootstrap-server", source)
+    eventually(lambda: count(target, "moving") == 100)
+    with RawProducer(source, "moving-one") as one, RawProducer(source, "moving-two") as two:
+        one.send("moving", 0, [START])  # offset 50, aborted
+        two.send("moving", 0, [START])  # offset 51, open while the migration is killed
+        one.end(committed=False)
+        fill(source, "moving", range(100, 200))
+        eventually(lambda: count(target, "moving") == 150)  # partition 0 waits for the open transaction
+        child.send_signal(signal.SIGKILL)
+        child.communicate(timeout=30)
+        two.end(committed=False)
+    fill(source, "moving", range(200, 300))
+    commit(source, "moved", "moving", 60)
+    ran = run_kt(*words, "--cut", "--bootstrap-server", source)
+    assert ran.status == 0, ran.err
+    assert ran.out.splitlines()[-2:] == [
+        "group moved: 1 offsets", "Cut: 1 topics and 1 groups can go on in the target",
+    ]  # fmt: skip
+    assert values(target, "moving") == values(source, "moving") == [list(range(0, 300, 2)), list(range(1, 300, 2))]
+    # before offset 60 of the source are two records and a marker that the target does not have
+    assert committed(target, "moved") == {("moving", 0): 57}
+    assert "-to-moving" not in ok(target, "groups", "--list").out
+    assert run_kt("backup", "verify", str(tmp_path / "through"), "--against", source).status == 0
+
+
+def test_topics_that_come_later_are_migrated_under_their_new_names(
+    source: str, target: str, tmp_path: pathlib.Path
+) -> None:
+    ok(source, "topics", "--create", "--topic", "late-a", "--partitions", "2")
+    fill(source, "late-a", range(10))
+    words = ("migrate", "--through", str(tmp_path / "t"), "--to-bootstrap-server", target, "--rename", "s/^/new-/")
+    child = start_kt(tmp_path, *words, "--interval", "50ms", "--json", "--bootstrap-server", source)
+    eventually(lambda: count(target, "new-late-a") == 10)
+    ok(source, "topics", "--create", "--topic", "late-b", "--partitions", "2")
+    fill(source, "late-b", range(20))
+    eventually(lambda: count(target, "new-late-b") == 20)
+    child.send_signal(signal.SIGINT)
+    out, _ = child.communicate(timeout=30)
+    assert child.returncode == 130
+    assert {json.loads(line)["kind"] for line in out.splitlines()} == {"round"}
+    assert values(target, "new-late-b") == values(source, "late-b")
+
+
+def test_a_target_with_records_and_the_same_cluster_are_refused(
+    source: str, target: str, tmp_path: pathlib.Path
+) -> None:
+    for bootstrap in (source, target):
+        ok(bootstrap, "topics", "--create", "--topic", "taken", "--partitions", "2")
+        fill(bootstrap, "taken", range(2))
+    words = ("migrate", "--through", str(tmp_path / "t"), "--topic", "taken", "--cut", "--bootstrap-server", source)
+    ran = run_kt(*words, "--to-bootstrap-server", target)
+    assert (ran.status, ran.err.splitlines()[0]) == (
+        1, "Topic taken is not empty: partition 0 has records up to offset 0",
+    )  # fmt: skip
+    ran = run_kt(*words, "--to-bootstrap-server", source)
+    assert (ran.status, "Source and target are the same cluster" in ran.err) == (2, True)
+    assert run_kt(*words).status == 2
