@@ -113,8 +113,9 @@ def _property_value(text: str) -> str:
 CHANGING_TOOLS = (
     ChangingTool(
         "plan_apply",
-        "Plan changes of topics, ACLs and quotas from a document of kt apply, in TOML or YAML. Nothing that the "
-        "document leaves out is deleted. Users are refused, since their passwords come from files and variables.",
+        "Plan changes of topics, ACLs and quotas from a document of kt apply, in TOML or YAML. Rows list dangers, such "
+        "as records that a smaller retention deletes. Nothing that the document leaves out is deleted. Users are "
+        "refused, since their passwords come from files and variables.",
         (
             Argument("document", "The document.", required=True, max_text=_MAX_DOCUMENT),
             Argument("format", "Format of the document.", required=True, choices=("toml", "yaml")),
@@ -140,7 +141,8 @@ CHANGING_TOOLS = (
     ),
     ChangingTool(
         "plan_alter_configs",
-        "Plan other settings of a topic, broker or group.",
+        "Plan other settings of a topic, broker or group. For topics plan_apply also lists dangers, such as a smaller "
+        "retention, which deletes records.",
         (
             Argument("entity_type", "Type of the entity.", required=True, choices=("topics", "brokers", "groups")),
             Argument("entity_name", "Name of the entity."),
