@@ -77,7 +77,7 @@ def _paths(args: Args) -> str | None:
 
 
 def _report(console: Console, timeline: Timeline) -> ExitStatus:
-    """Print what could not be read to stderr."""
+    """Print damage and skipped lookups to stderr."""
     reader = timeline.reader
     if timeline.not_looked_up:
         console.note(f"The lag of the oldest {timeline.not_looked_up} commits was not looked up: select fewer by time")

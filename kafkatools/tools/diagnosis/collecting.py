@@ -41,8 +41,8 @@ from kafkatools.tools.monitor.view import ClusterView
 TIMEOUT_MS = 5000
 """How long a source waits for a broker or a coordinator."""
 MAX_BATCHES = 20
-"""How many partitions' next batches are read: those with the largest lag. Of partitions that the group did not commit
-since the first snapshot, as many more."""
+"""The number of partitions whose next batch is read: those with the largest lag. Of partitions that the group did not
+commit since the first snapshot, as many more."""
 _QUOTA_KINDS = (("client-id",), ("user",), ("user", "client-id"))
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kafkatools.core.records.convert import AnyBatch
 
 TAIL_OFFSETS = 20_000
-"""How many of the last offsets are read: about 3 MB."""
+"""The number of offsets at the end of the log that are read: about 3 MB."""
 
 
 def commit_times(admin: AdminClient, group_id: str) -> CommitTimes:

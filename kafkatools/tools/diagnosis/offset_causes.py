@@ -51,7 +51,7 @@ def retention_passed(obs: Observations) -> Iterator[Finding]:
 
 
 def _deletion_lines(obs: Observations, key: TopicPartition) -> Iterator[str]:
-    """Yield lines about the start of a log: the movement between two snapshots, and what deletes records there."""
+    """Yield lines about the start of a log: its movement between two snapshots, and the settings that delete."""
     found = obs.partition(key)
     before = obs.earlier.by_partition.get(key) if obs.earlier is not None else None
     if found is not None and before is not None and (before.start_offset or 0) < (found.start_offset or 0):

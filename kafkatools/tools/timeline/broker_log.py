@@ -69,7 +69,7 @@ class BrokerLog:
         return listed.offset
 
     def batches(self, start: int = 0) -> Iterator[AnyBatch | Damage]:
-        """Yield the batches from an offset up to the high watermark, and what is damaged. Raises CommandError without
+        """Yield the batches from an offset up to the high watermark, and damaged ranges. Raises CommandError without
         permission to read, KafkaError."""
         position = max(start, self.start)
         while position < self.end:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kafkatools.core.records.convert import AnyBatch
 
 _MOST_SIMILAR = 3
+_MOST_TOPICS = 8
 
 
 class Selection(NamedTuple):
@@ -37,8 +38,8 @@ class Selection(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """The requested events of a group, what the log lacks, and the number of commits whose log end was not looked
-    up."""
+    """The requested events of a group, the reader with the gaps and damage of the log, and the number of commits whose
+    log end was not looked up."""
 
     group_id: str
     partition: int
@@ -107,6 +108,12 @@ def _timeline(
     events = list(chosen) if selection.every_commit else joined(chosen)
     if not is_there and not reader.pending and not reader.undecodable:
         raise _no_records(group_id, place, others)
+    if selection.topic is not None and selection.topic not in history.topics:
+        known = f"it committed {', '.join(sorted(history.topics)[:_MOST_TOPICS])}" if history.topics else "it has none"
+        raise CommandError(
+            f"Group '{group_id}' has no commits of topic '{selection.topic}' in {place}; {known}",
+            kind="TOPIC_NOT_FOUND",
+        )
     if selection.last is not None:
         events = events[-selection.last :]
     events, not_looked_up = with_log_ends(events, logs)

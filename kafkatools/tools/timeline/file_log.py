@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class LogDirectories:
-    """The partitions below paths of log directories. `note` prints a line about what is missing in the files. Raises
+    """The partitions below paths of log directories. `note` prints a line about missing or damaged files. Raises
     CommandError if none of them is of `__consumer_offsets`."""
 
     def __init__(self, paths: str, note: Callable[[str], None]) -> None:
@@ -50,7 +50,7 @@ class LogDirectories:
         return [number for number in self.partitions if _holds(self.batches(number), group_id)]
 
     def batches(self, partition: int) -> Iterator[AnyBatch | Damage]:
-        """Yield the batches of a partition of `__consumer_offsets`, and what is damaged. Raises UnreadableLog,
+        """Yield the batches of a partition of `__consumer_offsets`, and damaged ranges. Raises UnreadableLog,
         OSError."""
         files = self._files(TopicPartition(TOPIC, partition))
         offset = files.log_start_offset

@@ -90,7 +90,7 @@ def group_names(items: Iterable[AnyBatch | Damage]) -> set[str]:
 
 
 class GroupReader:
-    """Reads the records of one group. After `read`: what was missing or could not be read."""
+    """Reads the records of one group. After `read`, the attributes have gaps, damage and counts of skipped records."""
 
     def __init__(self, group_id: str) -> None:
         self._prefix = key_prefix(group_id)

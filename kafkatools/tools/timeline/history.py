@@ -83,6 +83,8 @@ class History:
         self._targets: dict[str, Places] = {}
         self._owned: dict[str, _Owned] = {}
         self._offsets: dict[tuple[str, int], int] = {}
+        self.topics: set[str] = set()
+        """The topics with commits so far."""
         self._appliers = self._table()
 
     def _table(self) -> dict[str, Callable[[GroupRecord], None]]:
@@ -97,7 +99,7 @@ class History:
         return table
 
     def events(self, records: Sequence[GroupRecord]) -> Iterator[Event]:
-        """Apply the records of one batch; yield what they changed."""
+        """Apply the records of one batch; yield the resulting events."""
         changes = [record for record in records if _kind(record) in self._appliers]
         for change in _single_changes(changes):
             yield from self._changes(change)
@@ -125,6 +127,7 @@ class History:
         key = record.key
         topic_id = getattr(value, "topic_id", None)
         self._names.learn(topic_id, key.topic)
+        self.topics.add(key.topic)
         previous, time_ms = self._offsets.get((key.topic, key.partition)), value.commit_timestamp
         return Commits(
             record.log_offset, time_ms, key.topic, key.partition, 1, previous, value.offset, value.offset, time_ms,
