@@ -56,10 +56,9 @@ def run(console: Console, args: Args) -> ExitStatus:
     try:
         from kafkatools.tools.mcp.http_server import LOOPBACK, serve_http
         from kafkatools.tools.mcp.server import serve
-    except ImportError as error:
-        raise CommandError(
-            f"kt mcp needs the package {error.name}", hint="Install it with pip install 'kafkatools[mcp]'."
-        ) from None
+    except ImportError:
+        hint = "Install it with pip install 'kafkatools[mcp]'."
+        raise CommandError("kt mcp needs the package mcp 2.3 or later", hint=hint) from None
     calls = _calls(console, args)
     if args.http is None:
         if console.is_input_terminal:

@@ -260,6 +260,8 @@ def test_a_credential_that_exists_changes_only_when_asked(kt: Kt, tmp_path: path
     ran = kt("apply", more, status=ExitStatus.FAILED)
     assert ran.out.splitlines()[0] == "! user alice SCRAM-SHA-256: iterations: 8192 -> 9000"
     outputs = [ran, kt("apply", more, "--update-passwords", "--yes"), kt("apply", more)]
+    again = kt("apply", more, "--update-passwords", "--dry-run")
+    assert again.out.splitlines()[0] == "~ user alice SCRAM-SHA-256: a new password"
     outputs.append(kt("apply", more, "--update-passwords", "--yes", "--json"))
     assert rows(outputs[-1])[0]["changes"] == [
         {"name": "iterations", "old": 9000, "new": 9000},

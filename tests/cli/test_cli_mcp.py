@@ -9,6 +9,7 @@ import json
 import pathlib
 import signal
 import socket
+import sys
 import unicodedata
 from collections.abc import Iterator
 
@@ -366,6 +367,18 @@ def test_a_wrong_option_is_an_error_of_the_start(words: tuple[str, ...], message
     server = () if "--bootstrap-server" in words else ("--bootstrap-server", "127.0.0.1:1")
     ran = run_kt("mcp", *words, *server)
     assert (ran.status, ran.out, ran.err.startswith(message)) == (ExitStatus.USAGE, "", True), ran.err
+
+
+@pytest.mark.parametrize("package", ["mcp.server.lowlevel", "anyio", "uvicorn"])
+def test_a_missing_package_is_named_with_its_extra(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("kafkatools.tools.mcp")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    ran = run_kt("mcp", "--bootstrap-server", "127.0.0.1:1")
+    assert (ran.status, ran.err) == (
+        ExitStatus.FAILED,
+        "kt mcp needs the package mcp 2.3 or later\nInstall it with pip install 'kafkatools[mcp]'.\n",
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -231,7 +231,8 @@ def _note_kept(console: Console, plan: Plan) -> None:
 
 def lines(change: Change) -> list[str]:
     """A change as lines of the plan."""
-    texts = [_difference(change, difference) for difference in change.differences]
+    differences = [each for each in change.differences if each.name == PASSWORD or each.before.value != each.new]
+    texts = [_difference(change, difference) for difference in differences]
     text = f"{_SIGNS[change.action]} {change.label}{': ' if texts else ''}{', '.join(texts)}"
     found = [text, *(f"    DANGER: {danger}" for danger in change.dangers)]
     if change.reason:
