@@ -16,16 +16,17 @@ from support.kt import Ran, run_kt
 from support.live_groups import GroupClient
 from support.rebalances import settle
 from support.recorded_segments import log_directory
+from support.waiting import eventually
 from support.why import make_topic, produce
 
 from kafkatools import Producer
 from kafkatools.core.admin.acls import Acl, create_acls, delete_acls, filter_of
 from kafkatools.core.admin.client import AdminClient
-from kafkatools.core.admin.group_offsets import delete_offsets
+from kafkatools.core.admin.group_offsets import alter_offsets, delete_offsets
 from kafkatools.core.admin.groups import delete_groups
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.consumer.consumer import Consumer
-from kafkatools.core.group.metadata import ConsumerGroupMetadata
+from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
 from kafkatools.core.records.batch import read_batches
 from kafkatools.exit_status import ExitStatus
 
@@ -229,6 +230,24 @@ def test_offsets_of_transactions(bootstrap: str) -> None:
         producer.abort_transaction()
     assert [(event["last_offset"], event["pending"]) for event in of_type(events, "commits")] == [(1, False), (3, True)]
     assert head["aborted_commits"] == 1
+
+
+def test_a_log_that_the_cleaner_compacted(tmp_path: pathlib.Path) -> None:
+    settings = {
+        "offsets_topic_segment_bytes": str(1 << 20),
+        "log_cleaner_backoff_ms": "200",
+        "log_cleaner_min_cleanable_ratio": "0.0",
+    }
+    with embedded_broker(tmp_path, **SETTINGS, **settings) as address:
+        make_topic(address, "cleaned", records=10)
+        with AdminClient(address, {}, SystemClock()) as admin:
+            for number in range(600):
+                offset = OffsetAndMetadata(number % 10, metadata="x" * 4000)
+                assert alter_offsets(admin, {"cleaned": {("cleaned", 0): offset}})["cleaned"].error is None
+        eventually(lambda: timeline("cleaned", "--bootstrap-server", address)[0]["compacted_to"] is not None)
+        head, events = timeline("cleaned", "--from", f"log:{tmp_path}")
+    assert 0 < head["compacted_to"] <= head["next_offset"] == 600
+    assert sum(event["commits"] for event in events) < 600 and events[-1]["last_offset"] == 599 % 10
 
 
 # -- recorded by Apache Kafka
