@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from kafkatools.console import Console
 from kafkatools.core.admin.client import AdminClient
-from kafkatools.core.errors import KafkaError
 from kafkatools.core.producer.batch_producer import BatchProducer
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
@@ -16,6 +15,7 @@ from kafkatools.options.slices import parse_time
 from kafkatools.options.topic_renames import target_names
 from kafkatools.tools.backup.access_restore import plan_access
 from kafkatools.tools.backup.clients import batch_producer
+from kafkatools.tools.backup.cluster_state import read_configs
 from kafkatools.tools.backup.generations import required_manifest
 from kafkatools.tools.backup.group_restore import Groups, groups_for, offsets_to_map, restore_groups
 from kafkatools.tools.backup.journal import forget
@@ -26,6 +26,7 @@ from kafkatools.tools.backup.store import Store, open_store
 from kafkatools.tools.backup.targets import Target, create_missing, find_targets, set_append_time
 from kafkatools.tools.copying.client_cluster import ClientCluster
 from kafkatools.tools.declared.carry_out import DONE, carry_out
+from kafkatools.tools.declared.plan import Plan
 from kafkatools.tools.monitor.figures import size as size_text
 
 _CLIENT_ID = "kt-restore"
@@ -44,6 +45,7 @@ def run_restore(console: Console, args: Args) -> ExitStatus:
     with connect_admin(console, args) as admin:
         targets = find_targets(admin, manifest, names, until_ms)
         restore = _Restore(console, args, cluster, admin, store, manifest, names)
+        restore.check_access()
         if args.dry_run:
             return restore.print_plan(targets, groups, until_ms)
         return restore.run(targets, groups, until_ms)
@@ -74,6 +76,24 @@ class _Restore:
         self._console, self._args, self._cluster, self._admin = console, args, cluster, admin
         self._store, self._manifest, self._names = store, manifest, names
         self._has_failed = False
+
+    def check_access(self) -> None:
+        """Raise CommandError or KafkaError if requested ACLs or quotas cannot be restored."""
+        for kind in self._requested_kinds():
+            if kind in self._manifest.unknown:
+                raise CommandError(
+                    f"The backup has no {kind}: {self._manifest.unknown[kind]}",
+                    hint=f"Run the command without --{kind}.",
+                )
+            self._access_plan(kind)
+
+    def _requested_kinds(self) -> list[str]:
+        return [
+            kind for kind, is_requested in (("acls", self._args.acls), ("quotas", self._args.quotas)) if is_requested
+        ]
+
+    def _access_plan(self, kind: str) -> Plan:
+        return plan_access(self._admin, self._manifest, self._names, acls=kind == "acls", quotas=kind == "quotas")
 
     # -- --dry-run --
 
@@ -106,6 +126,7 @@ class _Restore:
         cuts = self._cuts(targets, until_ms)
         self._note_open(cuts)
         create_missing(self._admin, targets, self._args.replication_factor, console.note)
+        self._note_retention(targets)
         run = RestoreRun(self._store, targets, cuts, offsets_to_map(groups))
         total = sum(item.bytes for target in targets for part in target.backup.partitions for item in part.objects)
         label = f"Restoring from {self._store.url}"
@@ -172,28 +193,30 @@ class _Restore:
 
     def _restore_access(self, *, is_only_shown: bool) -> None:
         """Restore ACLs and quotas, or print what would be changed."""
-        args = self._args
-        for kind, is_requested in (("acls", args.acls), ("quotas", args.quotas)):
-            if is_requested:
-                self._restore_kind(kind, is_only_shown)
+        for kind in self._requested_kinds():
+            plan = self._access_plan(kind)
+            done = 0
+            for outcome in carry_out(self._admin, [] if is_only_shown else plan.changes, _no_password):
+                done += outcome.state == DONE
+                if outcome.state != DONE:
+                    self._fail(f"{outcome.change.label}: {outcome.error or outcome.state}")
+            count = len(plan.changes) if is_only_shown else done
+            row = {"kind": kind, "changes": count}
+            self._console.print(f"{kind}: {count} {'to change' if is_only_shown else 'changed'}", row)
 
-    def _restore_kind(self, kind: str, is_only_shown: bool) -> None:
-        if kind in self._manifest.unknown:
-            self._fail(f"The backup has no {kind}: {self._manifest.unknown[kind]}")
-            return
-        try:
-            plan = plan_access(self._admin, self._manifest, self._names, acls=kind == "acls", quotas=kind == "quotas")
-        except KafkaError as error:
-            self._fail(f"The {kind} were not restored: {error}")
-            return
-        done = 0
-        for outcome in carry_out(self._admin, [] if is_only_shown else plan.changes, _no_password):
-            done += outcome.state == DONE
-            if outcome.state != DONE:
-                self._fail(f"{outcome.change.label}: {outcome.error or outcome.state}")
-        count = len(plan.changes) if is_only_shown else done
-        row = {"kind": kind, "changes": count}
-        self._console.print(f"{kind}: {count} {'to change' if is_only_shown else 'changed'}", row)
+    def _note_retention(self, targets: Sequence[Target]) -> None:
+        """Name the topics whose retention will delete restored records."""
+        now_ms = self._console.clock.wall_ms()
+        configs = read_configs(self._admin, [target.name for target in targets])
+        for target in targets:
+            kept_ms = configs[target.name].number("retention.ms")
+            is_deleted = "delete" in (configs[target.name].effective.get("cleanup.policy") or "")
+            times = [item.min_timestamp for part in target.backup.partitions for item in part.objects]
+            oldest = min((time for time in times if time >= 0), default=now_ms)
+            if is_deleted and kept_ms is not None and 0 <= kept_ms < now_ms - oldest:
+                self._console.note(
+                    f"{target.name} has records older than its retention.ms ({kept_ms}): brokers delete them soon"
+                )
 
     def _fail(self, line: str) -> None:
         self._console.error(line)

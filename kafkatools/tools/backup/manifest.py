@@ -173,7 +173,11 @@ def decode_manifest(name: str, data: bytes) -> Manifest:
     if is_sound and body.get("format") != FORMAT:
         raise CommandError(f"{name} has format {body.get('format')}, and this version of kt reads format {FORMAT}")
     if not is_sound:
-        raise CommandError(f"{name} is damaged: its content does not have the checksum that it names", kind="DAMAGED")
+        raise CommandError(
+            f"{name} is damaged: its content does not have the checksum that it names",
+            hint="Move it away to use the generation before it. The next kt backup finds its objects again.",
+            kind="DAMAGED",
+        )
     del body["format"]
     manifest = _made(Manifest, body)
     manifest.topics = {topic: _topic(tree) for topic, tree in body["topics"].items()}

@@ -104,10 +104,12 @@ class LocalStore:
 
     def __init__(self, path: str, *, create: bool = False) -> None:
         self.url = path
-        if create:
-            with _local_errors(path):
+        if create and not os.path.exists(path):
+            try:
                 os.makedirs(path, exist_ok=True)
-        elif not os.path.isdir(path):
+            except OSError as error:
+                raise CommandError(f"{path} cannot be created: {error.strerror}", kind="STORAGE_FAILED") from None
+        if not os.path.isdir(path):
             reason = "is not a directory" if os.path.exists(path) else "does not exist"
             raise CommandError(f"{path} {reason}: it is no backup", kind="MISSING")
 
