@@ -1,4 +1,4 @@
-"""Run kt backup and print what was stored."""
+"""Run kt backup and print the new generation."""
 
 from __future__ import annotations
 

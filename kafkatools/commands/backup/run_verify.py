@@ -1,4 +1,4 @@
-"""Run kt backup verify and print what is damaged."""
+"""Run kt backup verify and print each damage."""
 
 from __future__ import annotations
 

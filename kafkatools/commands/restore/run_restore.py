@@ -98,7 +98,7 @@ class _Restore:
     # -- --dry-run --
 
     def print_plan(self, targets: Sequence[Target], groups: Groups, until_ms: int | None) -> ExitStatus:
-        """Print what would be restored."""
+        """Print the topics, groups, ACLs and quotas that would be restored."""
         cuts = self._cuts(targets, until_ms)
         for target in targets:
             ends = [
@@ -156,7 +156,7 @@ class _Restore:
         }
 
     def _note_open(self, cuts: Mapping[TopicPartition, Cut]) -> None:
-        """Name what is left out or missing in the backup."""
+        """Name open transactions, which are left out, and partitions whose backup is incomplete."""
         for key, cut in cuts.items():
             partition = self._manifest.topics[key.topic].partitions[key.partition]
             if cut.open:
@@ -185,7 +185,7 @@ class _Restore:
             )
 
     def _finish(self, target: Target) -> None:
-        """Set what must not be set before the records are there."""
+        """Set LogAppendTime, which would have replaced the timestamps of restored records."""
         if target.has_append_time and target.action != "fill":
             error = set_append_time(self._admin, target)
             if error is not None:

@@ -1,4 +1,4 @@
-"""Restore ACLs and quotas: what the target lacks is added, and quotas with other values are changed."""
+"""Restore ACLs and quotas: missing ones are added, and quotas with other values are changed."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ from kafkatools.tools.backup.store import Store
 _POLL_MS = 500
 _CHECKPOINT_MS = 30_000
 _LOCAL_PARTITIONS, _REMOTE_PARTITIONS = 64, 8
-"""How many partitions are read at the same time: each has an open file, or an object in memory."""
+"""Number of partitions that are read at the same time: each has an open file, or an object in memory."""
 LOCAL_OBJECT_BYTES, REMOTE_OBJECT_BYTES = 128 << 20, 32 << 20
 
 
@@ -53,8 +53,8 @@ class BackupOptions(NamedTuple):
 
 @dataclass
 class BackupResult:
-    """The outcome of a run: the manifest, the bytes that were read, the bytes of adopted objects, and lines about what
-    is missing or was deleted. `failed`: the partitions that were not read to their end."""
+    """The outcome of a run: the manifest, the bytes that were read, the bytes of adopted objects, and lines about
+    missing and deleted records. `failed`: the partitions that were not read to their end."""
 
     manifest: Manifest
     written_bytes: int = 0

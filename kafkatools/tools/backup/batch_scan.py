@@ -46,8 +46,8 @@ class BatchDamage(Exception):
 
 @dataclass
 class BatchSummary:
-    """What the batches of one object have: end offset (None: no batch), timestamps in ms (-1: none), the first offset
-    of each leader epoch, and the transactions that were aborted."""
+    """A summary of the batches of one object: offsets (base None: no batch), timestamps in ms (-1: none), the first
+    offset of each leader epoch, and the transactions that were aborted."""
 
     base_offset: int | None = None
     next_offset: int = 0

@@ -118,8 +118,8 @@ def epoch_ends(
 
 
 def read_groups(admin: AdminClient, manifest: Manifest, now_ms: int) -> list[str]:
-    """Add the committed offsets of all groups, as far as they are of topics in the manifest. Returns lines about what
-    is missing."""
+    """Add the committed offsets of all groups, as far as they are of topics in the manifest. Returns lines about those
+    that are missing."""
     notes: list[str] = []
     listing = list_groups(admin)
     if listing.errors:
@@ -150,7 +150,7 @@ def read_groups(admin: AdminClient, manifest: Manifest, now_ms: int) -> list[str
 
 
 def read_access(admin: AdminClient, manifest: Manifest) -> list[str]:
-    """Add ACLs and quotas. Returns lines about what is missing; a cluster without an authorizer has no ACLs."""
+    """Add ACLs and quotas. Returns lines about errors; a cluster without an authorizer has no ACLs."""
     notes: list[str] = []
     try:
         acls = describe_acls(admin)

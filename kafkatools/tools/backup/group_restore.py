@@ -26,7 +26,7 @@ TargetOffset = Callable[[TopicPartition, int], int | None]
 
 
 class RestoredGroup(NamedTuple):
-    """The outcome of a group: how many offsets were committed, and why others were not, empty: all were."""
+    """The outcome of a group: the number of committed offsets, and the reason for missing ones, empty without any."""
 
     group: str
     committed: int

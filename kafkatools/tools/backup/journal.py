@@ -21,7 +21,7 @@ GROUP_PREFIX = "kt-restore-"
 
 
 class RestoreMark(NamedTuple):
-    """What is restored into a topic: the source cluster, topic and its id, the generation, and the time of the cut."""
+    """The content of a mark: the source cluster, topic and its id, the generation, and the time of the cut."""
 
     cluster_id: str
     topic: str

@@ -114,7 +114,7 @@ class QuotaBackup:
 @dataclass
 class Manifest:
     """A generation of a backup. `created_ms`: when the run began; `groups_ms`: when the committed offsets were read.
-    `acls` have the fields of Acl. `unknown`: what could not be read, and why."""
+    `acls` have the fields of Acl. `unknown`: reasons by the name of a part that could not be read."""
 
     generation: int
     cluster_id: str

@@ -34,7 +34,7 @@ def read_pieces(store: Store, name: str) -> Iterator[memoryview]:
 
 
 def _missing(rest: bytes) -> int:
-    """Return how many bytes the batch at the start of `rest` lacks."""
+    """Return the number of bytes that the batch at the start of `rest` lacks."""
     if len(rest) < LOG_OVERHEAD:
         return 0
     return int(_LENGTH.unpack_from(rest, 8)[0]) + LOG_OVERHEAD - len(rest)

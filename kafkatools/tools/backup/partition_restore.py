@@ -36,7 +36,7 @@ _ROWS = 1024
 
 
 class Cut:
-    """Where a restore of a partition ends: before an offset; with the transactions that are aborted before it, and
+    """The end of a restore of a partition, before `offset`, with the transactions that are aborted before it, and
     those that are open there."""
 
     def __init__(self, offset: int, aborted: list[AbortedTransaction], opened: dict[int, int]) -> None:

@@ -33,7 +33,7 @@ class PlannedRead(NamedTuple):
 
 
 class BackupPlan(NamedTuple):
-    """What a run reads. `notes`: lines about gaps, new places and partitions that cannot be read."""
+    """The topics and offsets of a run. `notes`: lines about gaps, new places and partitions that cannot be read."""
 
     topics: dict[str, TopicBackup]
     reads: dict[TopicPartition, PlannedRead]

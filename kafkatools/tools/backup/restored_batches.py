@@ -80,7 +80,7 @@ class RestoredBatch(NamedTuple):
 
 
 class Selection:
-    """Which records of a partition are restored: from `start` to before `end`, without the transactions in `aborted`
+    """The records of a partition that are restored: from `start` to before `end`, without the transactions in `aborted`
     and those in `open` (first offset by producer id)."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Where a backup is kept: a local directory, or a place behind any URL that fsspec can open.
+"""The storages of backups: a local directory, or a place behind any URL that fsspec can open.
 
 Rules: names are relative to the URL, with `/`. An object appears under its name only when it is complete. Locally it
 is written as `.partial`, synced and renamed; behind a URL it is collected in memory and written by one call. The last
