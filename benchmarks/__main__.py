@@ -21,6 +21,7 @@ WORKLOADS = (
     "memory",
     "admin",
     "apply",
+    "monitor",
     "cluster",
     "pipeline_jobs",
     "pipeline_jobs_here",

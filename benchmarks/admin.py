@@ -16,7 +16,7 @@ TOPICS, PARTITIONS = 500, 20
 def main() -> None:
     """Prints ratios."""
     with peers.scratch() as directory, peers.embedded_broker(directory) as bootstrap:
-        _make_topics(bootstrap)
+        make_topics(bootstrap)
         server = ("--bootstrap-server", bootstrap)
         everything = f"{TOPICS * PARTITIONS} partitions"
         _compare(f"topics --describe, {everything}", "topics", ["--describe", *server])
@@ -27,7 +27,7 @@ def main() -> None:
         _compare(name, "consumer-groups", ["--describe", "--all-groups", *server], limit_mib=200)
 
 
-def _make_topics(bootstrap: str) -> None:
+def make_topics(bootstrap: str) -> None:
     """In a few requests, by the Python API."""
     code = (
         "import sys, kafkatools\n"

@@ -31,6 +31,7 @@ from kafkatools.commands.monitor.terminal.table import Table
 from kafkatools.commands.monitor.terminal.table_state import TableState
 from kafkatools.core.clock import Clock
 from kafkatools.exit_status import ExitStatus
+from kafkatools.tools.diagnosis.observations import CLUSTER, Subject
 
 INTERVALS_MS = (100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000, 600_000, 3_600_000, 86_400_000)
 """What `+` and `-` choose from."""
@@ -357,9 +358,7 @@ class MonitorApp(App[ExitStatus]):
             self._close_panel()
             return
         item = self._state.selected
-        if item is None:
-            return
-        subject = self._state.view.subject(item)
+        subject = Subject(CLUSTER) if item is None else self._state.view.subject(item)
         self._is_cancelled.set()
         self._is_cancelled = threading.Event()
         self._diagnosis += 1

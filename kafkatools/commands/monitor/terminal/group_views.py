@@ -25,8 +25,8 @@ from kafkatools.tools.monitor.view import GroupPartition, GroupView, PartitionVi
 def _lag(model: Model, group: GroupView) -> Cell:
     if group.partitions == ():
         return Cell("-", None)
-    least = group.least_lag
-    return c.at_least(least if group.is_lag_known else None, least)
+    lag = model.lags[group.group_id]
+    return c.at_least(lag.least if lag.is_known else None, lag.least)
 
 
 def _behind(model: Model, group: GroupView) -> Cell:
@@ -88,8 +88,7 @@ LAG = View(
                                                     is_unknown=item.group.partitions is None),
                "records consumed per second"),
     ),
-    lambda model, target: [
-        _TopicLag(group, topic, lag) for group in model.view.groups for topic, lag in group.lag_by_topic().items()],
+    lambda model, target: [_TopicLag(*row) for row in model.topic_lags],
     key=lambda item: (item.group.group_id, item.topic),
     opens=lambda model, item: Place(places.GROUP, (item.group.group_id,)),
     subject=lambda item: Subject(GROUP, item.group.group_id),

@@ -25,12 +25,12 @@ def head_text(model: Model, interval_ms: int, now_ms: int, *, is_paused: bool, w
     view = model.view
     state = "PAUSED" if is_paused else f"every {interval_ms / 1000:g} s"
     first = Text(no_wrap=True)
-    first.append("kt monitor", "bold")
-    first.append(f"  {visible(view.cluster_id or '-')}  {local_time(view.time_ms)}  in {view.took_ms} ms  ", "dim")
+    first.append("kt monitor  ", "bold")
     first.append(state, "bold yellow" if is_paused else "dim")
     age_ms = now_ms - view.clock_ms
     if age_ms > interval_ms + _LATE_MS:
         first.append(f"  {age_ms // 1000} s old", "bold yellow")
+    first.append(f"  {local_time(view.time_ms)}  in {view.took_ms} ms  {visible(view.cluster_id or '-')}", "dim")
     return [_fitted(first, width), _fitted(_health(model, width), width)]
 
 

@@ -24,6 +24,13 @@ class BrokerFigures(NamedTuple):
     has_unknown_ends: bool = False
 
 
+class Lag(NamedTuple):
+    """The lag of a group: whether it is completely known, and its known part."""
+
+    is_known: bool
+    least: int
+
+
 class Details(NamedTuple):
     """What was read for the open place only. `group`: the description of a group, perhaps with an error. `starts`: log
     start offsets of a topic's partitions; partitions that did not report one are missing. `error`: why nothing was
@@ -48,7 +55,7 @@ class Model:
 
     def prepare(self) -> Model:
         """Compute what is used by several tables, so that the application's thread does not have to; return self."""
-        _ = self.view.totals, self.figures
+        _ = self.view.totals, self.figures, self.lags, self.topic_lags
         return self
 
     def with_details(self, details: Details) -> Model:
@@ -66,6 +73,16 @@ class Model:
     def groups(self) -> dict[str, GroupView]:
         """The groups by id."""
         return {group.group_id: group for group in self.view.groups}
+
+    @cached_property
+    def lags(self) -> dict[str, Lag]:
+        """The lag of each group."""
+        return {group.group_id: Lag(group.is_lag_known, group.least_lag) for group in self.view.groups}
+
+    @cached_property
+    def topic_lags(self) -> list[tuple[GroupView, str, int | None]]:
+        """The lag of each group in each topic, None where it is partly unknown."""
+        return [(group, topic, lag) for group in self.view.groups for topic, lag in group.lag_by_topic().items()]
 
     @cached_property
     def _recreated(self) -> frozenset[str]:
