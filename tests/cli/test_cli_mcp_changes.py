@@ -1,4 +1,4 @@
-"""`kt mcp --allow-changes` with the real client: plans, their tokens, and what makes a token useless."""
+"""`kt mcp --allow-changes` with the real client: plans, tokens, and refused tokens."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Answers to calls: a page of the rows of a command, bounded by rows and bytes.
 
 An answer is an object with the keys of `ANSWER_SCHEMA`. A row that alone exceeds the bytes is shortened, and
-`shortened` says where. Secrets of the server's connection are hidden in all texts.
+`shortened` has the places. Secrets of the server's connection are hidden in all texts.
 """
 
 from __future__ import annotations

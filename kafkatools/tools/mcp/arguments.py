@@ -1,7 +1,7 @@
 """Check the arguments of a call and turn them into words of a command line.
 
 Rules: a value is attached to its option (`--topic=VALUE`), so that no value becomes another option, and an operand must
-not begin with `-`. Errors name the argument and what is expected, and repeat no value, since it may be long or secret.
+not begin with `-`. Errors name the argument and its expected form, and repeat no value, since it may be long or secret.
 """
 
 from __future__ import annotations

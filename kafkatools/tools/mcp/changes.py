@@ -2,7 +2,7 @@
 
 A plan is the dry run of a command and a token. To carry it out, the same cluster must print the same dry run again; the
 time between that and the change is the time of starting a process. A change is not cancelled with its call, since the
-client could not know what was done.
+client could not know which part of it was made.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _files(change: Change, rows: Sequence[object]) -> Iterator[str]:
 
 def _ensure_no_users(change: Change, directory: str) -> None:
     """Raise ArgumentError if a document declares users: their passwords would be read from files and variables of this
-    machine. A document that cannot be parsed is left to the command, which says where."""
+    machine. A document that cannot be parsed is left to the command, whose error has the line."""
     from kafkatools.exit_status import CommandError
 
     for name in change.files:

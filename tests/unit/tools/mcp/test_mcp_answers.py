@@ -1,4 +1,4 @@
-"""Pages of rows and messages of a command: their bounds, and what is cut."""
+"""Pages of rows and messages of a command: their bounds, and the cuts of long rows."""
 
 from __future__ import annotations
 
