@@ -100,18 +100,14 @@ class Planner:
         last: tuple[int, int] | KafkaError | None,
     ) -> PartitionBackup | None:
         """Return the earlier backup unless the log was truncated below its end."""
-        if backup is None or end.error is not None or not backup.objects:
+        if backup is None or end.error is not None:
             return backup
-        stop = end.offset
-        if isinstance(last, tuple):
-            epoch, epoch_end = last
-            is_same_epoch = epoch == backup.objects[-1].leader_epochs[-1][0]
-            stop = min(stop, epoch_end if is_same_epoch or epoch_end < backup.next_offset else stop)
-        if stop >= backup.next_offset:
+        stop = truncated_at(backup, end.offset, last if isinstance(last, tuple) else None)
+        if stop is None:
             return backup
         self._notes.append(
-            f"{key[0]}-{key[1]} was truncated to offset {max(stop, 0)}, and the backup has it up to "
-            f"{backup.next_offset}: it is backed up from its start in a new place"
+            f"{key[0]}-{key[1]} was truncated to offset {stop}, and the backup has it up to {backup.next_offset}: "
+            "it is backed up from its start in a new place"
         )
         return None
 
@@ -140,6 +136,15 @@ class Planner:
         while directory in self._places.get(_place(number), ()):
             number += 1
         return _place(number)
+
+
+def truncated_at(backup: PartitionBackup, log_end: int, last_epoch: tuple[int, int] | None) -> int | None:
+    """Return the offset to which a log was truncated below the end of its backup, None if it was not. `last_epoch`: the
+    largest leader epoch up to that of the last batch that the log has, and its end offset; None or -1: unknown."""
+    stop = log_end
+    if last_epoch is not None and last_epoch[1] >= 0:
+        stop = min(stop, last_epoch[1])
+    return stop if backup.objects and stop < backup.next_offset else None
 
 
 def note_gap(key: TopicPartition, backup: PartitionBackup, first: int, end: int, notes: list[str]) -> None:
