@@ -298,6 +298,7 @@ class JsonRuns:
         kt("monitor", "--once")
         kt("monitor", "--once", "--topic", "ghost", status=1)
         kt("monitor", "--fail-if", "brokers=1", status=3)
+        kt("monitor", "--once", "--alert", "brokers=1", "--alert", "lag>1 on group=ghost", status=3)
         self.bootstrap, right = "127.0.0.1:1", self.bootstrap
         kt("doctor", status=3)
         self.bootstrap = right

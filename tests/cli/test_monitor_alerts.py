@@ -19,10 +19,12 @@ from support.skipping_clock import SkippingClock
 from support.waiting import eventually
 
 from kafkatools import Producer
+from kafkatools.commands.monitor.terminal.places import Place
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.topics import NewTopic, create_topics
 from kafkatools.core.clock import SystemClock
 from kafkatools.exit_status import ExitStatus
+from kafkatools.tools.monitor.view import AlertView, ClusterView
 
 
 class Minutes(SkippingClock):
@@ -181,6 +183,22 @@ def test_a_webhook_that_is_down_is_told(bootstrap: str) -> None:
     assert ran.status is ExitStatus.FINDINGS
     assert "webhook http://127.0.0.1:1: Connection refused" in ran.err
     assert not [word for word in ("secret-of", "passw0rd", "T0", "user") if word in ran.err + ran.out]
+
+
+def test_alerts_are_among_the_events_of_the_view_with_keys() -> None:
+    pytest.importorskip("textual")
+    from kafkatools.commands.monitor.terminal.cluster_views import EVENTS
+    from kafkatools.commands.monitor.terminal.head import head_text
+    from kafkatools.commands.monitor.terminal.model import Model
+
+    alerts = (AlertView("lag>5", "firing", 1, "lag>5 holds for group g: lag is 6", "g"),
+              AlertView("lag>7", "pending", 1, "lag>7 holds for group h: lag is 8", "h"))  # fmt: skip
+    view = ClusterView(2, 2, 1, "cid", 1, (), (), None, (), (), alerts=alerts)
+    model = Model(view).prepare()
+    rows = EVENTS.rows(model, ())
+    assert [(line.kind, line.message) for line in rows] == [(alert.state, alert.message) for alert in alerts]
+    assert [EVENTS.opens(model, line) for line in rows] == [Place("group", ("g",)), Place("group", ("h",))]
+    assert "1 alert firing" in head_text(model, 1000, 2, is_paused=False, width=80)[1].plain
 
 
 @pytest.mark.parametrize(
