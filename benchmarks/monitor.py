@@ -1,4 +1,4 @@
-"""`kt monitor` with keys on a large cluster: how long a snapshot takes, and how soon the screen follows a key, with
+"""`kt monitor` with keys on a large cluster: the time of a snapshot, and the time until the screen follows a key, with
 10,000 partitions and 1,000 groups of a hundred partitions each.
 
 The broker is the embedded one. The monitor runs on a pseudo-terminal of 80 columns and 24 lines, and a new snapshot

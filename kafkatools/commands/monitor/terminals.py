@@ -1,4 +1,4 @@
-"""What kt monitor can show on this terminal: the view with keys, the screen without keys, or lines."""
+"""The displays of kt monitor that this terminal allows: the view with keys, the screen without keys, or lines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from kafkatools.console import Console
 
 EXTRA = "Keys, sorting, filters and details: pip install 'kafkatools[monitor]'"
-"""The line that names the extra where it is missing."""
+"""The line that names the extra if it is missing."""
 
 
 def has_screen(console: Console) -> bool:

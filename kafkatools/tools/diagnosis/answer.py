@@ -1,5 +1,5 @@
-"""The answer of a diagnosis as lines of text, and when a second snapshot could show more. Printed by `kt why` and shown
-by `kt monitor`."""
+"""The answer of a diagnosis as lines of text, and the need for a second snapshot. Printed by `kt why` and shown by
+`kt monitor`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GROUP_INTERVAL_S = 6.0
 
 
 def default_interval_s(subject: Subject) -> float:
-    """Return the seconds between the two snapshots of a subject; 0 where one is enough."""
+    """Return the seconds between the two snapshots of a subject; 0 if one is enough."""
     return _GROUP_INTERVAL_S if subject.kind == GROUP else 0.0
 
 

@@ -16,6 +16,8 @@ from kafkatools.commands.monitor.terminal.head import head_text
 from kafkatools.commands.monitor.terminal.model import Details, Model
 from kafkatools.commands.monitor.terminal.places import TABS, Path, Place
 from kafkatools.commands.monitor.terminal.table_state import TableState
+from kafkatools.core.admin.coordinators import Coordinator
+from kafkatools.core.admin.groups import GroupDescription, MemberDescription
 from kafkatools.tools.monitor.view import GroupView, PartitionView, TopicView
 
 
@@ -82,6 +84,23 @@ def test_a_group_without_reported_offsets_has_no_numbers() -> None:
     place = Place(places.GROUP, ("g",))
     assert cells(place, unread) == []
     assert VIEWS[places.GROUP].when_empty(unread, place.target) == "members are unknown: refused"
+
+
+def test_a_partition_out_of_view_has_an_unknown_commit() -> None:
+    member = MemberDescription("m-1", None, "till", "/10.0.0.1", (('a"b', 1), ('a"b', 2), ("other", 0)))
+    described = GroupDescription("g", "Classic", "Stable", "range", (member,), Coordinator(1, "h1", 9092))
+    model = Model(ill_view()).with_details(Details(described))
+    rows = cells(Place(places.MEMBER, ("g", "m-1")), model)
+    assert rows[0][:5] == ['a"b-1', "none", "5", "?", "?"]
+    assert rows[1][:5] == ['a"b-2', "1", "-", "0", "-"], "nothing was committed"
+    assert rows[2][:5] == ["other-0", "?", "?", "?", "?"], "--topic may leave it out"
+    assert column(Place(places.GROUP, ("g",)), model, "Lag") == ["?", "100"], "of the member, and of nobody"
+
+
+def test_addresses_are_shown_whole() -> None:
+    line = "records: http://127.0.0.1:44237/?token=" + "x" * 40
+    notes = column(Place(places.OVERVIEW), Model(ill_view(), addresses=(line,)), "Note")
+    assert "".join(notes[-2:]) == line and max(map(len, notes[-2:])) <= 48
 
 
 def test_rates_of_partitions_need_two_snapshots_of_the_same_topic() -> None:

@@ -34,7 +34,7 @@ from kafkatools.exit_status import ExitStatus
 from kafkatools.tools.diagnosis.observations import CLUSTER, Subject
 
 INTERVALS_MS = (100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000, 600_000, 3_600_000, 86_400_000)
-"""What `+` and `-` choose from."""
+"""The intervals that `+` and `-` choose from."""
 _TICK_S = 1.0
 _FOOT = "↵ open  Esc back  / filter  s sort  r reverse  w why  p pause  ? help  q quit"
 
@@ -56,7 +56,7 @@ class Answer(Message):
 
 
 class MonitorApp(App[ExitStatus]):
-    """The view with keys. Returns OK after `q`, INTERRUPTED after Ctrl-C; `ended` says why the snapshots ended.
+    """The view with keys. Returns OK after `q`, INTERRUPTED after Ctrl-C; `ended`: the reason if the snapshots ended.
 
     `request_details` is called when a place needs details, `change_interval` when the user changes the interval.
     """
@@ -243,7 +243,7 @@ class MonitorApp(App[ExitStatus]):
         self.query_one("#head", Static).update(Text("\n", no_wrap=True).join(lines))
 
     def on_table_changed(self) -> None:
-        """Draw what the mouse changed."""
+        """Draw the head again after the mouse changed the table."""
         self._draw_head()
 
     def on_table_opened(self) -> None:

@@ -20,6 +20,8 @@ from kafkatools.tools.monitor.figures import UNKNOWN, at_least, count, local_tim
 from kafkatools.tools.monitor.measures import active_controllers
 from kafkatools.tools.monitor.view import NO_BROKER, BrokerView, Event
 
+_ADDRESS_PART = 48
+
 # -- overview --
 
 
@@ -44,10 +46,23 @@ def _facts(model: Model, target: Target) -> list[Fact]:
         Fact("Lag", at_least(totals.lag, totals.least_lag), "of all groups", opens=Place(places.LAG)),
         Fact("Msg/s", rate(totals.messages_in, is_unknown=any(topic.has_unknown_ends for topic in view.topics)),
              "records that come in", opens=Place(places.TOPICS)),
-        Fact("Bytes/s", "-" if model.before is None and totals.bytes_in is None else size(totals.bytes_in),
+        Fact("Bytes/s", _bytes_in(model),
              "growth of the leaders' logs", opens=Place(places.TOPICS)),
-        *(Fact("Address", "", line) for line in model.addresses),
+        *_addresses(model),
     ]  # fmt: skip
+
+
+def _bytes_in(model: Model) -> str:
+    is_none_yet = model.before is None or not model.view.topics
+    number = model.view.totals.bytes_in
+    return "-" if number is None and is_none_yet else size(number)
+
+
+def _addresses(model: Model) -> Iterator[Fact]:
+    """Yield the addresses of --web in parts that fit, since one without the end of its token leads nowhere."""
+    for number, line in enumerate(model.addresses, 1):
+        for start in range(0, len(line), _ADDRESS_PART):
+            yield Fact(f"Address {number}" if start == 0 else "", "", line[start : start + _ADDRESS_PART])
 
 
 def _broker_facts(model: Model) -> Iterator[Fact]:
@@ -99,7 +114,7 @@ OVERVIEW = View(
         Column("Note", lambda model, fact: c.text(fact.note), is_number=False),
     ),
     _facts,
-    key=lambda fact: (fact.name, fact.note) if fact.name == "Address" else fact.name,
+    key=lambda fact: fact.name or fact.note,
     opens=lambda model, fact: fact.opens,
     mood=lambda fact: fact.mood,
 )
@@ -246,7 +261,7 @@ LOG_DIRS = View(
 
 
 class Line(NamedTuple):
-    """A line of the events: what is wrong now, what is not known, an alert, or an event. `key` stays the same while the
+    """A line of the events: a present fault, missing data, an alert, or an event. `key` stays the same while the
     fault lasts."""
 
     time_ms: int

@@ -25,7 +25,7 @@ Take = Callable[[ClusterView], tuple[Sequence[str], Sequence[str]]]
 
 
 class Collects(Protocol):
-    """What takes snapshots, such as ClusterCollector."""
+    """A source of snapshots, such as ClusterCollector."""
 
     def collect(self) -> ClusterView:
         """Return the next view. Raises KafkaError."""
@@ -46,8 +46,8 @@ class Ended(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What the thread works with; `take` gets each view, `failed` the error of each failed snapshot. `addresses`: lines
-    that name what --web serves."""
+    """The collaborators of the thread; `take` gets each view, `failed` the error of each failed snapshot. `addresses`:
+    lines with the addresses of --web."""
 
     collector: Collects
     board: Board

@@ -20,12 +20,12 @@ _LEAST_TEXT = 11
 _ELLIPSIS = "…"
 
 Item = Any
-"""What a row is about: a BrokerView, a GroupView, ...; each view knows its own."""
+"""The subject of a row: a BrokerView, a GroupView, ...; each view knows its own."""
 Value = str | float | tuple[str | float, ...]
 
 
 class Cell(NamedTuple):
-    """A cell. `value`: what it is sorted by, None if unknown."""
+    """A cell. `value` decides the order of rows, None if unknown."""
 
     text: str
     value: Value | None

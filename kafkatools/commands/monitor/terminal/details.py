@@ -1,4 +1,4 @@
-"""The thread that reads what only an open place needs: the members of a group, the log start offsets of a topic.
+"""The thread that reads the data of the open place only: the members of a group, the log start offsets of a topic.
 
 It has a client of its own, so a broker that does not respond delays neither the snapshots nor the keys. `_lock` guards
 request and end. A newer request replaces one that was not begun yet.
@@ -22,7 +22,7 @@ _TIMEOUT_MS = 5000
 
 
 class Request(NamedTuple):
-    """What to read: of a topic (`partitions`) or a group (`group_type`)."""
+    """The data to read: of a topic (`partitions`) or a group (`group_type`)."""
 
     view: str
     name: str
@@ -31,19 +31,20 @@ class Request(NamedTuple):
 
 
 class DetailsRead(NamedTuple):
-    """What was read for a request."""
+    """The result of a request."""
 
     request: Request
     details: Details
 
 
 def needs_details(place: Place) -> bool:
-    """Return whether a place shows what is not in a snapshot."""
+    """Return whether a place shows data that is not in a snapshot."""
     return place.view in (places.TOPIC, places.GROUP, places.MEMBER)
 
 
 def read_details(admin: AdminClient, request: Request) -> Details:
-    """Return the members of a group or the log start offsets of a topic, or why they are unknown."""
+    """Return the members of a group or the log start offsets of a topic, or the reason if they are
+    unknown."""
     try:
         if request.view == places.TOPIC:
             keys = dict.fromkeys(((request.name, number) for number in request.partitions), EARLIEST)

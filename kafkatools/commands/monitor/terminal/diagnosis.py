@@ -1,4 +1,4 @@
-"""The diagnosis of the selected row: what `kt why` says, for a thread beside the application's."""
+"""The diagnosis of the selected row by the causes of `kt why`, for a thread beside the application's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kafkatools.tools.diagnosis.verdict import verdicts
 
 
 class Connection(NamedTuple):
-    """How to reach the cluster, and the options of the connection for the command lines of an answer."""
+    """The connection to the cluster, and the options for the command lines of an answer."""
 
     bootstrap: str
     settings: Mapping[str, object]
@@ -44,7 +44,7 @@ Diagnose = Callable[[Subject, threading.Event], Iterator[list[str]]]
 
 
 def diagnose(connection: Connection, subject: Subject, is_cancelled: threading.Event) -> Iterator[list[str]]:
-    """Yield what `kt why` says of a subject, first with one snapshot; where time shows more, again with a second one.
+    """Yield the answer of `kt why` about a subject, with one snapshot and, if time shows more, again with a second one.
     An error is an answer too."""
     try:
         with Collecting(connection.impatient_admin, subject) as collecting:

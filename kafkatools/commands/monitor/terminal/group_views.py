@@ -214,8 +214,10 @@ def _no_assignment(model: Model, target: Target) -> str:
 
 
 def _commit_cell(item: _Assigned, value: int | None) -> Cell:
-    """Return a cell of a committed offset or a lag: `-` without a commit, `?` if the offsets are unknown."""
-    return Cell("-", None) if item.commit is None and item.group.partitions is not None else c.number(value)
+    """Return a cell of a committed offset or a lag: `-` without a commit, `?` if the offsets are unknown or the
+    partition is not in view."""
+    is_none = item.commit is None and item.group.partitions is not None and item.part is not None
+    return Cell("-", None) if is_none else c.number(value)
 
 
 ONE_MEMBER = View(

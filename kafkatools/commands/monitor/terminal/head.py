@@ -21,7 +21,7 @@ _LATE_MS = 3000
 
 
 def head_text(model: Model, interval_ms: int, now_ms: int, *, is_paused: bool, width: int) -> list[Text]:
-    """Return what the cluster is, when the snapshot was taken, and whether the cluster is healthy."""
+    """Return two lines: the time of the snapshot and the id of the cluster, and the faults of the cluster."""
     view = model.view
     state = "PAUSED" if is_paused else f"every {interval_ms / 1000:g} s"
     first = Text(no_wrap=True)
@@ -69,7 +69,7 @@ def tabs_text(path: Path, width: int) -> Text:
 
 
 def path_text(path: Path, model: Model, state: TableState, hidden: tuple[int, int], width: int) -> Text:
-    """Return the path to the open place, which rows are shown, and what is hidden."""
+    """Return the path to the open place, the position in its rows, the filter and the numbers of hidden columns."""
     notes = [_rows_note(state)]
     if state.filter_text:
         notes.append(f"/{visible(state.filter_text)}/")

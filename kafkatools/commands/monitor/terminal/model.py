@@ -1,4 +1,4 @@
-"""Model: what the tables show, which is the latest snapshot, the one before it, and the details of the open place."""
+"""Model: the data of the tables: the latest snapshot, the one before it, and the details of the open place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from kafkatools.tools.monitor.view import ClusterView, Event, GroupView, Partiti
 
 
 class BrokerFigures(NamedTuple):
-    """Figures of a broker over the partitions in view: how many it leads, has a replica of, and is in the ISR of.
+    """Figures of a broker over the partitions in view: the numbers of partitions that it leads, of its replicas,
+    and of those in the ISR.
     `messages_in`: records per second that the partitions it leads get, None before the second snapshot or if unknown;
     `has_unknown_ends`: the end of a partition that it leads is unknown."""
 
@@ -32,9 +33,9 @@ class Lag(NamedTuple):
 
 
 class Details(NamedTuple):
-    """What was read for the open place only. `group`: the description of a group, perhaps with an error. `starts`: log
-    start offsets of a topic's partitions; partitions that did not report one are missing. `error`: why nothing was
-    read."""
+    """Data of the open place only. `group`: the description of a group, perhaps with an error. `starts`: log
+    start offsets of a topic's partitions; partitions that did not report one are missing. `error`: the reason if
+    nothing was read."""
 
     group: GroupDescription | None = None
     starts: Mapping[TopicPartition, int] = {}
@@ -43,8 +44,8 @@ class Details(NamedTuple):
 
 @dataclass(frozen=True)
 class Model:
-    """One state of the screen. `before`: the previous snapshot, None in the first. `error`: why the latest refresh
-    failed. `events`: the newest first. `details`: None until they are read."""
+    """One state of the screen. `before`: the previous snapshot, None in the first. `error`: the reason if the latest
+    refresh failed. `events`: the newest first. `details`: None until they are read."""
 
     view: ClusterView
     before: ClusterView | None = None
@@ -54,12 +55,12 @@ class Model:
     addresses: tuple[str, ...] = ()
 
     def prepare(self) -> Model:
-        """Compute what is used by several tables, so that the application's thread does not have to; return self."""
+        """Compute the figures of several tables, so that the application's thread does not have to; return self."""
         _ = self.view.totals, self.figures, self.lags, self.topic_lags
         return self
 
     def with_details(self, details: Details) -> Model:
-        """Return the same snapshots with the details of the open place; what was computed is kept."""
+        """Return the same snapshots with the details of the open place, and with all computed figures."""
         model = replace(self, details=details)
         model.__dict__.update({name: value for name, value in self.__dict__.items() if name not in _FIELDS})
         return model
@@ -81,7 +82,7 @@ class Model:
 
     @cached_property
     def topic_lags(self) -> list[tuple[GroupView, str, int | None]]:
-        """The lag of each group in each topic, None where it is partly unknown."""
+        """The lag of each group in each topic, None if it is partly unknown."""
         return [(group, topic, lag) for group in self.view.groups for topic, lag in group.lag_by_topic().items()]
 
     @cached_property

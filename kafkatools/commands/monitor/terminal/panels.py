@@ -58,7 +58,7 @@ KEYS = (
     ("?", "this help"),
     ("q", "quit; Ctrl-C too, with exit status 130"),
 )
-"""The keys and what they do."""
+"""The keys and their effects."""
 
 
 class Help(ModalScreen[None]):

@@ -1,4 +1,4 @@
-"""Places: what a table shows, and the path that led there."""
+"""Places: the contents of a table, and the path to it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NO_MEMBER = ""
 
 
 class Place(NamedTuple):
-    """A view and what it is about, such as ("topic", ("orders",)); `target` is empty for the views of the cluster. For
+    """A view and its target, such as ("topic", ("orders",)); `target` is empty for the views of the cluster. For
     a broker it is the id, for a partition topic and number, for a member group and member id. Of `partitions` it may be
     a state: `offline`, `under-min-isr`, `under-replicated`, `moving` or `not-preferred`."""
 

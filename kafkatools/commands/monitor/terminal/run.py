@@ -59,8 +59,8 @@ class TerminalView:
                 thread.join(_END_S)
 
     def run(self, connections: ExitStack) -> tuple[ExitStatus, Ended | None]:
-        """Show the view on the terminal; return the exit status, and why the snapshots ended, if they did. Raises what
-        ended their thread."""
+        """Show the view on the terminal; return the exit status, and the reason if the snapshots ended. Raises the
+        error that ended their thread."""
         with self.threads(connections), _signals_kept():
             status = asyncio.run(_shown(self.app))
         ended = self.app.ended

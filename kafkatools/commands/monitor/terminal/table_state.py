@@ -1,7 +1,7 @@
 """The state of a table across refreshes: order, filter, selected row and scroll place. Without Textual.
 
 Rules: the selected row is known by its key, so a refresh, a sort or a filter keeps it, on the same line of the screen
-where that is possible. Until a row is selected the cursor stays on the first one. Unknown values are sorted last in
+if possible. Until a row is selected the cursor stays on the first one. Unknown values are sorted last in
 both directions. Cells are made for visible rows and for the sort column only; with a filter also those of texts.
 """
 

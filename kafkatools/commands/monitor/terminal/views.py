@@ -1,4 +1,4 @@
-"""View: for a kind of place its columns, its rows, and where a row leads.
+"""View: for a kind of place its columns, its rows, and the places to which rows lead.
 
 A row's key is a name, such as ("orders", 0), so that a refresh finds the row again.
 """
@@ -29,9 +29,9 @@ def _nothing(model: Model, target: Target) -> str:
 
 
 class View(NamedTuple):
-    """A kind of place. `rows` returns what its rows are about, in their original order, `key` a row's name, `opens`
-    where Enter leads, `subject` what `kt why` is asked about. `mood`: a colour for a row, or an empty text.
-    `when_empty`: why there are no rows. `sort_column`: sorted by it, descending, when the place is opened."""
+    """A kind of place. `rows` returns the subjects of its rows in their original order, `key` the name of a row,
+    `opens` the place that Enter opens, `subject` the subject for `kt why`. `mood`: a colour for a row, or empty.
+    `when_empty`: the reason if there are no rows. `sort_column`: sorted by it, descending, when the place is opened."""
 
     title: str
     columns: Sequence[Column]
