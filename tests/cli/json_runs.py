@@ -285,6 +285,7 @@ class JsonRuns:
         moves = self.file("moves.json", {"version": 1, "partitions": [part]})
         kt("reassign-partitions", "--execute", "--reassignment-json-file", moves)
         kt("reassign-partitions", "--verify", "--reassignment-json-file", moves)
+        kt("reassign-partitions", "plan", "balance", "--by", "rate", "--sample", "10ms", "--disks", at=2)
         kt("log-dirs", "--describe", "--broker-list", "9", status=1)
         self._copies()
         self._backups()
@@ -295,13 +296,17 @@ class JsonRuns:
         kt("leader-election", "--election-type", "unclean", "--topic", "ghost", "--partition", "0", status=1)
         kt("leader-election", "--election-type", "preferred", "--topic", "orders", "--partition", "0", "--dry-run")
         kt("doctor")
+        self._snapshots()
+        self.bootstrap, right = "127.0.0.1:1", self.bootstrap
+        kt("doctor", status=3)
+        self.bootstrap = right
+
+    def _snapshots(self) -> None:
+        kt = self.kt
         kt("monitor", "--once")
         kt("monitor", "--once", "--topic", "ghost", status=1)
         kt("monitor", "--fail-if", "brokers=1", status=3)
         kt("monitor", "--once", "--alert", "brokers=1", "--alert", "lag>1 on group=ghost", status=3)
-        self.bootstrap, right = "127.0.0.1:1", self.bootstrap
-        kt("doctor", status=3)
-        self.bootstrap = right
 
     def _copies(self) -> None:
         kt = self.kt
@@ -530,6 +535,7 @@ class JsonRuns:
         kt("plan", "drain", "--brokers", "2", at=2, status=1)
         cluster.out_of_sync.clear()
         kt("plan", "set-rf", "--replication-factor", "9", at=2, status=1)
+        kt("plan", "balance", "--by", "bytes", "--max-move", "0", at=2)
         cluster.steps = 99
         kt("--execute", *plan, "--dry-run")
         kt("--execute", *plan, "--throttle", "1000")

@@ -28,6 +28,9 @@ class ScriptedCluster:
         self.racks = dict(brokers)
         self.replicas = {(topic, n): list(ids) for topic, lists in replicas.items() for n, ids in enumerate(lists)}
         self.size_bytes = 1000
+        self.sizes: dict[TopicPartition, int] = {}  # of partitions with another size
+        self.volumes: dict[int, tuple[int, int]] = {}  # node -> total and usable bytes
+        self.silent: set[int] = set()  # nodes that answer questions for their log directories with an error
         self.out_of_sync: dict[TopicPartition, set[int]] = {}
         self.moving: dict[TopicPartition, list[int]] = {}
         self.steps = 3
@@ -154,6 +157,8 @@ class ScriptedCluster:
         return found
 
     def _describe_log_dirs(self, node: int, request: Any) -> Any:
+        if node in self.silent:
+            return {"error_code": 31, "results": ()}
         wanted = None
         if request.topics is not None:
             wanted = {(one.topic, number) for one in request.topics for number in one.partitions}
@@ -161,12 +166,13 @@ class ScriptedCluster:
         for key in self.replicas:
             if node not in self._present(key) or (wanted is not None and key not in wanted):
                 continue
-            size = self.size_bytes
+            size = self.sizes.get(key, self.size_bytes)
             if node not in self.replicas[key]:
                 size = size * self._done.get(key, 0) // (self.steps + 1)
             topics.setdefault(key[0], []).append({"partition_index": key[1], "partition_size": size, "offset_lag": 0})
         rows = [{"name": name, "partitions": parts} for name, parts in topics.items()]
-        return {"results": [{"log_dir": f"/data{node}", "topics": rows, "total_bytes": -1, "usable_bytes": -1}]}
+        total, usable = self.volumes.get(node, (-1, -1))
+        return {"results": [{"log_dir": f"/data{node}", "topics": rows, "total_bytes": total, "usable_bytes": usable}]}
 
     def _list_reassignments(self, header: Any, request: Any) -> Any:
         wanted = None

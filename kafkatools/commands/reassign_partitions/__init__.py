@@ -28,6 +28,7 @@ from kafkatools.options.quantities import byte_count, positive_seconds
 
 GOALS = ("drain", "add", "set-rf", "balance")
 _UNITS = {"k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
+MEASURES = ("replicas", "bytes", "rate", "leaders")
 _NO_THROTTLE = -1
 _COMMON = frozenset({"bootstrap-server", "command-config", "json"})
 _ACTIONS = {
@@ -187,6 +188,50 @@ _PLAN = Command(
             type=broker_ids,
         ),
         Option("--topics", "Regular expression for topic names. Default: all topics.", value="REGEX"),
+        Option(
+            "--by",
+            "With balance: what to even out. replicas counts replicas and preferred leaders; rate is the bytes per "
+            "second that producers write. Default: replicas.",
+            value="MEASURE",
+            choices=MEASURES,
+        ),
+        Option(
+            "--tolerance",
+            "With --by: largest distance of a broker from the mean. Default: 5%.",
+            value="PERCENT",
+        ),
+        Option(
+            "--disks", "With --by bytes or rate: also even out the log directories within brokers. --execute the plan."
+        ),
+        Option(
+            "--only-above",
+            "With --by bytes: move only from brokers whose disks are fuller, until they are at this use.",
+            value="PERCENT",
+        ),
+        Option(
+            "--max-move",
+            "With --by: most bytes to copy, also with k, M, G, T or GiB: 500G. 0 only reorders replicas.",
+            value="BYTES",
+        ),
+        Option(
+            "--exclude-broker",
+            "With --by: brokers from which and to which nothing moves.",
+            value="ID,...",
+            type=broker_ids,
+        ),
+        Option(
+            "--sample",
+            "With --by rate or leaders: seconds between two readings of offsets and log sizes, or a time with a unit: "
+            "5m. Default with rate: 60s; leaders then also evens out their rates.",
+            value="SECONDS",
+            type=positive_seconds,
+        ),
+        Option(
+            "--throttle",
+            "With --by: the throttle of each broker for the estimated time. Nothing is set. Default: 50M.",
+            value="BYTES",
+            type=byte_rate,
+        ),
         Option("--replication-factor", "With set-rf: the new replication factor.", value="NUMBER", type=java_int),
         Option("--disable-rack-aware", "Ignore racks."),
         Option(
@@ -208,6 +253,7 @@ _PLAN = Command(
         "kt reassign-partitions plan drain --brokers 3 --out drain.json",
         "kt reassign-partitions plan set-rf --replication-factor 3 --topics 'orders.*' --out rf.json",
         "kt reassign-partitions plan balance | kt reassign-partitions run --reassignment-json-file -",
+        "kt reassign-partitions plan balance --by bytes --only-above 90% --max-move 500G --out bytes.json",
     ),
 )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kafkatools.commands.reassign_partitions import GOALS
+from kafkatools.commands.reassign_partitions import GOALS, balance_options
 from kafkatools.commands.reassign_partitions.plan_output import (
     broker_rows,
     current_assignment,
@@ -18,6 +18,7 @@ from kafkatools.commands.reassign_partitions.plan_output import (
     json_text,
     plan_assignment,
     summary,
+    write_plan_file,
 )
 from kafkatools.console import Console
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
@@ -49,6 +50,10 @@ def run(console: Console, args: Args) -> ExitStatus:
     """Compute, write and print a reassignment. Returns FAILED when partitions were left out. Raises UsageError,
     CommandError."""
     options = _checked_options(args)
+    if balance_options.uses_measure(args):
+        from kafkatools.commands.reassign_partitions import balance
+
+        return balance.run(console, args, options.topics)
     with connect_admin(console, args) as admin:
         ensure_nothing_moves(admin, options.takes)
         cluster = read_cluster(admin, console.error)
@@ -73,6 +78,7 @@ def _checked_options(args: Args) -> _PlanOptions:
         raise UsageError(f"--replication-factor must be at least 1, not {args.replication_factor}")
     if goal != "set-rf" and args.replication_factor is not None:
         raise UsageError(f"--replication-factor can only be used with plan set-rf, not with plan {goal}")
+    balance_options.check_goal(args, goal)
     try:
         topics = None if args.topics is None else TopicFilter(args.topics)
     except ValueError as error:
@@ -106,8 +112,7 @@ def _write_files(args: Args, plan: ReassignmentPlan) -> None:
     if args.undo_file is not None and plan.moves:
         write_undo_file(args.undo_file, [json_text(current_assignment(plan.moves))])
     if args.out is not None:
-        with open(args.out, "w", encoding="utf-8") as file:
-            file.write(json_text(plan_assignment(plan.moves)))
+        write_plan_file(args.out, json_text(plan_assignment(plan.moves)))
 
 
 def _show(console: Console, args: Args, plan: ReassignmentPlan) -> None:

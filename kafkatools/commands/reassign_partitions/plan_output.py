@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from kafkatools.core import atomic_file
 from kafkatools.tools.reassignment.listings import count_text
 from kafkatools.tools.reassignment.plan import BrokerLoad, Move, ReassignmentPlan
 from kafkatools.tools.reassignment.plan_file import plan_fields
@@ -28,6 +30,16 @@ def json_text(value: Mapping[str, object]) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False) + "\n"
 
 
+def write_plan_file(path: str, text: str) -> None:
+    """Write a plan to a file, which is complete or unchanged; a device or pipe gets the text directly. Raises
+    OSError."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return
+    atomic_file.replace(path, text.encode())
+
+
 def bytes_text(count: float) -> str:
     """Return a size such as `1.5 GB`, in decimal units like throttles."""
     size = float(count)
@@ -36,6 +48,11 @@ def bytes_text(count: float) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.3g} {unit}"
         size /= 1000
     return f"{size:.3g} {_UNITS[-1]}"
+
+
+def percent_text(fraction: float) -> str:
+    """Return a percentage with three digits, such as `5.25%` or `90%`."""
+    return f"{100 * fraction:.3g}%"
 
 
 def summary(plan: ReassignmentPlan) -> str:
@@ -70,32 +87,11 @@ def _change(before: object, after: object) -> str:
 def json_rows(plan: ReassignmentPlan) -> Iterator[dict[str, object]]:
     """Yield JSON rows: changed partitions, partitions left out, brokers, and a summary with both plan files."""
     for move in plan.moves:
-        yield {
-            "type": "partition",
-            "topic": move.topic,
-            "partition": move.partition,
-            "replicas_before": list(move.before),
-            "replicas_after": list(move.after),
-            "added": list(move.added),
-            "removed": list(move.removed),
-            "bytes": move.size_bytes * len(move.added),
-        }
+        yield move_row(move)
     for (topic, partition), reason in plan.left_out.items():
         yield {"type": "left_out", "topic": topic, "partition": partition, "reason": reason}
     for load in plan.brokers:
-        yield {
-            "type": "broker",
-            "broker": load.broker,
-            "rack": load.rack,
-            "replicas_before": load.replicas[0],
-            "replicas_after": load.replicas[1],
-            "leaders_before": load.leaders[0],
-            "leaders_after": load.leaders[1],
-            "bytes_before": load.size_bytes[0],
-            "bytes_after": load.size_bytes[1],
-            "bytes_to_receive": load.bytes_in,
-            "bytes_to_send": load.bytes_out,
-        }
+        yield load_row(load)
     yield {
         "type": "plan",
         "partitions": len(plan.moves),
@@ -103,4 +99,35 @@ def json_rows(plan: ReassignmentPlan) -> Iterator[dict[str, object]]:
         "bytes_to_move": plan.bytes_to_move,
         "reassignment": plan_assignment(plan.moves),
         "current": current_assignment(plan.moves),
+    }
+
+
+def move_row(move: Move) -> dict[str, object]:
+    """Return the JSON row of a changed partition."""
+    return {
+        "type": "partition",
+        "topic": move.topic,
+        "partition": move.partition,
+        "replicas_before": list(move.before),
+        "replicas_after": list(move.after),
+        "added": list(move.added),
+        "removed": list(move.removed),
+        "bytes": move.size_bytes * len(move.added),
+    }
+
+
+def load_row(load: BrokerLoad) -> dict[str, object]:
+    """Return the JSON row of a broker."""
+    return {
+        "type": "broker",
+        "broker": load.broker,
+        "rack": load.rack,
+        "replicas_before": load.replicas[0],
+        "replicas_after": load.replicas[1],
+        "leaders_before": load.leaders[0],
+        "leaders_after": load.leaders[1],
+        "bytes_before": load.size_bytes[0],
+        "bytes_after": load.size_bytes[1],
+        "bytes_to_receive": load.bytes_in,
+        "bytes_to_send": load.bytes_out,
     }

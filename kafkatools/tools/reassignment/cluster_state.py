@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.cluster import describe_cluster
-from kafkatools.core.admin.log_dirs import describe_log_dirs
+from kafkatools.core.admin.log_dirs import LogDir, describe_log_dirs
 from kafkatools.core.admin.reassignments import TopicPartition, list_reassignments
 from kafkatools.core.admin.topics import PartitionDescription, describe_all_topics
 from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition
@@ -14,11 +14,26 @@ from kafkatools.exit_status import CommandError
 from kafkatools.tools.reassignment.listings import WAIT_HINT, partition_names
 from kafkatools.tools.reassignment.plan import Broker, ClusterState, Partition
 
+LogDirs = Mapping[int, tuple[LogDir, ...] | KafkaError]
+Sizes = Mapping[TopicPartition, Mapping[int, int]]
+
 
 def read_cluster(admin: AdminClient, complain: Callable[[str], None]) -> ClusterState:
     """Read live brokers, partitions and replica sizes, without topics that are being deleted. Raises KafkaError.
     `complain` gets a message for each broker or log directory that does not report the sizes of its replicas."""
-    brokers = tuple(Broker(node.id, node.rack) for node in describe_cluster(admin).nodes)
+    brokers = read_brokers(admin)
+    parts = read_partitions(admin)
+    sizes = sizes_in(describe_log_dirs(admin, [broker.id for broker in brokers]), complain)
+    return cluster_state(brokers, parts, sizes)
+
+
+def read_brokers(admin: AdminClient) -> tuple[Broker, ...]:
+    """Read the live brokers with their racks. Raises KafkaError."""
+    return tuple(Broker(node.id, node.rack) for node in describe_cluster(admin).nodes)
+
+
+def read_partitions(admin: AdminClient) -> dict[TopicPartition, PartitionDescription]:
+    """Read all partitions, without those of topics that are being deleted. Raises KafkaError."""
     parts: dict[TopicPartition, PartitionDescription] = {}
     for name, topic in describe_all_topics(admin).items():
         if isinstance(topic.error, UnknownTopicOrPartition):
@@ -26,7 +41,13 @@ def read_cluster(admin: AdminClient, complain: Callable[[str], None]) -> Cluster
         if topic.error is not None:
             raise topic.error
         parts.update({(name, part.partition): part for part in topic.partitions})
-    sizes = _sizes(admin, [broker.id for broker in brokers], complain)
+    return parts
+
+
+def cluster_state(
+    brokers: tuple[Broker, ...], parts: Mapping[TopicPartition, PartitionDescription], sizes: Sizes
+) -> ClusterState:
+    """Return the input of a plan, in the order of `parts`."""
     return ClusterState(brokers, tuple(_partition(key, part, sizes.get(key, {})) for key, part in parts.items()))
 
 
@@ -37,9 +58,7 @@ def _partition(key: TopicPartition, part: PartitionDescription, sizes: Mapping[i
     return Partition(*key, part.replicas, part.isr, part.leader, size)
 
 
-def _sizes(
-    admin: AdminClient, brokers: Collection[int], complain: Callable[[str], None]
-) -> dict[TopicPartition, dict[int, int]]:
+def sizes_in(log_dirs: LogDirs, complain: Callable[[str], None]) -> dict[TopicPartition, dict[int, int]]:
     """The reported replica sizes in bytes, by partition and broker, without copies being moved to another log
     directory. Calls `complain` for each broker or log directory with an error."""
     sizes: dict[TopicPartition, dict[int, int]] = {}
@@ -47,7 +66,7 @@ def _sizes(
     def note_missing(broker: int, error: KafkaError) -> None:
         complain(f"Broker {broker} did not report the sizes of its replicas, so byte counts are too low: {error}")
 
-    for broker, dirs in describe_log_dirs(admin, list(brokers)).items():
+    for broker, dirs in log_dirs.items():
         if isinstance(dirs, KafkaError):
             note_missing(broker, dirs)
             continue

@@ -217,7 +217,7 @@ class _Layout:
 
     def __init__(self, cluster: ClusterState, scope: Scope) -> None:
         self.live = frozenset(broker.id for broker in cluster.brokers)
-        self._racks = _racks(cluster, scope)
+        self._racks = racks_of(cluster, rack_aware=scope.rack_aware)
         partitions = [part for part in cluster.partitions if scope.topics is None or part.topic in scope.topics]
         self.partitions = {part.key: part for part in sorted(partitions, key=lambda part: part.key)}
         self.keys = tuple(self.partitions)
@@ -338,10 +338,10 @@ class _Layout:
         return (target not in part.replicas) - (source not in part.replicas), part.size_bytes, key
 
 
-def _racks(cluster: ClusterState, scope: Scope) -> dict[int, str]:
+def racks_of(cluster: ClusterState, *, rack_aware: bool) -> dict[int, str]:
     """Racks by broker; {} if ignored or no broker has one. Raises PlanRefused if only some brokers have one."""
     racks = {broker.id: broker.rack for broker in cluster.brokers if broker.rack is not None}
-    if not scope.rack_aware or not racks:
+    if not rack_aware or not racks:
         return {}
     if len(racks) < len(cluster.brokers):
         without = ", ".join(str(broker.id) for broker in cluster.brokers if broker.rack is None)

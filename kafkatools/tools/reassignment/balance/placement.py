@@ -1,0 +1,133 @@
+"""The replicas of a cluster while a balance plan is made, with the constraints that no move may break.
+
+Brokers are numbers from 0 (`Brokers.ids` has their ids), partitions are indexes of `ClusterState.partitions`.
+
+Constraints:
+- A partition keeps its number of replicas, each on another broker.
+- Replicas move between live brokers that take part, and only of partitions with a live in-sync replica.
+- A replica moves to another rack only if that rack then has no more replicas of the partition than the source's rack
+  had: the spread over racks never gets worse, and no rack gets more than ceil(replicas / racks) that had not more.
+- New replicas fit in the free space of their broker, without space that others leave free.
+- The copied bytes stay within the budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kafkatools.tools.reassignment.balance.levelling import ALLOWED
+from kafkatools.tools.reassignment.balance.model import BalanceInput, BalanceOptions, Disk
+from kafkatools.tools.reassignment.plan import PlanRefused, racks_of
+
+HAS_REPLICA, OTHER_RACK, NO_SPACE, NO_BUDGET = 1, 2, 3, 4
+_UNLIMITED = float("inf")
+
+
+class Budget:
+    """The bytes that a plan may still copy."""
+
+    def __init__(self, limit: int | None) -> None:
+        self.limit = limit
+        self.left: float = _UNLIMITED if limit is None else limit
+
+    def affords(self, cost: int) -> bool:
+        return cost <= self.left
+
+    def spend(self, cost: int) -> None:
+        self.left -= cost
+
+
+class Brokers:
+    """The brokers of a cluster by number: live ones first, then ids that only replica lists have. `taking_part` are
+    the numbers of those among which replicas move."""
+
+    def __init__(self, given: BalanceInput, options: BalanceOptions) -> None:
+        live = sorted(broker.id for broker in given.cluster.brokers)
+        others = {broker for part in given.cluster.partitions for broker in part.replicas} - set(live)
+        self.ids = [*live, *sorted(others)]
+        self.number = {broker: number for number, broker in enumerate(self.ids)}
+        racks = racks_of(given.cluster, rack_aware=options.rack_aware)
+        self.racks = [racks.get(broker, f"?{broker}") for broker in self.ids] if racks else []
+        chosen = set(live) if options.brokers is None else options.brokers
+        self.taking_part = tuple(
+            self.number[broker] for broker in live if broker in chosen and broker not in options.excluded
+        )
+        if not self.taking_part:
+            raise PlanRefused("No live broker is left to balance")
+
+
+class Placement:
+    """The replicas of all partitions, as lists of broker numbers, and the rules of the moves between brokers."""
+
+    def __init__(self, given: BalanceInput, options: BalanceOptions, brokers: Brokers, budget: Budget) -> None:
+        number = brokers.number
+        self.partitions = given.cluster.partitions
+        self.sizes = [part.size_bytes for part in self.partitions]
+        self.replicas = [[number[broker] for broker in part.replicas] for part in self.partitions]
+        self.before = [tuple(replicas) for replicas in self.replicas]
+        self.brokers = brokers
+        self.budget = budget
+        self.free = [free_bytes(given.disks.get(broker, ()), options.only_above) for broker in brokers.ids]
+        self.changed: dict[int, None] = {}
+
+    def refusal(self, item: int, source: int, target: int) -> int:
+        """Return ALLOWED, or the constraint that the move would break."""
+        replicas = self.replicas[item]
+        if target in replicas:
+            return HAS_REPLICA
+        racks = self.brokers.racks
+        if racks and racks[source] != racks[target]:
+            places = [racks[broker] for broker in replicas]
+            if places.count(racks[target]) >= places.count(racks[source]):
+                return OTHER_RACK
+        size = self.sizes[item]
+        if size > self.free[target] and target not in self.before[item]:
+            return NO_SPACE
+        return ALLOWED if self.budget.affords(self.cost(item, source, target)) else NO_BUDGET
+
+    def affords(self, cost: int) -> bool:
+        return self.budget.affords(cost)
+
+    def cost(self, item: int, source: int, target: int) -> int:
+        """Return the bytes that the move adds to the plan: a replica that the plan has moved before is copied once."""
+        before = self.before[item]
+        return self.sizes[item] * ((target not in before) - (source not in before))
+
+    def move(self, item: int, source: int, target: int) -> None:
+        """Move a replica. It keeps its position in the list of replicas, so a preferred leader moves too."""
+        self.budget.spend(self.cost(item, source, target))
+        replicas, before, size = self.replicas[item], self.before[item], self.sizes[item]
+        replicas[replicas.index(source)] = target
+        if target not in before:
+            self.free[target] -= size
+        if source not in before:
+            self.free[source] += size
+        self.changed[item] = None
+
+
+def volumes(disks: Sequence[Disk]) -> list[Disk]:
+    """Return one log directory of each volume. Directories of a broker with equal sizes and equal free space count as
+    one volume, whose space would otherwise count twice."""
+    return list({(disk.total_bytes, disk.usable_bytes): disk for disk in disks}.values())
+
+
+def free_bytes(disks: Sequence[Disk], only_above: float | None) -> float:
+    """Return the bytes that replicas may add to log directories: the free space, up to the use `only_above`. Infinite
+    if the broker does not report it."""
+    if not disks or any(disk.total_bytes < 0 for disk in disks):
+        return _UNLIMITED
+    reserve = 0.0 if only_above is None else 1 - only_above
+    return sum(max(0.0, disk.usable_bytes - reserve * disk.total_bytes) for disk in volumes(disks))
+
+
+def surplus_bytes(disks: Sequence[Disk], only_above: float) -> float:
+    """Return the bytes by which log directories are fuller than the use `only_above`; negative below it. The size of
+    the volumes is known."""
+    parts = volumes(disks)
+    total = sum(disk.total_bytes for disk in parts)
+    return total - sum(disk.usable_bytes for disk in parts) - only_above * total
+
+
+def has_capacity(disks: Mapping[int, Sequence[Disk]], broker: int) -> bool:
+    """Return whether a broker reports the size of all its volumes."""
+    return bool(disks.get(broker)) and all(disk.total_bytes > 0 for disk in disks[broker])
