@@ -23,6 +23,7 @@ WORKLOADS = (
     "apply",
     "monitor",
     "cluster",
+    "balance",
     "pipeline_jobs",
     "pipeline_jobs_here",
     "pipeline_sink",

@@ -93,8 +93,9 @@ def with_disks(given: BalanceInput, disks: int, volume_bytes: int) -> BalanceInp
     return given._replace(
         disks={
             broker: tuple(
-                Disk(f"/data{number}", volume_bytes, volume_bytes - sum(sizes[item] for item in items), tuple(items))
+                Disk(f"/data{number}", volume_bytes, volume_bytes - used, tuple(items), used)
                 for number, items in enumerate(lists)
+                for used in [sum(sizes[item] for item in items)]
             )
             for broker, lists in contents.items()
         }

@@ -19,12 +19,13 @@ LEADERS = "leaders"
 
 class Disk(NamedTuple):
     """An online log directory of a broker: its path, the size and the free space of its volume in bytes (-1: not
-    reported), and the partitions with a replica in it."""
+    reported), the partitions with a replica in it, and the bytes of these replicas."""
 
     path: str
     total_bytes: int
     usable_bytes: int
     partitions: tuple[int, ...] = ()
+    replica_bytes: int = 0
 
 
 class BalanceInput(NamedTuple):

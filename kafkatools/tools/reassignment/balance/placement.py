@@ -106,9 +106,16 @@ class Placement:
 
 
 def volumes(disks: Sequence[Disk]) -> list[Disk]:
-    """Return one log directory of each volume. Directories of a broker with equal sizes and equal free space count as
-    one volume, whose space would otherwise count twice."""
-    return list({(disk.total_bytes, disk.usable_bytes): disk for disk in disks}.values())
+    """Return one log directory of each volume. Directories of a broker with equal sizes, equal free space and different
+    contents are on one volume, whose space would otherwise count twice. Equal empty ones are new disks."""
+    groups: dict[tuple[int, int], list[Disk]] = {}
+    for disk in disks:
+        groups.setdefault((disk.total_bytes, disk.usable_bytes), []).append(disk)
+    return [
+        disk
+        for group in groups.values()
+        for disk in (group if len({disk.replica_bytes for disk in group}) == 1 else group[:1])
+    ]
 
 
 def free_bytes(disks: Sequence[Disk], only_above: float | None) -> float:

@@ -110,6 +110,7 @@ def _disks(log_dirs: LogDirs, parts: Mapping[TopicPartition, PartitionDescriptio
                     for replica in log_dir.replicas
                     if not replica.is_future and (replica.topic, replica.partition) in index
                 ),
+                sum(replica.size_bytes for replica in log_dir.replicas),
             )
             for log_dir in dirs
             if log_dir.error is None

@@ -219,6 +219,19 @@ def full(total: int, used: int, *partitions: int) -> tuple[Disk, ...]:
     return (Disk("/data", total, total - used, partitions),)
 
 
+def test_directories_of_one_volume_count_once_and_equal_new_disks_apart() -> None:
+    lists = {"t": [[1], [1], [1]]}
+    sizes = {"t": [100, 100, 100]}
+    one_volume = (Disk("/a", 1000, 150, (), 7), Disk("/b", 1000, 150, (), 0))
+    plan = plan_balance_by(cluster(no_racks(1, 2), lists, sizes, {2: one_volume}), BalanceOptions())
+    assert plan.replicas_to_move == 1
+    new_disks = (Disk("/a", 1000, 120), Disk("/b", 1000, 120))
+    lists["t"].append([1])
+    sizes["t"].append(100)
+    plan = plan_balance_by(cluster(no_racks(1, 2), lists, sizes, {2: new_disks}), BalanceOptions())
+    assert plan.replicas_to_move == 2
+
+
 def test_only_brokers_above_the_limit_give_and_only_down_to_it() -> None:
     disks = {1: full(1000, 950, 0, 1, 2), 2: full(1000, 800, 3), 3: full(1000, 100)}
     state = cluster(no_racks(1, 2, 3), {"t": [[1], [1], [1], [2]]}, {"t": [20, 60, 800, 800]}, disks)
