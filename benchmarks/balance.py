@@ -38,6 +38,7 @@ PLANNERS: dict[str, tuple[str, Planner]] = {
     "Cruise Control's rule, 10%": ("bytes", disk_distribution),
     "Cruise Control's rule, 5%": ("bytes", lambda given: disk_distribution(given, _TIGHT)),
     "topicmappr's rule": ("bytes", lambda given: storage_rebalance(given, VOLUME_BYTES)),
+    "topicmappr's rule, 10 TB volumes": ("bytes", lambda given: storage_rebalance(given, 10**13)),
     "kt --by rate": ("rate", _by(BalanceOptions("rate"))),
     "kt --by leaders": ("leaders", _by(BalanceOptions("leaders"))),
     "kt --by leaders --max-move 0": ("leaders", _by(BalanceOptions("leaders", max_move_bytes=0))),

@@ -48,7 +48,8 @@ def _storage_pass(given: BalanceInput, volume_bytes: int, tolerance: float) -> t
             free[broker] -= part.size_bytes
             if part.size_bytes >= _LEAST_BYTES:
                 largest[broker].append(index)
-    harmonic = len(free) / sum(1 / value for value in free.values())
+    positive = [value for value in free.values() if value > 0]
+    harmonic = len(positive) / sum(1 / value for value in positive)
     sources = sorted((broker for broker in free if (harmonic - free[broker]) / harmonic > _BELOW_MEAN), key=free.get)  # type: ignore[arg-type]
     for source in sources:
         largest[source].sort(key=lambda index: (-parts[index].size_bytes, index))
@@ -74,7 +75,8 @@ def _relocate_one(
     racks: dict[int, str | None],
     tolerance: float,
 ) -> bool:
-    mean = sum(free.values()) / len(free)
+    positive = [value for value in free.values() if value > 0]
+    mean = sum(positive) / len(positive)
     order = sorted((broker for broker in free if broker not in sources), key=lambda broker: (-free[broker], broker))
     for index in largest[:_LARGEST]:
         part = given.cluster.partitions[index]
