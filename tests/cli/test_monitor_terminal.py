@@ -362,6 +362,12 @@ class Tty:
         assert b"\x1b[?25h" in self.seen and b"Traceback" not in self.seen
         return self.process.wait(_END_S)
 
+    def close(self) -> int:
+        """Closes the terminal, of which no signal tells; the exit status."""
+        os.close(self._ours)
+        os.close(self._theirs)
+        return self.process.wait(_END_S)
+
     def _read(self) -> None:
         if select.select([self._ours], [], [], 0.1)[0]:
             self.seen += os.read(self._ours, 1 << 16)
@@ -374,6 +380,12 @@ def test_q_leaves_a_terminal_as_it_was(bootstrap: str, tmp_path: pathlib.Path) -
     tty.wait_for(b"orders")
     tty.type(b"q")
     assert tty.end() == ExitStatus.OK
+
+
+def test_it_ends_with_its_terminal(bootstrap: str, tmp_path: pathlib.Path) -> None:
+    tty = Tty(tmp_path, "--bootstrap-server", bootstrap)
+    tty.wait_for(b"Controller")
+    assert tty.close() == ExitStatus.INTERRUPTED
 
 
 def test_without_colours_nothing_is_coloured(bootstrap: str, tmp_path: pathlib.Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
+import termios
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -20,6 +22,7 @@ from kafkatools.tools.monitor.view import ClusterView
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _END_S = 0.5
+_WATCH_S = 1.0
 
 
 class TerminalView:
@@ -77,8 +80,22 @@ async def _shown(app: MonitorApp) -> ExitStatus:
     for number in _SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, app.action_interrupt)
+    watch = loop.create_task(_watch_terminal(app))
     status = await app.run_async()
+    watch.cancel()
     return ExitStatus.OK if status is None else status
+
+
+async def _watch_terminal(app: MonitorApp) -> None:
+    """End the application when its terminal is gone. Without a controlling terminal no signal says so, and Textual
+    would read the end of its input again and again."""
+    while True:
+        await asyncio.sleep(_WATCH_S)
+        try:
+            termios.tcgetattr(sys.__stdin__.fileno() if sys.__stdin__ is not None else 0)
+        except termios.error:
+            app.action_interrupt()
+            return
 
 
 @contextmanager
