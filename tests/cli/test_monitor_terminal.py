@@ -39,7 +39,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A broker with `orders` (30 partitions, 700 records in partition 2, 5 in partition 11) and `pay`; a member named
     `till` of group `shop` has partitions 2 and 11, and committed 300 in the first; nobody reads for two other
     groups."""
-    with embedded_broker(tmp_path_factory.mktemp("broker")) as address:
+    with embedded_broker(tmp_path_factory.mktemp("broker"), group_initial_rebalance_delay_ms="0") as address:
         with AdminClient(address, {}, SystemClock()) as admin:
             create_topics(admin, [NewTopic("orders", 30, 1), NewTopic("pay", 1, 1)])
         with Producer(bootstrap_servers=address) as producer:
@@ -317,7 +317,7 @@ def test_a_cluster_that_is_away_is_named_and_keys_work(tmp_path: pathlib.Path) -
             assert shown.rows[0][:2] == ["1", "alive"], "what the last snapshot had"
             await shown.press("ctrl+c")
 
-        assert show(address, story, interval_ms=200).return_value is ExitStatus.INTERRUPTED
+        assert show(address, story, interval_ms=200, patience_ms=500).return_value is ExitStatus.INTERRUPTED
 
 
 # -- a real terminal --

@@ -84,12 +84,17 @@ class Shown:
 
 
 def terminal_view(
-    bootstrap: str, connections: ExitStack, *, interval_ms: int = 3_600_000, sections: tuple[str, ...] = ()
+    bootstrap: str,
+    connections: ExitStack,
+    *,
+    interval_ms: int = 3_600_000,
+    sections: tuple[str, ...] = (),
+    patience_ms: int = 2000,
 ) -> TerminalView:
     """The view over a cluster, with a first snapshot."""
     clock = SystemClock()
     admin, aside, apart = (connections.enter_context(AdminClient(bootstrap, {}, clock)) for _ in range(3))
-    collector, board = ClusterCollector(admin, aside, None, 2000, apart), Board()
+    collector, board = ClusterCollector(admin, aside, None, patience_ms, apart), Board()
     options = MonitorOptions(
         interval_ms, False, sections or OVERVIEW, not sections, (), (), False, (), None, None
     )  # fmt: skip
@@ -111,6 +116,7 @@ def show(
     size: tuple[int, int] = (80, 24),
     interval_ms: int = 3_600_000,
     sections: tuple[str, ...] = (),
+    patience_ms: int = 2000,
 ) -> MonitorApp:
     """Shows the view over a cluster, and runs a story on it; the application afterwards."""
 
@@ -119,7 +125,9 @@ def show(
             await story(Shown(view.app, pilot))
 
     with ExitStack() as connections:
-        view = terminal_view(bootstrap, connections, interval_ms=interval_ms, sections=sections)
+        view = terminal_view(
+            bootstrap, connections, interval_ms=interval_ms, sections=sections, patience_ms=patience_ms
+        )
         with view.threads(connections):
             asyncio.run(run(view))
     return view.app

@@ -237,3 +237,21 @@ def test_a_late_snapshot_says_its_age() -> None:
     assert model.view.time_ms == TIME_MS and model.view.clock_ms == 5000
     assert "old" not in head_text(model, 2000, 9000, is_paused=False, width=100)[0].plain
     assert "65 s old" in head_text(model, 2000, 70_000, is_paused=False, width=100)[0].plain
+
+
+def test_each_column_sorts_in_both_directions_and_fits() -> None:
+    model = Model(ill_view(), ill_view(clock_ms=3000)).prepare()
+    targets = {"broker": (1,), "topic": ('a"b',), "partition": ('a"b', 0), "group": ("g",), "member": ("g", "")}
+    shown = model.with_details(Details())
+    for name in VIEWS:
+        table = state(Place(name, targets.get(name, ())), shown, 20)
+        count = len(table.rows)
+        for place in range(len(table.view.columns)):
+            table.sort_by(place)
+            table.reverse()
+            assert len(table.rows) == count
+        for width in (120, 80, 40, 20):
+            layout = table.layout([row for _, row in table.visible_rows()], width)
+            assert len(layout) == 1 or sum(size for _, size in layout) + 2 * (len(layout) - 1) <= width
+        table.filter(".")
+        assert len(table.rows) == count
