@@ -79,7 +79,8 @@ def _list(console: Console, args: Args) -> ExitStatus:
         except FileNotFoundError:  # another run has just removed it
             continue
         except (OSError, ValueError) as error:
-            console.error(f"Entry {number} cannot be read: {files.path(number)}: {error}")
+            cause = error.strerror if isinstance(error, OSError) else error
+            console.error(f"Entry {number} cannot be read: {files.path(number)}: {cause}")
             status = ExitStatus.FAILED
     undone = undone_by(entries)
     chosen = [entry for entry in entries if args.cluster is None or entry.run.cluster_id == args.cluster]
@@ -206,7 +207,7 @@ def _undo(console: Console, args: Args, admin: AdminClient, entry: Entry) -> Exi
             console.print(line)
     if conflicts:
         raise CommandError(
-            f"{len(conflicts)} of the values were changed after entry {entry.run.number}, so nothing was undone",
+            f"Values that were changed after entry {entry.run.number}: {len(conflicts)}. Nothing was undone",
             hint="Pass --force to set the earlier values nevertheless.",
         )
     if args.dry_run or not chosen:

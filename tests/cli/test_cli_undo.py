@@ -100,7 +100,7 @@ def test_a_value_that_was_changed_since_is_refused_without_force(kt: Kt) -> None
     changed = _configs(kt, "--topic", topic)
     refused = kt("undo", number, "--yes", status=ExitStatus.FAILED)
     assert "80000 -> 60000; changed since, kt had set 70000" in refused.out
-    assert "1 of the values were changed after entry" in refused.err
+    assert "Values that were changed after entry" in refused.err
     assert _configs(kt, "--topic", topic) == changed
     kt("undo", number, "--yes", "--force")
     described = json.loads(_configs(kt, "--topic", topic))
@@ -309,3 +309,25 @@ def test_a_damaged_entry_is_named_and_the_others_are_listed(kt: Kt, home: pathli
     assert [row["number"] for row in _rows(listed)] == [2]
     assert str(path) in listed.err
     assert str(path) in kt("undo", "1", status=ExitStatus.FAILED).err
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"command":[', '"command":5,"words":['),
+        ('"time_ms":', '"time_ms":null,"time":'),
+        ('"pid":', '"pid":"x","id":'),
+        ('"number":1', '"number":7'),
+        ('{"topic":', '{"other":'),
+        ('"target":{"topic":"torn"}', '"target":[1]'),
+    ],
+)
+def test_an_entry_with_a_wrong_value_is_damaged(kt: Kt, home: pathlib.Path, old: str, new: str) -> None:
+    kt("topics", "--create", "--topic", "torn", "--if-not-exists")
+    path = home / "journal" / "000001.jsonl"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    for words in (("list",), ("show", "1"), ("1", "--dry-run")):
+        refused = kt("undo", *words, status=ExitStatus.FAILED)
+        assert str(path) in refused.err and "internal error" not in refused.err

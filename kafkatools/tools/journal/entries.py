@@ -2,7 +2,8 @@
 
 An entry is a file of JSON lines. The first line is the run; a line `{"changes": [...]}` is written before the request
 that makes them, a line `{"first": N, "outcomes": [...]}` after it, for the changes from number N on (0: the entry's
-first one). A change that is repeated, as after NOT_CONTROLLER, keeps its first earlier value and its last outcome.
+first one). A change that is repeated keeps its first earlier value, the first reason and its last outcome; attempts
+that failed, as with NOT_CONTROLLER, do not count.
 """
 
 from __future__ import annotations
@@ -28,6 +29,13 @@ OFFSET = "offset"
 REPLICAS = "replicas"
 SHARE_OFFSET = "share-offset"
 TOPIC = "topic"
+_TARGET_KEYS = {
+    CREDENTIAL: ("user", "mechanism"),
+    OFFSET: ("group", "topic", "partition"),
+    REPLICAS: ("topic", "partition"),
+    SHARE_OFFSET: ("group", "topic", "partition"),
+    TOPIC: ("topic",),
+}
 
 
 class Change(NamedTuple):
@@ -137,8 +145,25 @@ def change_row(change: Change) -> dict[str, object]:
 
 def read_change(row: Fields) -> Change:
     """Parse a change of an entry. Raises KeyError, TypeError or AttributeError."""
-    values = (row["kind"], row["target"], row.get("name", ""), row["from"], row["to"])
+    kind, target = row["kind"], row["target"]
+    if not isinstance(target, dict):
+        raise TypeError("target is not an object")
+    for key in _TARGET_KEYS.get(kind, ()):
+        if target[key] is None:
+            raise TypeError(f"target without {key}")
+    values = (kind, target, row.get("name", ""), row["from"], row["to"])
     return Change(*values, row.get("reason", ""), row.get("hidden", False))
+
+
+def _read_run(header: Fields) -> Run:
+    """Parse the first line of an entry. Raises KeyError or TypeError."""
+    run = Run(**{name: header[name] for name in Run._fields})
+    words = (run.user, run.host, run.kt, run.bootstrap, *run.command)
+    if not isinstance(run.command, list) or not all(isinstance(word, str) for word in words):
+        raise TypeError("a text of the first line is not a string")
+    if not all(type(number) is int for number in (run.number, run.time_ms, run.pid)):
+        raise TypeError("a number of the first line is not an integer")
+    return run
 
 
 def read_entry(lines: Iterable[str]) -> Entry:
@@ -151,13 +176,14 @@ def read_entry(lines: Iterable[str]) -> Entry:
             rows.append(json.loads(line))
         except ValueError:
             raise ValueError(f"line {len(rows) + 1} is not JSON") from None
+    if not rows:
+        raise ValueError("it has no complete line")
     try:
         header = rows[0]
         if header["version"] != VERSION:
             raise ValueError(f"version {header['version']} is unknown: another version of kt wrote it")
-        run = Run(**{name: header[name] for name in Run._fields})
-        return _entry(run, rows[1:])
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        return _entry(_read_run(header), rows[1:])
+    except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"it is not an entry of the journal ({error!r})") from None
 
 
@@ -174,10 +200,13 @@ def _entry(run: Run, rows: Sequence[Fields]) -> Entry:
     for index, change in enumerate(changes):
         outcome = outcomes.get(index, Outcome(UNKNOWN))
         earlier = noted.get(change.key)
-        if earlier is not None:
-            change = change._replace(before=earlier.change.before)
-            if outcome.state == FAILED and earlier.outcome.state != FAILED:  # the earlier change stands
+        if earlier is not None and earlier.outcome.state != FAILED:
+            if outcome.state == FAILED:  # the earlier change stands
                 change, outcome = earlier
+            else:  # what the earlier change lost is lost, as with a topic that was deleted and created again
+                reason = earlier.change.reason or change.reason
+                is_hidden = earlier.change.is_hidden or change.is_hidden
+                change = change._replace(before=earlier.change.before, reason=reason, is_hidden=is_hidden)
         noted[change.key] = Noted(change, outcome)
     return Entry(run, [one for one in noted.values() if not _is_reverted(one)], unnoted)
 

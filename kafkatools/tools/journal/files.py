@@ -65,7 +65,10 @@ class JournalFiles:
     def read(self, number: int) -> Entry:
         """Read an entry. Raises OSError if it cannot be read, ValueError if it is damaged."""
         with open(self.path(number), encoding="utf-8", newline="\n") as file:
-            return read_entry(file)
+            entry = read_entry(file)
+        if entry.run.number != number:
+            raise ValueError(f"it is the file of entry {entry.run.number}")
+        return entry
 
     def _remove_old(self, numbers: list[int]) -> None:
         sizes = {}

@@ -410,6 +410,9 @@ def _offset_changes(
         before = present.get(group, KafkaError("no broker reported it"))
         reason = _unread(before) if isinstance(before, KafkaError) else ""
         known = {} if isinstance(before, KafkaError) else before
+        if after is None and reason:
+            found.append(_unread_offsets(group, None if topics is None else topics[index], reason))
+            continue
         if after is None:
             after = {key: None for key in known if topics is None or key[0] in topics[index]}
         found.append(
@@ -419,6 +422,13 @@ def _offset_changes(
             ]
         )
     return found
+
+
+def _unread_offsets(group: str, topics: set[str] | None, reason: str) -> Changes:
+    """The deletion of offsets that could not be read: those of the group, or of its topics."""
+    if topics is None:
+        return [Change(GROUP, {"group": group}, "", True, False, reason)]
+    return [Change("start-offsets", {"group": group, "topic": topic}, "", None, None, reason) for topic in topics]
 
 
 def _offset_outcomes(parts: str, name: str = "name") -> Callable[[Changes, Entity], list[Outcome]]:
