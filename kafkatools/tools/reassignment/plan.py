@@ -276,10 +276,16 @@ class _Layout:
 
     def in_rack_of(self, key: TopicPartition, broker: int) -> int:
         """The number of the partition's replicas in the broker's rack."""
-        rack = self._rack(broker)
-        return sum(self._rack(replica) == rack for replica in self.replicas[key])
+        rack = self.rack(broker)
+        return sum(self.rack(replica) == rack for replica in self.replicas[key])
 
-    def _rack(self, broker: int) -> str:
+    def is_uneven(self, key: TopicPartition, racks: Collection[str]) -> bool:
+        """Return whether one of `racks` has at least two replicas of the partition fewer than another rack."""
+        used = [self.rack(broker) for broker in self.replicas[key]]
+        return max(map(used.count, used), default=0) - min(map(used.count, racks), default=0) >= 2
+
+    def rack(self, broker: int) -> str:
+        """The rack of a broker, a name of its own if it is down; equal for all brokers if racks are ignored."""
         return self._racks.get(broker, f"?{broker}") if self._racks else ""
 
     def choose(self, key: TopicPartition, brokers: Iterable[int], without: int | None = None) -> int:
@@ -292,7 +298,7 @@ class _Layout:
                 "one has one already"
             )
         in_rack = {
-            broker: self.in_rack_of(key, broker) - (without is not None and self._rack(broker) == self._rack(without))
+            broker: self.in_rack_of(key, broker) - (without is not None and self.rack(broker) == self.rack(without))
             for broker in free
         }
         return min(free, key=lambda broker: (in_rack[broker], self._load(broker, key[0])))
@@ -307,7 +313,7 @@ class _Layout:
     def rack_change(self, key: TopicPartition, source: int, target: int) -> int:
         """Return the loss of the partition's spread over racks by a move; negative if it improves. The measure is half
         the change of the sum of squared replica counts per rack."""
-        if self._rack(source) == self._rack(target):
+        if self.rack(source) == self.rack(target):
             return 0
         return self.in_rack_of(key, target) - self.in_rack_of(key, source) + 1
 
@@ -389,8 +395,9 @@ class _Edges(NamedTuple):
 def _repair_racks(layout: _Layout, onto: frozenset[int], share: int | None) -> None:
     """Move replicas to racks with fewer replicas of their partition, onto brokers with less than `share` replicas
     (None: no limit)."""
+    racks = {layout.rack(broker) for broker in onto}
     for key in layout.keys:
-        while (step := _repair(layout, key, onto, share)) is not None:
+        while layout.is_uneven(key, racks) and (step := _repair(layout, key, onto, share)) is not None:
             layout.replace(key, *step)
 
 
