@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options.args import Args
-from kafkatools.options.cluster_profile import JOURNAL_MODES, JOURNAL_OFF, JOURNAL_ON, JOURNAL_REQUIRED
+from kafkatools.options.cluster_profile import JOURNAL_MODES, JOURNAL_OFF, JOURNAL_ON, JOURNAL_REQUIRED, Profile
 from kafkatools.options.common import client_settings, note_deprecated
 from kafkatools.options.table import Option
 
@@ -20,6 +21,14 @@ BOOTSTRAP_CONTROLLER = Option(
     "--bootstrap-controller", "Controllers for the first connection, instead of brokers.", value="HOST:PORT,..."
 )
 BOTH_SERVERS = "Only one of --bootstrap-server or --bootstrap-controller can be specified"
+
+
+class Connection(NamedTuple):
+    """The brokers of a client, and the profile and the properties file that its settings are from."""
+
+    servers: str
+    profile: Profile | None
+    command_config: str | None
 
 
 class _Connecting(Protocol):
@@ -70,8 +79,17 @@ def noting_changes(
 ) -> AdminClient:
     """Return the client of a command, whose changes the journal notes from now on. `undoes`: the number of the entry
     that the command undoes. Raises UsageError for an invalid KT_JOURNAL."""
+    connection = Connection(servers, args.profile, getattr(args, "command_config", None))
+    return noting_changes_through(console, admin, connection, undoes)
+
+
+def noting_changes_through(
+    console: _Connecting, admin: AdminClient, connection: Connection, undoes: int | None = None
+) -> AdminClient:
+    """As `noting_changes`, for a client with this connection. All clients of a run share one entry, so only those of
+    one cluster may note changes. Raises UsageError for an invalid KT_JOURNAL."""
     try:
-        mode = _journal_mode(console, args)
+        mode = _journal_mode(console, connection.profile)
     except UsageError:
         admin.close()
         raise
@@ -82,10 +100,10 @@ def noting_changes(
         if console.change_observer is None:  # a command that changes nothing imports nothing of the journal
             from kafkatools.tools.journal.recorder import Invocation, Recorder
 
-            profile = None if args.profile is None else args.profile.name
-            file = getattr(args, "command_config", None)
+            profile = None if connection.profile is None else connection.profile.name
+            file = None if connection.command_config is None else os.path.abspath(connection.command_config)
             words = ("kt", *console.command_line)
-            invocation = Invocation(words, servers, profile, file, client.through_controllers, undoes)
+            invocation = Invocation(words, connection.servers, profile, file, client.through_controllers, undoes)
             console.change_observer = Recorder(
                 console.home, invocation, console.clock.wall_ms(), console.note, is_required=mode == JOURNAL_REQUIRED
             )
@@ -95,11 +113,11 @@ def noting_changes(
     return admin
 
 
-def _journal_mode(console: _Connecting, args: Args) -> str:
+def _journal_mode(console: _Connecting, profile: Profile | None) -> str:
     """Return the mode of KT_JOURNAL, else that of the profile, else on. Raises UsageError for another value."""
     mode = console.environ.get("KT_JOURNAL", "").lower()
     if not mode:
-        return args.profile.journal if args.profile is not None else JOURNAL_ON
+        return profile.journal if profile is not None else JOURNAL_ON
     if mode not in JOURNAL_MODES:
         raise UsageError(f"KT_JOURNAL is '{mode}': set it to {', '.join(JOURNAL_MODES[:-1])} or {JOURNAL_MODES[-1]}")
     return mode

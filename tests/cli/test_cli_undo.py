@@ -18,6 +18,7 @@ from support.embedded import embedded_broker
 from support.kt import Ran, run_kt
 
 from kafkatools.exit_status import ExitStatus
+from kafkatools.tools.journal.recorder import command_name
 
 _SETTINGS = {
     "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -45,7 +46,8 @@ def kt(bootstrap: str, home: pathlib.Path, tmp_path: pathlib.Path) -> Kt:
     def run(command: str, *words: str, status: ExitStatus = ExitStatus.OK, **options: Any) -> Ran:
         environ = {"KT_HOME": str(home), "KT_JOURNAL": "on", **options.pop("environ", {})}
         server = () if command == "undo" else ("--bootstrap-server", bootstrap)
-        ran = run_kt(command, *server, *words, environ=environ, cwd=tmp_path, **options)
+        directory = options.pop("cwd", tmp_path)
+        ran = run_kt(command, *server, *words, environ=environ, cwd=directory, **options)
         assert ran.status == status, (command, words, ran.out, ran.err)
         return ran
 
@@ -192,6 +194,37 @@ def test_start_offsets_of_share_groups_are_undone(kt: Kt) -> None:
     kt("undo", "last", "--yes")
     described = kt("share-groups", "--describe", "--group", "workers", "--offsets", "--json").out
     assert '"start_offset":3' in described
+
+
+def test_a_copied_topic_is_undone_on_the_target_cluster(kt: Kt, tmp_path: pathlib.Path) -> None:
+    topic = _topic(kt, "copied")
+    with embedded_broker(tmp_path / "target") as target:
+        kt("copy", topic, "copied-2", "--create", "--to-bootstrap-server", target)
+        assert _newest(kt)["bootstrap"] == target
+        kt("undo", "last", "--yes")
+        listed = run_kt("topics", "--bootstrap-server", target, "--list")
+        assert listed.status == ExitStatus.OK and "copied-2" not in listed.out
+    assert topic in kt("topics", "--list").out
+
+
+def test_a_properties_file_is_found_from_another_directory(kt: Kt, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "client.properties").write_text("client.id=here\n")
+    kt("topics", "--create", "--topic", "from-here", "--command-config", "client.properties")
+    (tmp_path / "elsewhere").mkdir()
+    kt("undo", "last", "--yes", cwd=tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("kt --profile prod --confirm prod share-groups --delete", "share-groups"),
+        ("kt --profile=prod share-groups --delete", "share-groups"),
+        ("kt consumer-groups --group share-groups", "consumer-groups"),
+        ("kt", ""),
+    ],
+)
+def test_the_command_name_follows_the_profile(words: str, name: str) -> None:
+    assert command_name(words.split()) == name
 
 
 def test_an_applied_file_is_undone_as_one_entry(kt: Kt, tmp_path: pathlib.Path) -> None:

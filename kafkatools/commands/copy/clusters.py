@@ -10,6 +10,7 @@ from kafkatools.core.admin.configs import TOPIC_CONFIG
 from kafkatools.core.admin.topics import NewTopic, TopicDescription, create_topics
 from kafkatools.exit_status import CommandError, UsageError
 from kafkatools.options import Args, client_settings, read_properties
+from kafkatools.options.connection import Connection
 from kafkatools.options.profiles import find_profile
 from kafkatools.tools.copying.client_cluster import ClientCluster, topic_configs
 
@@ -18,18 +19,21 @@ _LOG_APPEND_TIME = "LogAppendTime"
 _CLIENT_ID = "kt-copy"
 
 
-def clusters_of(console: Console, args: Args) -> tuple[ClientCluster, ClientCluster]:
-    """Return the source and the target cluster. Raises UsageError or CommandError for a profile without brokers."""
+def clusters_of(console: Console, args: Args) -> tuple[ClientCluster, ClientCluster, Connection]:
+    """Return the source and the target cluster, and the connection to the target. Raises UsageError or CommandError for
+    a profile without brokers."""
     source = ClientCluster(console.connect(args), client_settings(args), _CLIENT_ID)
     if args.to_bootstrap_server is not None:
         settings = read_properties(args.to_command_config) if args.to_command_config else {}
-        return source, ClientCluster(args.to_bootstrap_server, settings, _CLIENT_ID)
+        target = ClientCluster(args.to_bootstrap_server, settings, _CLIENT_ID)
+        return source, target, Connection(target.bootstrap, None, args.to_command_config)
     if args.to_profile is None:
-        return source, source
+        return source, source, Connection(source.bootstrap, args.profile, args.command_config)
     profile = find_profile(args.to_profile, console.environ, os.getcwd())
     if profile is None or profile.bootstrap_servers is None:
         raise UsageError(f"The profile '{args.to_profile}' has no bootstrap_servers")
-    return source, ClientCluster(profile.bootstrap_servers, profile.settings, _CLIENT_ID)
+    target = ClientCluster(profile.bootstrap_servers, profile.settings, _CLIENT_ID)
+    return source, target, Connection(target.bootstrap, profile, None)
 
 
 def create_target(source: AdminClient, target: AdminClient, like: TopicDescription, args: Args) -> None:

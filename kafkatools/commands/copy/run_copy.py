@@ -21,6 +21,7 @@ from kafkatools.core.errors import KafkaError
 from kafkatools.core.producer.producer import Producer
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args
+from kafkatools.options.connection import noting_changes_through
 from kafkatools.options.slice_options import ended_slice_of
 from kafkatools.tools.copying.checksum import RecordChecksum
 from kafkatools.tools.copying.client_cluster import ClientCluster, cluster_id, described, partition_numbers
@@ -39,8 +40,9 @@ def run_copy(console: Console, args: Args) -> ExitStatus:
     if len(args.operands) != 2:
         raise UsageError("kt copy takes two topics, the source and the target", "For example: kt copy orders backup")
     wanted = ended_slice_of(args, console.clock.wall_ms())
-    source, target = clusters_of(console, args)
+    source, target, connection = clusters_of(console, args)
     with source.admin(console.clock) as source_admin, target.admin(console.clock) as target_admin:
+        noting_changes_through(console, target_admin, connection)
         place, topic = _place(source_admin, target_admin, args)
         copy = _Copy(console, args, source, target, place)
         with Consumer(source.reader(args.isolation_level), console.clock) as consumer:

@@ -10,6 +10,7 @@ from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.producer.batch_producer import BatchProducer
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args, client_settings, read_properties
+from kafkatools.options.connection import Connection, noting_changes_through
 from kafkatools.options.profiles import find_profile
 from kafkatools.options.topic_renames import target_names
 from kafkatools.tools.backup.backup_run import BackupOptions, BackupRun
@@ -28,11 +29,12 @@ _CUT_INTERVAL_MS = 1000
 
 def run_migrate(console: Console, args: Args) -> ExitStatus:
     """Run kt migrate, as its `run` says."""
-    target = _target(console, args)
+    target, connection = _target(console, args)
     source = ClientCluster(console.connect(args), client_settings(args), _CLIENT_ID)
     store = open_store(args.through, create=True)
     clock = console.clock
     with source.admin(clock) as source_admin, target.admin(clock) as target_admin, contextlib.ExitStack() as stack:
+        noting_changes_through(console, target_admin, connection)
         identity = cluster_id(source_admin)
         if identity == cluster_id(target_admin) and not args.rename:
             raise UsageError("Source and target are the same cluster", "Give the topics other names with --rename.")
@@ -51,15 +53,18 @@ def run_migrate(console: Console, args: Args) -> ExitStatus:
         return _cut(console, migration, target_admin)
 
 
-def _target(console: Console, args: Args) -> ClientCluster:
-    """Return the target cluster. Raises UsageError or CommandError for a profile without brokers."""
+def _target(console: Console, args: Args) -> tuple[ClientCluster, Connection]:
+    """Return the target cluster and the connection to it. Raises UsageError or CommandError for a profile without
+    brokers."""
     if args.to_bootstrap_server is not None:
         settings = read_properties(args.to_command_config) if args.to_command_config else {}
-        return ClientCluster(args.to_bootstrap_server, settings, _CLIENT_ID)
+        connection = Connection(args.to_bootstrap_server, None, args.to_command_config)
+        return ClientCluster(connection.servers, settings, _CLIENT_ID), connection
     profile = find_profile(args.to_profile, console.environ, os.getcwd())
     if profile is None or profile.bootstrap_servers is None:
         raise UsageError(f"The profile '{args.to_profile}' has no bootstrap_servers")
-    return ClientCluster(profile.bootstrap_servers, profile.settings, _CLIENT_ID)
+    connection = Connection(profile.bootstrap_servers, profile, None)
+    return ClientCluster(connection.servers, profile.settings, _CLIENT_ID), connection
 
 
 def _follow(console: Console, args: Args, migration: Migration, producer: BatchProducer) -> bool:

@@ -65,7 +65,7 @@ class Recorder:
         if api is None or self._is_broken or any(one.get("validate_only") for one in fields):
             return None
         cluster_id = self._cluster_id(admin) if self._number is None else None
-        of_share_groups = "share-groups" in self._invocation.command[:4]
+        of_share_groups = command_name(self._invocation.command) == "share-groups"
         try:
             by_request = api.changes(Reading(admin, of_share_groups), fields)
         except (KafkaError, ValueError) as error:
@@ -170,6 +170,14 @@ def masked(command: Sequence[str]) -> list[str]:
             words.append(redacted_line(word))
         hides_next = word in _SECRET_OPTIONS
     return words
+
+
+def command_name(words: Sequence[str]) -> str:
+    """Return the name of the command of a command line, after `kt` and its options --profile and --confirm."""
+    index = 1
+    while index < len(words) and words[index].startswith("-"):
+        index += 1 if "=" in words[index] else 2
+    return words[index] if index < len(words) else ""
 
 
 def _may_be_secret(name: str, value: str) -> bool:
