@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kafkatools.tools.journal.entries import Entry
     from kafkatools.tools.journal.undoing import Step
 
-_NO_ENTRIES = "The journal has no entries: kt has changed no cluster since it is kept in {}."
+_NO_ENTRIES = "The journal has no entries: no change of a cluster is noted in {}."
 
 
 _LAST = "last"
