@@ -5,7 +5,7 @@ below its lower bound takes from the bin with the highest load. Of the items the
 largest one that overshoots neither bin. Where no single item fits, two items are exchanged.
 
 Invariants:
-- A move lowers the load of its source below what it was, and its target stays below that: the highest load never grows.
+- After a move its target has less load than its source had before: the highest load never grows.
 - The order of choices depends on loads and numbers only, so that equal input gives equal moves.
 - Bins are kept in order of load and items in order of weight: a move costs two binary searches in each.
 """
@@ -200,12 +200,12 @@ class Levelling:
         return min(self.loads[source] - bound.center, self._bounds[target].center - self.loads[target])
 
     def _within(self, source: int, target: int) -> float:
-        """What may pass until the source is at its lower bound, or the target at its upper bound. Since one of them is
+        """The load that brings the source to its lower bound, or the target to its upper bound. Since one of them is
         outside, this is less than their difference."""
         return min(self.loads[source] - self._bounds[source].low, self._bounds[target].high - self.loads[target])
 
     def _half(self, source: int, target: int) -> float:
-        """What makes both loads equal, also where that leaves one of them outside of its bounds."""
+        """The load that makes both equal, also where that leaves one of them outside of its bounds."""
         return self._most(source, target) / 2
 
     def _most(self, source: int, target: int) -> float:
@@ -260,7 +260,7 @@ class Levelling:
 
     def _exchange(self, source: int, target: int, need: float, room: float) -> tuple[int, int] | None:
         """The items to exchange: an item of the source for a lighter one of the target. Of those tried the cheapest for
-        what it levels."""
+        load that passes."""
         items, partners, weights = self._items[source], self._items[target], self._weights
         first = bisect_left(items, min(need, room), key=weights.__getitem__)
         stride = max(1, -(-(len(items) - first) // _EXCHANGES))
