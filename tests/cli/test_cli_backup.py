@@ -165,13 +165,16 @@ def test_a_killed_backup_goes_on_with_its_finished_objects(
     child.communicate(timeout=30)
     assert not list(url.glob("manifest-*.json"))
     unfinished = run_kt("backup", "verify", str(url))
-    assert (unfinished.status, "it has no manifest" in unfinished.err) == (1, True)
+    assert (unfinished.status, "has no complete backup" in unfinished.err) == (1, True)
+    (url / "logs/killed-0/00000000000000099999.log.partial").write_bytes(b"unfinished")
+    (url / "other.partial").write_bytes(b"not of a backup")
     assert kt(broker, "configs", "--alter", *limit, "--delete-config", "consumer_byte_rate").status == 0
     finished = sum(path.stat().st_size for path in url.glob("logs/killed-0/*.log"))
     ran = kt(broker, *words, "--json")
     row = json.loads(ran.out)
     assert (ran.status, row["adopted_bytes"], row["generation"]) == (0, finished, 1)
     assert row["adopted_bytes"] + row["new_bytes"] == row["total_bytes"]
+    assert [path.name for path in url.rglob("*.partial")] == ["other.partial"]
     assert stored(url, "killed-0") == segments(data, "killed-0")
     assert run_kt("backup", "verify", str(url), "--against", broker).status == 0
 
@@ -240,6 +243,33 @@ def test_a_cluster_that_went_on_or_is_another_one_is_named(broker: str, tmp_path
     assert (other.status, "is a backup of the cluster" in other.err) == (1, True)
 
 
+@pytest.mark.parametrize("content", [None, b"short"], ids=["missing", "short"])
+def test_a_partition_whose_object_is_lost_is_stored_again(
+    broker: str, data: pathlib.Path, tmp_path: pathlib.Path, content: bytes | None
+) -> None:
+    topic = "lost" if content is None else "shortened"
+    create(broker, topic)
+    fill(broker, topic, 5)
+    back_up(broker, tmp_path / "b", topic)
+    path = tmp_path / "b" / "logs" / f"{topic}-0" / "00000000000000000000.log"
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    ran = kt(broker, "backup", "--to", str(tmp_path / "b"), "--topic", topic)
+    name = f"logs/{topic}-0/00000000000000000000.log"
+    assert (ran.status, f"{name} is missing or does not have its" in ran.err) == (0, True)
+    assert stored(tmp_path / "b", f"{topic}-0", "logs-2") == segments(data, f"{topic}-0")
+    assert run_kt("backup", "verify", str(tmp_path / "b"), "--generation", "2").status == 0
+
+
+def test_a_backup_of_another_cluster_differs_by_topic_id(broker: str, tmp_path: pathlib.Path, bootstrap: str) -> None:
+    create(broker, "elsewhere")
+    create(bootstrap, "elsewhere")
+    back_up(broker, tmp_path / "b", "elsewhere")
+    ran = run_kt("backup", "verify", str(tmp_path / "b"), "--against", bootstrap)
+    assert (ran.status, "elsewhere-0: the topic has another id: " in ran.out) == (3, True)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -248,6 +278,8 @@ def test_a_cluster_that_went_on_or_is_another_one_is_named(broker: str, tmp_path
         (("backup", "verify"), "kt backup verify needs the URL of a backup"),
         (("backup", "verify", "/nowhere"), "/nowhere does not exist: it is no backup"),
         (("backup", "list", "/proc/self/comm"), "/proc/self/comm is not a directory: it is no backup"),
+        (("backup", "verify", ""), "The directory or URL of the backup is empty"),
+        (("restore", "--from", ""), "The directory or URL of the backup is empty"),
         (("backup", "verify", "nosuch://x"), "nosuch://x: Protocol not known: nosuch"),
     ],
 )

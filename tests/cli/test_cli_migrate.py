@@ -118,6 +118,21 @@ def test_topics_that_come_later_are_migrated_under_their_new_names(
     assert values(target, "new-late-b") == values(source, "late-b")
 
 
+def test_a_stored_partition_is_never_begun_anew(source: str, target: str, tmp_path: pathlib.Path) -> None:
+    ok(source, "topics", "--create", "--topic", "stored", "--partitions", "2")
+    fill(source, "stored", range(10))
+    words = ("migrate", "--through", str(tmp_path / "t"), "--topic", "stored", "--to-bootstrap-server", target)
+    child = start_kt(tmp_path, *words, "--interval", "50ms", "--bootstrap-server", source)
+    eventually(lambda: count(target, "stored") == 10)
+    child.send_signal(signal.SIGINT)
+    child.communicate(timeout=30)
+    (tmp_path / "t" / "logs" / "stored-1" / "00000000000000000000.log").unlink()
+    fill(source, "stored", range(10, 20))
+    ran = run_kt(*words, "--cut", "--bootstrap-server", source)
+    assert (ran.status, ran.err.startswith("stored-1 cannot be continued: ")) == (1, True)
+    assert count(target, "stored") == 10
+
+
 def test_a_target_with_records_and_the_same_cluster_are_refused(
     source: str, target: str, tmp_path: pathlib.Path
 ) -> None:

@@ -39,7 +39,7 @@ def run_migrate(console: Console, args: Args) -> ExitStatus:
         if identity == cluster_id(target_admin) and not args.rename:
             raise UsageError("Source and target are the same cluster", "Give the topics other names with --rename.")
         stack.enter_context(store.lock())
-        options = BackupOptions(args.topic)
+        options = BackupOptions(args.topic, is_followed=True)
         migration = Migration(
             store,
             target_admin,

@@ -33,7 +33,14 @@ from kafkatools.tools.backup.manifest import (
     manifest_name,
 )
 from kafkatools.tools.backup.partition_writer import Finisher, PartitionWriter
-from kafkatools.tools.backup.planning import BackupPlan, PlannedRead, Planner, merged_topics, note_gap
+from kafkatools.tools.backup.planning import (
+    BackupPlan,
+    PlannedRead,
+    Planner,
+    merged_topics,
+    note_gap,
+    remove_unfinished,
+)
 from kafkatools.tools.backup.store import Store
 
 _POLL_MS = 500
@@ -45,10 +52,11 @@ LOCAL_OBJECT_BYTES, REMOTE_OBJECT_BYTES = 128 << 20, 32 << 20
 
 class BackupOptions(NamedTuple):
     """`topics`: names, none: all that are not internal. `object_bytes`: the size from which an object is complete; None
-    for the default of the storage."""
+    for the default of the storage. `is_followed`: raise CommandError instead of beginning a stored partition anew."""
 
     topics: Collection[str] = ()
     object_bytes: int | None = None
+    is_followed: bool = False
 
 
 @dataclass
@@ -112,6 +120,7 @@ class BackupRun:
         """Store the records that are new, and note them in `progress.json`. The store must be locked. Raises
         KafkaError, CommandError."""
         now_ms = self._clock.wall_ms()
+        remove_unfinished(self._store)
         last = last_manifest(self._store)
         progress = read_progress(self._store)
         for earlier in (last, progress):
@@ -124,7 +133,8 @@ class BackupRun:
         generation = 1 if last is None else last.generation + 1
         known = merged_topics(last, progress)
         described = requested_topics(self._admin, self._options.topics)
-        plan = Planner(self._admin, self._store, known, now_ms).plan(described)
+        planner = Planner(self._admin, self._store, known, now_ms, is_followed=self._options.is_followed)
+        plan = planner.plan(described)
         manifest = Manifest(generation, self._cluster_id, now_ms)
         manifest.topics = dict(sorted({**self._kept(known, plan), **plan.topics}.items()))
         self.result = BackupResult(manifest, adopted_bytes=plan.adopted_bytes, notes=plan.notes)

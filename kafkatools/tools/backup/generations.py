@@ -34,12 +34,18 @@ def required_manifest(store: Store, generation: int | None) -> Manifest:
         return read_manifest(store, generation)
     manifest = last_manifest(store)
     if manifest is None:
-        is_begun = PROGRESS in store.sizes("")
-        raise CommandError(
-            f"{store.url} has no complete backup" if is_begun else f"{store.url} is no backup: it has no manifest",
-            hint="Run kt backup again with the same URL: it goes on where it was cut off." if is_begun else "",
-        )
+        raise no_generation(store)
     return manifest
+
+
+def no_generation(store: Store) -> CommandError:
+    """Return the error of a store without any manifest."""
+    if PROGRESS not in store.sizes(""):
+        return CommandError(f"{store.url} is no backup: it has no manifest")
+    return CommandError(
+        f"{store.url} has no complete backup",
+        hint="Run kt backup, or kt migrate, again with the same URL: it goes on where it was cut off.",
+    )
 
 
 def read_progress(store: Store) -> Manifest | None:

@@ -1,13 +1,15 @@
 """Decide from where each partition is read: behind the objects of an earlier run, or from the start in a new place.
 
 Rules: earlier objects are continued only if they are a prefix of the partition's log. They are not when the topic has
-another id, when the last leader epoch of the objects ends before them, or when the log is shorter. The tombstones of a
+another id, when the last leader epoch of the objects ends before them, or when the log is shorter; nor if an object is
+missing or has another size. The tombstones of a
 compacted topic may be removed after delete.retention.ms: if the topic was read longer ago, a key whose tombstone was
 never read would come back with a restore, so that such a topic is read from the start.
 """
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -16,6 +18,7 @@ from kafkatools.core.admin.leaders import TopicPartition
 from kafkatools.core.admin.offsets import EARLIEST, LATEST, PartitionOffset
 from kafkatools.core.admin.topics import TopicDescription
 from kafkatools.core.errors import KafkaError
+from kafkatools.exit_status import CommandError
 from kafkatools.tools.backup.cluster_state import TopicConfigs, epoch_ends, log_offsets, read_configs
 from kafkatools.tools.backup.manifest import Manifest, PartitionBackup, TopicBackup
 from kafkatools.tools.backup.partition_writer import adopt
@@ -42,10 +45,20 @@ class BackupPlan(NamedTuple):
 
 
 class Planner:
-    """Plans a run. `known`: the topics of the last generation and of a run that was cut off after it."""
+    """Plans a run. `known`: the topics of the last generation and of a run that was cut off after it. `is_followed`:
+    raise CommandError instead of beginning a stored partition anew."""
 
-    def __init__(self, admin: AdminClient, store: Store, known: Mapping[str, TopicBackup], now_ms: int) -> None:
+    def __init__(
+        self,
+        admin: AdminClient,
+        store: Store,
+        known: Mapping[str, TopicBackup],
+        now_ms: int,
+        *,
+        is_followed: bool = False,
+    ) -> None:
         self._admin, self._store, self._known, self._now_ms = admin, store, known, now_ms
+        self._is_followed = is_followed
         self._notes: list[str] = []
         self._adopted_bytes = 0
         self._places = _used_places(store)
@@ -89,7 +102,18 @@ class Planner:
                 )
             return None
         backup = known.partitions[number]
-        self._adopted_bytes += adopt(self._store, f"{backup.place}/{topic.name}-{number}", backup)
+        directory = f"{backup.place}/{topic.name}-{number}"
+        sizes = self._store.sizes(directory)
+        damaged = next(
+            (item for item in backup.objects if sizes.get(posixpath.basename(item.name)) != item.bytes), None
+        )
+        if damaged is not None:
+            self._notes.append(
+                f"{damaged.name} is missing or does not have its {damaged.bytes} bytes: {topic.name}-{number} is "
+                "backed up from its start in a new place. kt backup verify names all damage"
+            )
+            return None
+        self._adopted_bytes += adopt(self._store, directory, backup)
         return backup
 
     def _continued(
@@ -116,6 +140,8 @@ class Planner:
     ) -> PlannedRead:
         """Return the offsets to read, in a new place without an earlier backup. Notes a gap."""
         if backup is None:
+            if self._is_followed:
+                self._refuse_stored(key)
             backup = PartitionBackup(self._new_place(key), max(start.offset, 0), max(start.offset, 0))
         error = start.error or end.error
         if error is not None:
@@ -129,6 +155,16 @@ class Planner:
             first = start.offset
         backup.end = max(backup.end, end.offset)
         return PlannedRead(backup, first, end.offset)
+
+    def _refuse_stored(self, key: TopicPartition) -> None:
+        """Raise CommandError if the partition has stored records: a migration counts them."""
+        known = self._known.get(key[0])
+        if known is not None and any(item.objects for item in known.partitions[key[1] : key[1] + 1]):
+            raise CommandError(
+                f"{key[0]}-{key[1]} cannot be continued: its topic was created again, its log was truncated or "
+                "compacted since, or a stored object is lost (kt backup verify names it)",
+                hint="Delete its target topic, and migrate it through another directory.",
+            )
 
     def _new_place(self, key: TopicPartition) -> str:
         directory = f"{key[0]}-{key[1]}"
@@ -164,6 +200,14 @@ def _used_places(store: Store) -> dict[str, set[str]]:
     """Return the partition directories of each place, `logs` first."""
     places = [name for name in store.directories() if name == _PLACE or name.startswith(f"{_PLACE}-")]
     return {place: set(store.directories(place)) for place in places}
+
+
+def remove_unfinished(store: Store) -> None:
+    """Remove what a killed run left of unfinished objects. The store must be locked. Raises CommandError."""
+    store.remove_unfinished("")
+    for place, directories in _used_places(store).items():
+        for directory in directories:
+            store.remove_unfinished(f"{place}/{directory}")
 
 
 def _has_epoch(backup: PartitionBackup) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote, urlsplit
 
 from kafkatools.core.atomic_file import sync_directory
-from kafkatools.exit_status import CommandError
+from kafkatools.exit_status import CommandError, UsageError
 
 if TYPE_CHECKING:
     import io
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 _PARTIAL = ".partial"
+_UNFINISHED = (".log.partial", ".json.partial")
 _LOCK = ".lock"
 _EXTRA = "URLs need the package fsspec and that of the storage (pip install fsspec; for s3:// also s3fs)"
 
@@ -71,13 +72,18 @@ class Store(Protocol):
     def remove(self, name: str) -> None:
         """Remove an object if it exists."""
 
+    def remove_unfinished(self, directory: str) -> None:
+        """Remove what a killed run left of unfinished objects in a directory. The store must be locked."""
+
     def lock(self) -> contextlib.AbstractContextManager[None]:
         """Keep other writers out. Raises CommandError if there is one. Only a local directory knows of others."""
 
 
 def open_store(url: str, *, create: bool = False) -> Store:
     """Return the store behind a path or URL. `create`: make a missing local directory. Raises CommandError for a
-    directory that does not exist or a storage that cannot be opened."""
+    directory that does not exist or a storage that cannot be opened, UsageError for an empty text."""
+    if not url:
+        raise UsageError("The directory or URL of the backup is empty")
     path = _local_path(url)
     return LocalStore(path, create=create) if path is not None else RemoteStore(url)
 
@@ -154,6 +160,13 @@ class LocalStore:
     def remove(self, name: str) -> None:
         with _local_errors(self._path(name)), contextlib.suppress(FileNotFoundError):
             os.unlink(self._path(name))
+
+    def remove_unfinished(self, directory: str) -> None:
+        path = self._path(directory) if directory else self.url
+        with _local_errors(path):
+            for name in os.listdir(path):
+                if name.endswith(_UNFINISHED):
+                    os.unlink(os.path.join(path, name))
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
@@ -275,6 +288,9 @@ class RemoteStore:
     def remove(self, name: str) -> None:
         with _remote_errors(self._path(name)), contextlib.suppress(FileNotFoundError):
             self._system.rm_file(self._path(name))
+
+    def remove_unfinished(self, directory: str) -> None:
+        """Do nothing: an object is written by one call."""
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:

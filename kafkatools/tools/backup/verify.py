@@ -16,7 +16,7 @@ from kafkatools.core.admin.topics import describe_topics
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.backup.batch_scan import BatchDamage, BatchScan
 from kafkatools.tools.backup.cluster_state import log_offsets
-from kafkatools.tools.backup.generations import generations, read_manifest
+from kafkatools.tools.backup.generations import generations, no_generation, read_manifest
 from kafkatools.tools.backup.manifest import Manifest, PartitionBackup, StoredObject, manifest_name
 from kafkatools.tools.backup.object_reader import read_pieces
 from kafkatools.tools.backup.store import Store
@@ -64,7 +64,7 @@ class Verifier:
         self.state = Verification()
         numbers = generations(store) if generation is None else [generation]
         if not numbers:
-            raise CommandError(f"{store.url} is no backup: it has no manifest")
+            raise no_generation(store)
         self._manifests = list(self._read(numbers))
         self._seen: dict[str, StoredObject] = {}
         self.total_bytes = sum({item.name: item.bytes for m in self._manifests for item in m.objects()}.values())
@@ -151,7 +151,7 @@ def compare_with_cluster(admin: AdminClient, manifest: Manifest) -> Iterator[Dif
         if error is not None:
             yield Difference(name, 0, str(error))
         elif described[name].topic_id != topic.topic_id:
-            yield Difference(name, 0, "the topic was deleted and created again")
+            yield Difference(name, 0, "the topic has another id: it was created again, or in another cluster")
         else:
             for number, partition in enumerate(topic.partitions):
                 end, start = ends[name, number], starts[name, number]
