@@ -2,9 +2,9 @@
 
 Rules: earlier objects are continued only if they are a prefix of the partition's log. They are not when the topic has
 another id, when the last leader epoch of the objects ends before them, or when the log is shorter; nor if an object is
-missing or has another size. The tombstones of a
-compacted topic may be removed after delete.retention.ms: if the topic was read longer ago, a key whose tombstone was
-never read would come back with a restore, so that such a topic is read from the start.
+missing or has another size. The tombstones of a compacted topic may be removed after delete.retention.ms: if the topic
+was read longer ago, a key whose tombstone was never read would come back with a restore, so that such a topic is read
+from the start.
 """
 
 from __future__ import annotations
