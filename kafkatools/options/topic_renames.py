@@ -60,4 +60,7 @@ def _renamed(name: str, pattern: re.Pattern[str] | str, text: str) -> str | None
     """Return the new name, None if the rule does not apply."""
     if isinstance(pattern, str):
         return text if name == pattern else None
+    whole = pattern.match(name)
+    if whole is not None and whole.group() == name:
+        return whole.expand(text)  # sub would also replace the empty match of `.*` at the end
     return pattern.sub(text, name) if pattern.search(name) else None
