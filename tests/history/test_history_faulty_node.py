@@ -1,43 +1,24 @@
-"""A faulty node's wall clock and disk are wrong as the file says, while its timers and its reads stay right."""
+"""A faulty node's wall clock and disk are wrong as its faults say, while its timers and its reads stay right."""
 
 from __future__ import annotations
 
-import json
 import pathlib
-import subprocess
-import sys
+import time
+from collections.abc import Callable
 
 import pytest
-from support.history.nodes import FAULTY_NODE
+from support.history.nodes import faults_of
 
-LOOK = """
-import json, os, sys, time
-sys.path.insert(0, sys.argv[1])
-from faulty_node import Faults, install
-from kafkatools.core.clock import SystemClock
-from kafkatools.core.log.files import RealFileSystem
+from kafkatools.sandbox.faults.disk_and_clock import FaultyClock
+from kafkatools.sandbox.faults.machine import Machine
 
-path = sys.argv[3]
-faults = Faults(sys.argv[2])
-faults.look()
-install(faults)
-clock, files = SystemClock(), RealFileSystem()
 
-def refused(operation):
+def _refused(operation: Callable[[], object]) -> int | None:
     try:
         operation()
     except OSError as error:
         return error.errno
     return None
-
-print(json.dumps({
-    "skew_ms": clock.wall_ms() - time.time_ns() // 1_000_000,
-    "timer_ms": clock.now_ms() - time.monotonic_ns() // 1_000_000,
-    "append": refused(lambda: files.open(path).append(b"x")),
-    "write": refused(lambda: files.write_bytes(path + "2", b"x", sync=False)),
-    "read": refused(lambda: files.open(path).read_at(0, 1)),
-}))
-"""
 
 
 @pytest.mark.parametrize(
@@ -48,17 +29,14 @@ print(json.dumps({
 def test_faults_of_a_node(
     tmp_path: pathlib.Path, faults: dict[str, int | bool], skew_ms: int, error: int | None
 ) -> None:
-    (tmp_path / "faults.json").write_text(json.dumps(faults))
-    (tmp_path / "log").write_bytes(b"a")
-    command = [
-        sys.executable,
-        "-c",
-        LOOK,
-        str(FAULTY_NODE.parent),
-        str(tmp_path / "faults.json"),
-        str(tmp_path / "log"),
-    ]
-    found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-    assert abs(found["skew_ms"] - skew_ms) < 10_000
-    assert abs(found["timer_ms"]) < 10_000
-    assert (found["append"], found["write"], found["read"]) == (error, error, None)
+    faults_of(str(tmp_path), None, **faults)
+    path = tmp_path / "log"
+    path.write_bytes(b"a")
+    machine = Machine(str(tmp_path), FaultyClock(), 100)
+    clock, files = machine.clock, machine.files
+    assert abs(clock.wall_ms() - time.time_ns() // 1_000_000 - skew_ms) < 10_000
+    assert abs(clock.now_ms() - time.monotonic_ns() // 1_000_000) < 10_000
+    assert _refused(lambda: files.open(str(path)).append(b"x")) == error
+    assert _refused(lambda: files.write_bytes(f"{path}2", b"x", sync=False)) == error
+    assert _refused(lambda: files.open(str(path)).read_at(0, 1)) is None
+    files.close()

@@ -1,87 +1,48 @@
-"""`kt` with a wall clock that can be wrong and a disk that can be full, as a file says. argv: file, arguments of kt.
-
-The file holds JSON: `skew_ms` is added to the wall clock (the monotonic clock stays right, as after an operator or NTP
-has set the time), `is_full` has every write fail with ENOSPC. It is looked at ten times a second.
-"""
+"""`kt` with the clock, the disk and the faults of a sandbox's node. argv: the directory of the faults file, arguments
+of kt. `HistoryNodes.set_faults` changes the faults, as `kt sandbox fault` does."""
 
 from __future__ import annotations
 
-import errno
-import json
-import os
+import functools
 import pathlib
+import signal
 import sys
-import threading
-import time
-from typing import Any
 
 from kafkatools.__main__ import main
-from kafkatools.core.clock import SystemClock
-from kafkatools.core.log.files import RealFileSystem
-
-LOOK_S = 0.1
-
-
-class Faults:
-    """The current faults."""
-
-    def __init__(self, path: str) -> None:
-        self._path = pathlib.Path(path)
-        self.skew_ms = 0
-        self.is_full = False
-
-    def look(self) -> None:
-        """Read the file; one that is missing or half written changes nothing."""
-        try:
-            found = json.loads(self._path.read_text())
-        except (OSError, ValueError):
-            return
-        self.skew_ms, self.is_full = found.get("skew_ms", 0), found.get("is_full", False)
-
-    def watch(self) -> None:
-        """Look again and again."""
-        while True:
-            self.look()
-            time.sleep(LOOK_S)
-
-    def check(self, path: object = None) -> None:
-        """Raise what a full disk raises."""
-        if self.is_full:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+from kafkatools.core import clock as clocks
+from kafkatools.core.broker import node as nodes
+from kafkatools.core.broker import node_setup
+from kafkatools.core.broker.server.connection_limits import descriptor_limit, max_log_files
+from kafkatools.sandbox.faults.disk_and_clock import FaultyClock
+from kafkatools.sandbox.faults.machine import Machine
 
 
-def install(faults: Faults) -> None:
-    """Put the faults between kt and the system."""
-    pwrite, wall_ms = os.pwrite, SystemClock.wall_ms
-    opened, written, made = RealFileSystem.open, RealFileSystem.write_bytes, RealFileSystem.make_directory
+def install(machine: Machine) -> None:
+    """Give the node of this process the machine's clock and files, and let it read its faults after SIGUSR1."""
+    start_node = nodes.start_node
 
-    def full_pwrite(*arguments: Any) -> int:
-        faults.check()
-        return pwrite(*arguments)
+    @functools.wraps(start_node)
+    def start(*arguments: object, **options: object) -> nodes.Node:
+        node = start_node(*arguments, **options)  # type: ignore[arg-type]
+        run_once = node.run_once
 
-    def full_open(self: RealFileSystem, path: str, *, create: bool = False) -> Any:
-        if create:
-            faults.check(path)
-        return opened(self, path, create=create)
+        def turn(*waits: int) -> int:
+            events = run_once(*waits)
+            if machine.is_requested:
+                machine.load()
+            return events
 
-    def full_write_bytes(self: RealFileSystem, path: str, *arguments: Any, **options: Any) -> None:
-        faults.check(path)
-        written(self, path, *arguments, **options)
+        node.run_once = turn  # type: ignore[method-assign]
+        machine.attach(node)
+        return node
 
-    def full_make_directory(self: RealFileSystem, path: str) -> None:
-        faults.check(path)
-        made(self, path)
-
-    os.pwrite = full_pwrite
-    SystemClock.wall_ms = lambda self: wall_ms(self) + faults.skew_ms  # type: ignore[method-assign]
-    RealFileSystem.open = full_open  # type: ignore[method-assign]
-    RealFileSystem.write_bytes = full_write_bytes  # type: ignore[method-assign]
-    RealFileSystem.make_directory = full_make_directory  # type: ignore[method-assign]
+    clocks.SystemClock = lambda: machine.clock  # type: ignore[misc, assignment]
+    node_setup.RealFileSystem = lambda limit: machine.files  # type: ignore[misc, assignment]
+    nodes.start_node = start
+    signal.signal(signal.SIGUSR1, lambda *_: machine.request_load())
 
 
 if __name__ == "__main__":
-    active = Faults(sys.argv.pop(1))
-    active.look()
-    install(active)
-    threading.Thread(target=active.watch, daemon=True).start()
+    directory = pathlib.Path(sys.argv.pop(1))
+    install(Machine(str(directory), FaultyClock(), max_log_files(descriptor_limit())))
     main()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import pathlib
 import shutil
@@ -17,6 +16,8 @@ from support.chaos import die_with_parent
 from support.embedded_three_nodes import EmbeddedNodes
 from support.history.links import LinkProxy, LinkTable
 from support.ports import free_port
+
+from kafkatools.sandbox.faults.control import Faults, NodeProcess
 
 NODES = (1, 2, 3)
 KEPT = ("log-", "transactions-")
@@ -41,6 +42,22 @@ SETTINGS = {
     "auto.create.topics.enable": "false",
     "log.segment.bytes": "1048576",
 }
+
+
+def faults_of(directory: str, pid: int | None, *, skew_ms: int = 0, is_full: bool = False) -> None:
+    """Replace the faults of a node by these; a node that runs has them on return."""
+    faults = Faults(lambda: {1: NodeProcess(directory, pid)})
+    faults.clear()
+    if skew_ms:
+        faults.add("clock-skew", skew_ms=skew_ms)
+    if is_full:
+        faults.add("full-disk")
+
+
+def _before_start() -> None:
+    """Ignore SIGUSR1 until the node handles it: it reads its faults at its start anyway."""
+    die_with_parent()
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 
 
 class HistoryNodes(ApacheKafka):
@@ -118,15 +135,12 @@ class HistoryNodes(ApacheKafka):
 
     def set_faults(self, node: int, **faults: int | bool) -> None:
         """Set the faults of a node's clock and disk (only nodes of kt)."""
-        path = self.faults_file(node)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(".draft")
-        draft.write_text(json.dumps(faults))
-        draft.replace(path)
+        if self.has_faulty_machine:
+            faults_of(str(self.faults_directory(node)), self.pid(node), **faults)
 
-    def faults_file(self, node: int) -> pathlib.Path:
-        """The file from which a node of kt reads its faults."""
-        return self.home / f"node{node}" / "faults.json"
+    def faults_directory(self, node: int) -> pathlib.Path:
+        """The directory from which a node of kt reads its faults."""
+        return self.home / f"node{node}"
 
     def server_log(self, node: int) -> str:
         """Return the output of a node."""
@@ -151,10 +165,10 @@ class EmbeddedHistoryNodes(EmbeddedNodes, HistoryNodes):
     def start_node(self, node: int = 1, *, wait: bool = True) -> None:
         properties = self._properties(node)
         environment = {**os.environ, "KT_HOME": str(self.home), "KT_SANDBOX": "off"}
-        command = [sys.executable, str(FAULTY_NODE), str(self.faults_file(node)), "server-start", str(properties)]
+        command = [sys.executable, str(FAULTY_NODE), str(self.faults_directory(node)), "server-start", str(properties)]
         with (self.home / f"node{node}" / "server.log").open("ab") as log:
             self.processes[node] = subprocess.Popen(
-                command, stdout=log, stderr=log, env=environment, preexec_fn=die_with_parent
+                command, stdout=log, stderr=log, env=environment, preexec_fn=_before_start
             )
         if wait:
             self.wait_for_node(node)
