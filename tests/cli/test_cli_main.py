@@ -181,7 +181,7 @@ def test_help_of_a_command_is_the_same_behind_and_in_front() -> None:
         (
             ["sandbox", "stat"],
             "kt sandbox: error: invalid choice: 'stat' (choose from 'start', 'status', 'kill', 'pause', 'resume', "
-            "'restart', 'wipe', 'stop')",
+            "'restart', 'wipe', 'fault', 'stop')",
             "Did you mean start?",
         ),
         (

@@ -107,6 +107,7 @@ class MemoryListener:
         self.max_request_bytes = self._listener.max_request_bytes
         self.max_buffered_bytes = self._listener.max_buffered_bytes
         self.lane = self._listener.lane
+        self.is_intercepted = False
 
     def schedule(self, delay_ms: int, run: Callable[[int], None]) -> object:
         """The node's timer."""
