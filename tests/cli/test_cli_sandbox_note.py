@@ -61,18 +61,19 @@ FALLBACKS = (
     ("backup", "--to", "stored", "--topic", "seen"),
     ("restore", "--from", "kept", "--rename", "seen=again", "--dry-run"),
     ("migrate", "--through", "moved", "--topic", "none", "--to-bootstrap-server", "127.0.0.1:1", "--cut"),
-    ("undo", "1", "--dry-run"),
 )
-ELSEWHERE = {"completion", "mcp", "pipeline", "verifiable-consumer", "retention-forecast", "compact-forecast"}
-"""The first says nothing (below), the second needs Spark (test_pipeline_start.py), the third runs until stopped; the
-forecasts connect only to the brokers of the option."""
+ELSEWHERE = {
+    "completion", "mcp", "pipeline", "verifiable-consumer", "retention-forecast", "compact-forecast", "undo",
+}  # fmt: skip
+"""Completion says nothing (below), the pipeline needs Spark (test_pipeline_start.py), the server and the consumer run
+until stopped, the forecasts connect only to the brokers of the option, and undo to those of its entry."""
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     home = str(tmp_path_factory.mktemp("home"))
     sandbox.ensure_started(home, None, sandbox.SandboxOptions(port=0))
-    environ = {"KT_HOME": home, "KT_SANDBOX": "quiet", "KT_JOURNAL": "on"}
+    environ = {"KT_HOME": home, "KT_SANDBOX": "quiet"}
     assert run_kt("topics", "--create", "--topic", "seen", environ=environ).status == 0
     offsets = {"version": 1, "partitions": [{"topic": "seen", "partition": 0, "offset": 0}]}
     pathlib.Path(home, "offsets.json").write_text(json.dumps(offsets))
