@@ -16,6 +16,7 @@ WORKLOADS = (
     "broker",
     "fetch",
     "scale",
+    "monitor_page",
     "groups",
     "perf_tools",
     "memory",

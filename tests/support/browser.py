@@ -26,9 +26,18 @@ def find_browser() -> str:
     raise AssertionError
 
 
-def ask(page: str, expression: str, directory: pathlib.Path, *, is_dark: bool = False, width: int = 1000) -> Any:
+def ask(
+    page: str,
+    expression: str,
+    directory: pathlib.Path,
+    *,
+    is_dark: bool = False,
+    width: int = 1000,
+    has_real_time: bool = False,
+) -> Any:
     """The value of a JavaScript expression in the page once it is drawn; the network is out of reach. The expression
-    may be a promise: it has some seconds of the page's own time."""
+    may be a promise: it has some seconds of the page's own time, which passes only while the page waits. With
+    `has_real_time` the page has the time of the machine, and no time to wait."""
     script = (
         "<script>window.addEventListener('load', async () => { const answer = document.createElement('pre');"
         f"answer.id = 'answer'; answer.textContent = JSON.stringify(await ({expression}));"
@@ -37,9 +46,8 @@ def ask(page: str, expression: str, directory: pathlib.Path, *, is_dark: bool = 
     path = directory / "page.html"
     path.write_text(page.replace("</body>", script), encoding="utf-8")
     look = (f"--window-size={width},900", f"--blink-settings=preferredColorScheme={0 if is_dark else 1}")
-    text, said = _dump(
-        path.as_uri(), directory, "--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=3000", *look
-    )
+    times = () if has_real_time else ("--virtual-time-budget=3000",)
+    text, said = _dump(path.as_uri(), directory, "--host-resolver-rules=MAP * ~NOTFOUND", *times, *look)
     found = _ANSWER.search(text)
     assert found is not None, said
     return json.loads(html.unescape(found[1]))

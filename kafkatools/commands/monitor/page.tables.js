@@ -1,6 +1,6 @@
-// -- tables: each can be sorted by its headers and searched, and shows 100 rows at a time --
+// -- tables: each can be sorted by its headers and searched, and shows 50 rows at a time --
 // The address keeps what is sought, the order and the page of each table; a table draws only the rows of one page.
-const PAGE_ROWS = 100;
+const PAGE_ROWS = 50;
 const tables = {}, opened = {};
 let state = {find: {}, sort: {}, page: {}, internal: false};
 
@@ -74,7 +74,7 @@ const lines = (id, row) => {
   return made;
 };
 const isOpen = (id, key) => opened[id] !== undefined && opened[id].has(key);
-const drawTable = (id) => {
+const drawTable = (id, isRefresh = false) => {
   const {columns, rows, empty} = tables[id];
   const found = foundIn(id), pages = Math.max(1, Math.ceil(found.length / PAGE_ROWS));
   const page = Math.min(state.page[id] || 1, pages), first = (page - 1) * PAGE_ROWS;
@@ -89,7 +89,7 @@ const drawTable = (id) => {
   byId(id + '-page').textContent = count(first + 1) + ' to ' + count(first + shownRows.length) + ' of ' +
     count(found.length);
   const old = byId(id);
-  if (old.innerHTML === table.innerHTML) return;  // what has not changed is left alone, so that focus and selection stay
+  if (isRefresh && old.innerHTML === table.innerHTML) return;  // so that focus and selection stay
   const focus = old.contains(document.activeElement) ? JSON.stringify(document.activeElement.dataset) : '{}';
   old.replaceChildren(...table.childNodes);
   if (focus !== '{}') for (const button of old.querySelectorAll('button'))
@@ -97,7 +97,7 @@ const drawTable = (id) => {
 };
 const show = (id, rows) => {
   tables[id].rows = rows;
-  drawTable(id);
+  drawTable(id, true);
 };
 
 const sortBy = (id, columnId) => {

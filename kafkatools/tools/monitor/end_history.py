@@ -1,7 +1,7 @@
 """A history of log end offsets: how long ago a group's next record arrived.
 
 Between two snapshots, an end offset is assumed to grow evenly. Records that arrived before the first snapshot have an
-unknown age, of which the least is known. Only changed end offsets are kept, at most 128 of each partition. Beyond that,
+unknown age, of which the least is known. Only changed end offsets are kept, about 128 of each partition. Beyond that,
 points near the line between their neighbours are dropped, those that change ages least in proportion first. So the
 history always begins with the first snapshot, and old ages are less exact than new ones.
 """
@@ -16,6 +16,7 @@ TopicPartition = tuple[str, int]
 
 _MAX_ENDS = 128
 _DROPPED = _MAX_ENDS // 4
+_THINNED, _THINNED_SHARE = 64, 16
 
 
 class EndHistory:
@@ -28,6 +29,8 @@ class EndHistory:
 
     def add(self, ends: Mapping[TopicPartition, int], now_ms: int) -> None:
         """Add the current end offsets. A lower one (log truncated or recreated) restarts the partition's history."""
+        # Many partitions have too many points at the same time: thinning all of them would delay one snapshot.
+        left = max(_THINNED, len(ends) // _THINNED_SHARE)
         for key, end in ends.items():
             earlier, times = self._ends.get(key), self._times.get(key)
             if earlier is None or times is None or end < earlier[-1]:
@@ -38,7 +41,8 @@ class EndHistory:
                 continue
             earlier.append(end)
             times.append(now_ms)
-            if len(earlier) > _MAX_ENDS:
+            if len(earlier) > _MAX_ENDS and left:
+                left -= 1
                 _thin(earlier, times)
 
     def forget_others(self, partitions: Iterable[TopicPartition]) -> None:

@@ -79,3 +79,15 @@ def test_a_long_history_keeps_bursts_and_silences() -> None:
     for arrived_ms, end in arrivals[1:5000:499] + arrivals[5001::97]:
         age_ms = made.age_ms(PART, end - 1, now_ms)
         assert age_ms is not None and abs(age_ms - (now_ms - arrived_ms)) <= 0.05 * (now_ms - arrived_ms) + 1001
+
+
+def test_many_partitions_are_thinned_a_part_at_a_time() -> None:
+    kept = EndHistory()
+    sizes = []
+    for number in range(200):
+        kept.add({("t", partition): number * (partition % 3 + 1) for partition in range(320)}, number * 2000)
+        sizes.append([len(ends) for ends in kept._ends.values()])
+    assert max(map(max, sizes)) <= 128 + 5, "five snapshots reach every partition"
+    pairs = zip(sizes, sizes[1:], strict=False)
+    thinned = [sum(new < old for old, new in zip(*pair, strict=True)) for pair in pairs]
+    assert 0 < max(thinned) <= 64
