@@ -259,8 +259,8 @@ class Levelling:
         return refusal == ALLOWED
 
     def _exchange(self, source: int, target: int, need: float, room: float) -> tuple[int, int] | None:
-        """The items to exchange: an item of the source for a lighter one of the target. Of those tried the cheapest for the
-        load that passes."""
+        """The items to exchange: an item of the source for a lighter one of the target. Of those tried the
+        cheapest for the load that passes."""
         items, partners, weights = self._items[source], self._items[target], self._weights
         first = bisect_left(items, min(need, room), key=weights.__getitem__)
         stride = max(1, -(-(len(items) - first) // _EXCHANGES))
