@@ -80,9 +80,10 @@ def test_lines_that_are_not_json_are_kept_as_text() -> None:
 def test_an_answer_hides_known_secrets_and_has_no_surrogates() -> None:
     remember("S3cret-of-a-profile")
     page = Page()
-    page.add(b'{"value": "x S3cret-of-a-profile y", "S3cret-of-a-profile": ["\\ud800"]}')
+    # The process remembers the secrets of other tests too, which may be single letters.
+    page.add(b'{"value": "<S3cret-of-a-profile>", "S3cret-of-a-profile": ["\\ud800"]}')
     content = answer(page, Messages(), 0)
-    assert content["rows"] == [{"value": "x [hidden] y", "[hidden]": ["?"]}]
+    assert content["rows"] == [{"value": "<[hidden]>", "[hidden]": ["?"]}]
 
 
 def test_failures_have_errors_and_no_row() -> None:
