@@ -7,6 +7,7 @@ import sys
 
 WORKLOADS = (
     "startup",
+    "testing",
     "codec",
     "dump_log",
     "console",

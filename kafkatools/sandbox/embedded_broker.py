@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kafkatools.sandbox.faults.control import Faults
 
 _STOP_TIMEOUT_S = 30.0
+_NOT_STARTED = "The embedded broker was not started: use it in a with statement, or call start()"
 
 
 class EmbeddedBroker(Closing):
@@ -60,8 +61,15 @@ class EmbeddedBroker(Closing):
     def bootstrap(self) -> str:
         """The broker's address, `127.0.0.1:port`. Raises IllegalState before the first start."""
         if not self._bootstrap:
-            raise IllegalState("The embedded broker was not started: use it in a with statement, or call start()")
+            raise IllegalState(_NOT_STARTED)
         return self._bootstrap
+
+    @property
+    def directory(self) -> str:
+        """The data directory, with a folder for each partition. Raises IllegalState before the first start."""
+        if self._home is None:
+            raise IllegalState(_NOT_STARTED)
+        return self._directory or os.path.join(self._home, "data")
 
     @property
     def is_running(self) -> bool:
@@ -82,7 +90,7 @@ class EmbeddedBroker(Closing):
         from kafkatools.sandbox.faults.control import Faults, NodeProcess
 
         if self._home is None:
-            raise IllegalState("The embedded broker was not started: use it in a with statement, or call start()")
+            raise IllegalState(_NOT_STARTED)
         directory = folder(self._home)
         return Faults(lambda: {1: NodeProcess(directory, self.pid if self.is_running else None)})
 
@@ -93,8 +101,7 @@ class EmbeddedBroker(Closing):
             return
         if self._home is None:
             self._home = tempfile.mkdtemp(prefix="kafkatools-broker-")
-        directory = self._directory or os.path.join(self._home, "data")
-        options = SandboxOptions(self._port, directory, self._settings, 0, os.getpid(), self._home)
+        options = SandboxOptions(self._port, self.directory, self._settings, 0, os.getpid(), self._home)
         os.makedirs(os.path.join(self._home, "sandbox"), mode=0o700, exist_ok=True)
         try:
             self._process, info = spawn(self._home, options)
