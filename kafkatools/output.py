@@ -56,6 +56,11 @@ def json_error(kind: str, message: str, **fields: object) -> str:
     return json_line({"error": {"kind": kind, "message": message, **fields}})
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 group`, `2 groups`."""
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
 def visible(text: str) -> str:
     """Escape the control characters of a name or a value, for a terminal."""
     from kafkatools.core.control_characters import visible

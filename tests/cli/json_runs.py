@@ -339,7 +339,8 @@ class JsonRuns:
         kt("backup", "verify", "stored", servers=False, status=3)
         kt("backup", "verify", "nothing", servers=False, status=1)
         move = ("migrate", "--through", "through", "--to-bootstrap-server", self.bootstrap, "--topic", "kept", "--cut")
-        kt(*move, "--rename", "kept=kept-moved")
+        kt(*move, "--rename", "kept=kept-moved", "--dry-run", "--quotas")
+        kt(*move, "--rename", "kept=kept-moved", "--acls", "--quotas")
         kt(*move, status=2)
         for topic in ("kept", "kept-again", "kept-moved"):
             kt("topics", "--delete", "--topic", topic)

@@ -91,7 +91,7 @@ def test_a_migration_that_was_killed_goes_on_to_the_cut(source: str, target: str
     ran = run_kt(*words, "--cut", "--bootstrap-server", source)
     assert ran.status == 0, ran.err
     assert ran.out.splitlines()[-2:] == [
-        "group moved: 1 offsets", "Cut: 1 topics and 1 groups can go on in the target",
+        "group moved: 1 offset", "Cut: 1 topic and 1 group can go on in the target",
     ]  # fmt: skip
     assert values(target, "moving") == values(source, "moving") == [list(range(0, 300, 2)), list(range(1, 300, 2))]
     # before offset 60 of the source are two records and a marker that the target does not have

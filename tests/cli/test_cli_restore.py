@@ -15,9 +15,20 @@ from support.kt_process import start_kt
 from support.raw_transactions import RawProducer
 from support.waiting import eventually
 
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.clock import SystemClock
+from kafkatools.core.producer.batch_producer import BatchProducer
 from kafkatools.core.producer.producer import Producer
 from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.core.records.batch import read_batches
+from kafkatools.core.topic_partition import TopicPartition
+from kafkatools.exit_status import CommandError
+from kafkatools.tools.backup.abandoned import forget_mixed
+from kafkatools.tools.backup.generations import required_manifest
+from kafkatools.tools.backup.partition_restore import find_cut
+from kafkatools.tools.backup.restore_run import RestoreRun
+from kafkatools.tools.backup.store import open_store
+from kafkatools.tools.backup.targets import create_missing, find_targets
 
 START = 1_700_000_000_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -187,6 +198,13 @@ def test_a_part_of_the_topics_under_another_name_as_of_a_time(source: str, targe
     plan = ok(target, "restore", "--from", str(tmp_path / "b"), *until, "--dry-run", "--json")
     rows = [json.loads(line) for line in plan.out.splitlines()]
     assert [row.get("source_ends") for row in rows] == [[7, 7, 6]]
+    stored = [
+        batch
+        for path in (tmp_path / "b" / "logs").glob("timed-*/*.log")
+        for batch in read_batches(path.read_bytes())
+        if batch.base_offset < (6 if "timed-2" in str(path) else 7)
+    ]
+    assert (len(stored), rows[0]["stored_bytes"]) == (20, sum(batch.size_bytes for batch in stored))
     ran = ok(target, "restore", "--from", str(tmp_path / "b"), *until)
     assert "no generation read them before the time of --until" in ran.err
     assert [row[1] - START for row in records(target, "at-med")] == [
@@ -266,7 +284,7 @@ def test_groups_in_use_and_offsets_of_others_stay(source: str, target: str, tmp_
     commit(target, "taken", "grouped", 0, 0)
     ran = kt(target, "restore", "--from", str(tmp_path / "b"))
     assert ran.status == 1
-    assert "group taken: 0 offsets; not all: it has other offsets of 1 partitions already, such as grouped-0" in ran.out
+    assert "group taken: 0 offsets; not all: it has other offsets of 1 partition already, such as grouped-0" in ran.out
     assert committed(target, "taken") == {("grouped", 0): 0}
     ok(target, "restore", "--from", str(tmp_path / "b"), "--no-groups")
     assert len(records(target, "grouped")) == 10
@@ -296,6 +314,71 @@ def test_a_damaged_backup_is_not_restored(source: str, target: str, tmp_path: pa
     path.write_bytes(content)
     ran = kt(target, "restore", "--from", str(tmp_path / "b"))
     assert (ran.status, "logs/hurt-0/00000000000000000000.log is damaged at offset 0" in ran.err) == (1, True)
+    assert "Removed 1 empty topic that this run created: hurt\n" in ran.err
+    assert "hurt" not in ok(target, "topics", "--list").out
+    assert "-to-hurt" not in ok(target, "groups", "--list").out
+
+
+def test_a_restore_that_is_refused_creates_nothing_and_one_that_fails_keeps_written_records(
+    source: str, target: str, tmp_path: pathlib.Path
+) -> None:
+    for topic in ("part-a", "part-b"):
+        create(source, topic)
+        fill(source, topic, 100, partitions=1, batch_size=0)
+        back_up(source, tmp_path / "b", topic)
+    words = ("restore", "--from", str(tmp_path / "b"))
+    for more in ((), ("--dry-run",)):
+        ran = kt(target, *words, "--replication-factor", "2", *more)
+        assert (ran.status, "Topic part-a cannot be created: Unable to replicate" in ran.err) == (1, True), ran.err
+    assert "part-" not in ok(target, "topics", "--list").out
+    path = tmp_path / "b" / "logs" / "part-b-0" / "00000000000000000000.log"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    ran = kt(target, *words)
+    assert ran.status == 1
+    assert "the same command goes on behind them, or kt topics --delete --topic part-a\n" in ran.err
+    ok(target, "restore", "--from", str(tmp_path / "b"), "--topic", "part-a")
+    assert records(target, "part-a") == records(source, "part-a")
+
+
+def test_nothing_is_written_behind_a_record_that_is_refused(source: str, target: str, tmp_path: pathlib.Path) -> None:
+    create(source, "large", "--config", "max.message.bytes=5000000")
+    values = [b"1", b"2" * 2_000_000, b"3", b"4" * 2_000_000, *(b"%d" % number for number in range(5, 200))]
+    with Producer(bootstrap_servers=source, batch_size=0, max_request_size=4_000_000) as producer:
+        for value in values:
+            producer.send(ProducerRecord("large", value))
+    back_up(source, tmp_path / "b", "large")
+    create(target, "large")
+    for expected in (1, 1):  # again without another result
+        ran = kt(target, "restore", "--from", str(tmp_path / "b"))
+        assert (ran.status, "Raise max.message.bytes of topic large and run" in ran.err) == (1, True), ran.err
+        assert len(records(target, "large")) == expected
+    ok(target, "configs", "--alter", "--topic", "large", "--add-config", "max.message.bytes=5000000")
+    ok(target, "restore", "--from", str(tmp_path / "b"))
+    assert [row[3] for row in records(target, "large")] == [value.decode() for value in values]
+
+
+def test_records_of_somebody_else_end_a_restore_for_good(source: str, target: str, tmp_path: pathlib.Path) -> None:
+    create(source, "shared")
+    fill(source, "shared", 100, partitions=1, batch_size=0)
+    back_up(source, tmp_path / "b", "shared")
+    store = open_store(str(tmp_path / "b"))
+    settings = {"bootstrap.servers": target, "acks": "all"}
+    with AdminClient(target, {}, SystemClock()) as admin, BatchProducer(settings) as producer:
+        manifest = required_manifest(store, None)
+        (found,) = find_targets(admin, manifest, {"shared": "shared"}, None)
+        create_missing(admin, [found], None, print)
+        fill(target, "shared", 1, partitions=1)
+        run = RestoreRun(
+            store, [found], {TopicPartition("shared", 0): find_cut(store, found.backup.partitions[0], None)}, {}
+        )
+        run.begin()
+        with pytest.raises(CommandError, match="a batch was written at offset 1, and 0 was expected"):
+            run.run(lambda: producer)
+        forget_mixed(admin, [found], run.mixed_topics)
+    ran = kt(target, "restore", "--from", str(tmp_path / "b"))
+    assert (ran.status, "Topic shared is not empty" in ran.err) == (1, True)
 
 
 @pytest.mark.parametrize(

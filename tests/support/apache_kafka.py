@@ -51,7 +51,7 @@ MAIN_CLASSES = {
     "server": "kafka.Kafka",
 }
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
-_formatted: dict[int, dict[str, bytes]] = {}
+_formatted: dict[tuple[str, int], dict[str, bytes]] = {}
 QUICK_START = ("-XX:TieredStopAtLevel=1",)
 
 
@@ -161,8 +161,10 @@ class ApacheKafka:
         settings: dict[str, str] | None = None,
         jvm: Sequence[str] = QUICK_START,
         controllers: int | None = None,
+        cluster_id: str = CLUSTER_ID,
     ) -> None:
         self.home = home
+        self.cluster_id = cluster_id
         self._jvm = jvm
         self.settings = settings or {}
         self.ports = [free_port() for _ in range(nodes)]
@@ -210,15 +212,16 @@ class ApacheKafka:
 
     def format(self, node: int = 1) -> None:
         """Formats a node's data directory with the real storage tool; what it wrote for a node of this number serves
-        all clusters, for it depends on nothing else."""
+        all clusters of this id, for it depends on nothing else."""
         properties = self._properties(node)
         directory = self.log_dir(node)
-        if node not in _formatted:
-            done = run_tool("storage", "format", "-t", CLUSTER_ID, "-c", str(properties))
+        key = self.cluster_id, node
+        if key not in _formatted:
+            done = run_tool("storage", "format", "-t", self.cluster_id, "-c", str(properties))
             assert done.returncode == 0, done.stderr.decode()
-            _formatted[node] = {path.name: path.read_bytes() for path in directory.iterdir()}
+            _formatted[key] = {path.name: path.read_bytes() for path in directory.iterdir()}
         directory.mkdir(parents=True, exist_ok=True)
-        for name, content in _formatted[node].items():
+        for name, content in _formatted[key].items():
             (directory / name).write_bytes(content)
 
     def start(self, *, format_first: bool = True) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args, client_settings
+from kafkatools.output import counted
 from kafkatools.tools.backup.backup_run import BackupOptions, BackupResult, BackupRun
 from kafkatools.tools.backup.clients import batch_reader
 from kafkatools.tools.backup.store import open_store
@@ -55,13 +56,25 @@ def _report(console: Console, url: str, result: BackupResult) -> ExitStatus:
     }
     adopted = f", {size_text(result.adopted_bytes)} of an unfinished run adopted" if result.adopted_bytes else ""
     if open_count:
-        console.note(f"{open_count} transactions were open at the end: a restore leaves their records out")
+        verb, whose = ("was", "its") if open_count == 1 else ("were", "their")
+        console.note(
+            f"{counted(open_count, 'transaction')} {verb} open at the end: a restore leaves {whose} records out"
+        )
+    counts = ", ".join(
+        (
+            counted(len(manifest.topics), "topic"),
+            counted(len(partitions), "partition"),
+            counted(len(manifest.groups), "group"),
+        )
+    )
     console.print(
-        f"Generation {manifest.generation}: {len(manifest.topics)} topics, {len(partitions)} partitions, "
-        f"{len(manifest.groups)} groups; {size_text(result.written_bytes)} new{adopted}, {size_text(total)} in all",
+        f"Generation {manifest.generation}: {counts}; {size_text(result.written_bytes)} new{adopted}, "
+        f"{size_text(total)} in all",
         row,
     )
     if result.failed:
-        console.error(f"{len(result.failed)} partitions were not read to their end, such as {result.failed[0]}")
+        verb = "was" if len(result.failed) == 1 else "were"
+        count = counted(len(result.failed), "partition")
+        console.error(f"{count} {verb} not read to the end, such as {result.failed[0]}")
         return ExitStatus.FAILED
     return ExitStatus.OK

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args, client_settings
+from kafkatools.output import counted
 from kafkatools.tools.backup.store import open_store
 from kafkatools.tools.backup.verify import Damage, Verifier, compare_with_cluster
 from kafkatools.tools.copying.client_cluster import ClientCluster
@@ -32,8 +33,8 @@ def run_verify(console: Console, args: Args, url: str) -> ExitStatus:
                 console.print(f"Different: {item.topic}-{item.partition}: {item.reason}", row)
     count = len(state.damages)
     console.print(
-        f"{_count(len(state.generations), 'generation')}, {_count(state.objects, 'object')}, {size_text(state.bytes)}: "
-        + ("no damage" if not count else f"{count} damaged"),
+        f"{counted(len(state.generations), 'generation')}, {counted(state.objects, 'object')}, "
+        f"{size_text(state.bytes)}: " + ("no damage" if not count else f"{count} damaged"),
         {
             "kind": "total",
             "url": store.url,
@@ -45,10 +46,6 @@ def run_verify(console: Console, args: Args, url: str) -> ExitStatus:
         },
     )
     return ExitStatus.FINDINGS if count or differences else ExitStatus.OK
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def _row(damage: Damage) -> dict[str, object]:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run kt migrate. Returns FAILED if the offsets of a group could not be committed at the cut. Raises UsageError,
-    CommandError or KafkaError."""
+    """Run kt migrate. Returns FAILED if the offsets of a group, or requested ACLs or quotas, could not be set at the
+    cut. Raises UsageError, CommandError or KafkaError."""
     if args.interval < 1:
         raise UsageError("--interval must be at least 1ms")
     from kafkatools.commands.migrate.run_migrate import run_migrate
@@ -57,6 +57,9 @@ COMMAND = Command(
             "--cut",
             "Exit once a round finds nothing new, with the offsets of groups. Stop producers and consumers first.",
         ),
+        Option("--acls", "At the cut, also add the ACLs of the source that the target lacks."),
+        Option("--quotas", "At the cut, also set the quotas of the source."),
+        Option("--dry-run", "Print what would be created, copied and mapped, and write nothing."),
         BOOTSTRAP_SERVER._replace(about="Brokers of the source cluster. Default: the profile's, else the sandbox."),
         command_config("Properties file with settings of the clients of the source cluster."),
     ),
@@ -65,12 +68,16 @@ COMMAND = Command(
         rules.Refusal("to-profile", ("to-bootstrap-server", "to-command-config")),
         rules.Requirement(("to-bootstrap-server", "to-profile")),
         rules.Requirement(("to-bootstrap-server",), when=("to-command-config",)),
+        *(
+            rules.Requirement(("cut", "dry-run"), when=(kind,), message=f"--{kind} needs --cut: it copies at the cut")
+            for kind in ("acls", "quotas")
+        ),
     ),
     destructive=ALWAYS,
-    harmless=(),
     examples=(
+        "kt migrate --through /data/move --to-bootstrap-server new:9092 --dry-run",
         "kt migrate --through /data/move --to-bootstrap-server new:9092",
-        "kt migrate --through /data/move --to-bootstrap-server new:9092 --cut",
+        "kt migrate --through /data/move --to-bootstrap-server new:9092 --cut --acls --quotas",
         "kt migrate --through /data/move --to-profile new --topic orders --rename orders=orders-2",
     ),
 )

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 
+from kafkatools.commands.migrate.clusters import Clusters
+from kafkatools.commands.migrate.dry_run import print_plan
 from kafkatools.console import Console
 from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.groups import describe_groups
 from kafkatools.core.producer.batch_producer import BatchProducer
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args, client_settings, read_properties
 from kafkatools.options.connection import Connection, noting_changes_through
 from kafkatools.options.profiles import find_profile
 from kafkatools.options.topic_renames import target_names
+from kafkatools.output import counted
+from kafkatools.tools.backup.access_restore import KINDS, check_access, restore_access
 from kafkatools.tools.backup.backup_run import BackupOptions, BackupRun
 from kafkatools.tools.backup.clients import batch_producer, batch_reader
+from kafkatools.tools.backup.cluster_state import read_access
 from kafkatools.tools.backup.group_restore import groups_for, restore_groups
 from kafkatools.tools.backup.journal import forget
-from kafkatools.tools.backup.migration import Migration, Round
+from kafkatools.tools.backup.manifest import Manifest
+from kafkatools.tools.backup.migration import Migration, Round, Waiting
 from kafkatools.tools.backup.store import open_store
 from kafkatools.tools.backup.targets import set_append_time
 from kafkatools.tools.copying.client_cluster import ClientCluster, cluster_id
@@ -31,26 +39,41 @@ def run_migrate(console: Console, args: Args) -> ExitStatus:
     """Run kt migrate, as its `run` says."""
     target, connection = _target(console, args)
     source = ClientCluster(console.connect(args), client_settings(args), _CLIENT_ID)
-    store = open_store(args.through, create=True)
+    store = open_store(args.through, create=not args.dry_run, may_be_missing=args.dry_run)
     clock = console.clock
     with source.admin(clock) as source_admin, target.admin(clock) as target_admin, contextlib.ExitStack() as stack:
         noting_changes_through(console, target_admin, connection)
-        identity = cluster_id(source_admin)
-        if identity == cluster_id(target_admin) and not args.rename:
+        clusters = Clusters(source_admin, target_admin, cluster_id(source_admin))
+        if clusters.source_id == cluster_id(target_admin) and not args.rename:
             raise UsageError("Source and target are the same cluster", "Give the topics other names with --rename.")
-        stack.enter_context(store.lock())
+        access = [kind for kind in KINDS if getattr(args, kind)]
+        _check_access(clusters, access)
         options = BackupOptions(args.topic, is_followed=True)
+
+        def new_backup() -> BackupRun:
+            return BackupRun(store, source_admin, clusters.source_id, lambda: batch_reader(source, clock), options)
+
+        if args.dry_run:
+            return print_plan(console, args, store, clusters, new_backup(), access)
+        stack.enter_context(store.lock())
         migration = Migration(
             store,
             target_admin,
-            lambda: BackupRun(store, source_admin, identity, lambda: batch_reader(source, clock), options),
+            new_backup,
             lambda manifest: target_names(manifest.topics, args.topic, args.rename),
             console.note,
         )
         with batch_producer(target, clock) as producer:
-            if not _follow(console, args, migration, producer):
-                return ExitStatus.OK
-        return _cut(console, migration, target_admin)
+            _follow(console, args, migration, producer)
+        return _cut(console, migration, clusters, access)
+
+
+def _check_access(clusters: Clusters, kinds: list[str]) -> None:
+    """Raise CommandError if the source's access rights of these kinds cannot be read, or not set in the target."""
+    if kinds:
+        manifest = Manifest(1, clusters.source_id, 0)
+        read_access(clusters.source, manifest)
+        check_access(clusters.target, manifest, {}, kinds, "The source")
 
 
 def _target(console: Console, args: Args) -> tuple[ClientCluster, Connection]:
@@ -67,16 +90,32 @@ def _target(console: Console, args: Args) -> tuple[ClientCluster, Connection]:
     return ClientCluster(connection.servers, profile.settings, _CLIENT_ID), connection
 
 
-def _follow(console: Console, args: Args, migration: Migration, producer: BatchProducer) -> bool:
-    """Copy round by round. Returns True at the cut; only an interruption ends it before."""
+def _follow(console: Console, args: Args, migration: Migration, producer: BatchProducer) -> None:
+    """Copy round by round until the cut; without --cut only an interruption ends it."""
     interval_ms = min(args.interval, _CUT_INTERVAL_MS) if args.cut else args.interval
+    earlier: Sequence[Waiting] = ()
+    named: set[Waiting] = set()
     while True:
         found = migration.round(producer)
         _report(console, found)
+        for waiting in found.waiting:
+            if waiting in earlier and waiting not in named:
+                named.add(waiting)
+                console.note(_waiting_text(waiting))
+        earlier = found.waiting
         if args.cut and not found.stored_bytes and not found.lag:
-            return True
+            return
         console.flush()
         console.clock.sleep_ms(interval_ms)
+
+
+def _waiting_text(waiting: Waiting) -> str:
+    part = waiting.partition
+    return (
+        f"{part} waits at offset {waiting.offset} for the end of a transaction of producer {waiting.producer_id}. "
+        f"If it never ends: kt transactions abort --topic {part.topic} --partition {part.partition} "
+        f"--start-offset {waiting.offset}"
+    )
 
 
 def _report(console: Console, found: Round) -> None:
@@ -88,25 +127,32 @@ def _report(console: Console, found: Round) -> None:
     }  # fmt: skip
     if console.is_json or found.records or found.stored_bytes or found.number == 1:
         console.print(
-            f"Round {found.number}: {size_text(found.stored_bytes)} stored, {found.records} records written, "
-            f"{found.lag} offsets behind",
+            f"Round {found.number}: {size_text(found.stored_bytes)} stored, "
+            f"{counted(found.records, 'record')} written, "
+            f"{counted(found.lag, 'offset')} behind",
             row,
         )
 
 
-def _cut(console: Console, migration: Migration, admin: AdminClient) -> ExitStatus:
-    """Map the offsets of groups and remove the marks of the targets."""
+def _cut(console: Console, migration: Migration, clusters: Clusters, access: list[str]) -> ExitStatus:
+    """Map the offsets of groups, copy access rights, and remove the marks of the targets."""
     manifest = migration.finish()
     groups, _ = groups_for(migration.store, manifest, migration.names, None)
+    _note_members(console, clusters.source, list(groups))
     has_failed = False
-    for outcome in restore_groups(admin, groups, migration.names, migration.target_offset):
+    for outcome in restore_groups(clusters.target, groups, migration.names, migration.target_offset):
         row = {"kind": "group", **outcome._asdict(), "reason": outcome.reason or None}
         reason = f"; not all: {outcome.reason}" if outcome.reason else ""
-        console.print(f"group {outcome.group}: {outcome.committed} offsets{reason}", row)
+        console.print(f"group {outcome.group}: {counted(outcome.committed, 'offset')}{reason}", row)
         has_failed = has_failed or bool(outcome.reason)
+    for changed in restore_access(clusters.target, manifest, migration.names, access):
+        for line in changed.failures:
+            console.error(line)
+            has_failed = True
+        console.print(f"{changed.kind}: {changed.changes} changed", {"kind": changed.kind, "changes": changed.changes})
     for target in migration.targets.values():
         if target.has_append_time:
-            error = set_append_time(admin, target)
+            error = set_append_time(clusters.target, target)
             if error is not None:
                 console.error(f"message.timestamp.type=LogAppendTime was not set on {target.name}: {error}")
                 has_failed = True
@@ -114,10 +160,21 @@ def _cut(console: Console, migration: Migration, admin: AdminClient) -> ExitStat
         console.note("Run the same command again when the causes are removed.")
         return ExitStatus.FAILED
     for target in migration.targets.values():
-        forget(admin, target.mark, target.name)
+        forget(clusters.target, target.mark, target.name)
     count = len(migration.targets)
     console.print(
-        f"Cut: {count} topics and {len(groups)} groups can go on in the target",
+        f"Cut: {counted(count, 'topic')} and {counted(len(groups), 'group')} can go on in the target",
         {"kind": "cut", "topics": count, "groups": len(groups), "generation": manifest.generation},
     )
     return ExitStatus.OK
+
+
+def _note_members(console: Console, source: AdminClient, groups: Sequence[str]) -> None:
+    """Name groups that still consume in the source: what they commit after the cut is not in the target."""
+    used = [name for name, group in describe_groups(source, groups).items() if group.error is None and group.members]
+    if used:
+        verb = "has" if len(used) == 1 else "have"
+        console.note(
+            f"{counted(len(used), 'group')} still {verb} members in the source, such as {used[0]}: offsets that are "
+            "committed there from now on are not in the target"
+        )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from kafkatools.console import Console
 from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.errors import KafkaError
 from kafkatools.core.producer.batch_producer import BatchProducer
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
@@ -13,20 +14,20 @@ from kafkatools.options import Args, client_settings
 from kafkatools.options.connection import connect_admin
 from kafkatools.options.slices import parse_time
 from kafkatools.options.topic_renames import target_names
-from kafkatools.tools.backup.access_restore import plan_access
+from kafkatools.output import counted
+from kafkatools.tools.backup.abandoned import forget_mixed, remove_empty
+from kafkatools.tools.backup.access_restore import KINDS, check_access, planned_access, restore_access
 from kafkatools.tools.backup.clients import batch_producer
 from kafkatools.tools.backup.cluster_state import read_configs
 from kafkatools.tools.backup.generations import required_manifest
-from kafkatools.tools.backup.group_restore import Groups, groups_for, offsets_to_map, restore_groups
+from kafkatools.tools.backup.group_restore import Groups, check_groups, groups_for, offsets_to_map, restore_groups
 from kafkatools.tools.backup.journal import forget
 from kafkatools.tools.backup.manifest import Manifest
 from kafkatools.tools.backup.partition_restore import Cut, find_cut
 from kafkatools.tools.backup.restore_run import RestoreRun
 from kafkatools.tools.backup.store import Store, open_store
-from kafkatools.tools.backup.targets import Target, create_missing, find_targets, set_append_time
+from kafkatools.tools.backup.targets import Target, create_missing, find_targets, set_append_time, validate_missing
 from kafkatools.tools.copying.client_cluster import ClientCluster
-from kafkatools.tools.declared.carry_out import DONE, carry_out
-from kafkatools.tools.declared.plan import Plan
 from kafkatools.tools.monitor.figures import size as size_text
 
 _CLIENT_ID = "kt-restore"
@@ -45,7 +46,7 @@ def run_restore(console: Console, args: Args) -> ExitStatus:
     with connect_admin(console, args) as admin:
         targets = find_targets(admin, manifest, names, until_ms)
         restore = _Restore(console, args, cluster, admin, store, manifest, names)
-        restore.check_access()
+        check_access(admin, manifest, names, restore.access_kinds, "The backup")
         if args.dry_run:
             return restore.print_plan(targets, groups, until_ms)
         return restore.run(targets, groups, until_ms)
@@ -75,70 +76,64 @@ class _Restore:
     ) -> None:
         self._console, self._args, self._cluster, self._admin = console, args, cluster, admin
         self._store, self._manifest, self._names = store, manifest, names
+        self.access_kinds = [kind for kind in KINDS if getattr(args, kind)]
         self._has_failed = False
-
-    def check_access(self) -> None:
-        """Raise CommandError or KafkaError if requested ACLs or quotas cannot be restored."""
-        for kind in self._requested_kinds():
-            if kind in self._manifest.unknown:
-                raise CommandError(
-                    f"The backup has no {kind}: {self._manifest.unknown[kind]}",
-                    hint=f"Run the command without --{kind}.",
-                )
-            self._access_plan(kind)
-
-    def _requested_kinds(self) -> list[str]:
-        return [
-            kind for kind, is_requested in (("acls", self._args.acls), ("quotas", self._args.quotas)) if is_requested
-        ]
-
-    def _access_plan(self, kind: str) -> Plan:
-        return plan_access(self._admin, self._manifest, self._names, acls=kind == "acls", quotas=kind == "quotas")
 
     # -- --dry-run --
 
     def print_plan(self, targets: Sequence[Target], groups: Groups, until_ms: int | None) -> ExitStatus:
         """Print the topics, groups, ACLs and quotas that would be restored."""
+        validate_missing(self._admin, targets, self._args.replication_factor, self._console.note)
         cuts = self._cuts(targets, until_ms)
         for target in targets:
-            ends = [
-                cuts[TopicPartition(target.source, number)].offset for number in range(len(target.backup.partitions))
-            ]
-            size = sum(item.bytes for partition in target.backup.partitions for item in partition.objects)
+            parts = [cuts[TopicPartition(target.source, number)] for number in range(len(target.backup.partitions))]
+            ends, size = [cut.offset for cut in parts], sum(cut.bytes for cut in parts)
             row = {
                 "kind": "topic", "source": target.source, "target": target.name, "action": target.action,
                 "partitions": len(ends), "stored_bytes": size, "source_ends": ends,
             }  # fmt: skip
             self._console.print(
-                f"{target.source} -> {target.name}: {target.action}, {len(ends)} partitions, {size_text(size)}", row
+                f"{target.source} -> {target.name}: {target.action}, {counted(len(ends), 'partition')}, "
+                f"{size_text(size)}",
+                row,
             )
-        for group, offsets in sorted(groups.items()):
-            row = {"kind": "group", "group": group, "offsets": len(offsets)}
-            self._console.print(f"group {group}: {len(offsets)} offsets", row)
-        self._restore_access(is_only_shown=True)
-        return ExitStatus.OK
+        for group in check_groups(self._admin, groups, self._names):
+            row = {"kind": "group", "group": group.group, "offsets": group.committed, "reason": group.reason or None}
+            reason = f"; not all: {group.reason}" if group.reason else ""
+            self._console.print(f"group {group.group}: {counted(group.committed, 'offset')}{reason}", row)
+            self._has_failed = self._has_failed or bool(group.reason)
+        for outcome in planned_access(self._admin, self._manifest, self._names, self.access_kinds):
+            row = {"kind": outcome.kind, "changes": outcome.changes}
+            self._console.print(f"{outcome.kind}: {outcome.changes} to change", row)
+        return ExitStatus.FAILED if self._has_failed else ExitStatus.OK
 
     # -- the restore --
 
     def run(self, targets: Sequence[Target], groups: Groups, until_ms: int | None) -> ExitStatus:
-        """Restore everything. Returns FAILED if something beside the records could not be restored."""
+        """Restore everything. Returns FAILED if something beside the records could not be restored. A failure before
+        that removes the topics that it leaves empty."""
         console = self._console
         cuts = self._cuts(targets, until_ms)
         self._note_open(cuts)
-        create_missing(self._admin, targets, self._args.replication_factor, console.note)
-        self._note_retention(targets)
         run = RestoreRun(self._store, targets, cuts, offsets_to_map(groups))
-        total = sum(item.bytes for target in targets for part in target.backup.partitions for item in part.objects)
-        label = f"Restoring from {self._store.url}"
-        with console.progress(label, total, measure=lambda: run.acknowledged_bytes, is_bytes=True):
-            run.run(self._producer)
+        try:
+            self._write(targets, run, sum(cut.bytes for cut in cuts.values()))
+        except (CommandError, KafkaError):
+            forget_mixed(self._admin, targets, run.mixed_topics)
+            remove_empty(self._admin, targets, console.note)
+            raise
         self._report_topics(targets, run)
         for outcome in restore_groups(self._admin, groups, self._names, run.target_offset):
             row = {"kind": "group", **outcome._asdict(), "reason": outcome.reason or None}
             reason = f"; not all: {outcome.reason}" if outcome.reason else ""
-            console.print(f"group {outcome.group}: {outcome.committed} offsets{reason}", row)
+            console.print(f"group {outcome.group}: {counted(outcome.committed, 'offset')}{reason}", row)
             self._has_failed = self._has_failed or bool(outcome.reason)
-        self._restore_access(is_only_shown=False)
+        for changed in restore_access(self._admin, self._manifest, self._names, self.access_kinds):
+            for line in changed.failures:
+                self._fail(line)
+            console.print(
+                f"{changed.kind}: {changed.changes} changed", {"kind": changed.kind, "changes": changed.changes}
+            )
         for target in targets:
             self._finish(target)
         if self._has_failed:
@@ -147,6 +142,15 @@ class _Restore:
         for target in targets:
             forget(self._admin, target.mark, target.name)
         return ExitStatus.OK
+
+    def _write(self, targets: Sequence[Target], run: RestoreRun, total: int) -> None:
+        """Create the missing topics and write all records. Raises CommandError, KafkaError."""
+        create_missing(self._admin, targets, self._args.replication_factor, self._console.note)
+        self._note_retention(targets)
+        run.begin()
+        label = f"Restoring from {self._store.url}"
+        with self._console.progress(label, total, measure=lambda: run.acknowledged_bytes, is_bytes=True):
+            run.run(self._producer)
 
     def _cuts(self, targets: Sequence[Target], until_ms: int | None) -> dict[TopicPartition, Cut]:
         return {
@@ -181,7 +185,9 @@ class _Restore:
                 "bytes": sum(part.bytes for part in parts),
             }  # fmt: skip
             self._console.print(
-                f"{target.source} -> {target.name}: {records} records in {len(parts)} partitions{earlier}", row
+                f"{target.source} -> {target.name}: {counted(records, 'record')} in "
+                f"{counted(len(parts), 'partition')}{earlier}",
+                row,
             )
 
     def _finish(self, target: Target) -> None:
@@ -190,19 +196,6 @@ class _Restore:
             error = set_append_time(self._admin, target)
             if error is not None:
                 self._fail(f"message.timestamp.type=LogAppendTime was not set on {target.name}: {error}")
-
-    def _restore_access(self, *, is_only_shown: bool) -> None:
-        """Restore ACLs and quotas, or print what would be changed."""
-        for kind in self._requested_kinds():
-            plan = self._access_plan(kind)
-            done = 0
-            for outcome in carry_out(self._admin, [] if is_only_shown else plan.changes, _no_password):
-                done += outcome.state == DONE
-                if outcome.state != DONE:
-                    self._fail(f"{outcome.change.label}: {outcome.error or outcome.state}")
-            count = len(plan.changes) if is_only_shown else done
-            row = {"kind": kind, "changes": count}
-            self._console.print(f"{kind}: {count} {'to change' if is_only_shown else 'changed'}", row)
 
     def _note_retention(self, targets: Sequence[Target]) -> None:
         """Name the topics whose retention will delete restored records."""
@@ -221,7 +214,3 @@ class _Restore:
     def _fail(self, line: str) -> None:
         self._console.error(line)
         self._has_failed = True
-
-
-def _no_password(credential: object) -> str:
-    raise CommandError("a backup has no passwords")

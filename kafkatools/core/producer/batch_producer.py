@@ -2,7 +2,8 @@
 
 Retries, sequence numbers, leader changes and order are those of any batch of the producer, so that an idempotent
 producer writes each batch once. The records are never decoded, except when a broker refuses a batch as too large and it
-is split.
+is split. The first batch that fails is fatal: an ordinary producer would take another epoch and write the batches
+behind it, which would leave a gap in the order.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ class BatchProducer(Producer):
 
     def send_batch(self, topic: str, partition: int, data: bytearray, on_done: Callable[[RowsRun], None]) -> None:
         """Queue an encoded batch, whose header this changes. `on_done` is called on another thread when it is
-        acknowledged or failed. Waits while too much is in memory. Raises KafkaError when metadata cannot be had."""
+        acknowledged or failed; after a failure all batches that are not in flight fail with its error. Waits while too
+        much is in memory. Raises KafkaError when metadata cannot be had."""
         self._ensure_ready_to_send()
         self._wait_on_metadata(topic, partition, self._max_block_ms)
         builder = EncodedBatch(data)
@@ -90,6 +92,8 @@ class BatchProducer(Producer):
 
         def done(run: RowsRun) -> None:
             on_done(run)
+            if run.error is not None and self.sender.transactions is not None:
+                self.sender.transactions.fail(run.error)
             unfinished[0] -= run.row_count
             if unfinished[0] <= 0:
                 with self._changed:

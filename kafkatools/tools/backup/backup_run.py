@@ -119,8 +119,24 @@ class BackupRun:
     def read(self) -> BackupResult:
         """Store the records that are new, and note them in `progress.json`. The store must be locked. Raises
         KafkaError, CommandError."""
-        now_ms = self._clock.wall_ms()
         remove_unfinished(self._store)
+        plan, described = self._plan()
+        self._save_progress()
+        if plan.reads:
+            self._read_all(plan, described)
+            self._save_progress()
+        self.result.written_bytes = self.written_bytes
+        return self.result
+
+    def planned(self) -> BackupResult:
+        """Return the result as it is before anything is read: partitions have the `end` to which they would be read.
+        Writes nothing. Raises KafkaError, CommandError."""
+        self._plan()
+        return self.result
+
+    def _plan(self) -> tuple[BackupPlan, dict[str, TopicDescription]]:
+        """Plan the run and begin its result. Returns the plan and the topics. Raises KafkaError, CommandError."""
+        now_ms = self._clock.wall_ms()
         last = last_manifest(self._store)
         progress = read_progress(self._store)
         for earlier in (last, progress):
@@ -140,12 +156,7 @@ class BackupRun:
         self.result = BackupResult(manifest, adopted_bytes=plan.adopted_bytes, notes=plan.notes)
         self.result.failed += _unread(plan)
         self._ids = {name: topic.topic_id for name, topic in described.items()}
-        self._save_progress()
-        if plan.reads:
-            self._read_all(plan, described)
-            self._save_progress()
-        self.result.written_bytes = self.written_bytes
-        return self.result
+        return plan, described
 
     def _kept(self, known: dict[str, TopicBackup], plan: BackupPlan) -> dict[str, TopicBackup]:
         """Return the earlier topics that were not requested; without names, those that no longer exist are dropped."""

@@ -19,6 +19,7 @@ from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.topic_partition import topic_fields
 from kafkatools.exit_status import CommandError
+from kafkatools.output import counted
 from kafkatools.tools.backup.manifest import GroupOffset, Manifest, QuotaBackup
 from kafkatools.tools.declared.present import TRANSIENT_CONFIGS
 
@@ -128,9 +129,9 @@ def read_groups(admin: AdminClient, manifest: Manifest, now_ms: int) -> list[str
         notes.append(f"Group offsets may be incomplete: {failure}")
     shares = [group.group_id for group in listing.groups if group.type == SHARE]
     if shares:
-        notes.append(
-            f"{len(shares)} share groups are not in the backup, such as {shares[0]}: only committed offsets are"
-        )
+        verb = "is" if len(shares) == 1 else "are"
+        count = counted(len(shares), "share group")
+        notes.append(f"{count} {verb} not in the backup, such as {shares[0]}: only committed offsets are")
     names = sorted(group.group_id for group in listing.groups if group.type != SHARE)
     for at in range(0, len(names), _GROUPS_AT_A_TIME):
         for name, group in fetch_offsets(admin, names[at : at + _GROUPS_AT_A_TIME]).items():

@@ -16,6 +16,7 @@ from kafkatools.core.admin.groups import DEAD, EMPTY, describe_groups
 from kafkatools.core.errors import GroupIdNotFound, KafkaError
 from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.core.topic_partition import TopicPartition
+from kafkatools.output import counted
 from kafkatools.tools.backup.generations import generations, read_manifest
 from kafkatools.tools.backup.manifest import GroupOffset, Manifest
 from kafkatools.tools.backup.store import Store
@@ -77,20 +78,51 @@ def restore_groups(
     target_offset: TargetOffset,
 ) -> list[RestoredGroup]:
     """Commit the mapped offsets. `names`: target names by source name. Raises KafkaError."""
-    described = describe_groups(admin, groups)
-    present = fetch_offsets(admin, groups)
+    present = _present(admin, groups)
     outcomes = []
     for group, items in sorted(groups.items()):
+        offsets = present[group]
+        if isinstance(offsets, str):
+            outcomes.append(RestoredGroup(group, 0, offsets))
+        else:
+            outcomes.append(_commit(admin, group, _mapped(items, names, target_offset), offsets))
+    return outcomes
+
+
+def check_groups(admin: AdminClient, groups: Groups, names: Mapping[str, str]) -> list[RestoredGroup]:
+    """Return for each group the number of offsets that can be committed as far as that is known before the records are
+    mapped, and the reason for others. Raises KafkaError."""
+    present = _present(admin, groups)
+    outcomes = []
+    for group, items in sorted(groups.items()):
+        offsets = present[group]
+        if isinstance(offsets, str):
+            outcomes.append(RestoredGroup(group, 0, offsets))
+            continue
+        kept = {(names[item.topic], item.partition) for item in items} & offsets.keys()
+        reason = ""
+        if kept:
+            topic, number = min(kept)
+            reason = f"it has offsets of {counted(len(kept), 'partition')} already, such as {topic}-{number}"
+        outcomes.append(RestoredGroup(group, len(items) - len(kept), reason))
+    return outcomes
+
+
+def _present(admin: AdminClient, groups: Groups) -> dict[str, Mapping[tuple[str, int], OffsetAndMetadata] | str]:
+    """Return the offsets that each group has in the target, or the reason why it is left alone. Raises KafkaError."""
+    found: dict[str, Mapping[tuple[str, int], OffsetAndMetadata] | str] = {}
+    described = describe_groups(admin, groups)
+    present = fetch_offsets(admin, groups)
+    for group in groups:
         state = described[group]
         error = None if isinstance(state.error, GroupIdNotFound) else state.error or present[group].error
         if error is not None:
-            outcomes.append(RestoredGroup(group, 0, str(error)))
+            found[group] = str(error)
         elif state.error is None and state.state not in (EMPTY, DEAD):
-            outcomes.append(RestoredGroup(group, 0, f"it is in use ({state.state})"))
+            found[group] = f"it is in use ({state.state})"
         else:
-            mapped = _mapped(items, names, target_offset)
-            outcomes.append(_commit(admin, group, mapped, present[group].offsets))
-    return outcomes
+            found[group] = present[group].offsets
+    return found
 
 
 def _mapped(
@@ -116,7 +148,7 @@ def _commit(
     reason = ""
     if kept:
         topic, number = min(kept)
-        reason = f"it has other offsets of {len(kept)} partitions already, such as {topic}-{number}"
+        reason = f"it has other offsets of {counted(len(kept), 'partition')} already, such as {topic}-{number}"
     failed: dict[tuple[str, int], KafkaError] = {}
     if missing:
         altered = alter_offsets(admin, {group: missing})[group]

@@ -14,6 +14,7 @@ from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.producer.batch_producer import BatchProducer
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.exit_status import CommandError
+from kafkatools.tools.backup.abandoned import forget_mixed
 from kafkatools.tools.backup.backup_run import BackupRun
 from kafkatools.tools.backup.manifest import Manifest, PartitionBackup
 from kafkatools.tools.backup.offset_runs import OffsetRuns
@@ -70,15 +71,24 @@ class FollowedPartition:
             )
 
 
+class Waiting(NamedTuple):
+    """A partition that waits at the first record of an open transaction."""
+
+    partition: TopicPartition
+    offset: int
+    producer_id: int
+
+
 class Round(NamedTuple):
     """The outcome of a round: bytes that were stored, records that were written, offsets of the source that are not in
-    the target yet, and lines about what is missing."""
+    the target yet, lines about what is missing, and the partitions that wait for an open transaction."""
 
     number: int
     stored_bytes: int
     records: int
     lag: int
     notes: Sequence[str]
+    waiting: Sequence[Waiting] = ()
 
 
 class Migration:
@@ -113,10 +123,22 @@ class Migration:
         before = sum(part.written for part in self._parts.values())
         for key, backup in self._backups(manifest).items():
             sources[TopicPartition(self.names[key.topic], key.partition)] = self._parts[key].batches(backup)
-        self._writer.write(producer, sources)
+        try:
+            self._writer.write(producer, sources)
+        except CommandError:
+            forget_mixed(self._target, self.targets.values(), self._writer.mixed_topics)
+            raise
         lag = sum(max(0, item.end - self._parts[key].position) for key, item in self._backups(manifest).items())
         records = sum(part.written for part in self._parts.values()) - before
-        return Round(self._rounds, result.written_bytes, records, lag, result.notes)
+        return Round(self._rounds, result.written_bytes, records, lag, result.notes, self._waiting(manifest))
+
+    def _waiting(self, manifest: Manifest) -> list[Waiting]:
+        found = []
+        for key, backup in self._backups(manifest).items():
+            if backup.open:
+                producer_id = min(backup.open, key=backup.open.__getitem__)
+                found.append(Waiting(key, backup.open[producer_id], producer_id))
+        return found
 
     def _backups(self, manifest: Manifest) -> dict[TopicPartition, PartitionBackup]:
         return {

@@ -22,6 +22,7 @@ from kafkatools.tools.backup.batch_scan import (
     MAX_TIMESTAMP,
     POSITION,
     PRODUCER_ID,
+    SIZE,
     AbortedTransaction,
     BatchDamage,
     BatchScan,
@@ -37,10 +38,10 @@ _ROWS = 1024
 
 class Cut:
     """The end of a restore of a partition, before `offset`, with the transactions that are aborted before it, and
-    those that are open there."""
+    those that are open there. `bytes`: the size of the stored batches with records before it."""
 
-    def __init__(self, offset: int, aborted: list[AbortedTransaction], opened: dict[int, int]) -> None:
-        self.offset, self.aborted, self.open = offset, aborted, opened
+    def __init__(self, offset: int, aborted: list[AbortedTransaction], opened: dict[int, int], size: int) -> None:
+        self.offset, self.aborted, self.open, self.bytes = offset, aborted, opened, size
 
 
 def find_cut(store: Store, backup: PartitionBackup, until_ms: int | None) -> Cut:
@@ -48,18 +49,20 @@ def find_cut(store: Store, backup: PartitionBackup, until_ms: int | None) -> Cut
     CommandError for damage."""
     aborted: list[AbortedTransaction] = []
     opened: dict[int, int] = {}
-    expected = backup.start
+    expected, size = backup.start, 0
     for item in backup.objects:
         if until_ms is not None and item.max_timestamp >= until_ms:
-            return _cut_within(store, item, until_ms, BatchScan(expected, opened), aborted)
+            return _cut_within(store, item, until_ms, BatchScan(expected, opened), aborted, size)
         aborted += item.aborted
         expected, opened = item.next_offset, item.open
-    return Cut(backup.next_offset, aborted, opened)
+        size += item.bytes
+    return Cut(backup.next_offset, aborted, opened, size)
 
 
 def _cut_within(
-    store: Store, item: StoredObject, until_ms: int, scan: BatchScan, aborted: list[AbortedTransaction]
+    store: Store, item: StoredObject, until_ms: int, scan: BatchScan, aborted: list[AbortedTransaction], size: int
 ) -> Cut:
+    """Return the cut in an object. `size`: that of the objects before it."""
     table, status = array("q", bytes(8 * kernel.HEADER_WIDTH * _ROWS)), array("q", (0, 0))
     with _named(item.name):
         for piece in read_pieces(store, item.name):
@@ -73,9 +76,11 @@ def _cut_within(
                 scan.scan(piece[: rows[row + POSITION]])
                 if rows[row + ATTRIBUTES] & TRANSACTIONAL_BIT:
                     scan.open.setdefault(rows[row + PRODUCER_ID], rows[row + BASE_OFFSET])
-                return Cut(columns.offsets[late], aborted + scan.summary.aborted, scan.open)
+                begin = rows[row + POSITION] + (rows[row + SIZE] if late else 0)
+                return Cut(columns.offsets[late], aborted + scan.summary.aborted, scan.open, size + begin)
             scan.scan(piece)
-    return Cut(item.next_offset, aborted + scan.summary.aborted, scan.open)
+            size += len(piece)
+    return Cut(item.next_offset, aborted + scan.summary.aborted, scan.open, size)
 
 
 class PartitionRestore:

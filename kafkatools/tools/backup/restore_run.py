@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 
+from kafkatools.core.errors import MessageTooLarge, RecordTooLarge
 from kafkatools.core.producer.batch_producer import BatchProducer
 from kafkatools.core.producer.futures import RowsRun
 from kafkatools.core.topic_partition import TopicPartition
@@ -27,10 +28,12 @@ Batches = Iterator[tuple[int, RestoredBatch]]
 
 
 class BatchWriter:
-    """Writes the batches of partitions by a producer. `acknowledged_bytes` grows while it writes."""
+    """Writes the batches of partitions by a producer. `acknowledged_bytes` grows while it writes. `mixed_topics`: those
+    in which a batch got another offset than the expected one."""
 
     def __init__(self) -> None:
         self.acknowledged_bytes = 0
+        self.mixed_topics: set[str] = set()
         self._failure: CommandError | None = None
 
     def write(self, producer: BatchProducer, sources: Mapping[TopicPartition, Batches]) -> None:
@@ -63,10 +66,9 @@ class BatchWriter:
         it has the batch already."""
         expected = offset + run.rows[0]
         if run.error is not None:
-            self._failure = self._failure or CommandError(
-                f"{name}: {run.error}", hint="Run the same command again: it goes on behind the records that are there."
-            )
+            self._failure = self._failure or CommandError(f"{name}: {run.error}", hint=_hint(name, run.error))
         elif run.base_offset not in (-1, expected):
+            self.mixed_topics.add(name.topic)
             self._failure = self._failure or CommandError(
                 f"{name}: a batch was written at offset {run.base_offset}, and {expected} was expected: somebody else "
                 "writes to the topic",
@@ -78,6 +80,13 @@ class BatchWriter:
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
+
+
+def _hint(name: TopicPartition, error: Exception) -> str:
+    again = "un the same command again: it goes on behind the records that are there."
+    if isinstance(error, (MessageTooLarge, RecordTooLarge)):
+        return f"Raise max.message.bytes of topic {name.topic} and r{again}"
+    return f"R{again}"
 
 
 class RestoreRun:
@@ -94,14 +103,25 @@ class RestoreRun:
         self.partitions: dict[TopicPartition, PartitionRestore] = {}
         self._writer = BatchWriter()
         self._names: dict[TopicPartition, TopicPartition] = {}
+        self._targets = targets
         for target in targets:
             for number, backup in enumerate(target.backup.partitions):
                 key = TopicPartition(target.source, number)
-                item = PartitionRestore(store, backup, cuts[key], group_offsets.get(key, ()))
+                self.partitions[key] = PartitionRestore(store, backup, cuts[key], group_offsets.get(key, ()))
+                self._names[key] = TopicPartition(target.name, number)
+
+    def begin(self) -> None:
+        """Note where each target begins, once all of them exist."""
+        for target in self._targets:
+            for number in range(len(target.backup.partitions)):
+                item = self.partitions[TopicPartition(target.source, number)]
                 item.target_start = target.starts[number]
                 item.present = target.ends[number] - target.starts[number]
-                self.partitions[key] = item
-                self._names[key] = TopicPartition(target.name, number)
+
+    @property
+    def mixed_topics(self) -> set[str]:
+        """The target topics in which a batch got another offset than the expected one."""
+        return self._writer.mixed_topics
 
     @property
     def acknowledged_bytes(self) -> int:

@@ -79,13 +79,16 @@ class Store(Protocol):
         """Keep other writers out. Raises CommandError if there is one. Only a local directory knows of others."""
 
 
-def open_store(url: str, *, create: bool = False) -> Store:
-    """Return the store behind a path or URL. `create`: make a missing local directory. Raises CommandError for a
-    directory that does not exist or a storage that cannot be opened, UsageError for an empty text."""
+def open_store(url: str, *, create: bool = False, may_be_missing: bool = False) -> Store:
+    """Return the store behind a path or URL. `create`: make a missing local directory; `may_be_missing`: take it for an
+    empty one. Raises CommandError for a directory that does not exist or a storage that cannot be opened, UsageError
+    for an empty text."""
     if not url:
         raise UsageError("The directory or URL of the backup is empty")
     path = _local_path(url)
-    return LocalStore(path, create=create) if path is not None else RemoteStore(url)
+    if path is None:
+        return RemoteStore(url)
+    return LocalStore(path, create=create, may_be_missing=may_be_missing)
 
 
 def _local_path(url: str) -> str | None:
@@ -108,14 +111,14 @@ class LocalStore:
 
     is_local = True
 
-    def __init__(self, path: str, *, create: bool = False) -> None:
+    def __init__(self, path: str, *, create: bool = False, may_be_missing: bool = False) -> None:
         self.url = path
         if create and not os.path.exists(path):
             try:
                 os.makedirs(path, exist_ok=True)
             except OSError as error:
                 raise CommandError(f"{path} cannot be created: {error.strerror}", kind="STORAGE_FAILED") from None
-        if not os.path.isdir(path):
+        if not os.path.isdir(path) and not (may_be_missing and not os.path.lexists(path)):
             reason = "is not a directory" if os.path.exists(path) else "does not exist"
             raise CommandError(f"{path} {reason}: it is no backup", kind="MISSING")
 
@@ -138,7 +141,10 @@ class LocalStore:
     def directories(self, directory: str = "") -> list[str]:
         path = self._path(directory) if directory else self.url
         with _local_errors(path):
-            return sorted(entry.name for entry in os.scandir(path) if entry.is_dir())
+            try:
+                return sorted(entry.name for entry in os.scandir(path) if entry.is_dir())
+            except FileNotFoundError:
+                return []
 
     @contextlib.contextmanager
     def open(self, name: str) -> Iterator[ObjectSource]:

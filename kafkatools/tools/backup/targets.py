@@ -29,7 +29,8 @@ _CREATE, _CONTINUE, _FILL = "create", "continue", "fill"
 @dataclass
 class Target:
     """A topic to restore. `action`: create, continue (an unfinished restore) or fill (it exists and is empty).
-    `starts` and `ends`: the first offset of the restore and the log end offset of each partition."""
+    `was_created`: this run created it. `starts` and `ends`: the first offset of the restore and the log end offset of
+    each partition."""
 
     source: str
     name: str
@@ -37,6 +38,7 @@ class Target:
     mark: RestoreMark
     action: str = _CREATE
     topic_id: str | None = None
+    was_created: bool = False
     starts: dict[int, int] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
 
@@ -126,16 +128,38 @@ def create_missing(
 ) -> None:
     """Create the missing topics and mark all. `replication`: the number of replicas, None: that of the source, at most
     one for each broker. Raises CommandError, KafkaError."""
-    missing = [target for target in targets if target.is_new]
-    brokers = len(admin.brokers()) if missing else 0
-    new = [_new_topic(target, replication or min(target.backup.replication, brokers), note) for target in missing]
+    new = validate_missing(admin, targets, replication, note)
+    missing = {target.name: target for target in targets if target.is_new}
+    failure: CommandError | None = None
     for name, created in create_topics(admin, new).items() if new else ():
         if created.error is not None:
-            raise CommandError(f"Topic {name} cannot be created: {created.error}", kind=created.error.name)
-    _wait_for(admin, missing)
+            failure = failure or _not_created(name, created.error)
+        else:
+            missing[name].was_created, missing[name].topic_id = True, created.topic_id
+    if failure is not None:
+        raise failure
+    _wait_for(admin, list(missing.values()))
     for target in targets:
         if target.action != _CONTINUE:
             write_starts(admin, target.mark, target.name, target.topic_id, target.starts)
+
+
+def validate_missing(
+    admin: AdminClient, targets: Sequence[Target], replication: int | None, note: Callable[[str], None]
+) -> list[NewTopic]:
+    """Return the topics to create, once brokers have confirmed that all of them can be. `replication`: as in
+    `create_missing`. Raises CommandError, KafkaError."""
+    missing = [target for target in targets if target.is_new]
+    brokers = len(admin.brokers()) if missing else 0
+    new = [_new_topic(target, replication or min(target.backup.replication, brokers), note) for target in missing]
+    for name, checked in create_topics(admin, new, validate_only=True).items() if new else ():
+        if checked.error is not None:
+            raise _not_created(name, checked.error)
+    return new
+
+
+def _not_created(name: str, error: KafkaError) -> CommandError:
+    return CommandError(f"Topic {name} cannot be created: {error}", kind=error.name)
 
 
 def _new_topic(target: Target, replication: int, note: Callable[[str], None]) -> NewTopic:
