@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from kafkatools.core.java.random import JavaRandom
 from kafkatools.core.replica_placement import UsableBroker, place
 from kafkatools.tools.reassignment.balance.model import BalanceInput, Disk
-from kafkatools.tools.reassignment.plan import Broker, ClusterState, Partition
+from kafkatools.tools.reassignment.layout import Broker, ClusterState, Partition
 
 BROKERS = 100
 TOPICS = 1_000

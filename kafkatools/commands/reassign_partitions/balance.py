@@ -25,7 +25,7 @@ from kafkatools.tools.reassignment.balance.model import BalanceInput, BalanceOpt
 from kafkatools.tools.reassignment.balance.planning import plan_balance_by
 from kafkatools.tools.reassignment.balance.reading import read_balance_input
 from kafkatools.tools.reassignment.cluster_state import ensure_nothing_moves
-from kafkatools.tools.reassignment.plan import PlanRefused
+from kafkatools.tools.reassignment.layout import PlanRefused
 from kafkatools.tools.reassignment.plan_check import ensure_live
 from kafkatools.tools.undo_files import write_undo_file
 

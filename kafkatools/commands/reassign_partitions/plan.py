@@ -27,7 +27,8 @@ from kafkatools.options.connection import connect_admin
 from kafkatools.output import table
 from kafkatools.tools.reassignment import plan as planner
 from kafkatools.tools.reassignment.cluster_state import ensure_nothing_moves, read_cluster
-from kafkatools.tools.reassignment.plan import ClusterState, ReassignmentPlan, Scope
+from kafkatools.tools.reassignment.layout import ClusterState, Scope
+from kafkatools.tools.reassignment.plan import ReassignmentPlan
 from kafkatools.tools.undo_files import write_undo_file
 
 _NEEDS_BROKERS = ("drain", "add")

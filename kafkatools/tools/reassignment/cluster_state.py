@@ -11,8 +11,8 @@ from kafkatools.core.admin.reassignments import TopicPartition, list_reassignmen
 from kafkatools.core.admin.topics import PartitionDescription, describe_all_topics
 from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition
 from kafkatools.exit_status import CommandError
+from kafkatools.tools.reassignment.layout import Broker, ClusterState, Partition
 from kafkatools.tools.reassignment.listings import WAIT_HINT, partition_names
-from kafkatools.tools.reassignment.plan import Broker, ClusterState, Partition
 
 LogDirs = Mapping[int, tuple[LogDir, ...] | KafkaError]
 Sizes = Mapping[TopicPartition, Mapping[int, int]]

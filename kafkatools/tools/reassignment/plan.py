@@ -25,51 +25,15 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-TopicPartition = tuple[str, int]
-
-
-class PlanRefused(ValueError):
-    """No plan meets the request; the message has the reason."""
-
-
-class Broker(NamedTuple):
-    """A live broker with its rack."""
-
-    id: int
-    rack: str | None = None
-
-
-class Partition(NamedTuple):
-    """A partition with its replicas, preferred leader first. `leader` is -1 without one; the size is of one replica."""
-
-    topic: str
-    partition: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    leader: int
-    size_bytes: int = 0
-
-    @property
-    def key(self) -> TopicPartition:
-        """Topic and partition number."""
-        return self.topic, self.partition
-
-
-class ClusterState(NamedTuple):
-    """The input of a plan: the live brokers and all partitions."""
-
-    brokers: tuple[Broker, ...]
-    partitions: tuple[Partition, ...]
-
-
-class Scope(NamedTuple):
-    """The scope of a plan: the partitions of these topics (None: all). Without `rack_aware` racks are ignored."""
-
-    topics: frozenset[str] | None = None
-    rack_aware: bool = True
-
-
-EVERYTHING = Scope()
+from kafkatools.tools.reassignment.balance.leaders import Leaders
+from kafkatools.tools.reassignment.layout import (
+    EVERYTHING,
+    ClusterState,
+    Layout,
+    PlanRefused,
+    Scope,
+    TopicPartition,
+)
 
 
 class Move(NamedTuple):
@@ -132,7 +96,7 @@ def plan_drain(cluster: ClusterState, brokers: Collection[int], scope: Scope = E
     """A plan that moves all replicas off these brokers, live or not, except those that cannot be copied. Raises
     PlanRefused for an unknown broker, no brokers, or too few other live brokers, and if only some brokers have a
     rack."""
-    layout = _Layout(cluster, scope)
+    layout = Layout(cluster, scope)
     _ensure_among(layout.live.union(*(part.replicas for part in cluster.partitions)), brokers, "drain")
     other_brokers = layout.live - set(brokers)
     for key in layout.keys:
@@ -149,7 +113,7 @@ def plan_add(cluster: ClusterState, brokers: Collection[int], scope: Scope = EVE
     """A plan that gives these live brokers their share of the replicas. Nothing moves between the other brokers. Raises
     PlanRefused without brokers, if one is not live, or if only some brokers have a rack."""
     _ensure_live(cluster, brokers, "add")
-    layout = _Layout(cluster, scope)
+    layout = Layout(cluster, scope)
     new = frozenset(brokers)
     share = -(-sum(layout.count[broker] for broker in layout.live) // len(layout.live))
     _repair_racks(layout, new, share)
@@ -170,7 +134,7 @@ def plan_replication_factor(
         raise PlanRefused(f"The replication factor must be at least 1, not {factor}")
     if brokers is not None:
         _ensure_live(cluster, brokers, "use")
-    layout = _Layout(cluster, scope)
+    layout = Layout(cluster, scope)
     onto = layout.live if brokers is None else frozenset(brokers)
     for key in layout.keys:
         while len(layout.replicas[key]) > factor:
@@ -190,7 +154,7 @@ def plan_balance(
     racks allow. Raises PlanRefused if a broker is not live, `brokers` is empty, or only some brokers have a rack."""
     if brokers is not None:
         _ensure_live(cluster, brokers, "use")
-    layout = _Layout(cluster, scope)
+    layout = Layout(cluster, scope)
     among = layout.live if brokers is None else frozenset(brokers)
     _repair_racks(layout, among, None)
     _level(layout, _Edges(among, among))
@@ -209,153 +173,7 @@ def _ensure_among(allowed: Collection[int], brokers: Collection[int], verb: str)
         raise PlanRefused(f"Cannot {verb} broker {', '.join(map(str, missing))}: not a live broker")
 
 
-# -- the layout of replicas --
-
-
-class _Layout:
-    """The replicas while a plan is made, with the counts that decide where the next replica goes."""
-
-    def __init__(self, cluster: ClusterState, scope: Scope) -> None:
-        self.live = frozenset(broker.id for broker in cluster.brokers)
-        self._racks = racks_of(cluster, rack_aware=scope.rack_aware)
-        partitions = [part for part in cluster.partitions if scope.topics is None or part.topic in scope.topics]
-        self.partitions = {part.key: part for part in sorted(partitions, key=lambda part: part.key)}
-        self.keys = tuple(self.partitions)
-        self.replicas = {key: list(part.replicas) for key, part in self.partitions.items()}
-        self.left_out: dict[TopicPartition, str] = {}
-        self.count = dict.fromkeys(self.live, 0)
-        self._all = dict.fromkeys(self.live, 0)
-        self._per_topic: dict[tuple[int, str], int] = {}
-        # Broker -> topic -> partitions with a replica there: all of them, and those that this plan has placed there.
-        self._on: dict[int, dict[str, dict[TopicPartition, None]]] = {}
-        self._fresh: dict[int, dict[str, dict[TopicPartition, None]]] = {}
-        for part in cluster.partitions:
-            for broker in part.replicas:
-                self._all[broker] = self._all.get(broker, 0) + 1
-        for key, replicas in self.replicas.items():
-            for broker in replicas:
-                self._note(key, broker)
-                self._all[broker] -= 1
-
-    def _note(self, key: TopicPartition, broker: int) -> None:
-        self.count[broker] = self.count.get(broker, 0) + 1
-        self._all[broker] = self._all.get(broker, 0) + 1
-        self._per_topic[broker, key[0]] = self._per_topic.get((broker, key[0]), 0) + 1
-        self._on.setdefault(broker, {}).setdefault(key[0], {})[key] = None
-        if broker not in self.partitions[key].replicas:
-            self._fresh.setdefault(broker, {}).setdefault(key[0], {})[key] = None
-
-    def _forget(self, key: TopicPartition, broker: int) -> None:
-        self.count[broker] -= 1
-        self._all[broker] -= 1
-        self._per_topic[broker, key[0]] -= 1
-        del self._on[broker][key[0]][key]
-        self._fresh.get(broker, {}).get(key[0], {}).pop(key, None)
-
-    def add(self, key: TopicPartition, broker: int) -> None:
-        """Add a replica at the end of the partition's list."""
-        self.replicas[key].append(broker)
-        self._note(key, broker)
-
-    def remove(self, key: TopicPartition, broker: int) -> None:
-        self.replicas[key].remove(broker)
-        self._forget(key, broker)
-
-    def replace(self, key: TopicPartition, old: int, new: int) -> None:
-        """Replace a replica at its position in the partition's list."""
-        self.replicas[key][self.replicas[key].index(old)] = new
-        self._forget(key, old)
-        self._note(key, new)
-
-    def cannot_be_copied(self, key: TopicPartition) -> bool:
-        """Return whether no live replica of the partition is in sync. If so, adds the partition to `left_out`."""
-        if any(broker in self.live for broker in self.partitions[key].isr):
-            return False
-        self.left_out[key] = "no live replica is in sync, so there is nothing to copy from"
-        return True
-
-    def in_rack_of(self, key: TopicPartition, broker: int) -> int:
-        """The number of the partition's replicas in the broker's rack."""
-        rack = self.rack(broker)
-        return sum(self.rack(replica) == rack for replica in self.replicas[key])
-
-    def is_uneven(self, key: TopicPartition, racks: Collection[str]) -> bool:
-        """Return whether one of `racks` has at least two replicas of the partition fewer than another rack."""
-        used = [self.rack(broker) for broker in self.replicas[key]]
-        return max(map(used.count, used), default=0) - min(map(used.count, racks), default=0) >= 2
-
-    def rack(self, broker: int) -> str:
-        """The rack of a broker, a name of its own if it is down; equal for all brokers if racks are ignored."""
-        return self._racks.get(broker, f"?{broker}") if self._racks else ""
-
-    def choose(self, key: TopicPartition, brokers: Iterable[int], without: int | None = None) -> int:
-        """The best broker for one more replica, or for the replica that leaves broker `without`. Raises PlanRefused."""
-        free = [broker for broker in brokers if broker not in self.replicas[key]]
-        if not free:
-            factor = len(self.replicas[key]) + (without is None)
-            raise PlanRefused(
-                f"{key[0]}-{key[1]} needs {factor} replica{'' if factor == 1 else 's'}, but every broker that may get "
-                "one has one already"
-            )
-        in_rack = {
-            broker: self.in_rack_of(key, broker) - (without is not None and self.rack(broker) == self.rack(without))
-            for broker in free
-        }
-        return min(free, key=lambda broker: (in_rack[broker], self._load(broker, key[0])))
-
-    def _load(self, broker: int, topic: str) -> tuple[int, int, int, int]:
-        return self.count[broker], self._per_topic.get((broker, topic), 0), self._all[broker], broker
-
-    def by_load(self, brokers: Iterable[int]) -> list[int]:
-        """The brokers in order of load, the least loaded first."""
-        return sorted(brokers, key=lambda broker: (self.count[broker], self._all[broker], broker))
-
-    def rack_change(self, key: TopicPartition, source: int, target: int) -> int:
-        """Return the loss of the partition's spread over racks by a move; negative if it improves. The measure is half
-        the change of the sum of squared replica counts per rack."""
-        if self.rack(source) == self.rack(target):
-            return 0
-        return self.in_rack_of(key, target) - self.in_rack_of(key, source) + 1
-
-    def pick(self, source: int, target: int, *, fresh_only: bool) -> TopicPartition | None:
-        """The partition whose replica is best moved from one broker to the other; None if none may move. `fresh_only`:
-        only replicas that this plan has placed."""
-        topics = (self._fresh if fresh_only else self._on).get(source, {})
-        surplus = {
-            topic: self._per_topic.get((target, topic), 0) - self._per_topic.get((source, topic), 0) for topic in topics
-        }
-        for topic in sorted(topics, key=lambda topic: (surplus[topic], topic)):
-            movable = [key for key in topics[topic] if self._may_move(key, source, target)]
-            if movable:
-                return min(movable, key=lambda key: self._price(key, source, target))
-        return None
-
-    def _may_move(self, key: TopicPartition, source: int, target: int) -> bool:
-        return (
-            target not in self.replicas[key]
-            and self.rack_change(key, source, target) <= 0
-            and key not in self.left_out
-            and not self.cannot_be_copied(key)
-        )
-
-    def _price(self, key: TopicPartition, source: int, target: int) -> tuple[int, int, TopicPartition]:
-        """The sort key of a move: what it adds to the plan, size, partition. Moving a moved replica on adds nothing."""
-        part = self.partitions[key]
-        return (target not in part.replicas) - (source not in part.replicas), part.size_bytes, key
-
-
-def racks_of(cluster: ClusterState, *, rack_aware: bool) -> dict[int, str]:
-    """Racks by broker; {} if ignored or no broker has one. Raises PlanRefused if only some brokers have one."""
-    racks = {broker.id: broker.rack for broker in cluster.brokers if broker.rack is not None}
-    if not rack_aware or not racks:
-        return {}
-    if len(racks) < len(cluster.brokers):
-        without = ", ".join(str(broker.id) for broker in cluster.brokers if broker.rack is None)
-        raise PlanRefused(f"Not all brokers have a rack (not {without}): plan without racks, or set their broker.rack")
-    return racks
-
-
-def _replica_to_remove(layout: _Layout, key: TopicPartition) -> int:
+def _replica_to_remove(layout: Layout, key: TopicPartition) -> int:
     """The broker that loses its replica. In order: down, out of sync, not the leader, in the rack with most replicas,
     most loaded, not preferred leader, highest id."""
     part = layout.partitions[key]
@@ -392,7 +210,7 @@ class _Edges(NamedTuple):
         return count <= source_count - 2 and (self.share is None or count < self.share)
 
 
-def _repair_racks(layout: _Layout, onto: frozenset[int], share: int | None) -> None:
+def _repair_racks(layout: Layout, onto: frozenset[int], share: int | None) -> None:
     """Move replicas to racks with fewer replicas of their partition, onto brokers with less than `share` replicas
     (None: no limit)."""
     racks = {layout.rack(broker) for broker in onto}
@@ -401,7 +219,7 @@ def _repair_racks(layout: _Layout, onto: frozenset[int], share: int | None) -> N
             layout.replace(key, *step)
 
 
-def _repair(layout: _Layout, key: TopicPartition, onto: frozenset[int], share: int | None) -> tuple[int, int] | None:
+def _repair(layout: Layout, key: TopicPartition, onto: frozenset[int], share: int | None) -> tuple[int, int] | None:
     targets = [
         broker
         for broker in onto
@@ -423,7 +241,7 @@ def _repair(layout: _Layout, key: TopicPartition, onto: frozenset[int], share: i
     )
 
 
-def _level(layout: _Layout, edges: _Edges) -> None:
+def _level(layout: Layout, edges: _Edges) -> None:
     """Move replicas from brokers with more to brokers with at least two less, as far as racks and `edges` allow. Where
     the direct move is not allowed, replicas move along the shortest path over other brokers."""
     stuck: set[int] = set()
@@ -440,24 +258,27 @@ def _level(layout: _Layout, edges: _Edges) -> None:
             stuck.add(path[0])
 
 
-def _path(layout: _Layout, edges: _Edges, stuck: set[int]) -> list[int] | None:
+def _path(layout: Layout, edges: _Edges, stuck: set[int]) -> list[int] | None:
     """The shortest path from the most loaded broker that has one, to a broker with at least two less; None without any.
-    Brokers without a path are added to `stuck`."""
+    Brokers without a path are added to `stuck`, with all that they reach: a broker on the way has no more replicas than
+    the source, so a target for it would have been one for the source."""
     least = min(layout.count[broker] for broker in edges.onto) if edges.onto else 0
     for source in reversed(layout.by_load(edges.among)):
         if layout.count[source] < least + 2:
             return None
         if source in stuck:
             continue
-        path = _shortest(layout, edges, source)
+        came_from: dict[int, int] = {}
+        path = _shortest(layout, edges, source, came_from)
         if path is not None:
             return path
-        stuck.add(source)
+        stuck |= {source, *(broker for broker in came_from if layout.count[broker] <= layout.count[source])}
     return None
 
 
-def _shortest(layout: _Layout, edges: _Edges, source: int) -> list[int] | None:
-    came_from: dict[int, int] = {}
+def _shortest(layout: Layout, edges: _Edges, source: int, came_from: dict[int, int]) -> list[int] | None:
+    """The shortest path from a broker to one with at least two less. `came_from` gets each broker on the way, with the
+    one before it."""
     queue = deque([source])
     while queue:
         broker = queue.popleft()
@@ -480,7 +301,7 @@ def _trace(came_from: Mapping[int, int], source: int, target: int) -> list[int]:
     return path[::-1]
 
 
-def _walk(layout: _Layout, edges: _Edges, path: Sequence[int]) -> bool:
+def _walk(layout: Layout, edges: _Edges, path: Sequence[int]) -> bool:
     """For each step of a path of brokers, last step first, move a replica of any partition from the step's first broker
     to its second. Returns False at a step that has become impossible; the moves before it stay."""
     for source, target in reversed(list(zip(path, path[1:], strict=False))):
@@ -491,79 +312,28 @@ def _walk(layout: _Layout, edges: _Edges, path: Sequence[int]) -> bool:
     return True
 
 
-def _level_leaders(layout: _Layout, keys: Iterable[TopicPartition], among: frozenset[int]) -> None:
+def _level_leaders(layout: Layout, keys: Collection[TopicPartition], among: frozenset[int]) -> None:
     """Reorder the replica lists of `keys` until preferred leaders are within one of each other, as far as possible."""
-    leads: dict[int, dict[TopicPartition, None]] = {}
-    count = dict.fromkeys(among, 0)
-    for key in layout.keys:
-        first = layout.replicas[key][0]
-        count[first] = count.get(first, 0) + 1
-    for key in keys:
-        leads.setdefault(layout.replicas[key][0], {})[key] = None
-    pending = deque(sorted(among, key=lambda broker: (-count[broker], broker)))
-    while pending:
-        source = pending.popleft()
-        path = _leader_path(layout, leads, count, among, source)
-        if path is None:
-            continue
-        for key, target in reversed(path):
-            first = layout.replicas[key][0]
-            layout.replicas[key].remove(target)
-            layout.replicas[key].insert(0, target)
-            del leads[first][key]
-            leads.setdefault(target, {})[key] = None
-        count[source] -= 1
-        count[path[-1][1]] += 1
-        pending = deque(sorted(among, key=lambda broker: (-count[broker], broker)))
-
-
-def _leader_path(
-    layout: _Layout,
-    leads: Mapping[int, Mapping[TopicPartition, None]],
-    count: Mapping[int, int],
-    among: frozenset[int],
-    source: int,
-) -> list[tuple[TopicPartition, int]] | None:
-    """The shortest chain of replica lists to reorder, as (partition, new preferred leader), that moves a preferred
-    leader from `source` to a broker with at least two less. None without one."""
-    came_from: dict[int, tuple[TopicPartition, int]] = {}
-    queue = deque([source])
-    while queue:
-        broker = queue.popleft()
-        reachable: dict[int, TopicPartition] = {}
-        for key in leads.get(broker, {}):
-            for target in layout.replicas[key][1:]:
-                if target in among and target != source and target not in came_from:
-                    reachable.setdefault(target, key)
-        for target in sorted(reachable, key=lambda target: (count[target], target)):
-            came_from[target] = (reachable[target], broker)
-            if count[target] <= count[source] - 2:
-                return _leader_steps(came_from, source, target)
-            queue.append(target)
-    return None
-
-
-def _leader_steps(
-    came_from: Mapping[int, tuple[TopicPartition, int]], source: int, target: int
-) -> list[tuple[TopicPartition, int]]:
-    steps = []
-    while target != source:
-        key, before = came_from[target]
-        steps.append((key, target))
-        target = before
-    return steps[::-1]
+    brokers = sorted(among.union(*layout.replicas.values()))
+    number = {broker: at for at, broker in enumerate(brokers)}
+    replicas = [[number[broker] for broker in layout.replicas[key]] for key in layout.keys]
+    movable = [at for at, key in enumerate(layout.keys) if key in keys]
+    leaders = Leaders(replicas, movable, [number[broker] for broker in sorted(among)], len(brokers))
+    leaders.level_counts()
+    for at in leaders.changed:
+        layout.replicas[layout.keys[at]] = [brokers[broker] for broker in replicas[at]]
 
 
 # -- the result --
 
 
 def _finish(
-    cluster: ClusterState, layout: _Layout, leaders: frozenset[int], *, reorder_all: bool = False
+    cluster: ClusterState, layout: Layout, leaders: frozenset[int], *, reorder_all: bool = False
 ) -> ReassignmentPlan:
     """Level preferred leaders among `leaders` and return the plan."""
     changed = [key for key in layout.keys if tuple(layout.replicas[key]) != layout.partitions[key].replicas]
     movable = layout.keys if reorder_all else changed
-    _level_leaders(layout, [key for key in movable if key not in layout.left_out], leaders)
+    _level_leaders(layout, {key for key in movable if key not in layout.left_out}, leaders)
     moves = []
     for key in layout.keys:
         part, after = layout.partitions[key], tuple(layout.replicas[key])

@@ -13,9 +13,10 @@ from kafkatools.core.admin.reassignments import PartitionReassignment, TopicPart
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.reassignment.cluster_state import read_cluster
 from kafkatools.tools.reassignment.journal import Record
+from kafkatools.tools.reassignment.layout import ClusterState, Partition
 from kafkatools.tools.reassignment.listings import WAIT_HINT, partition_names
 from kafkatools.tools.reassignment.moves import Job
-from kafkatools.tools.reassignment.plan import ClusterState, Move, Partition, ReassignmentPlan, broker_loads
+from kafkatools.tools.reassignment.plan import Move, ReassignmentPlan, broker_loads
 from kafkatools.tools.reassignment.plan_file import Plan, check_executable, plan_text, read_plan
 from kafkatools.tools.undo_files import free_undo_path, write_undo_file
 

@@ -10,7 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from kafkatools.core.admin.reassignments import Replica, TopicPartition
-from kafkatools.tools.reassignment.plan import BrokerLoad, ClusterState, Move
+from kafkatools.tools.reassignment.layout import ClusterState
+from kafkatools.tools.reassignment.plan import BrokerLoad, Move
 
 BYTES = "bytes"
 RATE = "rate"

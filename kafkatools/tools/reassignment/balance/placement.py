@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 
 from kafkatools.tools.reassignment.balance.levelling import ALLOWED
 from kafkatools.tools.reassignment.balance.model import BalanceInput, BalanceOptions, Disk
-from kafkatools.tools.reassignment.plan import PlanRefused, racks_of
+from kafkatools.tools.reassignment.layout import PlanRefused, racks_of
 
 HAS_REPLICA, OTHER_RACK, NO_SPACE, NO_BUDGET = 1, 2, 3, 4
 _UNLIMITED = float("inf")

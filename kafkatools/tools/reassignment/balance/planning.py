@@ -31,8 +31,9 @@ from kafkatools.tools.reassignment.balance.placement import (
     surplus_bytes,
 )
 from kafkatools.tools.reassignment.balance.reasons import broker_reasons, disk_reasons
+from kafkatools.tools.reassignment.layout import PlanRefused
 from kafkatools.tools.reassignment.listings import ids, plural
-from kafkatools.tools.reassignment.plan import Move, PlanRefused, broker_loads
+from kafkatools.tools.reassignment.plan import Move, broker_loads
 
 _NO_COPY = "no live replica is in sync, so there is nothing to copy from"
 _NO_SIZE = "no broker reported its size"

@@ -20,7 +20,7 @@ from kafkatools.tools.reassignment.balance.model import (
     spread_of,
 )
 from kafkatools.tools.reassignment.balance.planning import plan_balance_by
-from kafkatools.tools.reassignment.plan import Broker, ClusterState, Partition, PlanRefused
+from kafkatools.tools.reassignment.layout import Broker, ClusterState, Partition, PlanRefused
 
 Lists = dict[tuple[str, int], tuple[int, ...]]
 
