@@ -27,7 +27,7 @@ from kafkatools.options.connection import connect_admin
 from kafkatools.output import table
 from kafkatools.tools.reassignment import plan as planner
 from kafkatools.tools.reassignment.cluster_state import ensure_nothing_moves, read_cluster
-from kafkatools.tools.reassignment.layout import ClusterState, Scope
+from kafkatools.tools.reassignment.layout import ClusterState, PlanRefused, Scope
 from kafkatools.tools.reassignment.plan import ReassignmentPlan
 from kafkatools.tools.undo_files import write_undo_file
 
@@ -98,7 +98,7 @@ def _plan(cluster: ClusterState, options: _PlanOptions) -> ReassignmentPlan:
     }
     try:
         return makers[options.goal]()
-    except planner.PlanRefused as refusal:
+    except PlanRefused as refusal:
         raise CommandError(str(refusal)) from None
 
 
