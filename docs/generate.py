@@ -17,7 +17,7 @@ from kafkatools.tools.mcp.tool import Argument
 
 PAGES = {
     "producer": "Settings of `core/producer` and `kt console-producer`.",
-    "consumer": "Settings of `core/consumer` and `kt console-consumer`.",
+    "consumer": "Settings of `core/consumer`, also of share consumers, and of `kt console-consumer`.",
     "admin": "Settings of `core/admin` and of the commands that ask a cluster (`--command-config`).",
     "broker": "Settings of `kt server-start` and of the embedded broker.",
     "topic": "Settings of a topic; one that is not set takes the broker's, by the name in the last column.",

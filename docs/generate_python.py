@@ -29,7 +29,7 @@ from kafkatools.core.admin import (
 from kafkatools.core.consumer.offset_fetcher import OffsetAndTimestamp
 from kafkatools.core.producer.futures import RowsRun
 
-CLIENTS = ("Producer", "Consumer", "Admin", "EmbeddedBroker", "EmbeddedCluster")
+CLIENTS = ("Producer", "Consumer", "ShareConsumer", "Admin", "EmbeddedBroker", "EmbeddedCluster")
 RESULTS = (
     RowsRun,
     OffsetAndTimestamp,

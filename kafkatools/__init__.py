@@ -5,8 +5,8 @@
     with kafkatools.Producer(bootstrap_servers="localhost:9092") as producer:
         producer.send("topic", b"value").result()
 
-Exports `Producer`, `Consumer`, `Admin`, `scan`, and `EmbeddedBroker` and `EmbeddedCluster` for tests; exceptions are in
-`kafkatools.errors`. The guide is docs/python.md. Each export is imported on first use.
+Exports `Producer`, `Consumer`, `ShareConsumer`, `Admin`, `scan`, and `EmbeddedBroker` and `EmbeddedCluster` for tests;
+exceptions are in `kafkatools.errors`. The guide is docs/python.md. Each export is imported on first use.
 """
 
 TYPE_CHECKING = False  # as typing's, whose import would be most of this one's time
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from kafkatools.core.consumer.consumer_records import ConsumerRecords as ConsumerRecords
     from kafkatools.core.consumer.group_subscription import RebalanceListener as RebalanceListener
     from kafkatools.core.consumer.group_subscription import SubscriptionPattern as SubscriptionPattern
+    from kafkatools.core.consumer.share.acknowledgements import AcknowledgeType as AcknowledgeType
+    from kafkatools.core.consumer.share.share_consumer import ShareConsumer as ShareConsumer
     from kafkatools.core.errors import KafkaError as KafkaError
     from kafkatools.core.group.metadata import ConsumerGroupMetadata as ConsumerGroupMetadata
     from kafkatools.core.group.metadata import OffsetAndMetadata as OffsetAndMetadata
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     KAFKA_VERSION: str
 
 _EXPORTS = {
+    "AcknowledgeType": "core.consumer.share.acknowledgements",
     "Acl": "core.admin.acls",
     "AclFilter": "core.admin.acls",
     "Admin": "core.admin.admin",
@@ -67,6 +70,7 @@ _EXPORTS = {
     "RecordMetadata": "core.producer.futures",
     "RowColumns": "core.records.columns",
     "Scan": "pipeline.scan.scan",
+    "ShareConsumer": "core.consumer.share.share_consumer",
     "SubscriptionPattern": "core.consumer.group_subscription",
     "TopicPartition": "core.topic_partition",
     "scan": "pipeline.scan.scan",

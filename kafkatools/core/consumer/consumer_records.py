@@ -12,7 +12,8 @@ from kafkatools.core.records.columns import TimestampType
 
 
 class ConsumerRecord(NamedTuple):
-    """One record; `timestamp` in ms, key and value as bytes, deserialized objects or None for a null."""
+    """One record; `timestamp` in ms, key and value as bytes, deserialized objects or None for a null. `delivery_count`
+    is set by a ShareConsumer: how often the record was delivered, this time included."""
 
     topic: str
     partition: int
@@ -22,6 +23,7 @@ class ConsumerRecord(NamedTuple):
     key: Any
     value: Any
     headers: tuple[tuple[str, bytes | None], ...]
+    delivery_count: int | None = None
 
 
 class ConsumerRecords:

@@ -47,15 +47,18 @@ class PoisonPolicy(enum.Enum):
 
 
 class RecordDeserializationError(SerializationError):
-    """A deserializer rejected a key or value; the position stays at the record (RecordDeserializationException)."""
+    """A deserializer rejected a key or value (RecordDeserializationException). The position of a Consumer stays at the
+    record; `remedy` replaces the advice to seek past it."""
 
-    def __init__(self, record: ConsumerRecord, is_key: bool, cause: BaseException) -> None:
+    def __init__(self, record: ConsumerRecord, is_key: bool, cause: BaseException, remedy: str | None = None) -> None:
         self.topic, self.partition, self.offset, self.is_key = record.topic, record.partition, record.offset, is_key
         self.record = record
+        self.cause = cause
+        seek = f"If needed, please seek past the record to continue consumption (seek to {record.offset + 1})."
         field, partition = "KEY" if is_key else "VALUE", f"{record.topic}-{record.partition}"
         super().__init__(
             f"Error deserializing {field} for partition {partition} at offset {record.offset}: {cause}. "
-            f"If needed, please seek past the record to continue consumption (seek to {record.offset + 1})."
+            + (remedy or seek)
         )
 
 
@@ -99,6 +102,11 @@ class RecordDecoder:
 
     def __bool__(self) -> bool:
         return self._key is not None or self._value is not None
+
+    @property
+    def fails(self) -> bool:
+        """Return whether the policy is `fail`."""
+        return self._policy is PoisonPolicy.FAIL
 
     def decode(self, columns: Sequence[FetchedColumns]) -> Decoded:
         """Deserialize the keys and values of fetched records according to the poison policy. Under `fail`, a
