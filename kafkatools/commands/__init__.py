@@ -48,6 +48,7 @@ GROUPS = {
         "features": "features",
         "acls": "acls",
         "delegation-tokens": "delegation_tokens",
+        "client-metrics": "client_metrics",
         "doctor": "doctor",
         "monitor": "monitor",
         "why": "why",
@@ -92,9 +93,9 @@ COMMANDS = {name: module for group in GROUPS.values() for name, module in group.
 ALIASES = {"dump-log-segments": "dump-log"}
 
 _SCRIPTS = (
-    "acls", "broker-api-versions", "cluster", "configs", "console-consumer", "console-producer", "consumer-groups",
-    "consumer-perf-test", "delegation-tokens", "delete-records", "dump-log", "e2e-latency", "features",
-    "get-offsets", "groups", "leader-election", "log-dirs", "metadata-quorum", "producer-perf-test",
+    "acls", "broker-api-versions", "client-metrics", "cluster", "configs", "console-consumer", "console-producer",
+    "consumer-groups", "consumer-perf-test", "delegation-tokens", "delete-records", "dump-log", "e2e-latency",
+    "features", "get-offsets", "groups", "leader-election", "log-dirs", "metadata-quorum", "producer-perf-test",
     "reassign-partitions", "replica-verification", "server-start", "server-stop", "share-groups", "storage",
     "topics", "transactions", "verifiable-consumer", "verifiable-producer",
 )  # fmt: skip

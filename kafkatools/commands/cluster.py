@@ -89,6 +89,22 @@ def _list_endpoints(console: Console, args: Args, admin: AdminClient) -> ExitSta
     return ExitStatus.OK
 
 
+def _api_versions(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+    """Print the API versions of each node. Returns FAILED when a node did not answer. Source: KIP-1220."""
+    from kafkatools.core.admin.cluster import describe_api_versions
+    from kafkatools.core.errors import KafkaError
+    from kafkatools.tools.node_api_versions import node_text, versions_row, versions_text
+
+    status = ExitStatus.OK
+    for node, reply in describe_api_versions(admin).items():
+        if isinstance(reply, KafkaError):
+            console.error(f"{node_text(node)} -> ERROR: {reply}", reply.name, node=node.id)
+            status = ExitStatus.FAILED
+        else:
+            console.print(versions_text(node, reply), versions_row(node, reply, key="node"))
+    return status
+
+
 _COMMON = (
     BOOTSTRAP_CONTROLLER._replace(aliases=("-C",)),
     BOOTSTRAP_SERVER._replace(aliases=("-b",)),
@@ -130,6 +146,12 @@ COMMAND = Command(
             "List the brokers or, through a controller, the controllers.",
             (*_COMMON, Option("--include-fenced-brokers", "List fenced brokers too.")),
             _check_fenced,
+        ),
+        _subcommand(
+            "api-versions",
+            "List the API versions of the brokers or, through a controller, the controllers.",
+            _COMMON,
+            _with_admin(_api_versions),
         ),
     ),
     examples=(

@@ -81,6 +81,7 @@ UNREACHABLE = {
     "replay": ("topic:t", "--to", "topic:u", *SERVER),
     "acls": (*SERVER, "--list"),
     "apply": (*SERVER, "--from-cluster"),
+    "client-metrics": (*SERVER, "--list"),
     "delegation-tokens": (*SERVER, "--describe", "--command-config", "empty.properties"),
     "monitor": SERVER,
     "why": SERVER,
@@ -260,6 +261,7 @@ class JsonRuns:
         kt = self.kt
         kt("cluster", "cluster-id", at=1)
         kt("cluster", "list-endpoints", at=1)
+        kt("cluster", "api-versions", at=1)
         kt("cluster", "unregister", "--id", "7", status=1, at=1)
         kt("cluster", "unregister", "--id", "1", "--dry-run", at=1)
         kt("broker-api-versions")
@@ -357,6 +359,12 @@ class JsonRuns:
         kt("configs", "--describe", "--entity-type", "users")
         kt("configs", "--describe", "--entity-type", "clients")
         kt("configs", "--describe", "--topic", "ghost", status=1)
+        kt("client-metrics", "--alter", "--name", "s", "--interval", "1000", "--dry-run")
+        kt("client-metrics", "--alter", "--name", "s", "--interval", "1000")
+        kt("client-metrics", "--list")
+        kt("client-metrics", "--describe")
+        kt("client-metrics", "--describe", "--name", "ghost")
+        kt("client-metrics", "--delete", "--name", "s")
         add = ("--add-config", "retention.bytes=5")
         kt("configs", "--alter", "--topic", "orders", *add, "--dry-run")
         kt("configs", "--alter", "--topic", "orders", *add, "--undo-file", "undo.jsonl")

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import admin_tools
 import pytest
 import transcripts
+from support.apache_kafka import ApacheKafka
 from support.kt import run_kt
 from transcripts import Case, Difference, Expected
 
@@ -27,6 +28,11 @@ CLUSTER_DIFFERENCES = {
     "012": _HELP,
     "013": _HELP,
     "014": _HELP,
+    "017": Difference(
+        "cluster-api-versions",
+        stderr="kafka-cluster: error: invalid choice: 'rename' "
+        "(choose from 'cluster-id', 'unregister', 'list-endpoints', 'api-versions')",
+    ),
     "024": Difference("unreachable", stdout="", own_words=True),
     "027": _HELP,
 }
@@ -120,6 +126,17 @@ def test_cluster_and_broker_api_versions_behave_as_recorded(
     row = json.loads(run_kt("broker-api-versions", *server).out)
     assert (row["broker"], row["port"]) == (1, int(port))
     assert row["apis"][0] == {"key": 0, "name": "Produce", "min_version": 0, "max_version": 13}
+    assert run_kt("cluster", "api-versions", *server[:2]).out == run_kt("broker-api-versions", *server[:2]).out
+
+
+@pytest.mark.real_kafka
+def test_the_api_versions_of_controllers(real_kafka: ApacheKafka) -> None:
+    listed = run_kt(
+        "cluster", "api-versions", "--bootstrap-controller", f"127.0.0.1:{real_kafka.controller_ports[0]}", "--json"
+    )
+    apis = {api["name"] for api in json.loads(listed.out)["apis"]}
+    assert {"Vote", "ControllerRegistration"} <= apis
+    assert "Produce" not in apis
 
 
 def test_every_difference_is_documented() -> None:

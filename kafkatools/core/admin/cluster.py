@@ -63,9 +63,14 @@ class ApiRange(NamedTuple):
 
 
 def describe_api_versions(admin: AdminClient) -> dict[Node, tuple[ApiRange, ...] | KafkaError]:
-    """Return the API versions of each broker, sorted by API key, or the broker's error. Raises KafkaError when the
-    brokers cannot be listed."""
-    nodes = {node.id: node for node in _by_metadata(admin).nodes}
+    """Return the API versions of each broker, sorted by API key, or the broker's error; of the controllers when
+    connected through one. Raises KafkaError when the nodes cannot be listed."""
+    if admin.through_controllers:
+        admin.refresh_cluster()
+        cluster = describe_cluster(admin)
+    else:
+        cluster = _by_metadata(admin)
+    nodes = {node.id: node for node in cluster.nodes}
     ranges = admin.send_to_brokers(nodes, ApiKey.API_VERSIONS, _software, lambda response: _ranges(response.entity))
     return {nodes[broker]: result for broker, result in ranges.items()}
 
