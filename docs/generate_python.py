@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, get_overloads
 
 import kafkatools
-from kafkatools import errors
+from kafkatools import aio, errors
 from kafkatools.core.admin import (
     cluster,
     configs,
@@ -66,7 +66,7 @@ _HIDDEN_PARAMETERS = ("clock", "parts", "start_thread", "client")
 
 def pages() -> dict[str, str]:
     """The text of every page by the name of its file."""
-    return {"reference.md": reference(), "errors.md": error_table()}
+    return {"reference.md": reference(), "asyncio.md": asyncio_reference(), "errors.md": error_table()}
 
 
 def reference() -> str:
@@ -84,6 +84,20 @@ def reference() -> str:
     lines += ["## What calls return", ""]
     for made in RESULTS:
         lines += [f"### {made.__name__}{_fields(made)}", "", _text(made), ""]
+    return "\n".join(lines)
+
+
+def asyncio_reference() -> str:
+    """The clients for asyncio."""
+    lines = [
+        "# Reference of `kafkatools.aio`",
+        "",
+        "The guide is [asyncio.md](../asyncio.md); records and results are those of the [Python API](reference.md).",
+        "Made from the docstrings by `make docs`.",
+        "",
+    ]
+    for name in aio.__all__:
+        lines += _class(getattr(aio, name))
     return "\n".join(lines)
 
 
@@ -123,7 +137,8 @@ def _class(found: type[Any]) -> Iterator[str]:
         else:
             function = member.__func__ if isinstance(member, classmethod | staticmethod) else member
             for form in get_overloads(function) or [function]:
-                yield from (f"- **`{name}{_signature(form)}`**", "")
+                awaited = "await " if inspect.iscoroutinefunction(function) else ""
+                yield from (f"- **`{awaited}{name}{_signature(form)}`**", "")
             yield f"  {_text(function, '  ')}"
         yield ""
 

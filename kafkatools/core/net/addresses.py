@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kafkatools.core.errors import ConfigError, NameResolutionFailed
 
@@ -26,6 +26,16 @@ class Address(NamedTuple):
 
     family: int
     sockaddr: tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
+
+
+class Resolver(Protocol):
+    """Resolves host names. `resolve` below blocks; the resolver of an event loop looks a name up first."""
+
+    def is_resolved(self, host: str, port: int) -> bool:
+        """Return whether `resolve` would return or raise without waiting; if not, start the lookup."""
+
+    def resolve(self, host: str, port: int) -> list[Address]:
+        """Return the addresses of a host name, or raise NameResolutionFailed."""
 
 
 def parse_bootstrap_servers(servers: str | Iterable[str]) -> list[HostPort]:
@@ -63,12 +73,25 @@ def _hint(address: str, host: str) -> str:
 def resolve(host: str, port: int) -> list[Address]:
     """Resolve a host name to its different addresses; those of the first one's family come first. Blocks while the
     system resolves it. Raises NameResolutionFailed."""
-    name = host.encode("ascii") if host.isascii() else host  # as text it would load the IDNA codec, 5 ms
     try:
-        results = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
+        results = socket.getaddrinfo(name_in_bytes(host), port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as problem:
-        reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
-        raise NameResolutionFailed(f"The host name {host} of {HostPort(host, port)} has no address: {reason}") from None
-    addresses = [Address(family, sockaddr) for family, _, _, _, sockaddr in results]
-    preferred = addresses[0].family
-    return sorted(dict.fromkeys(addresses), key=lambda address: address.family != preferred)
+        raise unresolved(host, port, problem) from None
+    return in_order(Address(family, sockaddr) for family, _, _, _, sockaddr in results)
+
+
+def name_in_bytes(host: str) -> bytes | str:
+    """Return a host name for `getaddrinfo`: ASCII as bytes, because text would load the IDNA codec (5 ms)."""
+    return host.encode("ascii") if host.isascii() else host
+
+
+def unresolved(host: str, port: int, problem: OSError | UnicodeError) -> NameResolutionFailed:
+    """Return the error of a failed lookup."""
+    reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
+    return NameResolutionFailed(f"The host name {host} of {HostPort(host, port)} has no address: {reason}")
+
+
+def in_order(addresses: Iterable[Address]) -> list[Address]:
+    """Return the different addresses of a name, those of the first one's family first."""
+    found = list(dict.fromkeys(addresses))
+    return sorted(found, key=lambda address: address.family != found[0].family)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from enum import Enum, unique
 
 from kafkatools.core.errors import KafkaError
-from kafkatools.core.net.addresses import Address, HostPort, resolve
+from kafkatools.core.net.addresses import Address, HostPort, Resolver, resolve
 
 Random = Callable[[], float]
 
@@ -85,7 +85,10 @@ _UNTRIED = NodeState("", 0)
 class ConnectionStates:
     """The connection states of all nodes of a client, by node id."""
 
-    def __init__(self, reconnect: ExponentialBackoff, setup_timeout: ExponentialBackoff) -> None:
+    def __init__(
+        self, reconnect: ExponentialBackoff, setup_timeout: ExponentialBackoff, resolver: Resolver | None = None
+    ) -> None:
+        self._resolver = resolver
         self._reconnect = reconnect
         self._setup_timeout = setup_timeout
         self._nodes: dict[int, NodeState] = {}
@@ -138,6 +141,15 @@ class ConnectionStates:
             return max(0, peer.last_attempt_ms + peer.setup_timeout_ms - now_ms)
         return max(0, peer.last_attempt_ms + peer.backoff_ms - now_ms) if _is_down(peer) else FOREVER_MS
 
+    def has_address(self, node: int, host: str, port: int) -> bool:
+        """Return whether `connecting` would not wait for a host name. False only with a resolver, which then looks the
+        name up."""
+        if self._resolver is None:
+            return True
+        peer = self._nodes.get(node, _UNTRIED)
+        is_left = (peer.host, peer.port) == (host, port) and peer.address_index < len(peer.addresses)
+        return is_left or self._resolver.is_resolved(host, port)
+
     def connecting(self, node: int, host: str, port: int, now_ms: int) -> Address:
         """Set the state to CONNECTING and return the address to connect to. Raises NameResolutionFailed, after counting
         it as a failed attempt."""
@@ -149,7 +161,7 @@ class ConnectionStates:
         peer.setup_timeout_ms = self._setup_timeout.backoff_ms(peer.failed_connects)
         if peer.address_index >= len(peer.addresses):
             try:
-                peer.addresses = resolve(host, port)
+                peer.addresses = (resolve if self._resolver is None else self._resolver.resolve)(host, port)
             except KafkaError as error:
                 self.disconnected(node, now_ms, error)
                 raise

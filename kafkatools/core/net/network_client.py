@@ -22,6 +22,7 @@ from kafkatools.core.errors import (
     UnsupportedVersion,
 )
 from kafkatools.core.net import api_version_check, connection_words
+from kafkatools.core.net.addresses import Resolver
 from kafkatools.core.net.bodies import decode_body, throttle_ms_of
 from kafkatools.core.net.channel import Channel, EndOfStream
 from kafkatools.core.net.client_requests import Body, ClientRequest, ClientResponse
@@ -67,7 +68,9 @@ class NetworkClient:
         metadata: Metadata,
         client_id: str | None = None,
         transport_factory: TransportFactory | None = None,
+        resolver: Resolver | None = None,
     ) -> None:
+        """`resolver`: looks host names up without blocking; without one, `ready` waits for the system's lookup."""
         self._clock = clock
         self.metadata = metadata
         self._client_id = config.client_id if client_id is None else client_id
@@ -85,6 +88,7 @@ class NetworkClient:
             ExponentialBackoff(
                 config.socket_connection_setup_timeout_ms, config.socket_connection_setup_timeout_max_ms
             ),
+            resolver,
         )
         name = "max.in.flight.requests.per.connection"
         limit = config[name] if name in config.table else DEFAULT_MAX_IN_FLIGHT
@@ -100,6 +104,9 @@ class NetworkClient:
         self._broken: list[tuple[Channel, KafkaError]] = []
         self._completed_sends: list[InFlightRequest] = []
         self._turn = 0
+        self._metadata_due_ms = 0
+        self.had_events = True
+        """Whether a socket was ready, or a request ended, in the last `poll`."""
         self._is_closed = False
         self._extra_nodes: dict[int, Node] = {}
 
@@ -276,6 +283,7 @@ class NetworkClient:
         metadata_wait_ms = self._updater.maybe_update(now)
         next_ms = self.next_timeout_ms(now)
         ready = self._selector.poll(min(timeout_ms, metadata_wait_ms, timeout_ms if next_ms is None else next_ms))
+        self._metadata_due_ms = now + metadata_wait_ms
         now = self._clock.now_ms()
         self.handle_io(ready, now)
         self.handle_completed_sends(now)
@@ -284,7 +292,18 @@ class NetworkClient:
         self.handle_timed_out_connections(now)
         self.handle_timed_out_requests(now)
         self.handle_idle_connections(now)
-        return self._complete_responses()
+        responses = self._complete_responses()
+        self.had_events = bool(ready or responses)
+        return responses
+
+    def delay_ms(self, now_ms: int) -> int:
+        """Milliseconds until the next `poll` is worthwhile without a ready socket; 0 after one that had events, because
+        its callbacks may have changed anything."""
+        if self.had_events:
+            return 0
+        next_ms = self.next_timeout_ms(now_ms)
+        metadata_ms = max(0, self._metadata_due_ms - now_ms)
+        return metadata_ms if next_ms is None else min(metadata_ms, next_ms)
 
     def next_timeout_ms(self, now_ms: int) -> int | None:
         """Milliseconds until `poll` has work to do without a ready socket; None when no request or connection setup is
@@ -504,6 +523,8 @@ class NetworkClient:
     def _initiate_connect(self, node: int, now_ms: int) -> None:
         target = self.find_node(node)
         if target is None or self._is_closed:
+            return
+        if not self.connection_states.has_address(node, target.host, target.port):
             return
         try:
             address = self.connection_states.connecting(node, target.host, target.port, now_ms)

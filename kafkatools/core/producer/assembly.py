@@ -12,6 +12,7 @@ from typing import NamedTuple
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import ConfigError
+from kafkatools.core.net.addresses import Resolver
 from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.net.network_client import NetworkClient
 from kafkatools.core.producer.buffer_pool import BufferPool
@@ -109,9 +110,9 @@ def compression_level(config: Config, codec: CompressionType) -> int | None:
     return level
 
 
-def assemble(config: Config, clock: Clock) -> ProducerParts:
-    """Build the parts of a producer, without a connection. Raises ConfigError, and KeyStoreUnreadable for unreadable
-    TLS files."""
+def assemble(config: Config, clock: Clock, resolver: Resolver | None = None) -> ProducerParts:
+    """Build the parts of a producer, without a connection; `resolver` as in NetworkClient. Raises ConfigError, and
+    KeyStoreUnreadable for unreadable TLS files."""
     codec = CompressionType.for_label(config.compression_type)
     timeout_ms = delivery_timeout_ms(config)
     transactions = transactions_of(config)
@@ -129,7 +130,7 @@ def assemble(config: Config, clock: Clock) -> ProducerParts:
     pool = BufferPool(config.buffer_memory, config.batch_size, clock)
     accumulator = RecordAccumulator(settings, pool, clock, transactions)
     metadata = ProducerMetadata(config, clock)
-    client = NetworkClient(config, clock, metadata, config.client_id)
+    client = NetworkClient(config, clock, metadata, config.client_id, resolver=resolver)
     metrics = ProducerMetrics(clock.now_ms())
     metrics.gauge("buffer-total-bytes", lambda: pool.total_bytes)
     metrics.gauge("buffer-available-bytes", lambda: pool.available_bytes)

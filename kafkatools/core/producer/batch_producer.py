@@ -82,7 +82,7 @@ class BatchProducer(Producer):
         acknowledged or failed; after a failure all batches that are not in flight fail with its error. Waits while too
         much is in memory. Raises KafkaError when metadata cannot be had."""
         self._ensure_ready_to_send()
-        self._wait_on_metadata(topic, partition, self._max_block_ms)
+        self._wait_on_metadata(topic, partition)
         builder = EncodedBatch(data)
         size, rows = len(data), range(builder.record_count)
         with self._changed:

@@ -31,21 +31,17 @@ class BufferPool:
         self._is_closed = False
         self.wait_time_ms = 0
         self.exhausted_count = 0
+        self.waiting_tasks = 0
+        """The number of tasks of an event loop that wait for memory; only that loop's thread changes it."""
 
     def allocate(self, size_bytes: int, max_block_ms: int) -> bytearray:
         """Allocate a buffer of exactly `size_bytes`; wait at most `max_block_ms` for memory. Raises BufferExhausted
         when time is up or the size exceeds the pool, IllegalState when the pool is closed."""
-        if size_bytes > self.total_bytes:
-            raise BufferExhausted(
-                f"Attempt to allocate {size_bytes} bytes, "
-                f"but there is a hard limit of {self.total_bytes} on memory allocations."
-            )
+        self._ensure_possible(size_bytes)
         buffer: bytearray | None = None
         with self._lock:
-            if self._is_closed:
-                raise IllegalState("Producer closed while allocating memory")
             try:
-                if size_bytes == self.poolable_size_bytes and self._free:
+                if self._take_locked(size_bytes):
                     return self._free.popleft()
                 if self._available_bytes_locked() >= size_bytes:
                     self._free_up_locked(size_bytes)
@@ -55,6 +51,32 @@ class BufferPool:
             finally:
                 self._wake_first_locked()
         return bytearray(size_bytes) if buffer is None else buffer
+
+    def try_allocate(self, size_bytes: int) -> bytearray | None:
+        """Allocate a buffer of exactly `size_bytes` if there is memory for it now; else return None. Raises as
+        `allocate`."""
+        self._ensure_possible(size_bytes)
+        with self._lock:
+            if self._take_locked(size_bytes):
+                return self._free.popleft()
+            if self._available_bytes_locked() < size_bytes:
+                return None
+            self._free_up_locked(size_bytes)
+            self._non_pooled_bytes -= size_bytes
+        return bytearray(size_bytes)
+
+    def _ensure_possible(self, size_bytes: int) -> None:
+        if size_bytes > self.total_bytes:
+            raise BufferExhausted(
+                f"Attempt to allocate {size_bytes} bytes, "
+                f"but there is a hard limit of {self.total_bytes} on memory allocations."
+            )
+
+    def _take_locked(self, size_bytes: int) -> bool:
+        """Return whether a pooled buffer has this size. Raises IllegalState when the pool is closed."""
+        if self._is_closed:
+            raise IllegalState("Producer closed while allocating memory")
+        return size_bytes == self.poolable_size_bytes and bool(self._free)
 
     def _wait_for_memory_locked(self, size_bytes: int, max_block_ms: int) -> bytearray | None:
         """Wait in the queue for memory: return a pooled buffer, or None when `size_bytes` of non-pooled memory were
@@ -70,7 +92,7 @@ class BufferPool:
                 if self._is_closed:
                     raise IllegalState("Producer closed while allocating memory")
                 if not woken:
-                    raise self._exhausted(size_bytes, max_block_ms)
+                    raise self.exhausted(size_bytes, max_block_ms, self._available_bytes_locked())
                 if reserved_bytes == 0 and size_bytes == self.poolable_size_bytes and self._free:
                     return self._free.popleft()
                 self._free_up_locked(size_bytes - reserved_bytes)
@@ -84,11 +106,12 @@ class BufferPool:
             self._waiters.remove(condition)
             self.wait_time_ms += self._clock.now_ms() - start_ms
 
-    def _exhausted(self, size_bytes: int, max_block_ms: int) -> KafkaError:
+    def exhausted(self, size_bytes: int, max_block_ms: int, available_bytes: int) -> KafkaError:
+        """Count a failed allocation and return its error."""
         self.exhausted_count += 1
         return BufferExhausted(
             f"Failed to allocate {size_bytes} bytes within the configured max blocking time {max_block_ms} ms. "
-            f"Total memory: {self.total_bytes} bytes. Available memory: {self._available_bytes_locked()} bytes. "
+            f"Total memory: {self.total_bytes} bytes. Available memory: {available_bytes} bytes. "
             f"Poolable size: {self.poolable_size_bytes} bytes"
         )
 
@@ -136,5 +159,5 @@ class BufferPool:
 
     @property
     def queued(self) -> int:
-        """The number of threads that wait for buffer memory."""
-        return len(self._waiters)
+        """The number of threads and tasks that wait for buffer memory."""
+        return len(self._waiters) + self.waiting_tasks

@@ -7,7 +7,8 @@ long to wait during an outage.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Generator
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from kafkatools.core.clock import Clock
@@ -16,6 +17,19 @@ if TYPE_CHECKING:
 
 UNREACHABLE_MS = 5_000
 _CHECK_MS = 500
+
+Result = TypeVar("Result")
+
+
+class MetadataWait(NamedTuple):
+    """A wait for metadata newer than `version`, at most `timeout_ms`. The answer is that of
+    `ProducerMetadata.await_update`."""
+
+    version: int
+    timeout_ms: int
+
+
+MetadataSteps = Generator[MetadataWait, bool, Result]
 
 
 def reason_not_to_start(sender: Sender, clock: Clock, max_block_ms: int) -> Exception | None:
@@ -38,7 +52,7 @@ def reason_not_to_start(sender: Sender, clock: Clock, max_block_ms: int) -> Exce
     return None
 
 
-def await_update(sender: Sender, version: int, timeout_ms: int) -> bool:
+def await_update(sender: Sender, version: int, timeout_ms: int) -> MetadataSteps[bool]:
     """Wait for metadata newer than `version`; False after `timeout_ms`. Raises an error set by `Metadata.fail`.
 
     Before the first metadata it also raises the connection errors, once all brokers have failed: after 5 s, or at once
@@ -48,13 +62,13 @@ def await_update(sender: Sender, version: int, timeout_ms: int) -> bool:
     waited_ms = 0
     while not metadata.update_version and waited_ms < timeout_ms:
         step_ms = min(_CHECK_MS, timeout_ms - waited_ms)
-        if metadata.await_update(version, step_ms):
+        if (yield MetadataWait(version, step_ms)):
             return True
         waited_ms += step_ms
         errors = _final_errors(sender, is_late=waited_ms >= UNREACHABLE_MS)
         if errors:
             raise type(errors[0])("; ".join(dict.fromkeys(map(str, errors))))
-    return metadata.await_update(version, timeout_ms - waited_ms)
+    return (yield MetadataWait(version, timeout_ms - waited_ms))
 
 
 def _final_errors(sender: Sender, *, is_late: bool) -> list[KafkaError]:

@@ -107,6 +107,11 @@ class ProduceRequestResult:
         waits without limit."""
         return self._event.wait(None if timeout_ms is None else timeout_ms / 1000)
 
+    @property
+    def are_all_done(self) -> bool:
+        """Return whether this batch and the batches that it was split into have a result."""
+        return self._event.is_set() and all(result.are_all_done for result in self._dependents)
+
     def add_dependent(self, result: ProduceRequestResult) -> None:
         """Add the result of a smaller batch that takes over records of this one; call it before `done`."""
         self._dependents.append(result)

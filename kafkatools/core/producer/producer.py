@@ -10,22 +10,18 @@ from __future__ import annotations
 
 import logging
 import threading
-from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
-from kafkatools.core import config as tables
-from kafkatools.core.clock import Clock, SystemClock
+from kafkatools.core.clock import Clock
 from kafkatools.core.closing import ensure_close_timeout
-from kafkatools.core.config.client_settings import Settings, config_of, take_objects
-from kafkatools.core.errors import IllegalState, KafkaError, RecordTooLarge, Timeout
-from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata, committed
-from kafkatools.core.producer.assembly import ProducerParts, assemble
-from kafkatools.core.producer.first_contact import await_update
+from kafkatools.core.config.client_settings import Settings
+from kafkatools.core.errors import IllegalState, KafkaError, Timeout
+from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
+from kafkatools.core.producer.assembly import ProducerParts
+from kafkatools.core.producer.first_contact import MetadataSteps, Result
 from kafkatools.core.producer.futures import (
-    NO_OFFSET,
-    NO_TIMESTAMP,
     ColumnsFuture,
     FailedFuture,
     RecordFuture,
@@ -33,41 +29,27 @@ from kafkatools.core.producer.futures import (
     RowsRun,
     TopicPartition,
 )
-from kafkatools.core.producer.interceptors import ProducerInterceptor, ProducerInterceptors
-from kafkatools.core.producer.partitioners import UNKNOWN_PARTITION, partition_for_key, partitioner_for
-from kafkatools.core.producer.producer_batch import (
-    Callback,
-    Payload,
-    RowsCallback,
-    RowsSink,
-    batch_size_upper_bound,
-    rows_size_upper_bound,
-)
-from kafkatools.core.producer.producer_metadata import not_present
+from kafkatools.core.producer.interceptors import ProducerInterceptor
+from kafkatools.core.producer.partitioners import UNKNOWN_PARTITION
+from kafkatools.core.producer.producer_base import INTERRUPTED_CLOSE_MS, PAUSE_AFTER_FAILURE_MS, Place, ProducerBase
+from kafkatools.core.producer.producer_batch import Callback, RowsCallback, RowsSink
 from kafkatools.core.producer.producer_record import AnyHeaders, ProducerRecord
-from kafkatools.core.producer.row_groups import cells_of, group_rows, oversized_rows, partitions_of_keys
+from kafkatools.core.producer.row_groups import cells_of
 from kafkatools.core.producer.sender import MAX_POLL_MS
-from kafkatools.core.producer.serializers import AnySerializer, Serializer, serialize_bytes, serializer_for
-from kafkatools.core.producer.transactional import as_transactional
+from kafkatools.core.producer.serializers import AnySerializer
 from kafkatools.core.records.columns import RowColumns, decode_headers
+from kafkatools.core.steps import run
 
 if TYPE_CHECKING:
     from kafkatools.core.net.metadata import ClusterView
     from kafkatools.core.prepared_transaction import PreparedTransaction
     from kafkatools.core.producer.partitioners import Partitioner
     from kafkatools.core.producer.transaction_requests import TransactionalResult
-    from kafkatools.core.producer.transactions import TransactionalManager
 
 _log = logging.getLogger(__name__)
 
-Place = TypeVar("Place", bound=tuple[str, int])
 
-_PAUSE_AFTER_FAILURE_MS = 100
-_INTERRUPTED_CLOSE_MS = 3000
-_OBJECTS = ("key.serializer", "value.serializer", "partitioner.class")
-
-
-class Producer:
+class Producer(ProducerBase):
     """Sends records to topics. Thread-safe. As a context manager it closes at the end, after sending all records.
 
     `config`: settings by Kafka's names, `{"bootstrap.servers": "localhost:9092", "acks": "all"}`, or a Config.
@@ -92,32 +74,20 @@ class Producer:
         value_serializer: str | AnySerializer | None = None,
         **settings: object,
     ) -> None:
-        plain_settings, objects = take_objects(config, _OBJECTS)
-        self.config = config = config_of(tables.PRODUCER, plain_settings, settings)
-        key_serializer = key_serializer or objects.get("key.serializer", config.key_serializer)
-        value_serializer = value_serializer or objects.get("value.serializer", config.value_serializer)
-        partitioner = partitioner or objects.get("partitioner.class", config.partitioner_class)
-        self.clock: Clock = clock if clock is not None else SystemClock()
-        self._interceptors = ProducerInterceptors(interceptors)
-        self._partitioner = partitioner_for(partitioner)
-        self._ignore_keys: bool = config.partitioner_ignore_keys
-        self._key_serializer = serializer_for("key.serializer", key_serializer)
-        self._value_serializer = serializer_for("value.serializer", value_serializer)
-        self._max_block_ms: int = config.max_block_ms
-        self._max_request_bytes: int = config.max_request_size
-        self._memory_bytes: int = config.buffer_memory
-        self._parts = parts if parts is not None else assemble(config, self.clock)
-        self.sender = self._parts.sender
-        self._accumulator = self._parts.accumulator
-        self._metadata = self._parts.metadata
-        self._transactions = as_transactional(self.sender.transactions)
-        self._is_initialized = False
-        self._is_closed = False
+        super().__init__(
+            config,
+            clock,
+            interceptors,
+            partitioner,
+            key_serializer=key_serializer,
+            value_serializer=value_serializer,
+            settings=settings,
+        )
+        self._use_parts(parts)
         self._force_close = False
-        self._end_deadline_ms: int | None = None
         self._thread: threading.Thread | None = None
         if start_thread:
-            self._thread = threading.Thread(target=self._run, name="kafka-producer-network-thread", daemon=True)
+            self._thread = threading.Thread(target=self._run_sender, name="kafka-producer-network-thread", daemon=True)
             self._thread.start()
 
     def __enter__(self) -> Producer:
@@ -126,7 +96,7 @@ class Producer:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Close the producer; after Ctrl-C or SystemExit wait at most three seconds for unacknowledged records."""
         is_interrupted = error is not None and not isinstance(error, Exception)
-        self.close(_INTERRUPTED_CLOSE_MS if is_interrupted else None)
+        self.close(INTERRUPTED_CLOSE_MS if is_interrupted else None)
 
     # -- one record --
 
@@ -173,77 +143,16 @@ class Producer:
         return self._send(record, callback)
 
     def _send(self, record: ProducerRecord, callback: Callback | None) -> RecordFuture:
-        if self._interceptors:
-            record = self._interceptors.on_send(record)
-            callback = self._with_interceptors(callback)
-        self._ensure_ready_to_send()
-        partition = UNKNOWN_PARTITION if record.partition is None else record.partition
+        record, callback, partition = self._intercepted(record, callback)
         try:
-            return self._do_send(record, partition, callback)
-        except (IllegalState, KafkaError) as error:
-            if isinstance(error, IllegalState) or error.name == "SERIALIZATION_ERROR":
-                self._interceptors.on_send_error(record, partition, error)
-                raise
-            _log.debug("Exception occurred during message send: %s", error)
-            self._note_failed_send(error)
-            place = TopicPartition(record.topic, partition)
-            if callback is not None:
-                callback(RecordMetadata(*place, NO_OFFSET, NO_TIMESTAMP, -1, -1), error)
-            self.sender.metrics.record("record-error", 1, self.clock.now_ms())
-            return FailedFuture(place, error)
-
-    def _do_send(self, record: ProducerRecord, partition: int, callback: Callback | None) -> RecordFuture:
-        topic = record.topic
-        cluster, remaining_ms = self._wait_on_metadata(topic, record.partition, self._max_block_ms)
-        key = self._key_serializer(topic, record.key)
-        value = self._value_serializer(topic, record.value)
-        timestamp = self.clock.wall_ms() if record.timestamp is None else record.timestamp
-        payload = Payload(timestamp, key, value, record.headers)
-        if partition == UNKNOWN_PARTITION:
-            partition = self._choose_partition(topic, key, value, cluster)
-        self._ensure_valid_size(batch_size_upper_bound(payload))
-        result = self._accumulator.append(TopicPartition(topic, partition), payload, callback, remaining_ms, cluster)
-        if result.batch_is_full or result.new_batch:
-            self.sender.wakeup()
+            cluster, remaining_ms = self._wait_on_metadata(record.topic, record.partition)
+            target, append = self._record_append(record, partition, callback, cluster)
+            result = self._accumulator.append_within(target, append, remaining_ms, cluster)
+        except KafkaError as error:
+            return FailedFuture(self._failed_to_send(record, partition, callback, error), error)
+        self._note_append(result)
         assert result.future is not None
         return result.future
-
-    def _with_interceptors(self, callback: Callback | None) -> Callback:
-        interceptors = self._interceptors
-
-        def acknowledged(metadata: RecordMetadata, error: Exception | None) -> None:
-            interceptors.on_acknowledgement(metadata, error)
-            if callback is not None:
-                callback(metadata, error)
-
-        return acknowledged
-
-    def _choose_partition(self, topic: str, key: bytes | None, value: bytes | None, cluster: ClusterView) -> int:
-        """The partition of a record; -1 lets the sticky partitioner choose one at the append."""
-        if self._partitioner is not None:
-            partition = self._partitioner.partition(topic, key, value, cluster)
-            if partition < 0:
-                raise ValueError(
-                    f"The partitioner generated an invalid partition number: {partition}. It should be non-negative."
-                )
-            return partition
-        if key is None or self._ignore_keys:
-            return UNKNOWN_PARTITION
-        return partition_for_key(key, cluster.partition_count(topic) or 1)
-
-    def _ensure_valid_size(self, size: int) -> None:
-        """Raise RecordTooLarge for a size above max.request.size or buffer.memory
-        (KafkaProducer.ensureValidRecordSize)."""
-        if size > self._max_request_bytes:
-            raise RecordTooLarge(
-                f"The message is {size} bytes when serialized which is larger than {self._max_request_bytes}, "
-                "which is the value of the max.request.size configuration."
-            )
-        if size > self._memory_bytes:
-            raise RecordTooLarge(
-                f"The message is {size} bytes when serialized which is larger than the total memory buffer "
-                "you have configured with the buffer.memory configuration."
-            )
 
     # -- rows --
 
@@ -262,17 +171,7 @@ class Producer:
         until all are acknowledged. It raises the error if none was acknowledged, PartialFailure if some were not.
         Raises as `send`, and ValueError when the numbers of keys and values differ.
         """
-        if keys is not None and len(keys) != len(values):
-            raise ValueError(f"{len(values)} values with {len(keys)} keys: pass as many keys as values, or none")
-        key_cells = None if keys is None else self._cells_of(topic, keys, self._key_serializer)
-        rows = RowColumns.of_values(self._cells_of(topic, values, self._value_serializer), key_cells)
-        return self.send_columns(topic, rows, partition, callback)
-
-    @staticmethod
-    def _cells_of(topic: str, cells: Sequence[object], serialize: Serializer) -> Sequence[bytes | None]:
-        if serialize is serialize_bytes and all(type(cell) is bytes for cell in cells):
-            return cast("Sequence[bytes]", cells)
-        return [serialize(topic, cell) for cell in cells]
+        return self.send_columns(topic, self._rows_of(topic, values, keys), partition, callback)
 
     def send_columns(
         self, topic: str, rows: RowColumns, partition: int | None = None, callback: RowsCallback | None = None
@@ -290,56 +189,16 @@ class Producer:
             self._send_rows_singly(topic, rows, partition, sink)
             return future
         try:
-            cluster, _ = self._wait_on_metadata(topic, partition, self._max_block_ms)
+            cluster, _ = self._wait_on_metadata(topic, partition)
         except KafkaError as error:
             self._fail_rows(TopicPartition(topic, UNKNOWN_PARTITION if partition is None else partition), sink, error)
             return future
-        for target, columns, numbers in self._spread(topic, rows, partition, cluster):
-            self._append_rows(TopicPartition(topic, target), columns, sink._replace(rows=numbers), cluster)
+        pool = self._accumulator.pool
+        run(
+            self._append_rows(topic, rows, partition, sink, cluster),
+            lambda size_bytes: pool.allocate(size_bytes, self._max_block_ms),
+        )
         return future
-
-    def _spread(
-        self, topic: str, rows: RowColumns, partition: int | None, cluster: ClusterView
-    ) -> list[tuple[int, RowColumns, Sequence[int]]]:
-        """Group rows by partition: (partition, rows, row numbers). `partition` or a custom partitioner decides first.
-        If no row has a key, or keys are ignored, all rows go to -1, the sticky partition."""
-        if partition is not None:
-            return [(partition, rows, range(rows.count))]
-        if self._partitioner is not None:
-            numbers = [self._choose_partition(topic, *cells, cluster) for cells in cells_of(rows)]
-            return list(group_rows(rows, array("i", numbers)))
-        if rows.key_lengths is None or self._ignore_keys:
-            return [(UNKNOWN_PARTITION, rows, range(rows.count))]
-        count = cluster.partition_count(topic) or 1
-        if count == 1:
-            return [(0, rows, range(rows.count))]
-        partitions = partitions_of_keys(rows, count)
-        if UNKNOWN_PARTITION in partitions:
-            sticky = self._accumulator.sticky_partition(topic, len(rows.buffer), cluster)
-            partitions = array("i", [sticky if number < 0 else number for number in partitions])
-        return list(group_rows(rows, partitions))
-
-    def _append_rows(self, target: TopicPartition, rows: RowColumns, sink: RowsSink, cluster: ClusterView) -> None:
-        start = 0
-        stops = [*oversized_rows(rows, self.config), rows.count]
-        while start < rows.count:
-            if start >= stops[0]:
-                stops.pop(0)
-            stop = stops[0]
-            try:
-                self._ensure_valid_size(rows_size_upper_bound(rows, start))
-                span = (start, max(stop, start + 1))
-                result = self._accumulator.append_columns(target, rows, span, sink, self._max_block_ms, cluster)
-            except KafkaError as error:
-                self._fail_rows(target, sink._replace(rows=sink.rows[start : start + 1]), error)
-                start += 1
-                if isinstance(error, IllegalState) or (self._transactions and self._transactions.has_error):
-                    self._fail_rows(target, sink._replace(rows=sink.rows[start:]), error)
-                    return
-                continue
-            start += result.rows
-            if result.batch_is_full or result.new_batch:
-                self.sender.wakeup()
 
     def _send_rows_singly(self, topic: str, rows: RowColumns, partition: int | None, sink: RowsSink) -> None:
         for row, (key, value) in enumerate(cells_of(rows)):
@@ -361,46 +220,22 @@ class Producer:
                 self._fail_rows(place, sink._replace(rows=sink.rows[row:]), error)
                 return
 
-    def _fail_rows(self, target: TopicPartition, sink: RowsSink, error: Exception) -> None:
-        if not len(sink.rows):
-            return
-        self._note_failed_send(error)
-        run = RowsRun(*target, sink.rows, NO_OFFSET, NO_TIMESTAMP, error)
-        self.sender.metrics.record("record-error", run.row_count, self.clock.now_ms())
-        if sink.callback is not None:
-            sink.callback(run)
-        sink.future.add(run)
-
     # -- metadata --
 
-    def _wait_on_metadata(self, topic: str, partition: int | None, max_wait_ms: int) -> tuple[ClusterView, int]:
-        """Wait until the cluster metadata has the topic (and the partition); return it with the rest of the time in ms.
-        Raises Timeout, TopicAuthorizationFailed, InvalidTopic, and the connection error of `await_update`."""
-        cluster = self._metadata.cluster
-        count = cluster.partition_count(topic)
-        if count is not None and (partition is None or partition < count) and self._metadata.contains(topic):
-            self._metadata.touch(topic)
-            return cluster, max_wait_ms
-        started_ms = self.clock.now_ms()
-        remaining_ms = max_wait_ms
-        while True:
-            self._ensure_open()
-            version = self._metadata.request_update_for_topic(topic, self.clock.now_ms())
-            self.sender.wakeup()
-            is_updated = remaining_ms > 0 and await_update(self.sender, version, remaining_ms)
-            remaining_ms = max_wait_ms - (self.clock.now_ms() - started_ms)
-            self._metadata.raise_for_topic(topic)
-            cluster = self._metadata.cluster
-            count = cluster.partition_count(topic)
-            if count is not None and (partition is None or partition < count):
-                return cluster, max(0, remaining_ms)
-            if not is_updated or remaining_ms <= 0:
-                problem = self.sender.client.cluster_error()
-                raise Timeout(not_present(topic, partition, count, max_wait_ms)) from problem
+    def _wait_on_metadata(self, topic: str, partition: int | None) -> tuple[ClusterView, int]:
+        """Wait until the cluster metadata has the topic (and the partition), up to max.block.ms; return it with the
+        rest of that time. Raises KafkaError."""
+        cluster = self._known_cluster(topic, partition)
+        if cluster is not None:
+            return cluster, self._max_block_ms
+        return self._run(self._metadata_steps(topic, partition, self._max_block_ms))
+
+    def _run(self, steps: MetadataSteps[Result]) -> Result:
+        return run(steps, lambda wait: self._metadata.await_update(*wait))
 
     def partitions_for(self, topic: str) -> list[int]:
         """The partition numbers of a topic. Waits for metadata up to max.block.ms. Raises KafkaError."""
-        cluster, _ = self._wait_on_metadata(topic, None, self._max_block_ms)
+        cluster, _ = self._wait_on_metadata(topic, None)
         return list(range(cluster.partition_count(topic) or 0))
 
     # -- flush, close, metrics --
@@ -438,19 +273,6 @@ class Producer:
         elif thread is None:
             self._shut_down()
         self._interceptors.close()
-
-    def metrics(self) -> dict[str, float]:
-        """The values of Kafka's producer-metrics by name."""
-        return self.sender.metrics.snapshot(self.clock.now_ms())
-
-    def _ensure_open(self) -> None:
-        if self._is_closed:
-            raise IllegalState("Cannot perform operation after producer has been closed")
-
-    def _ensure_ready_to_send(self) -> None:
-        self._ensure_open()
-        if self._transactions is not None:
-            self._transactions.ensure_ready_to_send()
 
     # -- transactions --
 
@@ -504,12 +326,9 @@ class Producer:
         """Commit a consumer group's offsets as part of the transaction (KIP-447). `offsets`: the next offset to read of
         each partition (`records.next_offsets()`). `group`: `consumer.group_metadata()`. Raises KafkaError; CommitFailed
         when the group has rebalanced since, IllegalState without a transaction."""
-        manager = self._transactional()
-        if group.generation_id > 0 and not group.member_id:
-            raise IllegalState(f"Passed in group metadata {group} has generationId > 0 but the member.id is unknown")
-        if offsets:
-            places = {TopicPartition(*place): committed(offset) for place, offset in offsets.items()}
-            self._await(manager.send_offsets(places, group), None)
+        result = self._start_offsets(offsets, group)
+        if result is not None:
+            self._await(result, None)
 
     def commit_transaction(self, timeout_ms: int | None = None) -> None:
         """Send the queued records, wait until all are acknowledged, and commit the transaction, within `timeout_ms`
@@ -534,34 +353,14 @@ class Producer:
         Timeout the call may be repeated. Raises KafkaError; IllegalState without a transaction."""
         self._await(self._transactional().begin_abort(), timeout_ms)
 
-    @property
-    def has_fatal_error(self) -> bool:
-        """Return whether the producer can only be closed, for example because another producer fenced it."""
-        return self.sender.transactions is not None and self.sender.transactions.has_fatal_error
-
-    def _transactional(self) -> TransactionalManager:
-        if self._transactions is None:
-            raise IllegalState(
-                "Cannot use transactional methods without enabling transactions by setting the "
-                "transactional.id configuration property"
-            )
-        self._ensure_open()
-        return self._transactions
-
     def _await(self, result: TransactionalResult, timeout_ms: int | None) -> None:
-        self.sender.wakeup()
         limit_ms = self._max_block_ms if timeout_ms is None else timeout_ms
-        if not self._metadata.update_version:
-            await_update(self.sender, 0, limit_ms)
+        self._run(self._contact_steps(limit_ms))
         result.wait(limit_ms)
-
-    def _note_failed_send(self, error: Exception) -> None:
-        if self._transactions is not None:
-            self._transactions.handle_failed_send(error)
 
     # -- the thread --
 
-    def _run(self) -> None:
+    def _run_sender(self) -> None:
         """The sender's thread: run the sender until the producer closes, then until all is sent or time is up."""
         sender = self.sender
         while not self._is_closed:
@@ -570,29 +369,9 @@ class Producer:
             self._turn(lambda now_ms: sender.run_once(now_ms, min(MAX_POLL_MS, self._max_block_ms)))
         self._shut_down()
 
-    def _has_work(self) -> bool:
-        """Return whether a closing producer has unacknowledged batches or a transaction to abort or complete. The end
-        of a transaction is awaited for max.block.ms; Kafka's producer waits for it without a limit."""
-        manager = self._transactions
-        if manager is not None and manager.has_ongoing_transaction and not manager.is_completing:
-            _log.info("Aborting incomplete transaction due to shutdown")
-            manager.abort_for_close()
-        if self._accumulator.has_incomplete or manager is None or not manager.has_ongoing_transaction:
-            return self._accumulator.has_incomplete
-        now_ms = self.clock.now_ms()
-        if self._end_deadline_ms is None:
-            self._end_deadline_ms = now_ms + self._max_block_ms
-        return now_ms < self._end_deadline_ms
-
-    def _shut_down(self) -> None:
-        if self._transactions is not None:
-            self._transactions.close()
-        self._accumulator.abort_incomplete(IllegalState("Producer is closed forcefully."))
-        self.sender.client.close()
-
     def _turn(self, run_once: Callable[[int], None]) -> None:
         try:
             run_once(self.clock.now_ms())
         except Exception:  # noqa: BLE001 - the top of the thread, which must go on to complete or fail the queued records
             _log.error("Uncaught error in kafka producer I/O thread: ", exc_info=True)
-            self.clock.sleep_ms(_PAUSE_AFTER_FAILURE_MS)
+            self.clock.sleep_ms(PAUSE_AFTER_FAILURE_MS)

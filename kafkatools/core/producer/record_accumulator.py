@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.clock import Clock
@@ -32,11 +32,15 @@ from kafkatools.core.producer.transactional import as_transactional
 from kafkatools.core.records.builder import BatchBuilder
 from kafkatools.core.records.columns import RowColumns
 from kafkatools.core.records.compression import CompressionType
+from kafkatools.core.steps import run
 
 if TYPE_CHECKING:
     from kafkatools.core.net.metadata import ClusterView
 
 _log = logging.getLogger(__name__)
+
+AppendSteps = Generator[int, bytearray, AppendResult]
+"""Yields the bytes of memory that a new batch needs, and receives a buffer of that size."""
 
 FOREVER_MS = 1 << 62
 MIN_LEARNT_BATCH_BYTES = 16384
@@ -124,7 +128,7 @@ class RecordAccumulator:
         """Append a record; for partition -1 the sticky partitioner chooses. Waits for memory up to `max_block_ms`.
         Raises BufferExhausted, IllegalState when closed or outside a transaction of a transactional producer, and that
         transaction's error."""
-        return self._append(partition, RecordAppend(payload, callback), max_block_ms, cluster)
+        return self.append_within(partition, RecordAppend(payload, callback), max_block_ms, cluster)
 
     def append_columns(
         self,
@@ -137,7 +141,11 @@ class RecordAccumulator:
     ) -> AppendResult:
         """Append rows of a (start, stop) span to one batch, at least one row; `rows` of the result is their number.
         Waits and raises as `append`."""
-        return self._append(partition, RowsAppend(columns, span, sink, self._clock.wall_ms()), max_block_ms, cluster)
+        return self.append_within(partition, self.rows_append(columns, span, sink), max_block_ms, cluster)
+
+    def rows_append(self, columns: RowColumns, span: tuple[int, int], sink: RowsSink) -> RowsAppend:
+        """The append of rows, with the present time for rows without a timestamp."""
+        return RowsAppend(columns, span, sink, self._clock.wall_ms())
 
     def append_batch(self, batch: ProducerBatch) -> None:
         """Queue a whole batch of a known partition behind the others. It takes no memory of the pool. Raises
@@ -149,7 +157,24 @@ class RecordAccumulator:
             self._topic_locked(place.topic).batches.setdefault(place.partition, deque()).append(batch)
             self._incomplete.add(batch)
 
-    def _append(self, target: TopicPartition, append: Append, max_block_ms: int, cluster: ClusterView) -> AppendResult:
+    def append_within(
+        self, target: TopicPartition, append: Append, max_block_ms: int, cluster: ClusterView
+    ) -> AppendResult:
+        """Append records, waiting for memory up to `max_block_ms`. Raises as `append`."""
+        result = self.try_append(target, append, cluster)
+        if result is not None:
+            return result
+        steps = self.append_steps(target, append, cluster)
+        return run(steps, lambda size_bytes: self.pool.allocate(size_bytes, max_block_ms))
+
+    def try_append(self, target: TopicPartition, append: Append, cluster: ClusterView) -> AppendResult | None:
+        """Append records to the partition's last batch; None when it has no room for the first one, so that
+        `append_steps` is needed."""
+        with self._lock:
+            return self._join_locked(self._topic_locked(target.topic), target, append, None, cluster)
+
+    def append_steps(self, target: TopicPartition, append: Append, cluster: ClusterView) -> AppendSteps:
+        """Append records; a step waits for the memory of a new batch. Raises as `append`."""
         with self._lock:
             self._appends_in_progress += 1
         buffer: bytearray | None = None
@@ -162,7 +187,7 @@ class RecordAccumulator:
                         buffer = None if result.new_batch else buffer
                         return result
                 # batch.size, or more for a larger record; batch.size 0 gives one record for each batch
-                buffer = self.pool.allocate(max(topic.batch_size, append.size_upper_bound()), max_block_ms)
+                buffer = yield max(topic.batch_size, append.size_upper_bound())
         finally:
             if buffer is not None:
                 self.pool.deallocate(buffer)

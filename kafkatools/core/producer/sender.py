@@ -111,8 +111,15 @@ class Sender:
     def run_once(self, now_ms: int, max_poll_ms: int = MAX_POLL_MS) -> None:
         """Run one turn: send what is ready, then poll for at most `max_poll_ms`, or until something is due. After a
         fatal error of the producer it fails the batches that are not in flight."""
+        poll_ms = min(max_poll_ms, self.prepare(now_ms))
+        self._is_polling = True
+        self.client.poll(0 if self._is_signalled else poll_ms, now_ms)
+        self._is_polling = False
+
+    def prepare(self, now_ms: int) -> int:
+        """Send what is ready, without the poll that must follow; return how long that poll may wait, in ms."""
         self._is_signalled = False
-        poll_ms = max_poll_ms
+        poll_ms = MAX_POLL_MS
         if self._driver is not None:
             poll_ms = min(poll_ms, self._driver.step(now_ms, lambda: self.is_idle))
         elif self.transactions is not None:
@@ -123,9 +130,7 @@ class Sender:
         if self.watch is not None:
             wait_ms = self.watch.check(now_ms, self._is_waiting)
             poll_ms = poll_ms if wait_ms is None else min(poll_ms, wait_ms)
-        self._is_polling = True
-        self.client.poll(0 if self._is_signalled else poll_ms, now_ms)
-        self._is_polling = False
+        return poll_ms
 
     @property
     def _is_waiting(self) -> bool:

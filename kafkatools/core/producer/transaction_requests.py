@@ -98,9 +98,14 @@ class TransactionalResult:
     def wait(self, timeout_ms: int) -> None:
         """Wait for the result up to `timeout_ms`. Raises its error, or Timeout; after a Timeout the call may be
         repeated."""
-        if not self._event.wait(timeout_ms / 1000):
+        self._event.wait(timeout_ms / 1000)
+        self.receive(timeout_ms)
+
+    def receive(self, waited_ms: int) -> None:
+        """Note that the caller has received the result. Raises its error, or Timeout without a result."""
+        if not self._event.is_set():
             reason = "" if self.obstacle is None else f": {self.obstacle}"
-            raise Timeout(f"Timeout expired after {timeout_ms}ms while awaiting {self.operation}{reason}")
+            raise Timeout(f"Timeout expired after {waited_ms}ms while awaiting {self.operation}{reason}")
         self.is_acked = True
         if self.error is not None:
             raise self.error

@@ -1,0 +1,14 @@
+"""Kafka clients for asyncio: `Producer`, of the same core and settings as `kafkatools.Producer`.
+
+    import kafkatools.aio
+
+    async with kafkatools.aio.Producer(bootstrap_servers="localhost:9092") as producer:
+        delivery = await producer.send("topic", b"value")
+        print((await delivery).offset)
+
+The guide is docs/asyncio.md.
+"""
+
+from kafkatools.aio.producer import Producer as Producer
+
+__all__ = ["Producer"]

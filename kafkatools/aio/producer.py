@@ -1,0 +1,495 @@
+"""Producer for asyncio: the accumulator, sender and transactions of kafkatools.Producer, turned by the event loop.
+
+Rules: `send` waits before it queues a record, never afterwards, so a cancelled send has queued nothing. It waits for
+metadata, while records before it wait for memory (buffer.memory), and for a turn of the loop after some hundred
+records, so that a loop of sends does not starve other tasks. The records of one turn are appended together (outbox.py).
+A cancelled commit or abort of a transaction continues in the background, and the next transaction waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from kafkatools.aio.names import LoopResolver
+from kafkatools.aio.outbox import Outbox, Outgoing, RowsDelivery
+from kafkatools.aio.turns import Turn, Turns, run
+from kafkatools.core.clock import Clock
+from kafkatools.core.closing import ensure_close_timeout
+from kafkatools.core.config.client_settings import Settings
+from kafkatools.core.errors import IllegalState, KafkaError, Timeout, TransactionAborted
+from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
+from kafkatools.core.producer.first_contact import MetadataSteps, MetadataWait
+from kafkatools.core.producer.futures import RecordMetadata, RowsRun, TopicPartition
+from kafkatools.core.producer.interceptors import ProducerInterceptor
+from kafkatools.core.producer.partitioners import UNKNOWN_PARTITION
+from kafkatools.core.producer.producer_base import INTERRUPTED_CLOSE_MS, Place, ProducerBase
+from kafkatools.core.producer.producer_batch import RowsSink
+from kafkatools.core.producer.producer_record import AnyHeaders, ProducerRecord
+from kafkatools.core.producer.record_appends import AppendResult
+from kafkatools.core.producer.serializers import AnySerializer
+from kafkatools.core.records.columns import RowColumns
+
+if TYPE_CHECKING:
+    from kafkatools.core.net.metadata import ClusterView
+    from kafkatools.core.producer.partitioners import Partitioner
+    from kafkatools.core.producer.transaction_requests import TransactionalResult
+
+_log = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+_CHECK_MS = 1000
+
+
+class Producer(ProducerBase):
+    """Sends records to topics from an event loop. `async with` closes it at the end, after sending all records.
+
+    Settings, serializers, interceptors and partitioner are those of kafkatools.Producer; callbacks and interceptors run
+    on the loop's thread. The constructor makes no connection and may run outside of a loop; the first call binds the
+    producer to the running loop. There is no thread. Any number of tasks may use one producer.
+
+    Times are integers in milliseconds. Kafka's errors are raised as KafkaError (kafkatools.errors). Raises ConfigError
+    for an unknown or invalid setting.
+    """
+
+    def __init__(
+        self,
+        config: Settings | None = None,
+        clock: Clock | None = None,
+        interceptors: Sequence[ProducerInterceptor] = (),
+        partitioner: Partitioner | str | None = None,
+        *,
+        key_serializer: str | AnySerializer | None = None,
+        value_serializer: str | AnySerializer | None = None,
+        **settings: object,
+    ) -> None:
+        super().__init__(
+            config,
+            clock,
+            interceptors,
+            partitioner,
+            key_serializer=key_serializer,
+            value_serializer=value_serializer,
+            settings=settings,
+        )
+        self._resolver = LoopResolver(lambda: self._turns.soon())
+        self._use_parts(None, self._resolver)
+        self._turns = Turns(self._step, self.sender.client.fileno)
+        self._outbox = Outbox(self._accumulator.pool, self._interceptors, self._append_known, self._max_block_ms)
+        self._has_interceptors = bool(interceptors)
+        self._is_busy = False
+        self._unfinished: _Unfinished | None = None
+
+    async def __aenter__(self) -> Producer:
+        self._turns.start()
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """Close the producer; after a cancellation wait at most three seconds for unacknowledged records."""
+        is_interrupted = error is not None and not isinstance(error, Exception)
+        await self.close(INTERRUPTED_CLOSE_MS if is_interrupted else None)
+
+    # -- one record --
+
+    async def send(
+        self,
+        record: ProducerRecord | str,
+        value: object = None,
+        key: object = None,
+        *,
+        partition: int | None = None,
+        timestamp: int | None = None,
+        headers: AnyHeaders = (),
+    ) -> asyncio.Future[RecordMetadata]:
+        """Queue a record and return the future of its RecordMetadata: `await send("topic", value, key, partition=...,
+        timestamp=..., headers=...)` or `await send(ProducerRecord(...))`. Await the future for the acknowledgement.
+
+        Waits only for metadata and memory, up to max.block.ms, and to let other tasks run. When cancelled, the record
+        is not queued; cancelling the future changes nothing. `timestamp` is in ms since 1970, by default now.
+
+        Raises SerializationError, TypeError or ValueError for an invalid record, IllegalState after close and outside a
+        transaction of a transactional producer, and the error of a transaction that must be aborted. All other errors
+        are in the future.
+        """
+        loop = self._turns.start()
+        if headers or timestamp is not None or self._has_interceptors or not isinstance(record, str):
+            if isinstance(record, str):
+                record = ProducerRecord(record, value, key, partition, timestamp, headers)
+            return await self._send_record(record)
+        if self._is_closed or self._transactions is not None:
+            self._ensure_ready_to_send()
+        key_bytes, value_bytes = self._key_serializer(record, key), self._value_serializer(record, value)
+        future: asyncio.Future[RecordMetadata] = asyncio.Future(loop=loop)
+        outgoing = self._outbox.outgoing(record, partition)
+        if outgoing is None:
+            try:
+                outgoing = await self._open(record, partition)
+            except KafkaError as error:
+                self._fail_record(ProducerRecord(record, value, key, partition), future, error)
+                return future
+        if type(value_bytes) is not bytes or key_bytes is not None:
+            key_bytes, value_bytes = _fixed(key_bytes), _fixed(value_bytes)
+        outgoing.add(future, key_bytes, value_bytes)
+        return future
+
+    async def _send_record(self, record: ProducerRecord) -> asyncio.Future[RecordMetadata]:
+        """Queue a record with headers, a timestamp or interceptors."""
+        if self._interceptors:
+            record = self._interceptors.on_send(record)
+        self._ensure_ready_to_send()
+        future: asyncio.Future[RecordMetadata] = asyncio.Future(loop=self._turns.start())
+        try:
+            key = self._key_serializer(record.topic, record.key)
+            value = self._value_serializer(record.topic, record.value)
+            outgoing = self._outbox.outgoing(record.topic, record.partition)
+            if outgoing is None:
+                outgoing = await self._open(record.topic, record.partition)
+        except KafkaError as error:
+            self._fail_record(record, future, error)
+            return future
+        outgoing.add(future, _fixed(key), _fixed(value), record.timestamp, record.headers)
+        return future
+
+    async def _open(self, topic: str, partition: int | None) -> Outgoing:
+        """Wait until records of a topic may be added. Raises IllegalState after close, KafkaError without metadata,
+        and BufferExhausted after max.block.ms without memory."""
+        if partition is not None and (not isinstance(partition, int) or partition < 0):
+            ProducerRecord(topic, partition=partition)  # raises
+        self._outbox.append_topic(topic, self.clock.now_ms())
+        if self._is_busy:
+            await self._give_way()
+        while (outgoing := self._outbox.outgoing(topic, partition)) is None:
+            await self._await_memory()
+            if self._known_cluster(topic, partition) is None:
+                await self._run(self._metadata_steps(topic, partition, self._max_block_ms))
+                continue
+            now_ms = self.clock.now_ms()
+            outgoing = self._outbox.open(topic, partition, now_ms, self.clock.wall_ms())
+            if not self._outbox.is_blocked:
+                self._turns.call_soon(self._append_all)
+                break
+        self._ensure_ready_to_send()
+        return outgoing
+
+    def _append_known(
+        self, topic: str, rows: RowColumns, partition: int | None, sink: RowsSink
+    ) -> Generator[int, bytearray, None]:
+        """Append rows of a topic whose metadata is there."""
+        return self._append_rows(topic, rows, partition, sink, self._metadata.cluster)
+
+    def _append_all(self) -> None:
+        """Append the records that tasks have sent since the last turn."""
+        self._outbox.append_all(self.clock.now_ms())
+
+    def _fail_record(self, record: ProducerRecord, future: asyncio.Future[RecordMetadata], error: KafkaError) -> None:
+        """Complete the future of a record that could not be queued. Raises errors of use and of serialization."""
+        partition = UNKNOWN_PARTITION if record.partition is None else record.partition
+        callback = self._with_interceptors(partial(_settle, future)) if self._interceptors else partial(_settle, future)
+        self._failed_to_send(record, partition, callback, error)
+
+    async def send_and_wait(
+        self,
+        record: ProducerRecord | str,
+        value: object = None,
+        key: object = None,
+        *,
+        partition: int | None = None,
+        timestamp: int | None = None,
+        headers: AnyHeaders = (),
+    ) -> RecordMetadata:
+        """Send a record and wait for its acknowledgement. Arguments and errors as `send`, and the record's error. When
+        cancelled after it was queued, the record is still sent."""
+        delivery = await self.send(record, value, key, partition=partition, timestamp=timestamp, headers=headers)
+        return await delivery
+
+    # -- rows --
+
+    async def send_many(
+        self,
+        topic: str,
+        values: Sequence[object],
+        keys: Sequence[object] | None = None,
+        *,
+        partition: int | None = None,
+    ) -> asyncio.Future[list[RowsRun]]:
+        """Queue many records at once, several times faster than `send` for each: values and as many keys, or none.
+
+        Serializers apply; headers and interceptors are not possible; the timestamp is the time of the call. The future
+        gives the RowsRun of all rows when all are acknowledged. It raises the error if none was acknowledged,
+        PartialFailure if some were not. When cancelled, no row is queued. Raises as `send`, ValueError when the numbers
+        of keys and values differ, and IllegalState with interceptors.
+        """
+        rows = self._rows_of(topic, values, keys)
+        if self._interceptors:
+            raise IllegalState("send_many does not call interceptors: send the records one by one")
+        future: asyncio.Future[list[RowsRun]] = self._turns.start().create_future()
+        self._ensure_ready_to_send()
+        sink = RowsSink(RowsDelivery(rows.count, future), None, range(rows.count))
+        self._outbox.append_topic(topic, self.clock.now_ms())
+        await self._give_way()
+        try:
+            await self._await_memory()
+            await self._cluster(topic, partition)
+        except KafkaError as error:
+            self._fail_rows(TopicPartition(topic, UNKNOWN_PARTITION if partition is None else partition), sink, error)
+            return future
+        self._ensure_ready_to_send()
+        self._outbox.start(topic, rows, partition, sink, self.clock.now_ms())
+        return future
+
+    # -- waiting --
+
+    def _wake(self) -> None:
+        self._turns.soon()
+
+    def _note_append(self, result: AppendResult) -> None:
+        self._is_busy = True
+        super()._note_append(result)
+
+    def _step(self) -> Turn:
+        """One turn: send what is ready, read responses, complete batches."""
+        self._is_busy = False
+        now_ms = self.clock.now_ms()
+        self._outbox.append_all(now_ms)
+        client = self.sender.client
+        delay_ms = self.sender.prepare(now_ms)
+        client.poll(0, now_ms)
+        now_ms = self.clock.now_ms()
+        self._outbox.advance(now_ms)
+        delays = (delay_ms, client.delay_ms(now_ms), self._outbox.delay_ms(now_ms))
+        return Turn(min(delay for delay in delays if delay is not None), True)
+
+    async def _give_way(self) -> None:
+        """Let other tasks, and a turn of this producer, run."""
+        self._turns.soon()
+        await asyncio.sleep(0)
+
+    async def _run(self, steps: MetadataSteps[R]) -> R:
+        return await run(steps, self._await_metadata)
+
+    async def _await_metadata(self, wait: MetadataWait) -> bool:
+        deadline_ms = self.clock.now_ms() + wait.timeout_ms
+        self._turns.soon()
+        while not self._metadata.await_update(wait.version, 0):
+            remaining_ms = deadline_ms - self.clock.now_ms()
+            if remaining_ms <= 0:
+                return False
+            self._ensure_open()
+            await self._turns.wait(remaining_ms)
+        return True
+
+    async def _await_memory(self) -> None:
+        """Wait while records before wait for memory. Raises BufferExhausted after max.block.ms."""
+        deadline_ms = self.clock.now_ms() + self._max_block_ms
+        while self._outbox.is_blocked:
+            remaining_ms = deadline_ms - self.clock.now_ms()
+            self._ensure_open()
+            if remaining_ms <= 0:
+                pool = self._accumulator.pool
+                raise pool.exhausted(pool.poolable_size_bytes, self._max_block_ms, pool.available_bytes)
+            await self._turns.wait(remaining_ms)
+
+    async def _empty_outbox(self) -> None:
+        """Append what was sent before, and wait for the memory that this needs."""
+        self._append_all()
+        while self._outbox:
+            await self._turns.wait()
+
+    # -- metadata, flush, close --
+
+    async def _cluster(self, topic: str, partition: int | None) -> ClusterView:
+        known = self._known_cluster(topic, partition)
+        if known is not None:
+            return known
+        return (await self._run(self._metadata_steps(topic, partition, self._max_block_ms)))[0]
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """The partition numbers of a topic. Waits for metadata up to max.block.ms. Raises KafkaError."""
+        self._turns.start()
+        cluster = await self._cluster(topic, None)
+        return list(range(cluster.partition_count(topic) or 0))
+
+    async def flush(self) -> None:
+        """Send all queued records without waiting for linger.ms; return when each is acknowledged or failed."""
+        self._turns.start()
+        self._accumulator.begin_flush()
+        try:
+            self._turns.soon()
+            await self._empty_outbox()
+            for batch in self._accumulator.incomplete_results():
+                while not batch.produce_future.are_all_done:
+                    await self._turns.wait()
+        finally:
+            self._accumulator.end_flush()
+
+    async def close(self, timeout_ms: int | None = None) -> None:
+        """Wait for unacknowledged records, at most `timeout_ms` (None: until delivery.timeout.ms); then fail the
+        remaining ones. An open transaction is aborted, which takes max.block.ms at most.
+
+        When cancelled, it closes at once. Safe to call again. Raises ValueError for a negative `timeout_ms`.
+        """
+        ensure_close_timeout(timeout_ms)
+        if self._turns.is_started:
+            self._turns.start()  # raises on another loop
+        self._is_closed = True
+        deadline_ms = None if timeout_ms is None else self.clock.now_ms() + timeout_ms
+        try:
+            self._append_all()
+            self._turns.soon()
+            while self._turns.is_started and not self._turns.is_stopped and self._is_unsent():
+                remaining_ms = _CHECK_MS if deadline_ms is None else deadline_ms - self.clock.now_ms()
+                if remaining_ms <= 0:
+                    break
+                await self._turns.wait(min(remaining_ms, _CHECK_MS))
+        finally:
+            if not self._turns.is_stopped:
+                self._turns.stop()
+                self._resolver.close()
+                self._outbox.fail(IllegalState("Producer is closed forcefully."))
+                self._accumulator.close()
+                self._shut_down()
+                self._interceptors.close()
+
+    def _is_unsent(self) -> bool:
+        """Return whether a closing producer has records to send, or a transaction to end."""
+        if self._outbox:
+            return True
+        self._accumulator.close()
+        return self._has_work()
+
+    # -- transactions --
+
+    async def init_transactions(self, timeout_ms: int | None = None) -> None:
+        """Get the producer id and fence earlier producers with this transactional.id; call it once, before any other
+        call. Transactions that such a producer left open are aborted. Waits at most `timeout_ms` (None: max.block.ms);
+        after a Timeout or a cancellation the call may be repeated and continues. Raises KafkaError."""
+        await self._complete("init", self._transactional().initialize_transactions, timeout_ms)
+        self._is_initialized = True
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Producer]:
+        """Run a block in a transaction: commit at its end, or abort if it raises, and let the error propagate.
+
+        The first transaction calls `init_transactions` unless that was done. Raises what `commit_transaction` raises,
+        after an abort. After a Timeout of the commit nothing is aborted, because the outcome is open: call
+        `commit_transaction` again, or close the producer. A cancelled block is aborted, within three seconds or in the
+        background; a cancelled commit continues in the background. The next transaction waits for either.
+        """
+        if not self._is_initialized:
+            await self.init_transactions()
+        await self.begin_transaction()
+        try:
+            yield self
+        except BaseException as error:
+            await self._abort_after_failure(None if isinstance(error, Exception) else INTERRUPTED_CLOSE_MS)
+            raise
+        try:
+            await self.commit_transaction()
+        except Timeout:
+            raise
+        except KafkaError:
+            await self._abort_after_failure(None)
+            raise
+
+    async def _abort_after_failure(self, timeout_ms: int | None) -> None:
+        if self.has_fatal_error or self._is_closed:
+            return
+        try:
+            await self.abort_transaction(timeout_ms)
+        except Timeout as error:
+            _log.warning("The transaction is still being aborted: %s", error)
+            self._unfinished = _Unfinished("abort", self._transactional().begin_abort())
+        except KafkaError as error:
+            _log.warning("The transaction could not be aborted: %s", error)
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction: later records and offsets belong to it. Waits for a commit or abort whose call was
+        cancelled, and raises its error. Raises IllegalState without a transactional.id, before `init_transactions` and
+        during a transaction, else the error of a failed transaction or producer."""
+        manager = self._transactional()
+        await self._finish("begin")
+        manager.begin_transaction()
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[Place, OffsetAndMetadata | int], group: ConsumerGroupMetadata
+    ) -> None:
+        """Commit a consumer group's offsets as part of the transaction (KIP-447). `offsets`: the next offset to read of
+        each partition (`records.next_offsets()`). `group`: `consumer.group_metadata()`. Raises KafkaError; CommitFailed
+        when the group has rebalanced since, IllegalState without a transaction."""
+        result = self._start_offsets(offsets, group)
+        if result is not None:
+            self._turns.start()
+            await self._await_result(result, self._max_block_ms)
+
+    async def commit_transaction(self, timeout_ms: int | None = None) -> None:
+        """Send the queued records, wait until all are acknowledged, and commit the transaction, within `timeout_ms`
+        (None: max.block.ms). Raises the first error of a record or of the commit; then abort the transaction, unless
+        the error is fatal (`has_fatal_error`).
+
+        After a Timeout or a cancellation the call may be repeated, to receive the outcome. Raises IllegalState without
+        a transaction.
+        """
+        await self._complete("commit", self._transactional().begin_commit, timeout_ms)
+
+    async def abort_transaction(self, timeout_ms: int | None = None) -> None:
+        """Abort the transaction within `timeout_ms` (None: max.block.ms); records that were not sent fail. After a
+        Timeout or a cancellation the call may be repeated. Raises KafkaError; IllegalState without a transaction."""
+        await self._complete("abort", self._transactional().begin_abort, timeout_ms)
+
+    async def _complete(self, operation: str, begin: Callable[[], TransactionalResult], timeout_ms: int | None) -> None:
+        """Start an init, commit or abort, or take the same one whose call was cancelled, and wait for its result."""
+        self._turns.start()
+        await self._finish(operation)
+        if operation == "commit":
+            await self._empty_outbox()
+        elif operation == "abort":
+            self._outbox.fail(TransactionAborted("Failing the record since the transaction was aborted"))
+        result = begin()
+        self._unfinished = None
+        try:
+            await self._await_result(result, self._max_block_ms if timeout_ms is None else timeout_ms)
+        except asyncio.CancelledError:
+            if not result.is_acked:
+                self._unfinished = _Unfinished(operation, result)
+            raise
+
+    async def _finish(self, operation: str) -> None:
+        """Wait for another init, commit or abort whose call was cancelled, and raise its error."""
+        unfinished = self._unfinished
+        if unfinished is not None and unfinished.operation != operation:
+            await self._await_result(unfinished.result, self._max_block_ms)
+            self._unfinished = None
+
+    async def _await_result(self, result: TransactionalResult, limit_ms: int) -> None:
+        deadline_ms = self.clock.now_ms() + limit_ms
+        await self._run(self._contact_steps(limit_ms))
+        while not result.is_completed and (remaining_ms := deadline_ms - self.clock.now_ms()) > 0:
+            await self._turns.wait(remaining_ms)
+        result.receive(limit_ms)
+
+
+class _Unfinished(NamedTuple):
+    """An init, commit or abort that goes on after its call was cancelled."""
+
+    operation: str
+    result: TransactionalResult
+
+
+def _fixed(data: bytes | None) -> bytes | None:
+    """Return data that cannot change before it is appended: a copy of a bytearray."""
+    return data if data is None or type(data) is bytes else bytes(data)
+
+
+def _settle(future: asyncio.Future[RecordMetadata], metadata: RecordMetadata, error: Exception | None) -> None:
+    """Complete the future of a record, unless it was cancelled."""
+    if future.done():
+        return
+    if error is None:
+        future.set_result(metadata)
+    else:
+        future.set_exception(error)

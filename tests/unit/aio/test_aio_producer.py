@@ -1,0 +1,292 @@
+"""kafkatools.aio.Producer against the embedded broker: records, back-pressure, cancellation, transactions, closing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+from support.loops import LOOPS, run_on
+
+import kafkatools
+from kafkatools import aio
+from kafkatools.errors import BufferExhausted, IllegalState, KafkaError, RecordTooLarge, SerializationError, Timeout
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    with kafkatools.EmbeddedBroker() as broker:  # in a process of its own: the file descriptors here are the client's
+        with kafkatools.Admin(bootstrap_servers=broker.bootstrap) as admin:
+            for topic in ("loops", "rows", "memory", "cancelled", "transactions"):
+                admin.create_topics(kafkatools.NewTopic(topic, 3 if topic in ("loops", "rows") else 1, 1))
+        yield broker.bootstrap
+
+
+def read(bootstrap: str, topic: str, partitions: int = 1, **settings: object) -> list[kafkatools.ConsumerRecord]:
+    """All records of a topic, by the synchronous consumer."""
+    with kafkatools.Consumer(bootstrap_servers=bootstrap, **settings) as consumer:
+        consumer.assign([(topic, index) for index in range(partitions)])
+        consumer.seek_to_beginning()
+        return list(consumer.read_to_end())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_records_arrive_where_and_as_the_metadata_says(bootstrap: str, loop: str) -> None:
+    async def main() -> list[kafkatools.RecordMetadata]:
+        async with aio.Producer(bootstrap_servers=bootstrap.replace("127.0.0.1", "localhost")) as producer:
+            assert await producer.partitions_for("loops") == [0, 1, 2]
+            sent = [await producer.send("loops", b"%d" % i, key=f"{loop}{i}".encode()) for i in range(1000)]
+            sent.append(await producer.send("loops", None, partition=2, timestamp=7, headers={"h": b"x"}))
+            sent.append(await producer.send(kafkatools.ProducerRecord("loops", bytearray(b"b"), partition=2)))
+            await producer.flush()
+            assert all(future.done() for future in sent)
+            last = await producer.send_and_wait("loops", b"last", partition=2)
+            return [await future for future in sent] + [last]
+
+    delivered = run_on(loop, main)
+    records = {(record.partition, record.offset): record for record in read(bootstrap, "loops", 3)}
+    for number, metadata in enumerate(delivered[:1000]):
+        record = records[metadata.partition, metadata.offset]
+        assert (record.key, record.value) == (f"{loop}{number}".encode(), b"%d" % number)
+        assert (metadata.timestamp, metadata.serialized_value_size) == (record.timestamp, len(record.value))
+        assert metadata.partition == kafkatools_partition(record.key, 3)
+    tombstone, copied, last = (records[metadata.partition, metadata.offset] for metadata in delivered[1000:])
+    assert (tombstone.value, tombstone.timestamp, tombstone.headers) == (None, 7, (("h", b"x"),))
+    assert (copied.value, last.value, last.offset) == (b"b", b"last", copied.offset + 1)
+
+
+def kafkatools_partition(key: bytes, count: int) -> int:
+    """Kafka's partition of a key: murmur2 as in org.apache.kafka.common.utils.Utils, written out."""
+    mask, seed, m = 0xFFFFFFFF, 0x9747B28C, 0x5BD1E995
+    h = (seed ^ len(key)) & mask
+    whole = len(key) // 4 * 4
+    for at in range(0, whole, 4):
+        k = int.from_bytes(key[at : at + 4], "little") * m & mask
+        k = (k ^ (k >> 24)) * m & mask
+        h = (h * m & mask) ^ k
+    tail = key[whole:]
+    if tail:
+        h = (h ^ int.from_bytes(tail, "little")) * m & mask
+    h = (h ^ (h >> 13)) * m & mask
+    return ((h ^ (h >> 15)) & 0x7FFFFFFF) % count
+
+
+def test_rows_are_sent_at_once_and_reported_together(bootstrap: str) -> None:
+    async def main() -> list[list[int]]:
+        async with aio.Producer(bootstrap_servers=bootstrap, batch_size=1000) as producer:
+            rows = await producer.send_many("rows", [b"%d" % i for i in range(500)], partition=1)
+            single = await producer.send("rows", b"after", partition=1)
+            runs = await rows
+            assert (await single).offset == 500
+            return [[row + run.base_offset - run.rows[0] for row in run.rows] for run in runs]
+
+    offsets = run_on("asyncio", main)
+    assert sorted(sum(offsets, [])) == list(range(500))
+    assert [record.value for record in read(bootstrap, "rows", 3)] == [b"%d" % i for i in range(500)] + [b"after"]
+
+
+def test_a_full_buffer_makes_sends_wait(bootstrap: str) -> None:
+    async def main() -> int:
+        async with aio.Producer(bootstrap_servers=bootstrap, buffer_memory=40_000, batch_size=8_000) as producer:
+            futures = []
+
+            async def send(task: int) -> None:
+                futures.extend([await producer.send("memory", b"%d" % task * 500) for _ in range(200)])
+
+            most = 0
+            sending = asyncio.gather(
+                *(send(task) for task in range(5)), producer.send_many("memory", [b"x" * 900] * 300)
+            )
+            while not sending.done():
+                await asyncio.sleep(0)
+                most = max(most, len(futures) - sum(future.done() for future in futures))
+            await (await sending)[-1]
+            await asyncio.gather(*futures)
+            return most
+
+    most_waiting = run_on("uvloop", main)
+    assert most_waiting * 500 < 40_000 + 2 * 65_536 + 10_000  # the memory, and what tasks collected for the next turn
+    assert len(read(bootstrap, "memory")) == 1300
+
+
+def test_memory_that_no_broker_frees_fails_records_in_time() -> None:
+    async def main(broker: kafkatools.EmbeddedBroker) -> None:
+        settings = {"buffer_memory": 20_000, "batch_size": 8_000, "max_block_ms": 300}
+        async with aio.Producer(bootstrap_servers=broker.bootstrap, **settings) as producer:
+            await producer.send_and_wait("t", b"x")
+            os.kill(broker.pid, signal.SIGSTOP)
+            failed = None
+            while failed is None:
+                future = await producer.send("t", b"x" * 4000)
+                failed = future.exception() if future.done() else None
+            assert isinstance(failed, BufferExhausted)
+            assert producer.metrics()["buffer-exhausted-total"] > 0
+            await producer.close(100)
+
+    with kafkatools.EmbeddedBroker() as broker:
+        try:
+            run_on("asyncio", lambda: main(broker))
+        finally:
+            broker.kill()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sends_cancelled_at_random_are_sent_or_not_and_the_producer_goes_on(bootstrap: str, seed: int) -> None:
+    random_source = random.Random(seed)
+    accepted: set[bytes] = set()
+
+    async def send(producer: aio.Producer, number: int) -> None:
+        value = b"%d-%d" % (seed, number)
+        future = await producer.send("cancelled", value.ljust(400))
+        accepted.add(value)
+        await future
+
+    async def main() -> int:
+        settings = {"buffer_memory": 30_000, "batch_size": 4_000, "linger_ms": 0}
+        async with aio.Producer(bootstrap_servers=bootstrap, **settings) as producer:
+            tasks = [asyncio.create_task(send(producer, number)) for number in range(600)]
+            cancelled = 0
+            while not all(task.done() for task in tasks):
+                for _ in range(random_source.randrange(4)):
+                    await asyncio.sleep(0)
+                cancelled += random_source.choice(tasks).cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+            assert all(result is None or isinstance(result, asyncio.CancelledError) for result in results)
+            await producer.flush()
+            assert (await producer.send_and_wait("cancelled", b"%d-last" % seed)).offset >= 0
+            return cancelled
+
+    assert run_on("asyncio", main) > 10
+    values = [record.value.rstrip() for record in read(bootstrap, "cancelled")]
+    mine = [value for value in values if value.startswith(b"%d-" % seed)]
+    assert len(mine) == len(set(mine))
+    assert set(mine) == accepted | {b"%d-last" % seed}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_transactions_commit_abort_and_survive_a_cancelled_block(bootstrap: str, loop: str) -> None:
+    async def block(producer: aio.Producer, begun: asyncio.Event) -> None:
+        async with producer.transaction():
+            await producer.send("transactions", b"cancelled")
+            begun.set()
+            await asyncio.sleep(60)
+
+    async def main() -> None:
+        async with aio.Producer(bootstrap_servers=bootstrap, transactional_id=f"t-{loop}") as producer:
+            async with producer.transaction():
+                await producer.send("transactions", f"{loop} 1".encode())
+            with pytest.raises(ZeroDivisionError):
+                async with producer.transaction():
+                    await (await producer.send("transactions", b"aborted"))
+                    raise ZeroDivisionError
+            begun = asyncio.Event()
+            task = asyncio.create_task(block(producer, begun))
+            await begun.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await producer.begin_transaction()
+            await producer.send("transactions", f"{loop} 2".encode())
+            committing = asyncio.create_task(producer.commit_transaction())
+            await asyncio.sleep(0)
+            committing.cancel()  # the commit goes on
+            await asyncio.wait({committing})
+            async with producer.transaction():
+                await producer.send("transactions", f"{loop} 3".encode())
+            with pytest.raises(IllegalState):
+                await producer.send("transactions", b"outside")
+
+    run_on(loop, main)
+    records = read(bootstrap, "transactions", isolation_level="read_committed")
+    values = [record.value.decode() for record in records]
+    assert [value for value in values if value.startswith(loop)] == [f"{loop} {number}" for number in (1, 2, 3)]
+    assert "aborted" not in values and "cancelled" not in values
+
+
+def test_transactions_cancelled_at_random_points_keep_whole_transactions_only(bootstrap: str) -> None:
+    random_source = random.Random(5)
+
+    async def transact(producer: aio.Producer, number: int) -> None:
+        async with producer.transaction():
+            for part in range(3):
+                await producer.send("transactions", b"whole %d %d" % (number, part))
+
+    async def main() -> list[int]:
+        committed = []
+        async with aio.Producer(bootstrap_servers=bootstrap, transactional_id="whole") as producer:
+            for number in range(40):
+                task = asyncio.create_task(transact(producer, number))
+                if number % 4:
+                    for _ in range(random_source.randrange(12)):
+                        await asyncio.sleep(random_source.choice((0, 0, 0.0005)))
+                    task.cancel()
+                await asyncio.wait({task})
+                assert task.cancelled() or task.exception() is None
+                if not task.cancelled():
+                    committed.append(number)
+        return committed
+
+    committed = run_on("asyncio", main)
+    values = [record.value for record in read(bootstrap, "transactions", isolation_level="read_committed")]
+    numbers = [int(value.split()[1]) for value in values if value.startswith(b"whole")]
+    assert set(committed) <= set(numbers)
+    assert all(numbers.count(number) == 3 for number in numbers)
+
+
+def test_wrong_use_is_an_error_of_the_call_or_of_the_future(bootstrap: str) -> None:
+    producer = aio.Producer(bootstrap_servers=bootstrap, max_request_size=1000, max_block_ms=2000)
+
+    async def main() -> None:
+        with pytest.raises(SerializationError):
+            await producer.send("loops", 5)
+        with pytest.raises(ValueError, match="Invalid partition"):
+            await producer.send("loops", b"", partition=-1)
+        with pytest.raises(TypeError):
+            await producer.send("loops", b"", partition="0")
+        with pytest.raises(IllegalState, match="transactional.id"):
+            await producer.begin_transaction()
+        with pytest.raises(ValueError, match="2 values with 1 keys"):
+            await producer.send_many("loops", [b"", b""], [b""])
+        large = await producer.send("loops", b"x" * 2000)
+        with pytest.raises(RecordTooLarge):
+            await large
+        missing = await producer.send("loops", b"", partition=9)
+        with pytest.raises(Timeout, match="Partition 9 of topic loops with partition count 3"):
+            await missing
+
+    async def elsewhere() -> None:
+        with pytest.raises(IllegalState, match="another event loop"):
+            await producer.send("loops", b"")
+
+    async def closed() -> None:
+        await main()
+        await asyncio.to_thread(asyncio.run, elsewhere())
+        await producer.close()
+        await producer.close()
+        with pytest.raises(IllegalState, match="closed"):
+            await producer.send("loops", b"")
+
+    asyncio.run(closed())
+
+
+def test_unreachable_names_and_servers_are_told_and_closing_is_bounded() -> None:
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            address = f"127.0.0.1:{silent.getsockname()[1]}"
+            producer = aio.Producer(bootstrap_servers=f"no.such.host.invalid:1,{address}", max_block_ms=400)
+            before = set(threading.enumerate())
+            future = await producer.send("t", b"")
+            assert isinstance(future.exception(), KafkaError)
+            assert {thread.name.partition("_")[0] for thread in set(threading.enumerate()) - before} <= {"asyncio"}
+            waiting = asyncio.create_task(producer.partitions_for("t"))
+            await asyncio.sleep(0)
+            await producer.close(200)
+            with pytest.raises(IllegalState):
+                await waiting
+
+    asyncio.run(asyncio.wait_for(main(), 60))
