@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import unicodedata
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 
+from textual import events
+from textual.keys import REPLACED_KEYS, _get_unicode_name_from_key
 from textual.pilot import Pilot
 
 from kafkatools.commands.monitor.monitor_options import OVERVIEW, MonitorOptions
@@ -21,6 +24,14 @@ from kafkatools.tools.monitor.collector import ClusterCollector
 
 _STEP_S = 0.05
 _STEPS = 600
+
+
+def _character(key: str) -> str | None:
+    """The character that a key types, as Pilot.press finds it."""
+    try:
+        return unicodedata.lookup(_get_unicode_name_from_key(REPLACED_KEYS.get(key, key)))
+    except KeyError:
+        return key if len(key) == 1 else None
 
 
 class Shown:
@@ -60,10 +71,28 @@ class Shown:
         return ""
 
     async def press(self, *keys: str) -> Shown:
-        """Presses keys, one after the other, and waits until they are handled."""
-        await self.pilot.press(*keys)
-        await self.pilot.pause()
+        """Presses keys, one after the other; each is handled, with all messages that follow from it, before the next.
+
+        `Pilot.press` waits after each key until the process uses no CPU, which a broker of the test in the same process
+        may delay by a second."""
+        driver = self.app._driver
+        assert driver is not None
+        for key in keys:
+            event = events.Key(key, _character(key))
+            event.set_sender(self.app)
+            driver.send_message(event)
+            await self._settle()
         return self
+
+    async def _settle(self) -> None:
+        """Waits until no part of the screen has a message to handle, and the screen is drawn."""
+        while True:
+            await self.pilot._wait_for_screen()
+            await asyncio.sleep(0)
+            parts = [self.app, *self.app.screen.walk_children(with_self=True)]
+            if all(part._message_queue.empty() and not part._next_callbacks for part in parts):
+                self.app.screen._on_timer_update()
+                return
 
     async def type(self, text: str) -> Shown:
         """Presses the keys of a text."""
