@@ -7,7 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from kafkatools.commands.monitor.condition_texts import parse_alert, parse_condition
-from kafkatools.commands.monitor.sections import DEFAULT_FAMILIES, DEFAULT_INTERVAL_S, FAMILIES, SECTIONS
+from kafkatools.commands.monitor.sections import (
+    DEFAULT_FAMILIES,
+    DEFAULT_INTERVAL_S,
+    FAMILIES,
+    LAG_EXPORTER,
+    SECTIONS,
+)
 from kafkatools.core.net.addresses import HostPort
 from kafkatools.exit_status import UsageError
 from kafkatools.options import Args
@@ -49,7 +55,8 @@ class MonitorOptions(NamedTuple):
         takes_topic, takes_group = _taker(self.topics, self.is_regex), _taker(self.groups, self.is_regex)
         groups = () if self.is_regex else self.groups
         with_starts = self.prometheus is not None or self.otlp is not None
-        return Scope(names, takes_topic, takes_group, with_starts=with_starts, group_names=groups)
+        with_owners = self.prometheus is not None and LAG_EXPORTER in self.families
+        return Scope(names, takes_topic, takes_group, with_starts, groups, with_owners)
 
     def judge(self, view: ClusterView) -> tuple[list[str], list[str]]:
         """Return the conditions of --fail-if that hold in a view, and those that are unknown, as sentences; with --once

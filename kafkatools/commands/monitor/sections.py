@@ -5,7 +5,8 @@ SECTIONS = ("brokers", "topics", "partitions", "groups", "lag", "quorum", "log-d
 
 DEFAULT_INTERVAL_S = 2.0
 
-FAMILIES = ("jmx-exporter", "kafka-exporter", "kt", "lag-exporter", "kminion")
+LAG_EXPORTER = "lag-exporter"
+FAMILIES = ("jmx-exporter", "kafka-exporter", "kt", LAG_EXPORTER, "kminion")
 """The values of --metrics: the exporters whose metric names are used."""
 
 DEFAULT_FAMILIES = FAMILIES[:3]

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kafkatools.commands.monitor.terminal.diagnosis import Connection
 
 _PATIENCE_MS = (2000, 10_000)
+_QUIET_MS = 5000
 
 
 def watch(console: Console, args: Args, options: MonitorOptions) -> ExitStatus:
@@ -53,6 +54,7 @@ def watch(console: Console, args: Args, options: MonitorOptions) -> ExitStatus:
         )  # first, so that a port in use ends the command at once
         connections = stack.enter_context(ExitStack())
         collector = connections.enter_context(_collector(console, settings, options, bootstrap))
+        _connect(console, collector)
         view = collector.collect()
         _refuse_unknown(view, options)
         stack.enter_context(outgoing)
@@ -134,6 +136,19 @@ def _collector(
         AdminClient(bootstrap, settings, console.clock) as apart,
     ):
         yield ClusterCollector(admin, aside, options.scope(), min(patience_ms, admin.timeout_ms), apart)
+
+
+def _connect(console: Console, collector: ClusterCollector) -> None:
+    """Fetch the broker list. Print the reason when no broker has responded for some seconds, and go on trying. Raises
+    KafkaError."""
+    started_ms = console.clock.now_ms()
+    try:
+        collector.connect(_QUIET_MS)
+    except KafkaError as error:
+        if console.clock.now_ms() - started_ms < _QUIET_MS:
+            raise
+        console.note(f"{error}. kt monitor goes on trying; Ctrl-C ends it.")
+        collector.connect()
 
 
 def _refuse_unknown(view: ClusterView, options: MonitorOptions) -> None:

@@ -139,13 +139,16 @@ class AdminClient(Closing):
         self.clock.sleep_ms(min(remaining_ms, self._backoff.backoff_ms(attempts)))
         return True
 
-    def send_all(self, requests: Sequence[BrokerRequest], deadline_ms: int) -> list[BrokerResponse]:
+    def send_all(
+        self, requests: Sequence[BrokerRequest], deadline_ms: int, silence_ms: int | None = None
+    ) -> list[BrokerResponse]:
         """Send requests of one API in parallel and return their responses in order. A failed request's response has its
-        error, which is not raised. Calls the change observer before changes are sent and after their responses."""
+        error, which is not raised. `silence_ms`: time-out until the first response, if it is shorter. Calls the change
+        observer before changes are sent and after their responses."""
         responded: Responded | None = None
         if self.change_observer is not None and requests and requests[0].api_key in CHANGING_APIS:
             responded = self.change_observer(self, requests)
-        responses = self._requester.send_all(requests, self.remaining_ms(deadline_ms))
+        responses = self._requester.send_all(requests, self.remaining_ms(deadline_ms), silence_ms)
         if responded is not None:
             responded(responses)
         return responses

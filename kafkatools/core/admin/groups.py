@@ -190,13 +190,23 @@ def _reader(kind: str) -> Callable[[BrokerResponse, list[str]], dict[str, GroupD
     return read_groups
 
 
+def read_members(group: Entity) -> tuple[MemberDescription, ...]:
+    """Return the members of a group in a DescribeGroups, ConsumerGroupDescribe or ShareGroupDescribe response; none of
+    a group whose members are no consumers. Raises DecodeError for a damaged assignment."""
+    protocol_type = getattr(group, "protocol_type", None)
+    if protocol_type is None:
+        return tuple(_modern_member(member) for member in group.members)
+    is_of_consumers = protocol_type in CONSUMER_PROTOCOLS
+    return tuple(_classic_member(member) for member in group.members) if is_of_consumers else ()
+
+
 def _modern_group(kind: str, group: Entity, node: int) -> GroupDescription:
     return GroupDescription(
         group.group_id,
         kind,
         group.group_state,
         group.assignor_name,
-        tuple(_modern_member(member) for member in group.members),
+        read_members(group),
         Coordinator(node, "", -1),
         group.group_epoch,
         group.assignment_epoch,
@@ -245,7 +255,7 @@ def _classic_group(group: Entity, response: BrokerResponse) -> GroupDescription 
     if group.protocol_type not in CONSUMER_PROTOCOLS:
         return NotConsumers(f"GroupId {group.group_id} is not a consumer group ({group.protocol_type}).")
     try:
-        members = tuple(_classic_member(member) for member in group.members)
+        members = read_members(group)
     except DecodeError as damaged:
         return damaged
     coordinator = Coordinator(response.node, "", -1)

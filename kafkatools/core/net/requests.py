@@ -69,10 +69,13 @@ class Requester:
         self._last_errors: dict[int, KafkaError] = {}  # by question: the error of its last retry
         self._node_errors: dict[int, KafkaError] = {}  # by requested node: the error of its last connection
 
-    def send_all(self, requests: Sequence[BrokerRequest], timeout_ms: int) -> list[BrokerResponse]:
+    def send_all(
+        self, requests: Sequence[BrokerRequest], timeout_ms: int, silence_ms: int | None = None
+    ) -> list[BrokerResponse]:
         """Send the requests to their nodes in parallel and return the responses in the same order. A failure or
         time-out is returned as the `error` of its response instead of raised. An error code inside a response is not an
-        `error`."""
+        `error`. `silence_ms`: the time-out until the first response arrives, if it is shorter."""
+        patience_ms = timeout_ms if silence_ms is None else min(timeout_ms, silence_ms)
         started_ms = self._clock.now_ms()
         responses: list[BrokerResponse | None] = [None] * len(requests)
         self._last_errors.clear()
@@ -82,7 +85,9 @@ class Requester:
             now_ms = self._clock.now_ms()
             for index in sorted(waiting):
                 self._try_send(requests[index], index, responses, waiting, now_ms)
-            remaining_ms = started_ms + timeout_ms - now_ms
+            if any(response is not None and response.error is None for response in responses):
+                patience_ms = timeout_ms
+            remaining_ms = started_ms + patience_ms - now_ms
             hopeless = self._hopeless(requests, waiting, now_ms - started_ms, remaining_ms)
             for index, error in hopeless.items():
                 responses[index] = BrokerResponse(-1, None, error)
@@ -92,7 +97,7 @@ class Requester:
             if any(response is None for response in responses):
                 self._client.poll(min(remaining_ms, 100 if waiting else remaining_ms), now_ms)
         return [
-            response or BrokerResponse(-1, None, self._timed_out(index, requests[index].node, timeout_ms))
+            response or BrokerResponse(-1, None, self._timed_out(index, requests[index].node, patience_ms))
             for index, response in enumerate(responses)
         ]
 

@@ -52,6 +52,8 @@ from kafkatools.tools.monitor.view import (
 )
 
 DEFAULT_PATIENCE_MS = 2000
+SILENCE_MS = 3000
+"""Time after which a cluster that was there before counts as away if no broker has responded."""
 _MIN_ISR = "min.insync.replicas"
 _SETTINGS_AGE_MS = 30_000
 _SLOW_SNAPSHOTS = 2
@@ -85,10 +87,16 @@ class ClusterCollector:
         self._history = EndHistory()
         self._snapshots_without_quorum = 0  # since the controller responded
 
+    def connect(self, timeout_ms: int | None = None) -> None:
+        """Fetch the broker list before the first snapshot, within `timeout_ms` (default: default.api.timeout.ms).
+        Raises KafkaError."""
+        self._admin.refresh_cluster(timeout_ms)
+
     def collect(self) -> ClusterView:
-        """Return one snapshot's view, with rates and events. Raises KafkaError when no broker describes the cluster."""
+        """Return one snapshot's view, with rates and events. Raises KafkaError when no broker describes the cluster:
+        after the first snapshot within a few seconds."""
         started_ms = self._admin.clock.now_ms()
-        self._admin.refresh_cluster(None if self._last is None else self._patience_ms)
+        self._admin.refresh_cluster(None if self._last is None else min(self._patience_ms, SILENCE_MS))
         snapshot = Snapshot(self._admin, self._patience_ms)
         view = self._second_turn(snapshot, self._first_turn(snapshot))
         view = view._replace(took_ms=self._admin.clock.now_ms() - started_ms)
@@ -163,9 +171,9 @@ class ClusterCollector:
         now_ms = self._admin.clock.now_ms()
         requested = [node for node in self._alive() if self._may_send(node, now_ms)]
         common, per_broker = first_requests(self._scope), broker_requests(requested)
-        responses = dict(
-            zip([*common, *per_broker], snapshot.send([*common.values(), *per_broker.values()]), strict=True)
-        )
+        silence_ms = None if self._last is None else SILENCE_MS
+        sent = snapshot.send([*common.values(), *per_broker.values()], silence_ms)
+        responses = dict(zip([*common, *per_broker], sent, strict=True))
         snapshot.retry(responses, common)
         nodes = snapshot.nodes(responses["nodes"], responses["cluster"], (self._admin, self._aside, self._apart))
         topics = snapshot.topics(responses["topics"], self._scope)
@@ -179,9 +187,9 @@ class ClusterCollector:
         alive = nodes.ids - nodes.fenced
         responding = {node for node in requested if responses[f"groups {node}"].error is None}
         reasons = {
-            node: self._silent.get(node) or str(responses[f"groups {node}"].error)
-            if node in requested
-            else "it was not asked"
+            node: self._silent.get(node) or (
+                str(responses[f"groups {node}"].error) if node in requested else "it was not asked"
+            )
             for node in alive - responding
         }
         names = {group.group_id for group in listings}
@@ -199,7 +207,9 @@ class ClusterCollector:
         starts = [offsets_request(leader, parts, EARLIEST) for leader, parts in leaders.items()]
         logs = [*ends, *starts] if self._scope.with_starts else ends
         groups = GroupRequests(
-            [group for group in first.listed_groups if group.coordinator in alive], snapshot.complain
+            [group for group in first.listed_groups if group.coordinator in alive],
+            snapshot.complain,
+            with_owners=self._scope.with_owners,
         )
         group_requests = groups.requests()
         group_responses = self._send_apart(snapshot, groups, group_requests)

@@ -2,7 +2,8 @@
 looked up.
 
 Each coordinator gets its groups in one request per kind: a description by type, OffsetFetch, and
-DescribeShareGroupOffsets for share groups. Only states, member counts and offsets are read.
+DescribeShareGroupOffsets for share groups. Only states, member counts, offsets and, if
+requested, assignments are read.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.admin.group_offsets import GroupOffsets, TopicPartition, fetch_offsets, read_offset_fetch
-from kafkatools.core.admin.groups import CLASSIC, CONSUMER, SHARE, UNKNOWN
+from kafkatools.core.admin.groups import CLASSIC, CONSUMER, SHARE, UNKNOWN, read_members
 from kafkatools.core.admin.share_groups import ShareOffsets, read_offsets
-from kafkatools.core.errors import KafkaError, UnsupportedVersion
+from kafkatools.core.errors import DecodeError, KafkaError, UnsupportedVersion
 from kafkatools.core.net.requests import BrokerRequest, BrokerResponse
 from kafkatools.core.protocol.api_versions import ApiKey
-from kafkatools.tools.monitor.view import GroupPartition, GroupView
+from kafkatools.core.protocol.entities import Entity
+from kafkatools.tools.monitor.view import GroupPartition, GroupView, Owner
 
-_StateAndMembers = tuple[str, int]
-_Result = _StateAndMembers | GroupOffsets | ShareOffsets | KafkaError
+_Result = Entity | GroupOffsets | ShareOffsets | KafkaError
 
 # Versions of OffsetFetch with several groups per request and topic names.
 _FIRST_FETCH, _LAST_FETCH = 8, 9
@@ -36,14 +37,23 @@ class ListedGroup(NamedTuple):
 
 
 class GroupRequests:
-    """Builds the requests about groups and collects their responses; `complain(node, what, error)` gets errors."""
+    """Builds the requests about groups and collects their responses; `complain(node, what, error)` gets errors.
+    `with_owners`: also read the assignments of consumers."""
 
-    def __init__(self, groups: Iterable[ListedGroup], complain: Callable[[int, str, KafkaError], None]) -> None:
+    def __init__(
+        self,
+        groups: Iterable[ListedGroup],
+        complain: Callable[[int, str, KafkaError], None],
+        *,
+        with_owners: bool = False,
+    ) -> None:
         self._groups = list(groups)
         self._complain = complain
+        self._with_owners = with_owners
         self._kinds: list[tuple[_Kind, int, list[str]]] = []
         self._states: dict[str, str] = {}
         self._members: dict[str, int] = {}
+        self._owners: dict[str, dict[TopicPartition, Owner]] = {}
         self._offsets: dict[str, dict[TopicPartition, tuple[int, int | None]]] = {}
 
     def requests(self) -> list[BrokerRequest]:
@@ -91,7 +101,22 @@ class GroupRequests:
                     key: (at.start_offset, at.lag) for key, at in offsets if at.start_offset is not None
                 }
             else:
-                self._states[group_id], self._members[group_id] = result
+                self._states[group_id], self._members[group_id] = result.group_state, len(result.members)
+                if self._with_owners:
+                    self._store_owners(node, result)
+
+    def _store_owners(self, node: int, group: Entity) -> None:
+        """Store the member that each partition is assigned to. A damaged assignment is a problem."""
+        try:
+            members = read_members(group)
+        except DecodeError as error:
+            self._complain(node, f"assignments of group {group.group_id}", error)
+            return
+        self._owners[group.group_id] = {
+            key: Owner(member.member_id, member.client_id, member.host)
+            for member in members
+            for key in member.assignment
+        }
 
     def views(self, ends: Mapping[TopicPartition, int], takes_topic: Callable[[str], bool]) -> list[GroupView]:
         """Return the listed groups sorted by name, with the lag to these end offsets in the topics that `takes_topic`
@@ -108,7 +133,10 @@ class GroupRequests:
                 )
             state = self._states.get(group.group_id, group.state)
             members = self._members.get(group.group_id)
-            views.append(GroupView(group.group_id, group.type, state, group.coordinator, members, partitions))
+            owners = self._owners.get(group.group_id) if group.type != SHARE else None  # members share partitions there
+            views.append(
+                GroupView(group.group_id, group.type, state, group.coordinator, members, partitions, owners=owners)
+            )
         return views
 
 
@@ -131,10 +159,8 @@ def read_listing(response: BrokerResponse) -> list[ListedGroup] | KafkaError:
     ]
 
 
-def _read_descriptions(response: BrokerResponse) -> dict[str, _StateAndMembers | KafkaError]:
-    return {
-        group.group_id: error_in(group) or (group.group_state, len(group.members)) for group in response.entity.groups
-    }
+def _read_descriptions(response: BrokerResponse) -> dict[str, Entity | KafkaError]:
+    return {group.group_id: error_in(group) or group for group in response.entity.groups}
 
 
 def _read_offsets(response: BrokerResponse) -> dict[str, GroupOffsets | KafkaError]:

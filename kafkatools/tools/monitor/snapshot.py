@@ -56,13 +56,14 @@ def _takes_all(name: str) -> bool:
 
 class Scope(NamedTuple):
     """The part of the cluster that a snapshot covers. `topic_names` and `group_names` limit requests to these names if
-    not empty. `with_starts`: also request log start offsets."""
+    not empty. `with_starts`: also request log start offsets. `with_owners`: also read the assignments of groups."""
 
     topic_names: tuple[str, ...] = ()
     takes_topic: Callable[[str], bool] = _takes_all
     takes_group: Callable[[str], bool] = _takes_all
     with_starts: bool = False
     group_names: tuple[str, ...] = ()
+    with_owners: bool = False
 
     @property
     def requested_topics(self) -> tuple[str, ...]:
@@ -150,12 +151,12 @@ class Snapshot:
         if broker == NO_BROKER or not isinstance(error, UNANSWERED):
             self.problems.append(Problem(broker, label, str(error)))
 
-    def send(self, requests: Sequence[BrokerRequest]) -> list[BrokerResponse]:
-        """Send requests in parallel and return their responses in order. A request without a response in `patience_ms`
-        gets a response with an error."""
+    def send(self, requests: Sequence[BrokerRequest], silence_ms: int | None = None) -> list[BrokerResponse]:
+        """Send requests in parallel and return their responses in order. A request without a response in `patience_ms`,
+        or `silence_ms` until the first response, gets a response with an error."""
         if not requests:
             return []
-        return self._admin.send_all(requests, self._admin.deadline_ms(self._patience_ms))
+        return self._admin.send_all(requests, self._admin.deadline_ms(self._patience_ms), silence_ms)
 
     def send_to_controller(self, aside: AdminClient, brokers: Iterable[int]) -> dict[str, BrokerResponse]:
         """Send the controller's requests to one of these brokers over separate connections, since they hang without a
@@ -188,7 +189,9 @@ class Snapshot:
 
     def retry(self, responses: dict[str, BrokerResponse], requests: Mapping[str, BrokerRequest]) -> None:
         """Repeat once the requests that got no response, since another broker may serve them, and put the new responses
-        into `responses`."""
+        into `responses`. If no broker responded at all, nothing is repeated."""
+        if all(isinstance(response.error, UNANSWERED) for response in responses.values()):
+            return
         names = [name for name in requests if isinstance(responses[name].error, UNANSWERED)]
         responses.update(zip(names, self.send([requests[name] for name in names]), strict=True))
 

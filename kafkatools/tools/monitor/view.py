@@ -146,9 +146,18 @@ class GroupPartition(NamedTuple):
     least_lag_ms: int = 0
 
 
+class Owner(NamedTuple):
+    """The member of a group that a partition is assigned to. `host` is as brokers report it: /127.0.0.1."""
+
+    member_id: str
+    client_id: str
+    host: str
+
+
 class GroupView(NamedTuple):
     """A group. `members` and `partitions` are None if the coordinator did not report them; `consumed`: committed
-    offsets per second; `unknown`: why its lag is not completely known."""
+    offsets per second; `unknown`: why its lag is not completely known. `owners`: the members by assigned (topic,
+    partition), None unless they were requested and reported."""
 
     group_id: str
     type: str
@@ -159,6 +168,7 @@ class GroupView(NamedTuple):
     consumed: float | None = None
     consumed_by_topic: Mapping[str, float] | None = None
     unknown: str | None = None
+    owners: Mapping[tuple[str, int], Owner] | None = None
 
     @property
     def is_lag_known(self) -> bool:

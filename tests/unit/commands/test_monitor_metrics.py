@@ -15,7 +15,7 @@ from kafkatools.commands.monitor.sections import DEFAULT_FAMILIES, FAMILIES
 from kafkatools.core.admin.log_dirs import LogDir, ReplicaInfo
 from kafkatools.exit_status import ExitStatus
 from kafkatools.tools.monitor.metrics.exposition import ALL_METRICS, MetricsPage
-from kafkatools.tools.monitor.view import NO_BROKER, ClusterView, GroupPartition, GroupView
+from kafkatools.tools.monitor.view import NO_BROKER, ClusterView, GroupPartition, GroupView, Owner
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
@@ -25,16 +25,20 @@ def found_in(view: ClusterView, *families: str) -> dict[tuple[str, tuple[tuple[s
 
 
 def lagging_view() -> ClusterView:
-    """Group `g` is 100 and 7 records behind, 90.5 and 12 s."""
+    """Group `g` is 100 and 7 records behind, 90.5 and 12 s; a member has the first partition."""
     parts = (GroupPartition("a", 0, 400, 100, 90_500), GroupPartition("a", 1, 5, 7, 12_000))
-    return well_view()._replace(groups=(GroupView("g", "Consumer", "Stable", 1, 2, parts),))
+    owners = {("a", 0): Owner("till-7", "till", "/10.0.0.7")}
+    return well_view()._replace(groups=(GroupView("g", "Consumer", "Stable", 1, 2, parts, owners=owners),))
 
 
 def test_names_of_kafka_lag_exporter() -> None:
     found = found_in(lagging_view(), "lag-exporter")
     group = {"cluster_name": "cid", "group": "g"}
-    part = {**group, "topic": "a", "partition": 0}
+    owner = {"member_host": "/10.0.0.7", "consumer_id": "till-7", "client_id": "till"}
+    part = {**group, "topic": "a", "partition": 0, **owner}
+    free = {**group, "topic": "a", "partition": 1, **dict.fromkeys(owner, "unknown")}
     expected = {
+        ("kafka_consumergroup_group_lag", labels(**free)): 7,
         ("kafka_consumergroup_group_offset", labels(**part)): 400,
         ("kafka_consumergroup_group_lag", labels(**part)): 100,
         ("kafka_consumergroup_group_lag_seconds", labels(**part)): 90.5,

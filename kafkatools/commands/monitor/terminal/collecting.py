@@ -1,8 +1,8 @@
 """The thread that takes the snapshots while the view with keys is shown.
 
 It owns the collector and the board's writing side from its start on, and closes the connections at its end. `_lock`
-guards interval and end; the collector is used by this thread alone. A cluster that is away may hold the thread for a
-minute, so nobody waits for its end: it is a daemon.
+guards interval and end; the collector is used by this thread alone. A cluster that is away may hold the thread for
+some seconds, so nobody waits for its end: it is a daemon.
 """
 
 from __future__ import annotations

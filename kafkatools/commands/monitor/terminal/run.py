@@ -22,7 +22,7 @@ from kafkatools.tools.monitor.view import ClusterView
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _END_S = 0.5
-_WATCH_S = 1.0
+_WATCH_S = 0.5
 
 
 class TerminalView:

@@ -1,8 +1,8 @@
 """The metrics of kafka-lag-exporter, by its names and labels (`Metrics.scala`, version 0.8).
 
-`cluster_name` is the cluster's id. The labels of members (`member_host`, `consumer_id`, `client_id`) are left out: the
-monitor does not read assignments. `kafka_consumergroup_poll_time_ms` is left out, since a snapshot is more than groups.
-Unlike there, a sum or maximum with an unknown part has no sample, and no value is NaN.
+`cluster_name` is the cluster's id. The labels of members are `unknown` for a partition that no member of the group is
+assigned, as there for groups without members. `kafka_consumergroup_poll_time_ms` is left out, since a snapshot is more
+than groups. Unlike there, a sum or maximum with an unknown part has no sample, and no value is NaN.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from kafkatools.tools.monitor.metrics.families import (
     GAUGE,
     Metric,
     Samples,
-    of_group_partitions,
     of_group_topics,
     seconds,
 )
-from kafkatools.tools.monitor.view import ClusterView, GroupView, PartitionView
+from kafkatools.tools.monitor.view import ClusterView, GroupPartition, GroupView, Owner, PartitionView
 
 LAG_EXPORTER = "lag-exporter"
 _GROUP = ("cluster_name", "group")
-_GROUP_PARTITION = (*_GROUP, "topic", "partition")
+_GROUP_PARTITION = (*_GROUP, "topic", "partition", "member_host", "consumer_id", "client_id")
+_NO_OWNER = Owner("unknown", "unknown", "unknown")
 
 
 def _metric(name: str, about: str, labels: tuple[str, ...], samples: Callable[[ClusterView], Samples]) -> Metric:
@@ -41,6 +41,22 @@ def _of_partitions(value: Callable[[PartitionView], int | None]) -> Callable[[Cl
     return lambda view: [((p.topic, p.partition), n) for p in view.partitions if (n := value(p)) is not None]
 
 
+def _of_group_partitions(value: Callable[[GroupPartition], float | None]) -> Callable[[ClusterView], Samples]:
+    """Return samples by group, partition and the member it is assigned to, where the value is known."""
+
+    def samples(view: ClusterView) -> Samples:
+        for group in view.groups:
+            owners = group.owners or {}
+            for part in group.partitions or ():
+                number = value(part)
+                if number is not None:
+                    owner = owners.get((part.topic, part.partition), _NO_OWNER)
+                    labels = (part.topic, part.partition, owner.host, owner.member_id, owner.client_id)
+                    yield (group.group_id, *labels), number
+
+    return samples
+
+
 def _largest_lag(group: GroupView) -> int | None:
     lags = [part.lag for part in group.partitions or ()]
     known = [lag for lag in lags if lag is not None]
@@ -58,15 +74,15 @@ METRICS: tuple[Metric, ...] = (
     ),
     _metric(
         "kafka_consumergroup_group_offset", "Last group consumed offset of a partition.", _GROUP_PARTITION,
-        of_group_partitions(lambda part: part.committed),
+        _of_group_partitions(lambda part: part.committed),
     ),
     _metric(
         "kafka_consumergroup_group_lag", "Group offset lag of a partition.", _GROUP_PARTITION,
-        of_group_partitions(lambda part: part.lag),
+        _of_group_partitions(lambda part: part.lag),
     ),
     _metric(
         "kafka_consumergroup_group_lag_seconds", "Group time lag of a partition.", _GROUP_PARTITION,
-        of_group_partitions(lambda part: seconds(part.lag_ms)),
+        _of_group_partitions(lambda part: seconds(part.lag_ms)),
     ),
     _metric(
         "kafka_consumergroup_group_max_lag", "Max group offset lag.", _GROUP, _of_groups(_largest_lag),

@@ -18,6 +18,7 @@ from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.configs import TOPIC, ConfigChange, incremental_alter_configs
 from kafkatools.core.admin.topics import NewTopic, create_topics
 from kafkatools.core.clock import SystemClock
+from kafkatools.core.errors import Timeout
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.frames import RequestHeader
 from kafkatools.tools.monitor.collector import ClusterCollector, Scope
@@ -87,6 +88,11 @@ def test_groups_of_every_kind_are_described(bootstrap: str) -> None:
         visit_share_group(bootstrap, "shared", "AAAAAAAAAAAAAAAAAAAABA", "orders")
         with collector(bootstrap) as collects:
             view = collects.collect()
+        with collector(bootstrap, Scope(with_owners=True)) as collects:
+            owners = {group.group_id: group.owners for group in collects.collect().groups}
+    assert owners["classic"] == {("orders", 0): (classic.member_id, "c1", "/127.0.0.1")}
+    assert owners["modern"] == {("orders", n): ("AAAAAAAAAAAAAAAAAAAAAQ", "c2", "/127.0.0.1") for n in range(3)}
+    assert owners["shared"] is None and all(group.owners is None for group in view.groups)
     found = {group.group_id: (group.type, group.members) for group in view.groups}
     assert found["classic"] == ("Classic", 1)
     assert found["modern"] == ("Consumer", 1)
@@ -296,6 +302,31 @@ def test_what_a_silent_broker_does_not_tell_is_named_and_later_looks_are_quick()
     assert [part.end_offset for part in first.partitions] == [100, None]
     assert first.took_ms >= PATIENCE_MS
     assert cluster.brokers[2].count(ApiKey.LIST_GROUPS) == 2, "it owes an answer: it is not asked again"
+    (reason,) = second.unlisted
+    assert "broker 2 did not list its groups: No response from" in reason, "the reason of the snapshot that asked it"
+
+
+def test_a_cluster_that_is_away_is_reported_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the shorter time-out the test would take two minutes."""
+    monkeypatch.setattr("kafkatools.tools.monitor.collector.SILENCE_MS", 300)
+    cluster = Brokers(1, 2)
+    with cluster.running() as bootstrap, collector(bootstrap, patience_ms=60_000) as collects:
+        collects.collect()
+        requests = sum(broker.count(ApiKey.METADATA) for broker in cluster.brokers.values())
+        for id in cluster.ids:
+            cluster.silence(id)
+        with pytest.raises(Timeout, match="No response within 300 ms"):
+            collects.collect()
+        assert sum(broker.count(ApiKey.METADATA) for broker in cluster.brokers.values()) == requests + 1
+
+
+def test_a_slow_broker_is_waited_for_when_another_responds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkatools.tools.monitor.collector.SILENCE_MS", 200)
+    cluster = Brokers(1, 2)
+    with cluster.running() as bootstrap, collector(bootstrap, patience_ms=PATIENCE_MS) as collects:
+        collects.collect()
+        cluster.silence(2)
+        assert collects.collect().took_ms >= PATIENCE_MS
 
 
 class CaughtUp(Brokers):
