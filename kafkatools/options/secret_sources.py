@@ -16,7 +16,9 @@ def read_secret(environ: Mapping[str, str], option: str, source: str, what: str)
         if not secret:
             raise UsageError(f"{option}: the environment variable {place} is not set")
         return secret
-    if kind != "file" or not place:
+    if kind in ("file", "env") and not place:
+        raise UsageError(f"{option}: '{source}' names no {'file' if kind == 'file' else 'variable'}")
+    if kind != "file":
         raise UsageError(
             f"{option} takes file:PATH or env:NAME; a {what} on the command line would be visible to other users"
         )

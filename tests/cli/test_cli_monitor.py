@@ -121,8 +121,8 @@ def test_a_name_that_is_not_there_is_an_error(bootstrap: str, words: tuple[str, 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--interval", "0"), "interval"),
-        (("--interval", "soon"), "interval"),
+        (("--interval", "0"), "--interval takes seconds from 0.1 to 86400, such as 2, 500ms or 5m, not '0'"),
+        (("--interval", "soon"), "500ms or 5m, not 'soon'"),
         (("--view", "leaders"), "Unknown section 'leaders' in --view"),
         (("--fail-if", "lag>many"), "Invalid condition 'lag>many' of --fail-if"),
         (("--web", "here:http"), "--web takes [HOST:]PORT"),

@@ -14,7 +14,7 @@ from support.monitor_page import CELLS, CONTRAST, with_data
 
 from kafkatools.commands.monitor.server import page
 from kafkatools.tools.monitor.board import Board
-from kafkatools.tools.monitor.view import ClusterView, Event, GroupPartition
+from kafkatools.tools.monitor.view import AlertView, ClusterView, Event, GroupPartition
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "unit" / "commands"))
 from test_monitor_values import TIME_MS, board_of, ill_view, well_view  # noqa: E402
@@ -126,6 +126,7 @@ def test_the_page_says_what_is_wrong(tmp_path: pathlib.Path) -> None:
         "2 partitions under their min ISR, 2 partitions under-replicated, 1 log directory offline"
     )
     assert tiles == ["Brokers", "Offline", "Under min ISR", "Under-replicated"]
+    assert [row[-1] for row in brokers] == ["400 B", "?", "?"], "free"
     assert [row[3] for row in brokers] == [
         "alive, controller, log directories offline: /bad", "fenced", "no response",
     ]  # fmt: skip
@@ -200,6 +201,28 @@ def test_a_monitor_that_has_no_view_says_so(tmp_path: pathlib.Path) -> None:
     board = Board()
     board.fail("Connection to h:1 failed")
     assert ask(with_data(board), _TEXT.format("state"), tmp_path) == "Connection to h:1 failed"
+
+
+def test_a_failed_refresh_is_in_the_title(tmp_path: pathlib.Path) -> None:
+    board = board_of(well_view())
+    board.fail("No response within 2000 ms")
+    found = ask(with_data(board), f"[{_TEXT.format('state')}, document.title]", tmp_path)
+    assert found == ["The last refresh failed: No response within 2000 ms", "Not refreshed – Kafka cluster"]
+
+
+def test_alerts_are_listed_those_that_fire_first(tmp_path: pathlib.Path) -> None:
+    alerts = (
+        AlertView("lag>7", "pending", TIME_MS, "lag>7 holds for group h: lag is 8", "h"),
+        AlertView("lag>5", "firing", TIME_MS - 86_400_000, f"lag>5 holds for group {HOSTILE}: lag is 6", HOSTILE),
+    )
+    expression = (
+        f"[document.getElementById('alerts-section').hidden, {CELLS.format('alerts')},"
+        "document.querySelector('#alerts tbody tr').className, document.querySelectorAll('img').length]"
+    )
+    hidden, rows, mood, images = ask(with_data(board_of(well_view()._replace(alerts=alerts))), expression, tmp_path)
+    assert (hidden, [row[0] for row in rows], mood, images) == (False, ["firing", "pending"], "bad", 0)
+    assert rows[0][2] == f"lag>5 holds for group {HOSTILE}: lag is 6" and rows[0][1].startswith("2023-11-1")
+    assert ask(with_data(board_of(well_view())), "document.getElementById('alerts-section').hidden", tmp_path)
 
 
 # -- tables --

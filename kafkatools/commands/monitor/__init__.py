@@ -10,17 +10,29 @@ from __future__ import annotations
 
 from kafkatools.commands.monitor.sections import FAMILIES, SECTIONS
 from kafkatools.console import Console
-from kafkatools.exit_status import ExitStatus
+from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, rules
 from kafkatools.options.quantities import positive_seconds
 from kafkatools.options.schema_registry import SCHEMA_REGISTRY
 
 
-def seconds(text: str) -> float:
-    """Parse seconds from 0.1 to 86400, as a number or with a unit. Raises ValueError."""
-    number = positive_seconds(text)
-    if not 0.1 <= number <= 86_400:
-        raise ValueError(text)
+def interval(text: str) -> float:
+    """Parse the seconds of --interval, as a number or with a unit. Raises UsageError."""
+    return _seconds("--interval", text, (0.1, 86_400), "from 0.1 to 86400, such as 2, 500ms or 5m")
+
+
+def _repeat(text: str) -> float:
+    return _seconds("--alert-repeat", text, (0.001, 1e9), "above 0, such as 90, 30m or 1h")
+
+
+def _seconds(option: str, text: str, limits: tuple[float, float], form: str) -> float:
+    try:
+        number = positive_seconds(text)
+    except ValueError:
+        number = -1.0
+    least, most = limits
+    if not least <= number <= most:
+        raise UsageError(f"{option} takes seconds {form}, not '{text}'")
     return number
 
 
@@ -37,7 +49,7 @@ OPTIONS = (
     BOOTSTRAP_SERVER,
     command_config(),
     Option(
-        "--interval", "Refresh interval in seconds, or with a unit: 500ms. Default: 2.", value="SECONDS", type=seconds
+        "--interval", "Refresh interval in seconds, or with a unit: 500ms. Default: 2.", value="SECONDS", type=interval
     ),
     Option("--once", "Print one snapshot and exit."),
     Option("--topic", "Only this topic.", value="TOPIC", repeatable=True),
@@ -69,7 +81,7 @@ OPTIONS = (
         "--alert-repeat",
         "Report an alert again after this long while it holds: 1h. Default: once.",
         value="DURATION",
-        type=positive_seconds,
+        type=_repeat,
     ),
     Option(
         "--webhook",

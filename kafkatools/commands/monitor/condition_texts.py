@@ -118,7 +118,7 @@ class _Scanner:
             self.fail(f"{measure} takes {form}", at)
         time_ms = duration_ms(number + unit)
         if time_ms is None:
-            self.fail(f"'{number}{unit}' is no number, and no time with ms, s, m, h, d or w", at)
+            self.fail(f"unknown unit '{unit}' after {number}; expected a number or a time with ms, s, m, h, d, w", at)
         return "lag-seconds", time_ms / 1000
 
     def duration(self) -> int:

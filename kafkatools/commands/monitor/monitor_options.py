@@ -52,7 +52,8 @@ class MonitorOptions(NamedTuple):
     def scope(self) -> Scope:
         """Return which topics and groups the collector queries. Raises UsageError for an invalid regular expression."""
         names = () if self.is_regex else self.topics
-        takes_topic, takes_group = _taker(self.topics, self.is_regex), _taker(self.groups, self.is_regex)
+        takes_topic = _taker("--topic", self.topics, self.is_regex)
+        takes_group = _taker("--group", self.groups, self.is_regex)
         groups = () if self.is_regex else self.groups
         with_starts = self.prometheus is not None or self.otlp is not None
         with_owners = self.prometheus is not None and LAG_EXPORTER in self.families
@@ -140,7 +141,7 @@ def _families(text: str | None) -> tuple[str, ...]:
     return tuple(name for name in FAMILIES if name in names or "all" in names)
 
 
-def _taker(names: Sequence[str], is_regex: bool) -> Callable[[str], bool]:
+def _taker(option: str, names: Sequence[str], is_regex: bool) -> Callable[[str], bool]:
     """Return a predicate for names that are listed or match a pattern; without names, for all names. Raises UsageError
     for an invalid pattern."""
     if not names:
@@ -154,7 +155,7 @@ def _taker(names: Sequence[str], is_regex: bool) -> Callable[[str], bool]:
         try:
             patterns.append(java_pattern(text))
         except re.error as error:
-            raise UsageError(f"'{text}' is not a valid regular expression: {error}") from None
+            raise UsageError(f"{option} '{text}' is not a valid regular expression: {error}") from None
     return lambda name: any(pattern.fullmatch(name) is not None for pattern in patterns)
 
 

@@ -41,7 +41,7 @@ class Outgoing:
 
     @property
     def _senders(self) -> list[tuple[str, Webhook | OtlpSender]]:
-        """The senders, with the word that their kinds of events begin with."""
+        """The senders, with the word that the kinds of their events begin with."""
         webhooks: list[tuple[str, Webhook | OtlpSender]] = [("webhook", webhook) for webhook in self._webhooks]
         return webhooks if self._otlp is None else [*webhooks, ("otlp", self._otlp)]
 
@@ -64,10 +64,10 @@ class Outgoing:
         notices = self._states.advance(view, Moment(self._console.clock.now_ms(), view.time_ms))
         self._send(notices, view.time_ms)
         events, self._events = self._events, []
-        for name, sender in self._senders:
+        for word, sender in self._senders:
             for report in sender.reports():
-                kind = f"{name}-works" if report.is_working else f"{name}-failed"
-                events.append(Event(view.time_ms, kind, report.message))
+                kind = f"{word}-works" if report.is_working else f"{word}-failed"
+                events.append(Event(view.time_ms, kind, report.message, cause=sender.name))
         if self._otlp is not None:
             self._otlp.publish(view, view.cluster_id, view.time_ms)
         return view._replace(events=(*view.events, *events), alerts=tuple(self._states.views()))

@@ -16,6 +16,7 @@ let paused = false, last = null, timer = 0;
 const lost = (words) => {
   byId('state').textContent = words;
   byId('state').className = 'warn';
+  entitle('Not refreshed');
 };
 const ask = async () => {
   clearTimeout(timer);

@@ -18,8 +18,8 @@ const freeBytes = (broker) => {
 const topicState = (topic) => [[topic.offline, ' offline'], [topic.under_min_isr, ' under min ISR'],
   [topic.under_replicated, ' under-replicated']].filter(([number]) => number).map((part) => part.join('')).join(', ') ||
   'healthy';
-const BAD_EVENTS = ['broker-gone', 'broker-silent', 'leader-lost', 'log-dir-offline'];
-const WARN_EVENTS = ['isr-shrank', 'group-empty'];
+const BAD_EVENTS = ['broker-gone', 'broker-silent', 'leader-lost', 'log-dir-offline', 'alert-firing'];
+const WARN_EVENTS = ['isr-shrank', 'group-empty', 'alert-unknown', 'webhook-failed', 'otlp-failed'];
 const kindsOf = (incident) => Object.entries(incident.kinds).map(([kind, number]) => number + ' ' + kind).join(', ');
 const incidentMood = ({kinds}) => BAD_EVENTS.some((kind) => kinds[kind]) ? 'bad'
   : WARN_EVENTS.some((kind) => kinds[kind]) ? 'warn' : '';
@@ -35,7 +35,7 @@ const defineSections = () => {
     column('leaders', 'Leaders', 'number', (row) => row.leaders, (row) => count(row.leaders)),
     column('in-sync', 'In sync', 'number', (row) => row.in_sync, (row) => row.in_sync + ' of ' + row.replicas),
     column('logs', 'Logs', 'number', (row) => row.log_bytes, (row) => size(row.log_bytes)),
-    column('free', 'Free', 'number', freeBytes, (row) => known(freeBytes(row)) ? size(freeBytes(row)) : '–'),
+    column('free', 'Free', 'number', freeBytes, (row) => size(freeBytes(row))),
   ], {empty: 'No broker.', mood: (row) => choosable('broker', (each) => each.id, row,
     row.fenced || !row.answering || offlineDirs(row).length ? 'bad' : '')});
   define('findings', 'findings', [
@@ -48,6 +48,11 @@ const defineSections = () => {
   ], {empty: 'Nothing is wrong.', key: (row) => row.cause, mood: (row) => row.offline || row.under_min_isr ||
     !row.troubled ? 'bad' : 'warn', extra: (row) => list(row.partitions.map(([topic, partition, notes]) =>
     topic + '-' + partition + ': ' + notes.join(', ')), row.troubled - row.partitions.length)});
+  define('alerts', 'alerts', [
+    column('state', 'State', 'mood', (row) => row.state),
+    column('since', 'Since', 'text', (row) => row.since, (row) => dayClock(row.since)),
+    column('message', 'Alert', 'text', (row) => row.message),
+  ], {empty: 'No alert.', mood: (row) => ({firing: 'bad', unknown: 'warn'})[row.state] || ''});
   define('events', 'events', [
     column('cause', 'Cause', 'mood', (row) => row.cause),
     column('events', 'Events', 'number', (row) => row.count, (row) => count(row.count)),
@@ -102,7 +107,7 @@ const drawHead = (view) => {
     : view.wrong.length ? 'Unhealthy: ' + view.wrong.join(', ') : 'Healthy';
   if (line.textContent !== words) line.textContent = words;
   line.className = view.error ? 'warn' : view.wrong.length ? 'bad' : 'good';
-  document.title = (view.wrong.length ? 'Unhealthy' : 'Healthy') + ' – Kafka cluster';
+  entitle(view.error ? 'Not refreshed' : view.wrong.length ? 'Unhealthy' : 'Healthy');
   byId('when').textContent = 'as of ' + clock(view.time) + ', refreshed in ' + view.took_ms + ' ms';
   const totals = view.totals;
   const tiles = [
@@ -131,6 +136,9 @@ const draw = (view) => {
   show('brokers', view.brokers);
   byId('findings-section').hidden = !view.findings.length;
   show('findings', view.findings);
+  byId('alerts-section').hidden = !view.alerts.length;
+  show('alerts', view.alerts);
+  byId('alerts-more').textContent = view.alerts_left_out ? count(view.alerts_left_out) + ' others are not shown.' : '';
   show('events', view.incidents);
   show('topics', view.topics);
   show('groups', view.groups);

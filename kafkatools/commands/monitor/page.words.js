@@ -19,6 +19,9 @@ const span = (seconds) => {
   return parts.filter(([number]) => number).slice(0, 2).map((part) => part.join(' ')).join(' ') || '0 s';
 };
 const behind = (ms, least) => known(ms) || !least ? span(known(ms) ? ms / 1000 : null) : '≥ ' + span(least / 1000);
+const entitle = (words) => { document.title = words + ' – Kafka cluster'; };
+const dayClock = (time) => (new Date(time).toDateString() === new Date().toDateString() ? ''
+  : new Date(time).toLocaleDateString('sv') + ' ') + clock(time);
 const clock = (time) => new Date(time).toLocaleTimeString('en-GB');
 const name = (text) => known(text) && text !== '' ? String(text) : '–';
 

@@ -187,9 +187,8 @@ class ClusterCollector:
         alive = nodes.ids - nodes.fenced
         responding = {node for node in requested if responses[f"groups {node}"].error is None}
         reasons = {
-            node: self._silent.get(node) or (
-                str(responses[f"groups {node}"].error) if node in requested else "it was not asked"
-            )
+            node: self._silent.get(node)
+            or (str(responses[f"groups {node}"].error) if node in requested else "it was not asked")
             for node in alive - responding
         }
         names = {group.group_id for group in listings}

@@ -7,13 +7,15 @@ partitions, members and settings come on demand (`details.py`).
 from __future__ import annotations
 
 from kafkatools.tools.monitor import history, json_form
+from kafkatools.tools.monitor.alerts.alert import State
 from kafkatools.tools.monitor.assessment import catches_up_s, is_in_trouble, ordered_topics, partition_notes
 from kafkatools.tools.monitor.board import Board
 from kafkatools.tools.monitor.causes import Finding, findings
-from kafkatools.tools.monitor.view import ClusterView, GroupView, PartitionView, Problem, TopicView
+from kafkatools.tools.monitor.view import AlertView, ClusterView, GroupView, PartitionView, Problem, TopicView
 
 MOST_TOPICS = 10_000
 MOST_GROUPS = 10_000
+MOST_ALERTS = 10_000
 _PROBLEM_EXAMPLES = 20
 _MOST_PROBLEMS = 100
 
@@ -34,8 +36,14 @@ def page_data(board: Board) -> dict[str, object]:
         "incidents": board.incidents(),
         "topics": [_topic(topic) for topic in ordered_topics(view)[:MOST_TOPICS]],
         "groups": [_group(view, group) for group in groups[:MOST_GROUPS]],
+        "alerts": json_form.alerts_json(sorted(view.alerts, key=_urgency)[:MOST_ALERTS]),
+        "alerts_left_out": max(0, len(view.alerts) - MOST_ALERTS),
         "problems": _problems(view),
     }
+
+
+def _urgency(alert: AlertView) -> int:
+    return (State.FIRING, State.UNKNOWN, State.PENDING).index(State(alert.state))
 
 
 def _finding(finding: Finding) -> dict[str, object]:

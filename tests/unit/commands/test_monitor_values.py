@@ -254,6 +254,12 @@ def test_what_is_wanted() -> None:
     assert str(options_of(web="0.0.0.0:1", insecure=True).web) == "0.0.0.0:1"
 
 
+def test_members_are_requested_only_for_the_metrics_that_name_them() -> None:
+    assert not options_of(prometheus="0").scope().with_owners
+    assert not options_of(metrics="lag-exporter").scope().with_owners
+    assert options_of(prometheus="0", metrics="kt,lag-exporter").scope().with_owners
+
+
 def test_names_are_literal_unless_regex() -> None:
     literal = options_of(topic=["a.b"]).scope()
     assert (literal.topic_names, literal.takes_topic("a.b"), literal.takes_topic("axb")) == (("a.b",), True, False)
@@ -272,7 +278,7 @@ def test_names_are_literal_unless_regex() -> None:
         ({"web": "0.0.0.0:80"}, "--web refuses to listen on 0.0.0.0: tokens and data are not encrypted"),
         ({"prometheus": "example.org:80"}, "--prometheus refuses to listen on example.org"),
         ({"regex": True}, "--regex needs --topic or --group"),
-        ({"regex": True, "topic": ["("]}, "'(' is not a valid regular expression"),
+        ({"regex": True, "topic": ["("]}, "--topic '(' is not a valid regular expression"),
         ({"insecure": True}, "--insecure needs --web or --prometheus"),
     ],
 )

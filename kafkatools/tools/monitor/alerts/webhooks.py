@@ -42,23 +42,24 @@ class _NoRedirects(HTTPRedirectHandler):
 
 class Webhook:
     """Delivers bodies to one URL. `post` and `reports` may be called by any thread, `run_once` by one thread only.
-    `_lock` guards the bodies, the reports and `_is_closing`."""
+    `_lock` guards the bodies, the reports and `_close_by_ms`. `name` is used in reports."""
 
     def __init__(self, url: HttpUrl, clock: Clock) -> None:
+        self.name = f"webhook {url.label}"
         self._url = url
         self._clock = clock
         self._opener = build_opener(_NoRedirects)
         self._lock = threading.Condition()
         self._bodies: deque[tuple[int, bytes]] = deque()
         self._reports: list[Report] = []
-        self._is_closing = False
+        self._close_by_ms: int | None = None
         self._is_failing = False
         self._pause_ms = _FIRST_PAUSE_MS
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Start the thread that delivers."""
-        self._thread = threading.Thread(target=self._run, name=f"webhook {self._url.label}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
         self._thread.start()
 
     def post(self, body: bytes) -> None:
@@ -66,7 +67,7 @@ class Webhook:
         with self._lock:
             if len(self._bodies) == _MOST_BODIES:
                 self._bodies.popleft()
-                self._reports.append(Report(False, f"webhook {self._url.label}: an undelivered alert was dropped"))
+                self._reports.append(Report(False, f"{self.name}: an undelivered alert was dropped"))
             self._bodies.append((self._clock.now_ms(), body))
             self._lock.notify_all()
 
@@ -77,12 +78,17 @@ class Webhook:
         return reports
 
     def close(self, patience_ms: int) -> None:
-        """Wait until all bodies are delivered, one attempt has failed, or `patience_ms` have passed."""
+        """Wait until all bodies are delivered, at most `patience_ms`. A body that remains is reported as lost."""
         with self._lock:
-            self._is_closing = True
+            self._close_by_ms = self._clock.now_ms() + patience_ms
             self._lock.notify_all()
         if self._thread is not None:
             self._thread.join(patience_ms / 1000)
+        with self._lock:
+            if self._bodies:
+                lost = "reports of alerts were" if len(self._bodies) > 1 else "report of alerts was"
+                message = f"{len(self._bodies)} {lost} not delivered before the end of kt monitor"
+                self._reports.append(Report(False, f"{self.name}: {message}"))
 
     def run_once(self) -> int:
         """Try to deliver the oldest body. Return the pause in ms until the next attempt, 0 for none."""
@@ -111,12 +117,14 @@ class Webhook:
         while True:
             pause_ms = self.run_once()
             with self._lock:
-                if self._is_closing and (pause_ms or not self._bodies):
-                    return
-                if pause_ms:
-                    self._lock.wait_for(lambda: self._is_closing, pause_ms / 1000)
+                if self._close_by_ms is not None:
+                    if not self._bodies or self._clock.now_ms() + pause_ms >= self._close_by_ms:
+                        return
+                    self._lock.wait(pause_ms / 1000)
+                elif pause_ms:
+                    self._lock.wait_for(lambda: self._close_by_ms is not None, pause_ms / 1000)
                 elif not self._bodies:
-                    self._lock.wait_for(lambda: self._is_closing or bool(self._bodies))
+                    self._lock.wait_for(lambda: self._close_by_ms is not None or bool(self._bodies))
 
     def _send(self, body: bytes) -> None:
         """POST a body. Raises _Refused for any status but 2xx, and when the server does not answer."""
@@ -138,13 +146,13 @@ class Webhook:
         if not self._is_failing or is_news:
             self._is_failing = True
             with self._lock:
-                self._reports.append(Report(False, f"webhook {self._url.label}: {reason}"))
+                self._reports.append(Report(False, f"{self.name}: {reason}"))
 
     def _report_success(self) -> None:
         if self._is_failing:
             self._is_failing = False
             with self._lock:
-                self._reports.append(Report(True, f"webhook {self._url.label} accepts alerts again"))
+                self._reports.append(Report(True, f"{self.name} accepts alerts again"))
 
 
 def _refusal(error: HTTPError) -> _Refused:

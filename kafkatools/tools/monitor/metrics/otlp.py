@@ -62,15 +62,15 @@ class _LastReason(logging.Handler):
 
 class OtlpSender:
     """Exports snapshots to one collector. `publish` and `reports` may be called by any thread, `run_once` by one
-    thread only. `_lock` guards the waiting snapshot, the reports and `_is_closing`. Raises ImportError without the
-    packages."""
+    thread only. `_lock` guards the waiting snapshot, the reports and `_is_closing`. `name` is used in reports. Raises
+    ImportError without the packages."""
 
     def __init__(self, url: HttpUrl, started_ms: int) -> None:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 
         headers = None if url.authorization is None else {"Authorization": url.authorization}
         self._exporter = OTLPMetricExporter(endpoint=_endpoint(url.url), headers=headers, timeout=TIMEOUT_S)
-        self._label = url.label
+        self.name = f"collector {url.label}"
         self._started_ms = started_ms
         self._lock = threading.Condition()
         self._waiting: _Snapshot | None = None
@@ -85,7 +85,7 @@ class OtlpSender:
 
     def start(self) -> None:
         """Start the thread that exports."""
-        self._thread = threading.Thread(target=self._run, name=f"otlp {self._label}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
         self._thread.start()
 
     def publish(self, view: ClusterView | None, cluster_id: str | None, time_ms: int) -> None:
@@ -131,7 +131,7 @@ class OtlpSender:
         reason = redacted(self._reason.reason) or f"no answer within {TIMEOUT_S} s"
         message = "accepts metrics again" if is_working else f"does not accept metrics: {reason}"
         with self._lock:
-            self._reports.append(Report(is_working, f"collector {self._label} {message}"))
+            self._reports.append(Report(is_working, f"{self.name} {message}"))
 
     def _run(self) -> None:
         while True:

@@ -12,6 +12,7 @@ from support.waiting import eventually
 
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.secrets import redacted_line
+from kafkatools.tools.monitor.alerts import webhooks
 from kafkatools.tools.monitor.alerts.webhooks import GIVE_UP_MS, Webhook
 from kafkatools.tools.monitor.urls import parse_url
 
@@ -91,6 +92,30 @@ def test_the_thread_delivers_and_ends() -> None:
         eventually(lambda: len(receiver.posted) >= 1)
         webhook.close(30_000)  # does not wait for the pause
     assert [posted.body for posted in receiver.posted] == [b"1", b"1"]
+
+
+def test_the_end_tries_again_as_long_as_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhooks, "_FIRST_PAUSE_MS", 10)
+    with receiving([500, 500, 500]) as receiver:
+        webhook = Webhook(parse_url(receiver.url), SystemClock())
+        webhook.post(b"1")
+        webhook.start()
+        webhook.close(30_000)
+    assert [posted.body for posted in receiver.posted] == [b"1"] * 4
+    assert [report.is_working for report in webhook.reports()] == [False, True]
+
+
+def test_what_the_end_does_not_deliver_is_told() -> None:
+    with receiving([500] * 9) as receiver:
+        webhook = Webhook(parse_url(receiver.url), SystemClock())
+        webhook.post(b"1")
+        webhook.post(b"2")
+        webhook.start()
+        webhook.close(500)  # less than the first pause
+    assert [report.message for report in webhook.reports()] == [
+        f"webhook {receiver.url}: status 500 Internal Server Error; it is tried again",
+        f"webhook {receiver.url}: 2 reports of alerts were not delivered before the end of kt monitor",
+    ]
 
 
 def test_the_secrets_of_a_url_are_hidden() -> None:
