@@ -1,4 +1,5 @@
-"""A plan of kt reassign-partitions plan balance, accepted and carried out by Apache Kafka's own tool."""
+"""Plans of kt reassign-partitions plan balance: carried out by Apache Kafka's own tool, and those with log directories
+by `run` on brokers of Apache Kafka with two directories each."""
 
 from __future__ import annotations
 
@@ -8,12 +9,16 @@ import random
 from collections import Counter
 
 import pytest
+from support.apache_kafka import ApacheKafka
 from support.kt import run_kt
 from support.three_nodes import ThreeNodes, replicas
 from support.waiting import eventually
 
 from kafkatools import Producer
 from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.log_dirs import describe_log_dirs
+from kafkatools.core.admin.replication_throttles import find_throttles
+from kafkatools.core.admin.topics import NewTopic, create_topics
 from kafkatools.core.clock import SystemClock
 from kafkatools.exit_status import ExitStatus
 
@@ -50,3 +55,74 @@ def test_apache_kafka_executes_a_balance_plan(empty_three_nodes: ThreeNodes, tmp
             loads[broker] += records
     # 42 records' bytes on three brokers: 14 each, within 12%.
     assert all(12 <= loads[broker] <= 16 for broker in (1, 2, 3)), loads
+
+
+class TwoDirectories(ApacheKafka):
+    """Nodes with a second log directory each."""
+
+    def _properties(self, node: int) -> pathlib.Path:
+        path = super()._properties(node)
+        with path.open("a") as file:
+            file.write(f"log.dirs={self.log_dir(node)},{self.log_dir(node).parent / 'more'}\n")
+        return path
+
+
+def test_run_carries_out_a_plan_with_log_directories(tmp_path: pathlib.Path, kafka_jars: str) -> None:
+    assert kafka_jars
+    kafka = TwoDirectories(tmp_path / "kafka", 2, controllers=1)
+    try:
+        kafka.start()
+        with AdminClient(kafka.bootstrap, {}, SystemClock()) as admin:
+            eventually(lambda: _live(admin) == [1, 2], 60)
+            _ensure_run_moves_and_undoes(kafka, admin, tmp_path)
+    finally:
+        for node in list(kafka.processes):
+            kafka.kill(node)
+
+
+def _live(admin: AdminClient) -> list[int]:
+    admin.refresh_cluster()
+    return list(admin.brokers())
+
+
+def _ensure_run_moves_and_undoes(kafka: ApacheKafka, admin: AdminClient, tmp_path: pathlib.Path) -> None:
+    create_topics(admin, [NewTopic("crowded", replicas_assignments=dict.fromkeys(range(4), [1]))])
+    eventually(lambda: len(_directories(admin)) == 4, 30)
+    with Producer(bootstrap_servers=kafka.bootstrap, acks="all", batch_size=60_000) as producer:
+        for partition in range(4):
+            producer.send_many("crowded", [_NOISE] * 4, partition=partition).result()
+    before = _directories(admin)
+    plan, undo = tmp_path / "plan.json", tmp_path / "undo.json"
+    data = str(kafka.log_dir(1))
+    entries = [{"topic": "crowded", "partition": n, "replicas": [1], "log_dirs": [data]} for n in range(4)]
+    plan.write_text(json.dumps({"version": 1, "partitions": entries}))
+    run = ("reassign-partitions", "run", "--interval", "0.1", "--bootstrap-server", kafka.bootstrap)
+    assert run_kt(*run, "--no-undo-file", "--reassignment-json-file", str(plan)).status is ExitStatus.OK
+    assert set(_directories(admin).values()) == {(1, "data")}
+
+    words = ("--by", "bytes", "--disks", "--tolerance", "12%", "--out", str(plan))
+    ran = run_kt("reassign-partitions", "plan", "balance", *words, *run[-2:])
+    assert ran.status is ExitStatus.OK, ran.err
+    ran = run_kt(*run, "--undo-file", str(undo), "--batch-size", "2", "--reassignment-json-file", str(plan))
+    assert ran.status is ExitStatus.OK, ran.err
+    assert ran.out.endswith("have their new replicas and log directories; no throttle is left.\n")
+    assert sorted(_directories(admin).values()) == [(1, "data"), (1, "more"), (2, "data"), (2, "more")]
+    assert not find_throttles(admin, ["crowded"], (1, 2)).brokers
+    verified = kafka.tool("reassign-partitions", "--verify", "--reassignment-json-file", str(plan))
+    assert verified.count("completed") == 2 * len(json.loads(plan.read_text())["partitions"])
+    ran = run_kt(*run, "--no-undo-file", "--reassignment-json-file", str(undo))
+    assert ran.status is ExitStatus.OK, ran.err
+    assert set(_directories(admin).values()) == {(1, "data")}
+    assert len(before) == 4
+
+
+def _directories(admin: AdminClient) -> dict[int, tuple[int, str]]:
+    """Partition -> broker and name of its log directory; each has one replica."""
+    found: dict[int, tuple[int, str]] = {}
+    for broker, dirs in describe_log_dirs(admin, (1, 2)).items():
+        assert isinstance(dirs, tuple)
+        for log_dir in dirs:
+            for replica in log_dir.replicas:
+                if replica.topic == "crowded" and not replica.is_future:
+                    found[replica.partition] = broker, pathlib.Path(log_dir.path).name
+    return found

@@ -13,12 +13,14 @@ from collections.abc import Iterator, Sequence
 import pytest
 from support.embedded_three_nodes import EmbeddedNodes
 from support.kt import Ran, run_kt
+from support.kt_process import start_kt
 from support.waiting import eventually
 
 from kafkatools import Producer
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.log_dirs import describe_log_dirs
 from kafkatools.core.admin.reassignments import active_reassignments, partitions_of
+from kafkatools.core.admin.replication_throttles import LOG_DIR_RATE, find_throttles
 from kafkatools.core.admin.topics import NewTopic, create_topics, delete_topics, list_topics
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.errors import UnknownTopicOrPartition
@@ -169,13 +171,100 @@ def test_log_directories_are_evened_out(cluster: EmbeddedNodes, admin: AdminClie
     assert ran.status is ExitStatus.OK, ran.err
     assert "LOG DIRECTORY" in ran.out
     assert "; between log directories: " in ran.out
-    refused = run_kt(
-        *("reassign-partitions", "run", "--reassignment-json-file", str(plan), "--bootstrap-server", cluster.bootstrap)
-    )
-    assert "The plan names log directories" in refused.err
     topic.execute(plan)
     assert set(Counter(topic.directories().values())) == {"data", "more"}
     assert topic.plan(*words).out.splitlines()[-1].startswith("Nothing to move")
+
+
+def test_run_moves_replicas_between_brokers_and_directories_and_back(
+    cluster: EmbeddedNodes, admin: AdminClient, tmp_path: pathlib.Path
+) -> None:
+    topic = Topic(cluster, admin, "both", [[1, 2], [1, 2], [2, 1]])
+    topic.write([2, 2, 2])
+    lists, directories = topic.lists(), topic.directories()
+    homes = {node: cluster.log_dir(node).parent for node in _RACKS}
+    paths = {node: {name: str(home / name) for name in ("data", "more")} for node, home in homes.items()}
+    other = {place: {"data": "more", "more": "data"}[name] for place, name in directories.items()}
+    # Partition 0 moves within broker 1 and to broker 3, partition 1 within both brokers, 2 gets another order.
+    targets = {(0, 1): other[0, 1], (0, 3): "more", (1, 1): other[1, 1], (1, 2): other[1, 2]}
+    replicas = {0: [1, 3], 1: [1, 2], 2: [1, 2]}
+    plan, undo = tmp_path / "plan.json", tmp_path / "undo.json"
+    entries = [
+        {
+            "topic": topic.name,
+            "partition": number,
+            "replicas": brokers,
+            "log_dirs": [
+                paths[node][targets[number, node]] if (number, node) in targets else "any" for node in brokers
+            ],
+        }
+        for number, brokers in replicas.items()
+    ]
+    plan.write_text(json.dumps({"version": 1, "partitions": entries}))
+    on_plan = ("--interval", "0.05", "--bootstrap-server", cluster.bootstrap, "--reassignment-json-file")
+    command = ("reassign-partitions", "run")
+
+    dry = run_kt(*command, *on_plan, str(plan), "--dry-run", "--json")
+    rows = [json.loads(line) for line in dry.out.splitlines()]
+    named = [(row["partition"], row["broker"], row["log_dir_before"]) for row in rows if row["type"] == "log_dir_move"]
+    before = {place: paths[place[1]][name] for place, name in directories.items()}
+    assert named == [(number, node, before.get((number, node))) for number, node in sorted(targets)]
+    assert topic.lists() == lists and topic.directories() == directories
+
+    ran = run_kt(*command, *on_plan, str(plan), "--batch-size", "1", "--undo-file", str(undo))
+    assert ran.status is ExitStatus.OK, ran.err
+    assert ran.out == "3 partitions have their new replicas and log directories; no throttle is left.\n"
+    assert topic.lists() == {number: tuple(brokers) for number, brokers in replicas.items()}
+    assert topic.directories().items() >= targets.items()
+    assert not find_throttles(admin, [topic.name], (1, 2, 3)).brokers
+    again = run_kt(*command, *on_plan, str(plan))
+    assert again.out == "Nothing to move: all partitions have the replicas and log directories of the plan.\n"
+    back = run_kt(*command, *on_plan, str(undo), "--no-undo-file")
+    assert back.status is ExitStatus.OK, back.err
+    assert topic.lists() == lists and topic.directories() == directories
+
+
+def test_killed_run_knows_the_directories_from_before(
+    cluster: EmbeddedNodes, admin: AdminClient, tmp_path: pathlib.Path
+) -> None:
+    topic = Topic(cluster, admin, "killed", [[3], [3]])
+    topic.write([2, 60])
+    before = topic.directories()
+    paths = {"data": str(cluster.log_dir(3)), "more": str(cluster.home / "node3/more")}
+    names = {number: {"data": "more", "more": "data"}[before[number, 3]] for number in range(2)}
+    plan, undo = tmp_path / "plan.json", tmp_path / "undo.json"
+    entry = {"topic": topic.name, "replicas": [3]}
+    entries = [{**entry, "partition": number, "log_dirs": [paths[name]]} for number, name in names.items()]
+    plan.write_text(json.dumps({"version": 1, "partitions": entries}))
+    words = ("run", "--reassignment-json-file", str(plan), "--interval", "0.05", "--undo-file", str(undo))
+    on_cluster = ("--bootstrap-server", cluster.bootstrap)
+    slow = ("--throttle", "50k", "--min-throttle", "50k", "--max-throttle", "50k")
+    child = start_kt(tmp_path / "home", "reassign-partitions", *words, *on_cluster, *slow)
+    eventually(lambda: topic.directories()[0, 3] == names[0], 20)
+    child.kill()
+    child.communicate()
+    assert {values[LOG_DIR_RATE] for values in find_throttles(admin, (), [3]).brokers.values()} == {"50000"}
+    undo.unlink()
+    ran = run_kt("reassign-partitions", *words, *on_cluster, environ={"KT_HOME": str(tmp_path / "home")})
+    assert ran.status is ExitStatus.OK, ran.err
+    assert topic.directories() == {(number, 3): name for number, name in names.items()}
+    assert not find_throttles(admin, (), [3]).brokers
+    saved = {part["partition"]: part["log_dirs"] for part in json.loads(undo.read_text())["partitions"]}
+    assert saved == {number: [paths[before[number, 3]]] for number in range(2)}
+
+
+def test_unknown_log_directory_is_refused_before_anything_changes(
+    cluster: EmbeddedNodes, admin: AdminClient, tmp_path: pathlib.Path
+) -> None:
+    Topic(cluster, admin, "wrong", [[1]])
+    plan = tmp_path / "plan.json"
+    entry = {"topic": "wrong", "partition": 0, "replicas": [3], "log_dirs": ["/nowhere"]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [entry]}))
+    words = ("run", "--reassignment-json-file", str(plan), "--bootstrap-server", cluster.bootstrap)
+    ran = run_kt("reassign-partitions", *words, cwd=tmp_path)
+    assert ran.status is ExitStatus.FAILED
+    assert "Broker 3 has no online log directory /nowhere, where the plan puts wrong-0; it has " in ran.err
+    assert list(tmp_path.iterdir()) == [plan]
 
 
 def test_rates_are_measured_and_busy_partitions_part(cluster: EmbeddedNodes, admin: AdminClient) -> None:

@@ -200,9 +200,7 @@ _PLAN = Command(
             "With --by: largest distance of a broker from the mean. Default: 5%.",
             value="PERCENT",
         ),
-        Option(
-            "--disks", "With --by bytes or rate: also even out the log directories within brokers. --execute the plan."
-        ),
+        Option("--disks", "With --by bytes or rate: also even out the log directories within brokers."),
         Option(
             "--only-above",
             "With --by bytes: move only from brokers whose disks are fuller, until they are at this use.",

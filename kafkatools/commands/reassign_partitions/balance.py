@@ -1,7 +1,7 @@
 """kt reassign-partitions plan balance --by bytes, rate or leaders. Nothing is changed.
 
-tools/reassignment/balance has the rules. The plan file is the one of the other plans; with --disks it also has log
-directories, which --execute moves.
+tools/reassignment/balance has the rules. The plan file is the one of the other plans; with --disks it also names log
+directories.
 """
 
 from __future__ import annotations

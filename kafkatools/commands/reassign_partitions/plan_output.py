@@ -5,24 +5,29 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from kafkatools.core import atomic_file
+from kafkatools.core.admin.reassignments import Replica
 from kafkatools.tools.reassignment.listings import count_text
 from kafkatools.tools.reassignment.plan import BrokerLoad, Move, ReassignmentPlan
 from kafkatools.tools.reassignment.plan_file import plan_fields
+from kafkatools.tools.reassignment.work import LogDirMove
 
+LogDirs = Mapping[Replica, str]
+_ANY_LOG_DIRS: LogDirs = MappingProxyType({})
 _UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 _BROKER_HEADERS = ("BROKER", "RACK", "REPLICAS", "LEADERS", "BYTES", "TO RECEIVE", "TO SEND")
 
 
-def plan_assignment(moves: Iterable[Move]) -> dict[str, object]:
+def plan_assignment(moves: Iterable[Move], log_dirs: LogDirs = _ANY_LOG_DIRS) -> dict[str, object]:
     """Return the replicas after the moves, as fields of a reassignment file."""
-    return plan_fields({(move.topic, move.partition): move.after for move in moves}, {})
+    return plan_fields({(move.topic, move.partition): move.after for move in moves}, log_dirs)
 
 
-def current_assignment(moves: Iterable[Move]) -> dict[str, object]:
+def current_assignment(moves: Iterable[Move], log_dirs: LogDirs = _ANY_LOG_DIRS) -> dict[str, object]:
     """Return the replicas before the moves, as fields of a reassignment file for the way back."""
-    return plan_fields({(move.topic, move.partition): move.before for move in moves}, {})
+    return plan_fields({(move.topic, move.partition): move.before for move in moves}, log_dirs)
 
 
 def json_text(value: Mapping[str, object]) -> str:
@@ -59,7 +64,7 @@ def summary(plan: ReassignmentPlan) -> str:
     """Return one line that counts the changed partitions of a plan, and the replicas and bytes to copy."""
     if not plan.moves:
         return "Nothing to move."
-    reordered = sum(not move.added and not move.removed for move in plan.moves)
+    reordered = sum(not move.added and not move.removed and move.before != move.after for move in plan.moves)
     dropped = sum(len(move.removed) for move in plan.moves if not move.added)
     text = f"{count_text(len(plan.moves))} to change; replicas to copy: {plan.replicas_to_move}"
     text += f" ({bytes_text(plan.bytes_to_move)})"
@@ -84,7 +89,16 @@ def _change(before: object, after: object) -> str:
     return f"{before} -> {after}" if before != after else str(before)
 
 
-def json_rows(plan: ReassignmentPlan) -> Iterator[dict[str, object]]:
+def log_dir_row(move: LogDirMove) -> dict[str, object]:
+    """Return the JSON row of a replica that gets another log directory."""
+    places = {"log_dir_before": move.before, "log_dir_after": move.after}
+    copied = 0 if move.before is None else move.size_bytes
+    return {"type": "log_dir_move", **move.replica._asdict(), **places, "bytes": copied}
+
+
+def json_rows(
+    plan: ReassignmentPlan, log_dirs: LogDirs = _ANY_LOG_DIRS, log_dirs_before: LogDirs = _ANY_LOG_DIRS
+) -> Iterator[dict[str, object]]:
     """Yield JSON rows: changed partitions, partitions left out, brokers, and a summary with both plan files."""
     for move in plan.moves:
         yield move_row(move)
@@ -97,8 +111,8 @@ def json_rows(plan: ReassignmentPlan) -> Iterator[dict[str, object]]:
         "partitions": len(plan.moves),
         "replicas_to_copy": plan.replicas_to_move,
         "bytes_to_move": plan.bytes_to_move,
-        "reassignment": plan_assignment(plan.moves),
-        "current": current_assignment(plan.moves),
+        "reassignment": plan_assignment(plan.moves, log_dirs),
+        "current": current_assignment(plan.moves, log_dirs_before),
     }
 
 

@@ -8,7 +8,7 @@ supervision. Moves in progress then continue without a throttle, unless --cancel
 
 from __future__ import annotations
 
-from kafkatools.commands.reassign_partitions.plan_output import broker_rows, json_rows, summary
+from kafkatools.commands.reassign_partitions.plan_output import broker_rows, bytes_text, json_rows, log_dir_row, summary
 from kafkatools.commands.reassign_partitions.run_report import report
 from kafkatools.console import Console
 from kafkatools.core.admin.client import AdminClient
@@ -22,9 +22,10 @@ from kafkatools.options.connection import noting_changes
 from kafkatools.output import table
 from kafkatools.tools.reassignment.journal import Journal
 from kafkatools.tools.reassignment.listings import count_text
+from kafkatools.tools.reassignment.plan_file import Plan
 from kafkatools.tools.reassignment.run import End, Limits, Run, RunOptions
 from kafkatools.tools.reassignment.supervision import Rules
-from kafkatools.tools.reassignment.work import Work, as_plan, find_work, read_file
+from kafkatools.tools.reassignment.work import Work, as_plan, find_work, log_dir_moves, read_file
 
 _MAX_GROWTH = 4
 
@@ -53,7 +54,7 @@ def run(console: Console, args: Args) -> ExitStatus:
                     end = reassignment.carry_out(admin, work)
                 else:
                     end = End(0, 0, 0, 0, is_timed_out=False, is_clean=reassignment.take_leftover(admin))
-            return _show_end(console, args, end, has_work=bool(work.jobs))
+            return _show_end(console, args, end, places=_places(plan), has_work=bool(work.jobs))
         finally:
             journal.close()
 
@@ -73,13 +74,16 @@ def _ensure_throttle(args: Args) -> None:
 
 
 def _show_plan(console: Console, args: Args, work: Work) -> ExitStatus:
-    plan = as_plan(work)
+    plan, log_dirs = as_plan(work), log_dir_moves(work)
     if args.json:
-        for row in json_rows(plan):
+        for row in (*map(log_dir_row, log_dirs), *json_rows(plan, work.log_dirs_after, work.log_dirs_before)):
             console.print_json(row)
         return ExitStatus.OK
     console.draw(table(*broker_rows(plan.brokers), terminal=console.is_terminal, width=console.width))
     console.print(summary(plan))
+    kept = [move for move in log_dirs if move.before is not None]
+    if kept:
+        console.print(f"Between log directories: {len(kept)} ({bytes_text(sum(move.size_bytes for move in kept))}).")
     return ExitStatus.OK
 
 
@@ -97,14 +101,18 @@ def _options(args: Args) -> RunOptions:
     )
 
 
-def _show_end(console: Console, args: Args, end: End, *, has_work: bool) -> ExitStatus:
+def _places(plan: Plan) -> str:
+    return "replicas and log directories" if plan.log_dirs else "replicas"
+
+
+def _show_end(console: Console, args: Args, end: End, *, places: str, has_work: bool) -> ExitStatus:
     if args.json:
         counts = {"done": end.done, "failed": end.failed, "moving": end.moving, "waiting": end.waiting}
         console.print_json({"type": "end", **counts, "throttles_left": not end.is_clean})
     elif not has_work:
-        console.print("Nothing to move: all partitions have the replicas of the plan.")
+        console.print(f"Nothing to move: all partitions have the {places} of the plan.")
     else:
-        text = f"{count_text(end.done)} {'has its' if end.done == 1 else 'have their'} new replicas"
+        text = f"{count_text(end.done)} {'has its' if end.done == 1 else 'have their'} new {places}"
         if end.failed:
             text += f", {end.failed} failed"
         if end.is_timed_out:

@@ -11,10 +11,12 @@ import fcntl
 import json
 import os
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from kafkatools.core import atomic_file
+from kafkatools.core.admin.reassignments import Replica
 from kafkatools.exit_status import CommandError
 
 TopicPartition = tuple[str, int]
@@ -38,10 +40,12 @@ class Setting(NamedTuple):
 
 
 class Record(NamedTuple):
-    """The content of a journal: the throttles of a run, and the replicas of its partitions before and after."""
+    """The content of a journal: the throttles of a run, the replicas of its partitions before and after, and the
+    log directories before."""
 
     settings: tuple[Setting, ...]
     replicas: Mapping[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]
+    log_dirs: Mapping[Replica, str] = MappingProxyType({})
 
 
 class Journal:
@@ -92,7 +96,9 @@ class Journal:
         ]
         settings = [setting._asdict() for setting in record.settings]
         about = {"version": _VERSION, "cluster_id": self._cluster_id, "pid": os.getpid()}
-        return {**about, "settings": settings, "replicas": replicas}
+        log_dirs = [{**replica._asdict(), "path": path} for replica, path in record.log_dirs.items()]
+        fields: dict[str, object] = {**about, "settings": settings, "replicas": replicas}
+        return fields | ({"log_dirs": log_dirs} if log_dirs else {})
 
     def _read(self) -> Record | None:
         try:
@@ -119,4 +125,8 @@ def _record(fields: Any) -> Record:
         (str(row["topic"]), int(row["partition"])): (tuple(map(int, row["before"])), tuple(map(int, row["after"])))
         for row in fields["replicas"]
     }
-    return Record(settings, replicas)
+    log_dirs = {
+        Replica(str(row["topic"]), int(row["partition"]), int(row["broker"])): str(row["path"])
+        for row in fields.get("log_dirs", ())
+    }
+    return Record(settings, replicas, log_dirs)

@@ -23,6 +23,7 @@ from kafkatools.core.admin.reassignments import TopicPartition
 from kafkatools.core.admin.replication_throttles import (
     FOLLOWER_RATE,
     LEADER_RATE,
+    LOG_DIR_RATE,
     PartitionMove,
     Throttles,
     brokers_of,
@@ -44,17 +45,25 @@ class RemovedThrottles(NamedTuple):
     remaining: Mapping[Setting, str]
 
 
-def settings_of(moves: Mapping[TopicPartition, PartitionMove], rate: int, throttles: Throttles) -> tuple[Setting, ...]:
-    """The configs that throttle these moves to `rate` bytes per second on each broker. Each has its present value from
-    `throttles`, None if it is unset."""
+def settings_of(
+    moves: Mapping[TopicPartition, PartitionMove],
+    rate: int,
+    throttles: Throttles,
+    log_dir_brokers: Collection[int] = (),
+) -> tuple[Setting, ...]:
+    """The configs that throttle these moves to `rate` bytes per second on each broker, and moves between log
+    directories of `log_dir_brokers`. Each has its present value from `throttles`, None if it is unset."""
     settings = []
     for topic, values in sorted(throttled_replicas(moves).items()):
-        before = throttles.topics.get(topic, {})
-        settings += [Setting(TOPIC, topic, name, before.get(name), (value,)) for name, value in values.items()]
+        lists = throttles.topics.get(topic, {})
+        settings += [Setting(TOPIC, topic, name, lists.get(name), (value,)) for name, value in values.items()]
     for broker in brokers_of(moves):
         rates = throttles.brokers.get(broker, {})
         for name in (LEADER_RATE, FOLLOWER_RATE):
             settings.append(Setting(BROKER, str(broker), name, rates.get(name), (str(rate),)))
+    for broker in sorted(log_dir_brokers):
+        before = throttles.brokers.get(broker, {}).get(LOG_DIR_RATE)
+        settings.append(Setting(BROKER, str(broker), LOG_DIR_RATE, before, (str(rate),)))
     return tuple(settings)
 
 

@@ -121,16 +121,17 @@ class Run:
         supervision = Supervision(self.connect, self.clock, moves, self.journal, self.report, rules)
         settings, unneeded = self._settings(admin, work)
         replicas = {key: (before, work.jobs[key].after) for key, before in work.before.items() if key in work.jobs}
+        log_dirs = {replica: path for replica, path in work.log_dirs_before.items() if replica[:2] in replicas}
         remaining: tuple[Setting, ...] = ()
         if unneeded:
-            self.journal.write(Record((*settings, *unneeded), replicas))
+            self.journal.write(Record((*settings, *unneeded), replicas, log_dirs))
             removal = remove_throttles(admin, unneeded)
             self._note_removal(removal, _LEFTOVER)
             remaining = tuple(removal.remaining)
         throttle = None
         if settings and limits is not None:
             throttle = AdaptiveThrottle(*limits, rules.interval_ms * WINDOW_SAMPLES)
-        supervision.limit(settings, throttle, Record((*settings, *remaining), replicas))
+        supervision.limit(settings, throttle, Record((*settings, *remaining), replicas, log_dirs))
         return supervision
 
     def _settings(self, admin: AdminClient, work: Work) -> tuple[tuple[Setting, ...], tuple[Setting, ...]]:
@@ -144,14 +145,18 @@ class Run:
             if job.added and limits is not None
         }
         live = set(admin.brokers())
-        throttles = find_throttles(admin, sorted({topic for topic, _ in moves}), sorted(live & {*brokers_of(moves)}))
+        log_dir_brokers: set[int] = set()
+        if limits is not None:
+            log_dir_brokers.update(broker for job in work.jobs.values() for broker in job.log_dirs)
+        brokers = live & {*brokers_of(moves), *log_dir_brokers}
+        throttles = find_throttles(admin, sorted({topic for topic, _ in moves}), sorted(brokers))
         for error in throttles.errors.values():
             raise error
         rate = 0 if limits is None else limits.rate
         # A broker that is down copies nothing and cannot be configured.
         settings = [
             setting
-            for setting in settings_of(moves, rate, throttles)
+            for setting in settings_of(moves, rate, throttles, log_dir_brokers)
             if setting.kind != BROKER or int(setting.name) in live
         ]
         merged_settings, unneeded = adopt(settings, leftover, throttles)

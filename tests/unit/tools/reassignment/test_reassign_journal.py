@@ -8,6 +8,7 @@ import pathlib
 
 import pytest
 
+from kafkatools.core.admin.reassignments import Replica
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.reassignment.journal import Journal, Record, Setting
 
@@ -15,7 +16,7 @@ SETTINGS = (
     Setting(4, "1", "leader.replication.throttled.rate", None, ("50000000", "25000000")),
     Setting(2, "orders", "leader.replication.throttled.replicas", "0:1", ("0:1,0:2",)),
 )
-RECORD = Record(SETTINGS, {("orders", 0): ((1, 2), (1, 3))})
+RECORD = Record(SETTINGS, {("orders", 0): ((1, 2), (1, 3))}, {Replica("orders", 0, 1): "/a"})
 FIELDS = {
     "version": 1,
     "cluster_id": "a/b",
@@ -26,6 +27,7 @@ FIELDS = {
          "values": ["0:1,0:2"]},
     ],
     "replicas": [{"topic": "orders", "partition": 0, "before": [1, 2], "after": [1, 3]}],
+    "log_dirs": [{"topic": "orders", "partition": 0, "broker": 1, "path": "/a"}],
 }  # fmt: skip
 
 
