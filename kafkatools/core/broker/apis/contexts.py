@@ -161,6 +161,12 @@ class ShareContext(GroupContext, Protocol):
     def share_partitions(self) -> SharePartitionManager: ...
 
 
+class StreamsContext(GroupContext, Protocol):
+    """The node for requests of streams groups, which create internal topics."""
+
+    def create_topic_later(self, topic: NewTopic) -> TopicState | KafkaError | None: ...
+
+
 class TransactionContext(GroupContext, Protocol):
     """The node for InitProducerId and for transactions."""
 

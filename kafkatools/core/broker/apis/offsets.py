@@ -93,8 +93,8 @@ def _commit(
     request."""
     check = node.groups.ensure_may_commit(entity.group_id, identity, entity.generation_id_or_member_epoch, version)
     if check is not None:
-        for (_, index), committed in offsets:
-            check(committed.topic_id, index)
+        for (name, index), committed in offsets:
+            check(name, committed.topic_id, index)
     return node.groups.commit(entity.group_id, offsets, records) if offsets else None
 
 

@@ -222,6 +222,8 @@ TABLE: Final = (
     Api(_K.WRITE_SHARE_GROUP_STATE, "share_state", operation=CLUSTER_ACTION),
     Api(_K.DELETE_SHARE_GROUP_STATE, "share_state", operation=CLUSTER_ACTION),
     Api(_K.READ_SHARE_GROUP_STATE_SUMMARY, "share_state", operation=CLUSTER_ACTION),
+    Api(_K.STREAMS_GROUP_HEARTBEAT, "streams_groups"),
+    Api(_K.STREAMS_GROUP_DESCRIBE, "streams_groups", work=_LARGE),
     Api(_K.DESCRIBE_SHARE_GROUP_OFFSETS, "share_group_offsets"),
     Api(_K.ALTER_SHARE_GROUP_OFFSETS, "share_group_offsets"),
     Api(_K.DELETE_SHARE_GROUP_OFFSETS, "share_group_offsets"),

@@ -38,16 +38,20 @@ ShareGroupCurrentMemberAssignmentKey = Schema("ShareGroupCurrentMemberAssignment
 ShareGroupCurrentMemberAssignmentValue = Schema("ShareGroupCurrentMemberAssignmentValue")
 ShareGroupStatePartitionMetadataKey = Schema("ShareGroupStatePartitionMetadataKey")
 ShareGroupStatePartitionMetadataValue = Schema("ShareGroupStatePartitionMetadataValue")
+StreamsGroupMetadataKey = Schema("StreamsGroupMetadataKey")
+StreamsGroupMetadataValue = Schema("StreamsGroupMetadataValue")
+StreamsGroupMemberMetadataKey = Schema("StreamsGroupMemberMetadataKey")
+StreamsGroupMemberMetadataValue = Schema("StreamsGroupMemberMetadataValue")
+StreamsGroupTargetAssignmentMetadataKey = Schema("StreamsGroupTargetAssignmentMetadataKey")
+StreamsGroupTargetAssignmentMetadataValue = Schema("StreamsGroupTargetAssignmentMetadataValue")
+StreamsGroupTargetAssignmentMemberKey = Schema("StreamsGroupTargetAssignmentMemberKey")
+StreamsGroupTargetAssignmentMemberValue = Schema("StreamsGroupTargetAssignmentMemberValue")
+StreamsGroupCurrentMemberAssignmentKey = Schema("StreamsGroupCurrentMemberAssignmentKey")
+StreamsGroupCurrentMemberAssignmentValue = Schema("StreamsGroupCurrentMemberAssignmentValue")
+StreamsGroupTopologyKey = Schema("StreamsGroupTopologyKey")
+StreamsGroupTopologyValue = Schema("StreamsGroupTopologyValue")
 
-_ONLY_READ = (
-    "LegacyOffsetCommit",
-    "StreamsGroupMetadata",
-    "StreamsGroupMemberMetadata",
-    "StreamsGroupTargetAssignmentMetadata",
-    "StreamsGroupTargetAssignmentMember",
-    "StreamsGroupCurrentMemberAssignment",
-    "StreamsGroupTopology",
-)
+_ONLY_READ = ("LegacyOffsetCommit",)
 """Records that the broker does not write, each with a Key and a Value."""
 _SCHEMAS = [schema for schema in list(globals().values()) if isinstance(schema, Schema)]
 _SCHEMAS += [Schema(name + part) for name in _ONLY_READ for part in ("Key", "Value")]

@@ -11,15 +11,16 @@ from kafkatools.core.broker.coordinators.groups.keyed_timer import KeyedTimer
 from kafkatools.core.broker.coordinators.groups.modern.consumer_group import ConsumerGroup
 from kafkatools.core.broker.coordinators.groups.offsets_topic import OffsetsTopic
 from kafkatools.core.broker.coordinators.groups.share.group import ShareGroup
+from kafkatools.core.broker.coordinators.groups.streams.group import StreamsGroup
 from kafkatools.core.clock import Clock
 
-AnyGroup = Group | ConsumerGroup | ShareGroup
+AnyGroup = Group | ConsumerGroup | ShareGroup | StreamsGroup
 Settings = TypeVar("Settings")
 
 
 @dataclass(eq=False, repr=False)
 class GroupParts(Generic[Settings]):
-    """The registry, settings, topics, log and timers that consumer groups or share groups work with. `groups` holds
+    """The registry, settings, topics, log and timers that groups of one type work with. `groups` holds
     groups of all types, `settings` those of one type."""
 
     groups: dict[str, AnyGroup]

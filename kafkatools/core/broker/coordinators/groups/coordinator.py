@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Protocol, cast
 
 from kafkatools.core import errors
 from kafkatools.core.broker.coordinators.groups import offset_records
@@ -45,6 +45,10 @@ from kafkatools.core.broker.coordinators.groups.share.group import SHARE, ShareG
 from kafkatools.core.broker.coordinators.groups.share.groups import ShareGroups, ShareHeartbeat, ShareSurroundings
 from kafkatools.core.broker.coordinators.groups.share.offsets import ShareOffsets
 from kafkatools.core.broker.coordinators.groups.share.settings import ShareGroupSettings
+from kafkatools.core.broker.coordinators.groups.streams.group import STREAMS, StreamsGroup
+from kafkatools.core.broker.coordinators.groups.streams.groups import HeartbeatResult, StreamsGroups
+from kafkatools.core.broker.coordinators.groups.streams.heartbeats import StreamsHeartbeat
+from kafkatools.core.broker.coordinators.groups.streams.settings import StreamsGroupSettings
 from kafkatools.core.broker.coordinators.groups.transactional_offsets import write_pending
 from kafkatools.core.broker.metadata.image import GROUP_RESOURCE, MetadataImage
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
@@ -56,6 +60,14 @@ from kafkatools.core.protocol.definitions import MAX_STRING_BYTES
 GROUP_ID_NOT_FOUND_SINCE = 9
 # A member id is a name, a dash and a UUID of 36 characters. Responses and records cannot hold a longer string.
 _LONGEST_NAME_BYTES = MAX_STRING_BYTES - 37
+
+
+class Keeper(Protocol):
+    """The part with the groups of one type; it gets groups of that type only."""
+
+    def resume(self, group: AnyGroup) -> None: ...
+    def release(self, group: AnyGroup) -> None: ...
+    def forget(self, group: AnyGroup) -> None: ...
 
 
 class GroupCoordinator:
@@ -97,6 +109,8 @@ class GroupCoordinator:
             share_around or ShareSurroundings(),
         )
         self.share_offsets = ShareOffsets(self.share)
+        streams_settings = StreamsGroupSettings(config, own_configs)
+        self.streams = StreamsGroups(self.groups, streams_settings, topics, store, self._course.timer, clock)
         self.ensure_active = ensure_active
 
     @property
@@ -305,7 +319,7 @@ class GroupCoordinator:
             raise errors.UnknownMemberId()
         return group, group.ensure_member(member_id, instance_id)
 
-    # -- consumer and share protocols ------------------------------------------------------------------------------
+    # -- consumer, share and streams protocols ---------------------------------------------------------------------
     def consumer_heartbeat(self, request: HeartbeatRequest) -> Fields:
         """ConsumerGroupHeartbeat: returns the response fields. Raises a KafkaError."""
         self.ensure_active(request.group_id)
@@ -315,6 +329,11 @@ class GroupCoordinator:
         """ShareGroupHeartbeat: returns the response fields. Raises a KafkaError."""
         self.ensure_active(request.group_id)
         return self.share.heartbeat(request)
+
+    def streams_heartbeat(self, request: StreamsHeartbeat) -> HeartbeatResult:
+        """StreamsGroupHeartbeat: returns the response fields and the missing internal topics. Raises a KafkaError."""
+        self.ensure_active(request.group_id)
+        return self.streams.heartbeat(request)
 
     # -- offsets ---------------------------------------------------------------------------------------------------
     def ensure_may_commit(
@@ -327,7 +346,7 @@ class GroupCoordinator:
         group = self.groups.get(group_id)
         if group is None and generation_id < 0:
             return None
-        if isinstance(group, ConsumerGroup):
+        if isinstance(group, ConsumerGroup | StreamsGroup):
             try:
                 return group.ensure_may_commit(*identity, generation_id, version=version)
             except errors.StaleMemberEpoch as error:
@@ -341,12 +360,12 @@ class GroupCoordinator:
         return None
 
     def ensure_may_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
-        """Check that a client may read a group's offsets. In a consumer group, raises UnknownMemberId for an unknown
-        member, StaleMemberEpoch or IllegalGeneration for another epoch. Other groups, also missing ones, are only
-        checked to be coordinated here. Raises NotCoordinator or CoordinatorLoadInProgress if not."""
+        """Check that a client may read a group's offsets. In a consumer or streams group, raises UnknownMemberId for an
+        unknown member, StaleMemberEpoch or IllegalGeneration for another epoch. Other groups, also missing ones, are
+        only checked to be coordinated here. Raises NotCoordinator or CoordinatorLoadInProgress if not."""
         self.ensure_active(group_id)
         group = self.groups.get(group_id)
-        if isinstance(group, ConsumerGroup):
+        if isinstance(group, ConsumerGroup | StreamsGroup):
             group.ensure_may_fetch(member_id, member_epoch)
 
     def commit(
@@ -394,13 +413,13 @@ class GroupCoordinator:
         IllegalGeneration or another KafkaError."""
         self.ensure_active(group_id)
         group = self.groups.get(group_id)
-        if isinstance(group, ConsumerGroup):
+        if isinstance(group, ConsumerGroup | StreamsGroup):
             try:
                 check = group.ensure_may_commit(*identity, generation_id, is_transactional=True)
                 for topic, partition in places:
                     state = self.consumer.topics.by_name(topic)
                     if check is not None:
-                        check(state.topic_id if state is not None else None, partition)
+                        check(topic, state.topic_id if state is not None else None, partition)
             except errors.StaleMemberEpoch as error:
                 raise errors.IllegalGeneration() from error
         elif isinstance(group, Group):
@@ -475,10 +494,11 @@ class GroupCoordinator:
         self.offsets.remove_group(group.group_id)
         self._keeper_of(group).forget(group)
 
-    def _keeper_of(self, group: AnyGroup) -> Any:
+    def _keeper_of(self, group: AnyGroup) -> Keeper:
         """The part with the groups of this group's type: `resume` after loading, `release` to another broker, and
         `forget` after the deletion."""
-        return {CONSUMER: self.consumer.course, SHARE: self.share}.get(group.group_type, self._course)
+        keepers = {CONSUMER: self.consumer.course, SHARE: self.share, STREAMS: self.streams}
+        return cast("Keeper", keepers.get(group.group_type, self._course))
 
     # -- expiry and deletion ---------------------------------------------------------------------------------------
     def expire_offsets(self, retention_ms: int) -> None:

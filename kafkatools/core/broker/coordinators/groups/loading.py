@@ -20,6 +20,8 @@ from kafkatools.core.broker.coordinators.groups.offsets import Offsets, Place
 from kafkatools.core.broker.coordinators.groups.requests import Client
 from kafkatools.core.broker.coordinators.groups.share.changes import change_of as share_change_of
 from kafkatools.core.broker.coordinators.groups.share.group import ShareGroup
+from kafkatools.core.broker.coordinators.groups.streams.changes import change_of as streams_change_of
+from kafkatools.core.broker.coordinators.groups.streams.group import StreamsGroup
 from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
 from kafkatools.core.protocol.schemas.offsets import decode_record
 
@@ -45,8 +47,10 @@ class LoadedGroups:
             self._take_change(key.group_id, ConsumerGroup, consumer_change)
         elif (share_change := share_change_of(key, value)) is not None:
             self._take_change(key.group_id, ShareGroup, share_change)
+        elif (streams_change := streams_change_of(key, value)) is not None:
+            self._take_change(key.group_id, StreamsGroup, streams_change)
 
-    def _take_change(self, group_id: str, kind: type[ConsumerGroup | ShareGroup], change: Any) -> None:
+    def _take_change(self, group_id: str, kind: type[ConsumerGroup | ShareGroup | StreamsGroup], change: Any) -> None:
         group = self.groups.get(group_id)
         if not isinstance(group, kind):
             group = self.groups[group_id] = kind(group_id)

@@ -66,13 +66,14 @@ def load_partition(host: Host, groups: GroupCoordinator, partition: Partition) -
 
 
 def note_topics(groups: GroupCoordinator, delta: MetadataDelta) -> None:
-    """Have consumer and share groups that subscribe to created, changed or deleted topics check them at the next
+    """Have consumer, share and streams groups that read created, changed or deleted topics check them at the next
     heartbeat."""
     topics = (*delta.changed_topics.values(), *delta.removed_topics.values())
     if topics:
         names = {topic.name for topic in topics}
         groups.consumer.note_topics(names, has_new=bool(delta.changed_topics))
         groups.share.note_topics(names)
+        groups.streams.note_topics(names)
 
 
 def note_deleted_topics(groups: GroupCoordinator, shards: Shards, image: MetadataImage, delta: MetadataDelta) -> None:

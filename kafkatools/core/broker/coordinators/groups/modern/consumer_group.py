@@ -40,7 +40,8 @@ from kafkatools.core.broker.coordinators.groups.offset_records import Record
 
 CONSUMER = "consumer"
 FIRST_COMMIT_VERSION = 9
-CommitCheck = Callable[[uuid.UUID | None, int], None]
+CommitCheck = Callable[[str, uuid.UUID | None, int], None]
+"""Checks one partition of a commit, by the topic's name and id."""
 
 
 @unique
@@ -297,7 +298,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
             raise errors.StaleMemberEpoch(
                 f"Received member epoch {epoch} is newer than current member epoch {member.member_epoch}."
             )
-        return lambda topic_id, partition: _ensure_had(member, epoch, topic_id, partition)
+        return lambda _topic, topic_id, partition: _ensure_had(member, epoch, topic_id, partition)
 
     def ensure_may_fetch(self, member_id: str | None, epoch: int) -> None:
         """Check an offset fetch: by a member in its epoch, or by a client without a member id (validateOffsetFetch).
