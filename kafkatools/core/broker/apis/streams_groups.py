@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from kafkatools.core.broker.apis.consumer_groups import heartbeat_refusal, message_of
+from kafkatools.core.broker.apis.consumer_groups import message_of
 from kafkatools.core.broker.apis.contexts import StreamsContext
 from kafkatools.core.broker.apis.groups import client_of, committed_response, describe_each, refusal
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
@@ -55,8 +55,12 @@ def handle_streams_group_heartbeat(node: StreamsContext, request: Request) -> Re
         if result.missing_topics:
             _create_topics(node, request, entity.group_id, result.missing_topics, fields["status"])
     except KafkaError as error:
-        fields = heartbeat_refusal(coordinator_error_code(error), message_of(error))
-    return committed_response(node, request, entity.group_id, fields, heartbeat_refusal)
+        fields = _heartbeat_refusal(coordinator_error_code(error), message_of(error))
+    return committed_response(node, request, entity.group_id, fields, _heartbeat_refusal)
+
+
+def _heartbeat_refusal(code: int, message: str | None = None) -> Fields:
+    return {"error_code": code, "error_message": message, "status": []}
 
 
 def ensure_enabled(node: StreamsContext) -> None:

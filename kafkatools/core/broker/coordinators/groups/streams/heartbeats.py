@@ -124,7 +124,7 @@ def _check_joining(request: StreamsHeartbeat) -> None:
         (request.standby, "StandbyTasks"),
         (request.warmup, "WarmupTasks"),
     ):
-        if tasks:
+        if tasks is None or tasks:
             raise InvalidRequest(f"{name} must be empty when (re-)joining.")
     if request.topology is None:
         raise InvalidRequest("Topology must be non-null when (re-)joining.")

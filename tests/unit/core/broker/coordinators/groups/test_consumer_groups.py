@@ -278,9 +278,9 @@ def test_commits_of_an_older_epoch_are_for_what_the_member_had_then(groups: Grou
     groups.beat("a", 2, owned={T: [0]})
     assert partitions_of(groups.beat("b", 3)) == {T: [1]}
     check = commit(groups, "a", 2)
-    check(T, 0)
+    check("t", T, 0)
     with pytest.raises(StaleMemberEpoch, match="not assigned"):
-        check(T, 1)
+        check("t", T, 1)
     with pytest.raises(StaleMemberEpoch, match="older than assignment epoch 3"):
         commit(groups, "b", 2)(T, 1)
     with pytest.raises(StaleMemberEpoch, match="newer"):

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from kafkatools.core.broker.apis.contexts import ShareContext
-from kafkatools.core.broker.apis.share_groups import ensure_enabled
+from kafkatools.core.broker.apis.share.groups import ensure_enabled
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
 from kafkatools.core.broker.coordinators.groups.share.group import ShareGroup
 from kafkatools.core.broker.coordinators.share_state.share_state import ShareKey, ShareState

@@ -9,7 +9,7 @@ from typing import Any
 from kafkatools.core.broker.apis.consumer_groups import message_of
 from kafkatools.core.broker.apis.contexts import ShareContext
 from kafkatools.core.broker.apis.fetch import node_endpoints
-from kafkatools.core.broker.apis.share_groups import ensure_enabled
+from kafkatools.core.broker.apis.share.groups import ensure_enabled
 from kafkatools.core.broker.coordinators.share_state.pending import PendingWrite, ShareWrite, when_written
 from kafkatools.core.broker.coordinators.share_state.share_state import ShareKey
 from kafkatools.core.broker.metadata.controller.acls import GROUP, READ, TOPIC

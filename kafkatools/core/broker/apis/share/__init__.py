@@ -1,0 +1,1 @@
+"""Handlers of share groups (KIP-932)."""
