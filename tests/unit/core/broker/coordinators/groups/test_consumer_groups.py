@@ -282,7 +282,7 @@ def test_commits_of_an_older_epoch_are_for_what_the_member_had_then(groups: Grou
     with pytest.raises(StaleMemberEpoch, match="not assigned"):
         check("t", T, 1)
     with pytest.raises(StaleMemberEpoch, match="older than assignment epoch 3"):
-        commit(groups, "b", 2)(T, 1)
+        commit(groups, "b", 2)("t", T, 1)
     with pytest.raises(StaleMemberEpoch, match="newer"):
         commit(groups, "a", 4)
     with pytest.raises(IllegalGeneration):
