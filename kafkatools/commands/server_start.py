@@ -1,7 +1,7 @@
 """kt server-start: run a broker with its controller in the foreground (kafka-server-start.sh).
 
 With several nodes in controller.quorum.voters the node joins their cluster. Settings without an effect are named in a
-warning. A listener that other machines can reach needs --insecure: there is no TLS, no SASL and no authorizer.
+warning. A listener without TLS and SASL that other machines can reach needs --insecure.
 """
 
 from __future__ import annotations
@@ -42,21 +42,23 @@ def run(console: Console, args: Args) -> ExitStatus:
 def _setup(console: Console, args: Args, values: dict[str, str]) -> NodeSetup:
     from kafkatools.core import config as tables
     from kafkatools.core.broker.node_setup import NodeSetup
+    from kafkatools.core.broker.security.listener_security import ignored_prefixed
     from kafkatools.core.broker.server.connection_limits import raise_descriptor_limit
-    from kafkatools.core.broker.server.node_settings import meaningless
+    from kafkatools.core.broker.server.node_settings import is_loopback, meaningless
     from kafkatools.core.config import Config
 
     os.umask(0o077)
     raise_descriptor_limit()
     config = Config(tables.BROKER, values, allow_unknown=True)
-    for name in meaningless(config):
-        console.note(f"WARN {name} has no effect in kt and is ignored")
     setup = NodeSetup(config, console.clock, report=lambda line: _report(console, line))
-    if not setup.settings.is_loopback and not args.insecure:
-        host = setup.settings.host or "all addresses"
-        raise CommandError(
-            f"Refusing to listen on {host} without authentication or encryption: use 127.0.0.1, or --insecure"
-        )
+    for name in sorted(meaningless(config) + ignored_prefixed(config, setup.cluster.listeners)):
+        console.note(f"WARN {name} has no effect in kt and is ignored")
+    for point in setup.cluster.listeners:
+        if point.protocol == "PLAINTEXT" and not is_loopback(point.host) and not args.insecure:
+            raise CommandError(
+                f"Refusing to listen on {point.host or 'all addresses'} without authentication or encryption: "
+                "use 127.0.0.1, TLS or SASL (listener.security.protocol.map), or --insecure"
+            )
     return setup
 
 

@@ -35,6 +35,7 @@ from kafkatools.core.broker.metadata.topic_creation import TopicCreation
 from kafkatools.core.broker.replicas.cluster import Cluster, ReplicationSettings
 from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
 from kafkatools.core.broker.replicas.replication import Replication
+from kafkatools.core.broker.security.listener_security import PROTOCOLS
 from kafkatools.core.broker.server.alive_brokers import endpoint
 from kafkatools.core.broker.server.controller_link import ControllerLink
 from kafkatools.core.broker.server.deferred import WaitingResponses
@@ -50,7 +51,6 @@ CONTROLLED_SHUTDOWN_MS = 30_000
 RESIGN_MS = 1000
 LOST_MS = 2000
 FAREWELL_MS = 4000
-PLAINTEXT_PROTOCOL = 0
 MAX_WAIT_MS, LEAVING_WAIT_MS = 1 << 62, 20
 
 
@@ -158,7 +158,7 @@ class ClusterMember:
                 "name": point.name,
                 "host": point.advertised_host,
                 "port": point.advertised_port,
-                "security_protocol": PLAINTEXT_PROTOCOL,
+                "security_protocol": PROTOCOLS[point.protocol],
             }
             for point in self._home.end_points
             if point.name in names

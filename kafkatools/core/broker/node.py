@@ -36,6 +36,7 @@ from kafkatools.core.broker.replicas.log_cleaner import LogCleaner
 from kafkatools.core.broker.replicas.log_tasks import LogTasks
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.broker.replicas.replica_manager import ReplicaManager, Surroundings
+from kafkatools.core.broker.server.acceptor import Dispatch
 from kafkatools.core.broker.server.authorizer import Authorizing, open_authorizer
 from kafkatools.core.broker.server.channels import Quorum
 from kafkatools.core.broker.server.dispatch import Dispatcher
@@ -81,7 +82,7 @@ class Node(Authorizing):
         self.timer, self._scheduler, self.limits = setup.timer, setup.scheduler, setup.limits
         self.directories, self.logs, self.metadata_log = resources.directories, resources.logs, resources.metadata_log
         self.cluster_id = resources.directories.cluster_id
-        self.listener = resources.listener
+        self.listener, self._sasl = resources.listener, setup.sasl
         self.end_points = bound_end_points(self.cluster, resources.sockets)
         self.advertised_host = setup.settings.advertised_host
         self.advertised_port = setup.settings.advertised_port or self.end_points[0].port
@@ -105,7 +106,7 @@ class Node(Authorizing):
         keepers = () if self.keeper is None else (self.keeper,)
         log_tasks = LogTasks(self.logs.tasks, clock, self.note_failure)
         self.workers: tuple[Worker, ...] = (self._changes, *keepers, log_tasks, *self.member.workers)
-        add_acceptors(self.listener, self.cluster, resources.sockets, self._dispatcher_of)
+        add_acceptors(self.listener, self.cluster, setup.security, setup.sasl, resources.sockets, self._dispatcher_of)
 
     # -- its parts -------------------------------------------------------------------------------------------------
     def _make_controller(self) -> Controller:
@@ -119,7 +120,19 @@ class Node(Authorizing):
             self._changes.take,
         )
 
-    def _dispatcher_of(self, listener_name: str) -> Dispatcher:
+    def _dispatcher_of(self, listener_name: str) -> Dispatch:
+        dispatch = self._dispatcher_behind(listener_name)
+        if listener_name not in self._sasl:
+            return dispatch
+        from kafkatools.core.broker.security.image_credentials import ImageCredentials
+        from kafkatools.core.broker.security.sasl_dispatch import AuthenticatingDispatcher, Surroundings
+
+        credentials = ImageCredentials(self.image, self.clock)
+        limit: int = self.config.socket_request_max_bytes
+        around = Surroundings(credentials, self.clock, self._scheduler.schedule, self.report_refusal, limit)
+        return AuthenticatingDispatcher(dispatch, self._sasl[listener_name], around)
+
+    def _dispatcher_behind(self, listener_name: str) -> Dispatcher:
         if self.cluster.is_alone:
             return Dispatcher(self)
         from kafkatools.core.broker.server.cluster_dispatch import BrokerDispatcher, ControllerDispatcher

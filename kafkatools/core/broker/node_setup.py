@@ -12,6 +12,8 @@ from random import Random
 from kafkatools.core.broker.metadata.cluster_settings import cluster_settings, is_clustered, settings_alone
 from kafkatools.core.broker.metadata.metadata_log import MetadataLog, SnapshotRules
 from kafkatools.core.broker.replicas.log_directories import NodeDirectories
+from kafkatools.core.broker.security.listener_security import security_of
+from kafkatools.core.broker.security.sasl_listener import sasl_listener
 from kafkatools.core.broker.server.connection_limits import ConnectionLimits, descriptor_limit, max_log_files
 from kafkatools.core.broker.server.failure_reports import FailureReports
 from kafkatools.core.broker.server.listener import Listener
@@ -45,7 +47,11 @@ class NodeSetup:
         self.random = random or Random()  # noqa: S311 - when elections begin is no secret
         self.settings = node_settings(config)
         several = is_clustered(config)
-        self.cluster = cluster_settings(config, self.settings.node_id) if several else settings_alone(self.settings)
+        self.cluster = (
+            cluster_settings(config, self.settings.node_id) if several else settings_alone(config, self.settings)
+        )
+        self.security = security_of(config, self.cluster.listeners)
+        self.sasl = {name: sasl_listener(own, clock) for name, own in self.security.items() if own.has_sasl}
         self.reports = FailureReports(clock, report)
         self.timer = Timer(clock.now_ms(), self.reports.note_failure)
         self.scheduler = Scheduler(self.timer, clock, self.reports.note_failure)
@@ -87,6 +93,7 @@ def open_resources(setup: NodeSetup, *, format_if_needed: bool) -> Iterator[Node
             max_idle_ms=config.connections_max_idle_ms,
             limits=setup.limits,
             schedule=setup.scheduler.schedule,
+            report=setup.reports.report,
         )
         undo.callback(listener.close)
         sockets = bind_listeners(setup.cluster)

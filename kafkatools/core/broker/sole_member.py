@@ -18,6 +18,7 @@ from kafkatools.core.broker.metadata.quorum.election_store import ElectionStore
 from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
 from kafkatools.core.broker.metadata.quorum.sole_voter import SoleVoter
 from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
+from kafkatools.core.broker.security.listener_security import PROTOCOLS
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.format.checkpoints import read_partition_metadata
 from kafkatools.core.log.format.filenames import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
@@ -62,7 +63,10 @@ class SoleMember:
         self.quorum.start(home.image.replay)
         is_amid_transaction = self._log.has_open_transaction
         controller.activate(home.image, self.quorum, home.clock.now_ms(), is_amid_transaction=is_amid_transaction)
-        end_points = [(point.name, point.advertised_host, point.advertised_port) for point in home.end_points]
+        end_points = [
+            (point.name, point.advertised_host, point.advertised_port, PROTOCOLS[point.protocol])
+            for point in home.end_points
+        ]
         new_epochs = not home.logs.is_clean_start and not self._is_new
         self.broker_epoch = controller.register_sole_broker(end_points, home.directory_ids, new_epochs=new_epochs)
         if self._is_new:

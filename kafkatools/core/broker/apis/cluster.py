@@ -204,8 +204,6 @@ def _find_coordinator(node: ClusterContext, request: Request, kind: int, key: st
 def _endpoint(node: ClusterContext, request: Request, node_id: int) -> tuple[int, str, int]:
     """The (id, host, port) of a broker on the client's listener. Raises CoordinatorNotAvailable for a broker that is
     unknown, fenced or without this listener."""
-    if node_id == node.node_id and not node.coordination.is_clustered:
-        return node_id, node.advertised_host, node.advertised_port
     broker = node.image.brokers.get(node_id)
     address = None if broker is None or broker.is_fenced else endpoint(broker, request.listener_name)
     if address is None:

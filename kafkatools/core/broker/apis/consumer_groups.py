@@ -23,7 +23,6 @@ from kafkatools.core.broker.coordinators.groups.modern.modern_group import NOTHI
 from kafkatools.core.broker.coordinators.groups.requests import Fields
 from kafkatools.core.broker.coordinators.groups.topic_regex import everything
 from kafkatools.core.broker.metadata.controller.acls import DESCRIBE, GROUP, READ, TOPIC
-from kafkatools.core.broker.server.authorizer import ANONYMOUS
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import (
     GroupIdNotFound,
@@ -59,7 +58,7 @@ def handle_consumer_group_heartbeat(node: GroupContext, request: Request) -> Res
         subscribed_topic_regex=entity.subscribed_topic_regex,
         server_assignor=entity.server_assignor,
         owned=_owned(entity.topic_partitions),
-        may_describe=everything if node.authorizer is None else _describable(node, request.connection.client_host),
+        may_describe=everything if node.authorizer is None else _describable(node, request),
     )
     try:
         ensure_enabled(node)
@@ -82,10 +81,10 @@ def ensure_enabled(node: GroupContext) -> None:
         raise UnsupportedVersion()
 
 
-def _describable(node: GroupContext, host: str) -> Callable[[str], bool]:
-    """A function that says whether the client at `host` may describe a topic; it outlives the client's request."""
-    authorizer = node.authorizer
-    return lambda topic: authorizer is None or authorizer.authorize(ANONYMOUS, host, DESCRIBE, TOPIC, topic)
+def _describable(node: GroupContext, request: Request) -> Callable[[str], bool]:
+    """A function that says whether the client of a request may describe a topic; it outlives the request."""
+    authorizer, principal, host = node.authorizer, request.principal, request.connection.client_host
+    return lambda topic: authorizer is None or authorizer.authorize(principal, host, DESCRIBE, TOPIC, topic)
 
 
 def ensure_may_subscribe(node: GroupContext, request: Request, group_id: str, topics: Iterable[str]) -> None:

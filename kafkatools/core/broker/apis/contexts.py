@@ -68,14 +68,10 @@ class MetadataContext(_Image, HasConfig, HasBrokerSettings, Protocol):
 
 
 class ClusterContext(_Image, HasMetadataOffset, _Coordination, Protocol):
-    """The node for ApiVersions, DescribeCluster and FindCoordinator: its address, the voters, the coordinators."""
+    """The node for ApiVersions, DescribeCluster and FindCoordinator: the voters, the coordinators."""
 
     @property
     def cluster_id(self) -> str: ...
-    @property
-    def advertised_host(self) -> str: ...
-    @property
-    def advertised_port(self) -> int: ...
     @property
     def controller_id(self) -> int: ...
     @property

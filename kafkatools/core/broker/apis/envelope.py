@@ -10,11 +10,13 @@ from functools import partial
 from struct import Struct
 from typing import Any, Protocol
 
+from kafkatools.core.broker.security.principal_data import ClientPrincipal, decode_principal
 from kafkatools.core.broker.server.apis import BROKER_APIS, FORWARDED, Authorizes, ServedBy, decode_permitted
 from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.forwarding import ControllerMember, run_on_controller
 from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, Request, Response
 from kafkatools.core.errors import DecodeError, InvalidRequest, NotController, RequestTimedOut
+from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.frames import decode_request_header
 
 _HEADER = Struct(">hhi")
@@ -45,7 +47,7 @@ def handle_envelope(node: EnvelopeContext, request: Request) -> Response:
 
     try:
         client_host = str(ipaddress.ip_address(bytes(entity.client_host_address)))
-        connection: Any = _EnvelopeConnection(request, client_host, finish)
+        connection: Any = _EnvelopeConnection(request, _principal(request, entity), client_host, finish)
         inner = _forwarded_request(connection, bytes(entity.request_data))
         inner.pause = request.pause
     except (ValueError, DecodeError, KeyError) as error:
@@ -61,10 +63,21 @@ def handle_envelope(node: EnvelopeContext, request: Request) -> Response:
     return later.result()
 
 
+def _principal(request: Request, entity: Entity) -> ClientPrincipal:
+    """The principal of the forwarded request; without one that of the node which sent the Envelope. Raises
+    DecodeError."""
+    if not entity.request_principal:
+        return ClientPrincipal(request.principal, False)
+    return decode_principal(bytes(entity.request_principal))
+
+
 class _EnvelopeConnection:
     """A stand-in for the connection of a client whose request another node forwarded."""
 
-    def __init__(self, outer: Request, client_host: str, complete: Callable[[Response], None]) -> None:
+    def __init__(
+        self, outer: Request, client: ClientPrincipal, client_host: str, complete: Callable[[Response], None]
+    ) -> None:
+        self.principal, self.is_token_authenticated = client
         self.acceptor = outer.connection.acceptor
         self.client_host = client_host
         self.complete = complete

@@ -15,8 +15,8 @@ from struct import Struct
 
 from kafkatools.core.broker.apis.contexts import ProduceContext
 from kafkatools.core.broker.replicas.partition import NONE, Partition
+from kafkatools.core.broker.server.connection import REPLY_PENDING
 from kafkatools.core.broker.server.deferred import Waiting
-from kafkatools.core.broker.server.listener import REPLY_PENDING
 from kafkatools.core.broker.server.requests import Client, CloseConnection, Request
 from kafkatools.core.errors import DecodeError, KafkaStorageError
 from kafkatools.core.protocol.varints import read_unsigned_varint, unsigned_varint

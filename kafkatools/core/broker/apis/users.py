@@ -1,4 +1,5 @@
-"""Handlers for users and clients: SCRAM credentials, client quotas, delegation tokens.
+"""Handlers for users and clients: SCRAM credentials, client quotas, delegation tokens; SaslHandshake and
+SaslAuthenticate outside of the authentication, during which `security/sasl_dispatch.py` answers them.
 
 `server/quotas.py` says which quotas are enforced. Every request for delegation tokens is refused, as Apache Kafka
 refuses it on a PLAINTEXT listener; other listeners do not exist here.
@@ -13,9 +14,13 @@ from kafkatools.core.broker.metadata.controller.scram import Upsertion
 from kafkatools.core.broker.metadata.controller.scram import describe as describe_scram
 from kafkatools.core.broker.node_parts import Rights
 from kafkatools.core.broker.server.apis import decode_permitted, ensure_permitted, is_permitted
-from kafkatools.core.broker.server.authorizer import ANONYMOUS
 from kafkatools.core.broker.server.requests import Request, Response, error_fields, outcome_fields
-from kafkatools.core.errors import ClusterAuthorizationFailed, DelegationTokenRequestNotAllowed, KafkaError
+from kafkatools.core.errors import (
+    ClusterAuthorizationFailed,
+    DelegationTokenRequestNotAllowed,
+    IllegalSaslState,
+    KafkaError,
+)
 from kafkatools.core.protocol.entities import Fields
 
 
@@ -104,7 +109,7 @@ def handle_alter_client_quotas(node: ChangeContext, request: Request) -> Respons
 def handle_create_delegation_token(node: Rights, request: Request) -> Response:
     """Refuse CreateDelegationToken with DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
     request.decode()
-    kind, _, name = ANONYMOUS.partition(":")
+    kind, _, name = request.principal.partition(":")
     return request.respond(
         {
             "error_code": DelegationTokenRequestNotAllowed.code,
@@ -135,3 +140,17 @@ def handle_describe_delegation_token(node: Rights, request: Request) -> Response
     """Refuse DescribeDelegationToken: raises DelegationTokenRequestNotAllowed."""
     request.decode()
     raise DelegationTokenRequestNotAllowed
+
+
+def handle_sasl_handshake(node: Rights, request: Request) -> Response:
+    """Refuse SaslHandshake with ILLEGAL_SASL_STATE: the listener does not use SASL, or the client has authenticated and
+    its session has no end."""
+    request.decode()
+    return request.respond({"error_code": IllegalSaslState.code, "mechanisms": []})
+
+
+def handle_sasl_authenticate(node: Rights, request: Request) -> Response:
+    """Refuse SaslAuthenticate with ILLEGAL_SASL_STATE."""
+    request.decode()
+    message = "SaslAuthenticate request received after successful authentication"
+    return request.respond({"error_code": IllegalSaslState.code, "error_message": message})

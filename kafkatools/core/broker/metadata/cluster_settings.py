@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafkatools.core.broker.server.node_settings import NodeSettings, parse_listener, reachable_host, security_protocols
+from kafkatools.core.broker.server.node_settings import (
+    NodeSettings,
+    controller_names,
+    parse_listener,
+    protocol_of,
+    reachable_host,
+    security_protocols,
+)
 from kafkatools.core.config import Config
 from kafkatools.core.errors import ConfigError
 
@@ -17,13 +24,14 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class EndPoint:
-    """A listener: its bind address and its advertised address."""
+    """A listener: its bind address, its advertised address and its security protocol."""
 
     name: str
     host: str
     port: int
     advertised_host: str
     advertised_port: int
+    protocol: str = "PLAINTEXT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +90,22 @@ def parse_voters(entries: tuple[str, ...] | list[str]) -> dict[int, Address]:
     return voters
 
 
-def settings_alone(node: NodeSettings) -> ClusterSettings:
-    """Return the settings of a node alone: broker and controller with one listener."""
-    point = EndPoint(node.listener_name, node.host, node.port, node.advertised_host, node.advertised_port)
+def settings_alone(config: Config, node: NodeSettings) -> ClusterSettings:
+    """Return the settings of a node alone: broker and controller with the broker's listeners. Raises ConfigError."""
+    if config.is_explicit("listeners"):
+        controllers = controller_names(config)
+        points = tuple(point for point in _end_points(config) if point.name not in controllers)
+    else:
+        address = (node.listener_name, node.host, node.port, node.advertised_host, node.advertised_port)
+        points = (EndPoint(*address, protocol_of(security_protocols(config), node.listener_name)),)
     return ClusterSettings(
         node.node_id,
         is_broker=True,
         is_controller=True,
         voters={},
-        broker_listeners=(point,),
+        broker_listeners=points,
         controller_listeners=(),
-        inter_broker_listener=point.name,
+        inter_broker_listener=points[0].name,
         rack=None,
     )
 
@@ -164,6 +177,12 @@ def _check_listeners(
 
 def _inter_broker_listener(config: Config, roles: set[str], names: list[str], brokers: tuple[EndPoint, ...]) -> str:
     configured = config.inter_broker_listener_name
+    if config.is_explicit("security.inter.broker.protocol"):
+        if configured is not None:
+            raise ConfigError(
+                "Only one of inter.broker.listener.name and security.inter.broker.protocol should be set."
+            )
+        configured = config.security_inter_broker_protocol
     if configured is None:
         return "PLAINTEXT" if any(point.name == "PLAINTEXT" for point in brokers) or not brokers else brokers[0].name
     name = str(configured).upper()
@@ -188,13 +207,12 @@ def _end_points(config: Config) -> tuple[EndPoint, ...]:
     ports: set[int] = set()
     for text in config.listeners:
         name, host, port = parse_listener(text)
-        if protocols.get(name, "PLAINTEXT") != "PLAINTEXT":
-            raise ConfigError(f"kt serves PLAINTEXT listeners only: {text}")
+        protocol = protocol_of(protocols, name)
         if name in end_points:
             raise ConfigError(f"Each listener must have a different name, listeners: {','.join(config.listeners)}")
         if port and port in ports:
             raise ConfigError(f"Each listener must have a different port, listeners: {','.join(config.listeners)}")
         ports.add(port)
         advertised_host, advertised_port = advertised.get(name, (reachable_host(host), port))
-        end_points[name] = EndPoint(name, host, port, advertised_host, advertised_port)
+        end_points[name] = EndPoint(name, host, port, advertised_host, advertised_port, protocol)
     return tuple(end_points.values())

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.metadata.image import MetadataImage, TopicState
 from kafkatools.core.broker.server.controller_link import ControllerLink, Fate
-from kafkatools.core.broker.server.forwarding import ANONYMOUS_PRINCIPAL
 from kafkatools.core.errors import KafkaError, TopicAlreadyExists, UnknownServerError, error_from_code
 from kafkatools.core.protocol import messages
 from kafkatools.core.protocol.api_versions import ApiKey
@@ -61,7 +60,7 @@ class TopicCreation:
         frame = b"".join(encode_request(_KEY, _VERSION, 0, f"broker-{self.node_id}", entity))
         envelope = {
             "request_data": frame[4:],
-            "request_principal": ANONYMOUS_PRINCIPAL,
+            "request_principal": None,  # this node itself
             "client_host_address": LOOPBACK,
         }
         self._pending.add(topic.name)

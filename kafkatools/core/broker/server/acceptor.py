@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Protocol
 
@@ -23,6 +24,25 @@ class Dispatch(Protocol):
         ...
 
 
+class SecureStream(Protocol):
+    """The encrypted bytes of one connection; `TlsStream` implements and documents it."""
+
+    @property
+    def socket(self) -> socket.socket: ...
+    @property
+    def principal(self) -> str: ...
+    @property
+    def has_pending(self) -> bool: ...
+    def handshake(self) -> int: ...
+    def recv_into(self, buffer: memoryview, /) -> int: ...
+    def send(self, data: bytes | memoryview, /) -> int: ...
+    def sendmsg(self, buffers: Sequence[bytes | memoryview], ancillary: tuple[()], flags: int, /) -> int: ...
+    def send_file(self, descriptor: int, position: int, size_bytes: int) -> int: ...
+    def close(self) -> None: ...
+
+
+Secure = Callable[[socket.socket], SecureStream]
+"""Begins TLS on an accepted socket. Raises OSError when the client is gone."""
 Interceptor = Callable[[Request, Dispatch], Response]
 """Handles a request in the place of a request handler, which it may call. Raises CloseConnection."""
 
@@ -44,7 +64,8 @@ class Acceptor:
 
     `is_internal` says that only other nodes of the cluster connect to it. `is_protected` says that a connection above a
     limit other than max.connections.per.ip is accepted, and a client's connection closed for it. `socket` is one of
-    `bind_acceptor`; with `is_open` it listens.
+    `bind_acceptor`; with `is_open` it listens. `secure` begins TLS on an accepted socket; None: no TLS.
+    `max_first_request_bytes` limits the requests of a client that has not authenticated.
     """
 
     name: str
@@ -54,6 +75,9 @@ class Acceptor:
     is_open: bool = True
     is_internal: bool = False
     is_protected: bool = False
+    security_protocol: str = "PLAINTEXT"
+    secure: Secure | None = None
+    max_first_request_bytes: int = sys.maxsize
 
     def __post_init__(self) -> None:
         self.host, self.port = self.socket.getsockname()[:2]

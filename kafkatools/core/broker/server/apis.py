@@ -151,6 +151,7 @@ TABLE: Final = (
     Api(_K.DESCRIBE_GROUPS, "groups", work=_LARGE),
     Api(_K.LIST_GROUPS, "groups", work=_SLICED),
     Api(_K.API_VERSIONS, "cluster", _BY.EITHER),
+    Api(_K.SASL_HANDSHAKE, "users", _BY.EITHER),
     # 10,000 partitions with their replicas.
     Api(_K.CREATE_TOPICS, "topics", _BY.FORWARDED, work=Work.APPLIED, most_elements=50_000),
     Api(_K.DELETE_TOPICS, "topics", _BY.FORWARDED, work=Work.APPLIED),
@@ -176,6 +177,7 @@ TABLE: Final = (
     Api(_K.ALTER_CONFIGS, "configs", _BY.FORWARDED, work=Work.APPLIED),
     Api(_K.ALTER_REPLICA_LOG_DIRS, "log_dirs", operation=ALTER, most_elements=50_000),
     Api(_K.DESCRIBE_LOG_DIRS, "log_dirs", operation=DESCRIBE, work=_LARGE),
+    Api(_K.SASL_AUTHENTICATE, "users", _BY.EITHER),
     Api(_K.CREATE_PARTITIONS, "topics", _BY.FORWARDED, work=Work.APPLIED, most_elements=50_000),
     Api(_K.CREATE_DELEGATION_TOKEN, "users"),
     Api(_K.RENEW_DELEGATION_TOKEN, "users"),

@@ -56,7 +56,6 @@ AUTHORIZATION_ERRORS: dict[int, type[KafkaError]] = {
     TRANSACTIONAL_ID: TransactionalIdAuthorizationFailed,
 }
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-ANONYMOUS = "User:ANONYMOUS"
 EVERYBODY = "User:*"
 IMPLIED_BY = {
     DESCRIBE: frozenset((DESCRIBE, READ, WRITE, DELETE, ALTER, ALL)),
@@ -157,7 +156,9 @@ class Authorizing:
         """Return whether the client of a request may do an operation on a resource; the numbers are those of `acls`."""
         if self.authorizer is None:
             return True
-        return self.authorizer.authorize(ANONYMOUS, request.connection.client_host, operation, resource_type, name)
+        return self.authorizer.authorize(
+            request.principal, request.connection.client_host, operation, resource_type, name
+        )
 
     def authorize_or_raise(self, request: Request, operation: int, resource_type: int, name: str) -> None:
         """Raise the authorization error of the resource type unless the client of a request may do the operation."""
@@ -169,7 +170,9 @@ class Authorizing:
         (authorizeByResourceType)."""
         if self.authorizer is None:
             return True
-        return self.authorizer.authorize_any(ANONYMOUS, request.connection.client_host, operation, resource_type)
+        return self.authorizer.authorize_any(
+            request.principal, request.connection.client_host, operation, resource_type
+        )
 
     def authorized_operations(self, request: Request, resource_type: int, name: str) -> int:
         """The operations that the client may do on a resource, as a number with one bit per operation (1 << operation

@@ -32,6 +32,7 @@ from kafkatools.core.broker.node_parts import (
     HasMetadataOffset,
     Rights,
 )
+from kafkatools.core.broker.security.principal_data import ClientPrincipal, encode_principal
 from kafkatools.core.broker.server.apis import BROKER_APIS, ServedBy, Work
 from kafkatools.core.broker.server.controller_link import Fate
 from kafkatools.core.broker.server.deferred import Deferred, Waiting
@@ -40,9 +41,6 @@ from kafkatools.core.config import Config
 from kafkatools.core.errors import KafkaError, NotController, RequestTimedOut
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.slices import pausing
-
-# DefaultPrincipalData version 0: User:ANONYMOUS, no delegation token.
-ANONYMOUS_PRINCIPAL = b"\0\0" + b"\x05User" + b"\x0aANONYMOUS" + b"\0" + b"\0"
 
 
 class ControllerMember(HasController, HasMetadataOffset, Protocol):
@@ -174,11 +172,11 @@ class Forwarded:
         return min(limit_ms, own_ms) if own_ms > 0 else limit_ms
 
     def _send(self) -> None:
-        node = self._node
+        node, client = self._node, self._request.connection
         fields = {
             "request_data": self._frame,
-            "request_principal": ANONYMOUS_PRINCIPAL,
-            "client_host_address": _address_bytes(self._request.connection.client_host),
+            "request_principal": encode_principal(ClientPrincipal(client.principal, client.is_token_authenticated)),
+            "client_host_address": _address_bytes(client.client_host),
         }
         left_ms = max(1, self._begun_ms + self._wait_ms() - node.clock.now_ms())
         if self._is_read:

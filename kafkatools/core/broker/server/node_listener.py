@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from kafkatools.core.broker.metadata.cluster_settings import ClusterSettings, EndPoint
-from kafkatools.core.broker.server.acceptor import Acceptor, Dispatch, bind_acceptor, listen
+from kafkatools.core.broker.security.listener_security import ListenerSecurity
+from kafkatools.core.broker.security.sasl_listener import SaslListener
+from kafkatools.core.broker.server.acceptor import Acceptor, Dispatch, Secure, bind_acceptor, listen
 from kafkatools.core.broker.server.listener import Listener
 
 
@@ -42,6 +46,8 @@ def bound_end_points(settings: ClusterSettings, sockets: Sequence[socket.socket]
 def add_acceptors(
     listener: Listener,
     settings: ClusterSettings,
+    security: Mapping[str, ListenerSecurity],
+    sasl: Mapping[str, SaslListener],
     sockets: Sequence[socket.socket],
     dispatcher_of: Callable[[str], Dispatch],
 ) -> None:
@@ -57,8 +63,20 @@ def add_acceptors(
                 is_open=_is_open(settings, point),
                 is_internal=is_controller,
                 is_protected=is_controller or (bool(clients) and point.name not in clients),
+                security_protocol=point.protocol,
+                secure=_secure(security[point.name]),
+                max_first_request_bytes=sasl[point.name].max_request_bytes if point.name in sasl else sys.maxsize,
             )
         )
+
+
+def _secure(security: ListenerSecurity) -> Secure | None:
+    """The function that begins TLS on an accepted socket of a listener; None without TLS."""
+    if security.tls is None:
+        return None
+    from kafkatools.core.broker.security.tls_stream import TlsStream
+
+    return partial(TlsStream, tls=security.tls)
 
 
 def _is_open(settings: ClusterSettings, point: EndPoint) -> bool:

@@ -11,6 +11,7 @@ from kafkatools.core.errors import ConfigError
 
 ALL_ADDRESSES = ("", "0.0.0.0", "::")
 LOOPBACK_HOSTS = ("localhost", "::1")
+_PROTOCOLS = {"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"}
 DEFAULT_ADDRESS = ("127.0.0.1", 9092)
 
 
@@ -31,7 +32,12 @@ class NodeSettings:
     @property
     def is_loopback(self) -> bool:
         """Return whether the listener is reachable from this machine only."""
-        return self.host in LOOPBACK_HOSTS or self.host.startswith("127.")
+        return is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address is reachable from this machine only."""
+    return host in LOOPBACK_HOSTS or host.startswith("127.")
 
 
 def node_settings(config: Config) -> NodeSettings:
@@ -72,29 +78,47 @@ def reachable_host(host: str) -> str:
 
 def _listener(config: Config) -> tuple[str, str, int]:
     """The (name, host, port) of the first listener that is not a controller's, or on a node that is only a controller
-    of its first one. Raises ConfigError, also when it is not PLAINTEXT."""
-    protocols = security_protocols(config)
-    controllers = set(config.controller_listener_names) if config.is_explicit("controller.listener.names") else set()
+    of its first one. Raises ConfigError."""
+    controllers = controller_names(config)
     if config.is_explicit("process.roles") and "broker" not in config.process_roles:
-        protocols = {name: "PLAINTEXT" for name in controllers} | protocols
         controllers = set()  # a node that is only a controller has no other listener
     for text in config.listeners:
         name, host, port = parse_listener(text)
-        if name in controllers:
-            continue
-        if protocols.get(name, name) != "PLAINTEXT":
-            raise ConfigError(f"kt serves PLAINTEXT listeners only: {text}")
-        return name, host, port
+        if name not in controllers:
+            return name, host, port
     raise ConfigError(
         "No security protocol defined for a listener of the broker: listeners names those of the controller only"
     )
 
 
+def controller_names(config: Config) -> set[str]:
+    """The names of controller.listener.names in upper case; none when it is not set."""
+    names = config.controller_listener_names if config.is_explicit("controller.listener.names") else ()
+    return {name.upper() for name in names}
+
+
 def security_protocols(config: Config) -> dict[str, str]:
     """The security protocol by listener name, from listener.security.protocol.map, both in upper case; entries without
-    a colon are ignored."""
+    a colon are ignored. With the default map a controller's listener is PLAINTEXT, unless a listener is named after a
+    protocol with TLS or SASL (KafkaConfig.effectiveListenerSecurityProtocolMap). Raises ConfigError."""
     pairs = (pair.split(":", 1) for pair in (config.listener_security_protocol_map or "").split(",") if ":" in pair)
-    return {name.strip().upper(): protocol.strip().upper() for name, protocol in pairs}
+    protocols = {name.strip().upper(): protocol.strip().upper() for name, protocol in pairs}
+    for protocol in protocols.values():
+        if protocol not in _PROTOCOLS:
+            raise ConfigError(f"Invalid security protocol `{protocol}` defined in listener.security.protocol.map")
+    if not config.is_explicit("listener.security.protocol.map"):
+        controllers = controller_names(config)
+        names = {parse_listener(text)[0] for text in config.listeners} | controllers
+        if not names & (_PROTOCOLS - {"PLAINTEXT"}):
+            protocols = dict.fromkeys(controllers, "PLAINTEXT") | protocols
+    return protocols
+
+
+def protocol_of(protocols: dict[str, str], name: str) -> str:
+    """The security protocol of a listener by its name. Raises ConfigError when none is defined."""
+    if name not in protocols:
+        raise ConfigError(f"No security protocol defined for listener {name}")
+    return protocols[name]
 
 
 def parse_listener(text: str) -> tuple[str, str, int]:
@@ -108,9 +132,9 @@ def parse_listener(text: str) -> tuple[str, str, int]:
 
 def meaningless(config: Config) -> list[str]:
     """The names of settings in the config that this broker ignores, sorted: Kafka's that it does not use, and unknown
-    ones."""
+    ones, except those with a prefix (`ignored_prefixed`)."""
     from kafkatools.core.config.topic import TOPIC_SYNONYMS
 
     of_topics = {synonym.name for synonyms in TOPIC_SYNONYMS.values() for synonym in synonyms}
     unused = (name for name in config.explicit() if not config.table[name].is_used and name not in of_topics)
-    return sorted({*unused, *config.unknown, *config.prefixed})
+    return sorted({*unused, *config.unknown})

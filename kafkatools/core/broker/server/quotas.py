@@ -24,15 +24,14 @@ from kafkatools.core.broker.metadata.controller.client_quotas import (
     Entity,
     entity_of,
 )
-from kafkatools.core.broker.server.authorizer import ANONYMOUS
 from kafkatools.core.broker.server.requests import Request
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 
-USER_NAME = ANONYMOUS.removeprefix("User:")
 PERCENT_PER_SECOND_NS = 1e7
 MAX_CLIENT_IDS = 10_000
 Tags = tuple[str, str]
+"""A user name and a client id; empty for a rate that does not depend on it."""
 
 
 class Rate:
@@ -86,13 +85,13 @@ class ClientQuotaManager:
         self._key = key
         self._make_rate = make_rate
         self._rates: dict[Tags, Rate] = {}
-        self._limits: dict[str, tuple[float, Tags] | None] = {}
+        self._limits: dict[Tags, tuple[float, Tags] | None] = {}
         self._version = -1
 
-    def record(self, client_id: str, value: float, now_ms: int) -> int:
-        """Count what a client used; returns its throttle time in ms. Without a quota for the client nothing is counted
-        and the time is 0."""
-        limit = self._limit(client_id)
+    def record(self, client: Tags, value: float, now_ms: int) -> int:
+        """Count what a client, a user name and a client id, used; returns its throttle time in ms. Without a quota for
+        the client nothing is counted and the time is 0."""
+        limit = self._limit(client)
         if limit is None:
             return 0
         bound, tags = limit
@@ -102,28 +101,28 @@ class ClientQuotaManager:
         rate.record(value, now_ms)
         return rate.throttle_ms(bound, now_ms)
 
-    def take_back(self, client_id: str, value: float, now_ms: int) -> None:
+    def take_back(self, client: Tags, value: float, now_ms: int) -> None:
         """Subtract what `record` counted, because it was not sent after all."""
-        limit = self._limit(client_id)
+        limit = self._limit(client)
         if limit is not None and limit[1] in self._rates:
             self._rates[limit[1]].record(-value, now_ms)
 
-    def _limit(self, client_id: str) -> tuple[float, Tags] | None:
+    def _limit(self, client: Tags) -> tuple[float, Tags] | None:
         """The limit of a client and the key of the rate that it shares; None without a quota (DefaultQuotaCallback)."""
         if self._version != self._quotas.version:
             self._version = self._quotas.version
             self._limits.clear()
-        if client_id not in self._limits:
+        if client not in self._limits:
             if len(self._limits) >= MAX_CLIENT_IDS:  # a client that invents client ids must not fill the memory
                 self._limits.clear()
                 self._rates.clear()
-            self._limits[client_id] = None
-            for entity, tags in _candidates(USER_NAME, client_id):
+            self._limits[client] = None
+            for entity, tags in _candidates(*client):
                 bound = self._quotas.by_entity.get(entity, {}).get(self._key)
                 if bound is not None:
-                    self._limits[client_id] = bound, tags
+                    self._limits[client] = bound, tags
                     break
-        return self._limits[client_id]
+        return self._limits[client]
 
 
 def _candidates(user: str, client_id: str) -> Sequence[tuple[Entity, Tags]]:
@@ -139,6 +138,11 @@ def _candidates(user: str, client_id: str) -> Sequence[tuple[Entity, Tags]]:
         (entity_of({CLIENT_ID: client_id}), by_client),
         (entity_of({CLIENT_ID: None}), by_client),
     )
+
+
+def _client_of(request: Request) -> Tags:
+    """The user name and the client id of a request."""
+    return request.principal.partition(":")[2], request.client_id or ""
 
 
 class Quotas:
@@ -173,20 +177,20 @@ class Quotas:
             return
         elapsed_ns, request.started_ns = self._clock.now_ns() - request.started_ns, 0
         used = elapsed_ns / PERCENT_PER_SECOND_NS
-        throttle_ms = self._request.record(request.client_id or "", used, self._clock.now_ms())
+        throttle_ms = self._request.record(_client_of(request), used, self._clock.now_ms())
         request.throttle_ms = max(request.throttle_ms, min(throttle_ms, self._max_request_throttle_ms))
 
     def note_produce(self, request: Request, size_bytes: int) -> None:
         """Count the bytes of a Produce request and raise its throttle time."""
-        throttle_ms = self._produce.record(request.client_id or "", size_bytes, self._clock.now_ms())
+        throttle_ms = self._produce.record(_client_of(request), size_bytes, self._clock.now_ms())
         request.throttle_ms = max(request.throttle_ms, throttle_ms)
 
     def note_fetch(self, request: Request, size_bytes: int) -> bool:
         """Count the processing time and the bytes of a Fetch response. Returns False if the client is throttled: it
         then gets no records, and the bytes are not counted."""
-        client_id, now_ms = request.client_id or "", self._clock.now_ms()
+        client, now_ms = _client_of(request), self._clock.now_ms()
         self.note_request(request)
-        request.throttle_ms = max(request.throttle_ms, self._fetch.record(client_id, size_bytes, now_ms))
+        request.throttle_ms = max(request.throttle_ms, self._fetch.record(client, size_bytes, now_ms))
         if request.throttle_ms:
-            self._fetch.take_back(client_id, size_bytes, now_ms)
+            self._fetch.take_back(client, size_bytes, now_ms)
         return request.throttle_ms == 0

@@ -57,6 +57,10 @@ Response = Sequence[Part]
 DELAYED: Final[Response] = (b"delayed",)
 SLICED: Final[Response] = (b"sliced",)
 NO_RESPONSE: Final[Response] = ()
+ANONYMOUS: Final = "User:ANONYMOUS"
+"""The principal of a client that did not authenticate."""
+TokenHandler = Callable[[memoryview], Response]
+"""Gets a frame without a request header, which has a SASL token (SaslHandshake version 0)."""
 
 
 class Shortcut(Protocol):
@@ -93,6 +97,8 @@ class Place(Protocol):
     def name(self) -> str: ...
     @property
     def dispatch(self) -> ServedApis: ...
+    @property
+    def security_protocol(self) -> str: ...
 
 
 class Client(Protocol):
@@ -101,6 +107,10 @@ class Client(Protocol):
 
     last_written: object
     is_peer: bool
+    principal: str
+    has_session_end: bool
+    is_token_authenticated: bool
+    max_request_bytes: int
 
     @property
     def client_host(self) -> str: ...
@@ -116,6 +126,7 @@ class Client(Protocol):
     def queue_pending(self, response: bytes) -> None: ...
     def settle(self) -> None: ...
     def throttle(self, delay_ms: int) -> None: ...
+    def take_tokens(self, handler: TokenHandler | None) -> None: ...
     def use_shortcut(self, shortcut: Shortcut | None) -> None: ...
     def call_when_closed(self, owner: object, run: Callable[[], None]) -> None: ...
     def close(self) -> None: ...
@@ -194,6 +205,11 @@ class Request:
     def listener_name(self) -> str:
         """The name of the listener that the client is connected to."""
         return self.connection.acceptor.name
+
+    @property
+    def principal(self) -> str:
+        """The principal of the client, `type:name`."""
+        return self.connection.principal
 
     def decode(self) -> Any:
         """Decode the body as an entity. Raises CloseConnection for a malformed body."""

@@ -98,6 +98,8 @@ class TokenLogin:
         error: KafkaError | None = None
         try:
             token = self.fetch()
+            if token.expires_ms is not None and token.expires_ms <= self.clock.wall_ms():
+                token, error = None, AuthenticationFailed("the token has expired")
         except KafkaError as problem:
             error = problem
         except Exception as problem:  # noqa: BLE001 - the top of the thread: is_ready must raise the error

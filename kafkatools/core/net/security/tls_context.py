@@ -36,12 +36,12 @@ def client_tls(config: Config) -> ClientTls:
     context.options |= ssl.OP_NO_RENEGOTIATION
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     _identify_endpoint(context, config["ssl.endpoint.identification.algorithm"])
-    _limit_versions(context, config["ssl.enabled.protocols"])
-    suites = _limit_suites(context, config["ssl.cipher.suites"])
-    _trust(context, config)
+    limit_versions(context, config["ssl.enabled.protocols"])
+    suites = limit_suites(context, config["ssl.cipher.suites"])
+    load_trust(context, config)
     client_identity = identity(config)
     if client_identity is not None:
-        _show(context, client_identity)
+        load_identity(context, client_identity)
     return ClientTls(context, suites)
 
 
@@ -57,7 +57,8 @@ def _identify_endpoint(context: ssl.SSLContext, algorithm: str | None) -> None:
     )
 
 
-def _limit_versions(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
+def limit_versions(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
+    """Apply ssl.enabled.protocols. Raises ConfigError."""
     for name in names:
         if name not in _VERSIONS and name not in _OLD_VERSIONS:
             raise ConfigError(f"ssl.enabled.protocols: {name} is not a version of TLS")
@@ -69,7 +70,7 @@ def _limit_versions(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
         context.maximum_version = versions[-1]
 
 
-def _limit_suites(context: ssl.SSLContext, names: tuple[str, ...]) -> frozenset[str]:
+def limit_suites(context: ssl.SSLContext, names: tuple[str, ...]) -> frozenset[str]:
     """Apply ssl.cipher.suites: restrict TLS 1.2 suites, and turn off a TLS version that has no suite in `names`. Return
     the TLS 1.3 suites in `names`, which the caller must check. Raises ConfigError."""
     newer = frozenset(name for name in names if name in cipher_suites.TLS13)
@@ -88,7 +89,9 @@ def _limit_suites(context: ssl.SSLContext, names: tuple[str, ...]) -> frozenset[
     return newer
 
 
-def _trust(context: ssl.SSLContext, config: Config) -> None:
+def load_trust(context: ssl.SSLContext, config: Config) -> None:
+    """Load the certificates of ssl.truststore.*, or without any those of the system. Raises ConfigError,
+    KeyStoreUnreadable."""
     trusted = trusted_certificates(config)
     if trusted is None:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
@@ -99,8 +102,8 @@ def _trust(context: ssl.SSLContext, config: Config) -> None:
         raise KeyStoreUnreadable("A certificate of the truststore (ssl.truststore.*) cannot be read") from None
 
 
-def _show(context: ssl.SSLContext, client_identity: Identity) -> None:
-    """Load the client's private key and certificate chain into the context, which only accepts files."""
+def load_identity(context: ssl.SSLContext, client_identity: Identity) -> None:
+    """Load a private key and its certificate chain into the context, which only accepts files."""
     password_requests = []
 
     def password() -> str:

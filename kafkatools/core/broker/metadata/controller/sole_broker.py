@@ -24,22 +24,22 @@ from kafkatools.core.protocol.schemas.metadata import (
 from kafkatools.core.protocol.uuids import random_uuid, uuid_from_text
 
 CONTROLLER_LISTENER = "CONTROLLER"
-EndPoint = tuple[str, str, int]
-"""Name, host and port of a listener."""
+EndPoint = tuple[str, str, int, int]
+"""Name, host, port and security protocol's id of a listener."""
 TopicsOnDisk = Mapping[tuple[str, str], Mapping[int, int]]
 """(topic name, topic id) -> partition -> leader epoch."""
 
 
-def _endpoint(name: str, host: str, port: int) -> Fields:
-    return {"name": name, "host": host, "port": port, "security_protocol": 0}
+def _endpoint(name: str, host: str, port: int, protocol: int) -> Fields:
+    return {"name": name, "host": host, "port": port, "security_protocol": protocol}
 
 
 def controller_registration(node_id: int, endpoints: Sequence[EndPoint]) -> Entity:
-    """Return the controller's registration, with the broker's host and port as its listener."""
+    """Return the controller's registration, with the first listener's host and port as its own."""
     return RegisterControllerRecord(
         controller_id=node_id,
         incarnation_id=random_uuid(),
-        end_points=[_endpoint(CONTROLLER_LISTENER, host, port) for _, host, port in endpoints],
+        end_points=[_endpoint(CONTROLLER_LISTENER, host, port, protocol) for _, host, port, protocol in endpoints[:1]],
         features=supported_features(),
     )
 

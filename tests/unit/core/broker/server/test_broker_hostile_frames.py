@@ -23,7 +23,9 @@ class Sink:
     """Takes what a delayed request answers."""
 
     client_host = "127.0.0.1"
-    acceptor = SimpleNamespace(name="PLAINTEXT", dispatch=SimpleNamespace(apis=BROKER_APIS))
+    principal = "User:ANONYMOUS"
+    dispatch = SimpleNamespace(apis=BROKER_APIS)
+    acceptor = SimpleNamespace(name="PLAINTEXT", security_protocol="PLAINTEXT", dispatch=dispatch)
 
     def complete(self, response: Any) -> None:
         assert response

@@ -48,9 +48,9 @@ def test_what_is_older_than_the_windows_is_forgotten() -> None:
 
 def test_bytes_that_were_not_sent_are_taken_back() -> None:
     manager = ClientQuotaManager(quota_records(({"user": None}, 100.0)), "producer_byte_rate", rate)
-    assert manager.record("c", 2000, 0) == 10_000
-    manager.take_back("c", 2000, 0)
-    assert manager.record("c", 1000, 0) == 0
+    assert manager.record(("ANONYMOUS", "c"), 2000, 0) == 10_000
+    manager.take_back(("ANONYMOUS", "c"), 2000, 0)
+    assert manager.record(("ANONYMOUS", "c"), 1000, 0) == 0
 
 
 @pytest.mark.parametrize(
@@ -68,19 +68,19 @@ def test_bytes_that_were_not_sent_are_taken_back() -> None:
 )
 def test_the_most_exact_entity_gives_the_quota(rows: list[Any], expected: float) -> None:
     manager = ClientQuotaManager(quota_records(*rows), "producer_byte_rate", rate)
-    limit = manager._limit("c")
+    limit = manager._limit(("ANONYMOUS", "c"))
     assert limit is not None
     assert limit[0] == expected
 
 
 def test_clients_share_the_quota_of_their_user_and_not_that_of_every_client() -> None:
     shared = ClientQuotaManager(quota_records(({"user": "ANONYMOUS"}, 100.0)), "producer_byte_rate", rate)
-    assert shared.record("a", 1000, 0) == 0
-    assert shared.record("b", 1000, 0) == 10_000
+    assert shared.record(("ANONYMOUS", "a"), 1000, 0) == 0
+    assert shared.record(("ANONYMOUS", "b"), 1000, 0) == 10_000
     apart = ClientQuotaManager(quota_records(({"client-id": None}, 100.0)), "producer_byte_rate", rate)
-    assert apart.record("a", 1000, 0) == 0
-    assert apart.record("b", 1000, 0) == 0
-    assert apart.record("a", 1000, 0) == 10_000
+    assert apart.record(("ANONYMOUS", "a"), 1000, 0) == 0
+    assert apart.record(("ANONYMOUS", "b"), 1000, 0) == 0
+    assert apart.record(("ANONYMOUS", "a"), 1000, 0) == 10_000
 
 
 def set_quota(client: BrokerClient, key: str, value: float) -> None:

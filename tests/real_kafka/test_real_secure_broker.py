@@ -1,0 +1,71 @@
+"""Other people's clients with TLS and SASL against the embedded broker: Apache Kafka's tools and librdkafka."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from support import apache_kafka
+from support.kt import run_kt
+from support.secure_broker import LOGINS, SecureBroker
+
+pytestmark = [pytest.mark.real_kafka, pytest.mark.clients, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def secure(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
+    assert kafka_jars
+    made = SecureBroker(tmp_path_factory.mktemp("secure-broker"))
+    made.broker.start()
+    try:
+        plain = ("--bootstrap-server", made.bootstrap("PLAINTEXT"))
+        credentials = ",".join(f"SCRAM-SHA-{size}=[password=bob-canary]" for size in (256, 512))
+        users = ("--alter", "--entity-type", "users", "--entity-name", "bob", "--add-config", credentials)
+        assert run_kt("configs", *plain, *users).status == 0
+        assert run_kt("topics", *plain, "--create", "--topic", "seen").status == 0
+        rights = ("--add", "--topic", "seen", "--group", "*", "--operation", "all", "--allow-principal", "User:*")
+        assert run_kt("acls", *plain, *rights).status == 0
+        yield made
+    finally:
+        made.broker.close()
+
+
+def test_tools_of_apache_kafka_with_every_mechanism(secure: SecureBroker) -> None:
+    cases = {mechanism: ("SASL_SSL", secure.sasl(mechanism)) for mechanism in LOGINS}
+    cases["MTLS"] = ("MTLS", {"security.protocol": "SSL", **secure.trust, **secure.identity})
+    cases["wrong"] = ("SASL_SSL", secure.sasl("PLAIN", login=LOGINS["PLAIN"].replace("alice-canary", "wrong")))
+    running = {}
+    for name, (listener, values) in cases.items():
+        where = ("--bootstrap-server", secure.bootstrap(listener), "--command-config", secure.client_file(name, values))
+        command = apache_kafka.command("topics", "--list", *where)
+        running[name] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    outputs = {name: process.communicate(timeout=120)[0] for name, process in running.items()}
+    refused = outputs.pop("wrong")
+    assert {name: "seen" in output.split() for name, output in outputs.items()} == dict.fromkeys(outputs, True)
+    assert refused == "Error while executing topic command : Authentication failed: Invalid username or password\n"
+
+
+def test_librdkafka_with_every_mechanism(secure: SecureBroker) -> None:
+    confluent = pytest.importorskip("confluent_kafka")
+    trust = {"ssl.ca.location": str(secure.authority.certificate), "auto.offset.reset": "earliest"}
+    users = {"PLAIN": ("alice", "alice-canary"), "SCRAM-SHA-256": ("bob", "bob-canary")}
+    users["SCRAM-SHA-512"] = users["SCRAM-SHA-256"]
+    token = {"enable.sasl.oauthbearer.unsecure.jwt": True, "sasl.oauthbearer.config": "principal=carol"}
+    for mechanism in LOGINS:
+        login = token
+        if mechanism in users:
+            login = {"sasl.username": users[mechanism][0], "sasl.password": users[mechanism][1]}
+        settings = {"bootstrap.servers": secure.bootstrap("SASL_SSL"), "security.protocol": "SASL_SSL", **trust}
+        settings |= {"sasl.mechanism": mechanism, **login}
+        producer = confluent.Producer(settings)
+        producer.produce("seen", mechanism.encode())
+        assert producer.flush(30) == 0
+        consumer = confluent.Consumer({**settings, "group.id": mechanism})
+        consumer.subscribe(["seen"])
+        found = []
+        while found[-1:] != [mechanism.encode()]:
+            message = consumer.poll(30)
+            assert message is not None and message.error() is None
+            found.append(message.value())
+        consumer.close()

@@ -1,0 +1,64 @@
+"""Principals from certificates: subjects compared with openssl's RFC 2253 form, rules with Kafka's documentation."""
+
+from __future__ import annotations
+
+import pathlib
+import ssl
+import subprocess
+
+import pytest
+from support.certificates import CURVE, run
+
+from kafkatools.core.broker.security.principals import PrincipalRules, subject_of
+from kafkatools.core.errors import ConfigError, SslAuthenticationFailed
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "/C=DE/O=Example, Inc./OU=a+b/CN=client",
+        "/DC=org/DC=example/UID=7/CN= #x\\\\y ",
+        "/CN=Zo\u00eb/ST=x/L=y",
+    ],
+)
+def test_a_subject_reads_as_openssl_writes_it(tmp_path: pathlib.Path, subject: str) -> None:
+    made = tmp_path / "made.pem"
+    run("openssl", "req", "-x509", "-utf8", *CURVE, "-nodes", "-keyout", tmp_path / "k", "-out", made, "-subj", subject)
+    options = "RFC2253,-esc_msb,utf8"
+    command = ["openssl", "x509", "-in", str(made), "-noout", "-subject", "-nameopt", options]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    der = ssl.PEM_cert_to_DER_cert(made.read_text())
+    assert subject_of(der) == text.removeprefix("subject=").removesuffix("\n")
+
+
+def test_a_malformed_certificate_has_no_subject() -> None:
+    with pytest.raises(SslAuthenticationFailed):
+        subject_of(b"\x30\x03\x30\x01\x05")
+
+
+@pytest.mark.parametrize(
+    ("rules", "subject", "name"),
+    [
+        ("DEFAULT", "CN=a,OU=b", "CN=a,OU=b"),
+        ("RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/", "CN=serviceuser,OU=ServiceUsers,O=Unknown,C=DE", "serviceuser"),
+        (
+            "RULE:^CN=(.*?),OU=(.*?),O=(.*?),L=(.*?),ST=(.*?),C=(.*?)$/$1@$2/L",
+            "CN=adminUser,OU=Admin,O=Unknown,L=Unknown,ST=Unknown,C=DE",
+            "adminuser@admin",
+        ),
+        ("RULE:^cn=(.*?)$/$1/L, RULE:^CN=([^,]*).*$/$1/U,DEFAULT", "CN=x,O=y", "X"),
+        ("RULE:^CN=(.*)$/$1$2/", "CN=x", "x$2"),
+        ("RULE:^NO$/y/,DEFAULT", "CN=x", "CN=x"),
+    ],
+)
+def test_the_first_matching_rule_names_the_principal(rules: str, subject: str, name: str) -> None:
+    assert PrincipalRules.parse(rules).name_of(subject) == name
+
+
+def test_rules_that_cannot_be_used() -> None:
+    with pytest.raises(SslAuthenticationFailed, match="no rule of ssl.principal.mapping.rules applies to CN=x"):
+        PrincipalRules.parse("RULE:^OU=.*$/x/").name_of("CN=x")
+    with pytest.raises(ConfigError, match="Invalid rule: `DEFAUL`"):
+        PrincipalRules.parse("DEFAUL")
+    with pytest.raises(ConfigError, match=r"ssl.principal.mapping.rules: RULE:\(/x/"):
+        PrincipalRules.parse("RULE:(/x/")
