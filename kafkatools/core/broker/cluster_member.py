@@ -36,6 +36,7 @@ from kafkatools.core.broker.replicas.cluster import Cluster, ReplicationSettings
 from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
 from kafkatools.core.broker.replicas.replication import Replication
 from kafkatools.core.broker.security.listener_security import PROTOCOLS
+from kafkatools.core.broker.security.peer_settings import peer_settings
 from kafkatools.core.broker.server.alive_brokers import endpoint
 from kafkatools.core.broker.server.controller_link import ControllerLink
 from kafkatools.core.broker.server.deferred import WaitingResponses
@@ -73,6 +74,10 @@ class ClusterMember:
         self._farewell: _Farewell | None = None
         self._serves_clients = False
         config, voters = home.config, home.cluster.voters
+        names = [name.upper() for name in config.controller_listener_names]
+        self._to_controllers = peer_settings(config, names[0], "sasl.mechanism.controller.protocol")
+        to_brokers = (config, home.cluster.inter_broker_listener, "sasl.mechanism.inter.broker.protocol")
+        self._to_brokers = peer_settings(*to_brokers) if home.cluster.is_broker else {}
 
         def check_response(node_id: int, response: Entity) -> None:
             if response.error_code == InconsistentClusterId.code:
@@ -119,6 +124,7 @@ class ClusterMember:
             receive_buffer_bytes=receive_buffer_bytes,
             note_failure=self.note_failure,
             check_response=check_response,
+            security=self._to_brokers if address_of is None else self._to_controllers,
         )
         self._channels.append(peers)
         return peers

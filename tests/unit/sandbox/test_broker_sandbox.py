@@ -155,11 +155,6 @@ def test_a_listener_has_the_protocol_that_the_map_gives_its_name() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"listeners": "SSL://127.0.0.1:9092"}, "kt serves PLAINTEXT listeners only"),
-        (
-            {"listeners": "CLIENT://127.0.0.1:9092", "listener.security.protocol.map": "CLIENT:SSL"},
-            "kt serves PLAINTEXT listeners only",
-        ),
         ({"listeners": "PLAINTEXT:9092"}, "Unable to parse PLAINTEXT:9092 to a broker endpoint"),
         ({"listeners": "CONTROLLER://127.0.0.1:9093"}, "No security protocol defined"),
     ],

@@ -63,9 +63,10 @@ class Peers:
         receive_buffer_bytes: int = -1,
         note_failure: Callable[[Exception], None] | None = None,
         check_response: Callable[[int, Any], None] | None = None,
+        security: Mapping[str, object] | None = None,
     ) -> None:
         """`receive_buffer_bytes` is SO_RCVBUF; -1 leaves it to the system. `check_response` gets every response before
-        its `on_response`.
+        its `on_response`. `security` has the client's settings of TLS and SASL.
 
         `note_failure` gets what an `on_response` raises; without it the exception reaches the caller of `poll`.
         """
@@ -75,7 +76,9 @@ class Peers:
         self._address_of = address_of
         self._request_timeout_ms = request_timeout_ms
         self._client = NetworkClient(
-            _client_config(client_id, request_timeout_ms, max_idle_ms, receive_buffer_bytes), clock, _NoMetadata()
+            _client_config(client_id, request_timeout_ms, max_idle_ms, receive_buffer_bytes, security or {}),
+            clock,
+            _NoMetadata(),
         )
         self._client.failures.level = logging.DEBUG  # the caller gets the error
         self._waiting: dict[int, deque[_Waiting]] = {}
@@ -279,7 +282,13 @@ def _decoded(response: ClientResponse) -> Any | None:
         return None
 
 
-def _client_config(client_id: str, request_timeout_ms: int, max_idle_ms: int, receive_buffer_bytes: int) -> Config:
+def _client_config(
+    client_id: str,
+    request_timeout_ms: int,
+    max_idle_ms: int,
+    receive_buffer_bytes: int,
+    security: Mapping[str, object],
+) -> Config:
     return Config(
         tables.ADMIN,
         {
@@ -290,5 +299,6 @@ def _client_config(client_id: str, request_timeout_ms: int, max_idle_ms: int, re
             "receive.buffer.bytes": str(receive_buffer_bytes),
             "reconnect.backoff.ms": str(RECONNECT_BACKOFF_MS),
             "reconnect.backoff.max.ms": str(RECONNECT_BACKOFF_MAX_MS),
+            **security,
         },
     )

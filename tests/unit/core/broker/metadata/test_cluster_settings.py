@@ -45,12 +45,40 @@ def test_a_node_of_several() -> None:
     assert (settings.is_broker, settings.is_controller) == (True, True)
 
 
-def test_a_listener_of_another_protocol_is_refused() -> None:
-    named = config(
-        listeners="INSIDE://127.0.0.1:1,CONTROLLER://127.0.0.1:2", listener_security_protocol_map="INSIDE:SSL"
-    )
-    with pytest.raises(ConfigError, match="kt serves PLAINTEXT listeners only: INSIDE"):
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"listener_security_protocol_map": "INSIDE:SSL"}, "No security protocol defined for listener CONTROLLER"),
+        (
+            {"listener_security_protocol_map": "INSIDE:TLS,CONTROLLER:SSL"},
+            "Invalid security protocol `TLS` defined in listener.security.protocol.map",
+        ),
+        (
+            {
+                "listener_security_protocol_map": "INSIDE:SSL,CONTROLLER:SSL",
+                "inter_broker_listener_name": "INSIDE",
+                "security_inter_broker_protocol": "SSL",
+            },
+            "Only one of inter.broker.listener.name and security.inter.broker.protocol should be set.",
+        ),
+    ],
+)
+def test_listeners_without_a_clear_protocol_are_refused(changes: dict[str, str], message: str) -> None:
+    named = config(listeners="INSIDE://127.0.0.1:1,CONTROLLER://127.0.0.1:2", **changes)
+    with pytest.raises(ConfigError) as refused:
         cluster_settings(named, 1)
+    assert str(refused.value) == message
+
+
+def test_listeners_with_tls_and_sasl() -> None:
+    named = config(
+        listeners="SSL://127.0.0.1:1,SASL_SSL://127.0.0.1:2,CONTROLLER://127.0.0.1:3",
+        listener_security_protocol_map="SSL:SSL,SASL_SSL:SASL_SSL,CONTROLLER:SSL",
+        security_inter_broker_protocol="SASL_SSL",
+    )
+    settings = cluster_settings(named, 1)
+    assert [point.protocol for point in settings.listeners] == ["SSL", "SASL_SSL", "SSL"]
+    assert settings.inter_broker_listener == "SASL_SSL"
 
 
 @pytest.mark.parametrize(

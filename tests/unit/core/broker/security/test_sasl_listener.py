@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from support.kt import Ran, run_kt
 from support.sasl_conversations import converse
 from support.secure_broker import AUDIENCE, LOGINS, MODULES, SHORT_SESSION_MS, SecureBroker
+from support.waiting import eventually
 
 from kafkatools import Consumer, Producer
 from kafkatools.core import config as tables
@@ -21,6 +23,25 @@ from kafkatools.core.errors import ConfigError, TopicAuthorizationFailed
 
 GOLDEN = pathlib.Path(__file__).parents[4] / "golden" / "security" / "sasl_conversations.json"
 TOKEN_LOGIN = f"{MODULES}.oauthbearer.OAuthBearerLoginModule required;"
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
+    made = SecureBroker(tmp_path_factory.mktemp("secure-broker"))
+    made.broker.start()
+    try:
+        plain = ("--bootstrap-server", made.bootstrap("PLAINTEXT"))
+        credentials = ",".join(f"SCRAM-SHA-{size}=[password=bob-canary]" for size in (256, 512))
+        users = ("--alter", "--entity-type", "users", "--entity-name", "bob", "--add-config", credentials)
+        assert run_kt("configs", *plain, *users).status == 0
+        assert run_kt("topics", *plain, "--create", "--topic", "seen").status == 0
+        rights = ("--add", "--topic", "seen", "--group", "*", "--operation", "all")
+        for name in ("bob", "carol", "erin", "CLIENT"):
+            assert run_kt("acls", *plain, *rights, "--allow-principal", f"User:{name}").status == 0
+        eventually(lambda: "CLIENT" in run_kt("acls", *plain, "--list").out)
+        yield made
+    finally:
+        made.broker.close()
 
 
 def list_topics(secure: SecureBroker, listener: str, values: dict[str, str], host: str = "localhost") -> Ran:

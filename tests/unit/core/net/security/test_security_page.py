@@ -11,7 +11,7 @@ from kafkatools.core.net.security.jaas import parse_jaas_config
 from kafkatools.options.properties import parse_properties
 
 PAGE = (Path(__file__).parents[5] / "docs/security.md").read_text()
-BLOCKS = re.findall(r"```properties\n(.*?)```", PAGE, re.S)
+BLOCKS = re.findall(r"```properties\n(.*?)```", PAGE.partition("## TLS and SASL of the embedded broker")[0], re.S)
 
 
 @pytest.mark.parametrize("text", BLOCKS)
