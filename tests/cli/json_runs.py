@@ -558,7 +558,7 @@ class JsonRuns:
         cluster.refused["orders", 1] = (39, "No.")
         kt(*run, "--throttle", "1k", "--min-throttle", "1k", at=1, status=1)
         kt(*run, "--dry-run", at=1)
-        part = {"topic": "orders", "partition": 0, "replicas": [1, 3], "log_dirs": ["any", "/data3"]}
+        part = {"topic": "orders", "partition": 0, "replicas": [1, 2], "log_dirs": ["any", "/data2"]}
         located = self.file("located.json", {"version": 1, "partitions": [part]})
         kt("run", "--reassignment-json-file", located, "--dry-run", at=1)
         cluster.out_of_sync["orders", 2] = {2}
