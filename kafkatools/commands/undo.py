@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 _NO_ENTRIES = "The journal has no entries: no change of a cluster is noted in {}."
 
-
 _LAST = "last"
+_RECENT_MS = 10_000
+_PAUSE_MS, _ATTEMPTS = 200, 11
 
 
 def _number(console: Console, text: str) -> int:
@@ -188,12 +189,31 @@ def _ensure_cluster(admin: AdminClient, entry: Entry) -> None:
         )
 
 
+def _plan(console: Console, args: Args, admin: AdminClient, entry: Entry) -> list[Step]:
+    """Return the steps. A broker may report earlier values for a moment after a change, so a recent change that seems
+    to be undone already, or to be overwritten, is compared again for two seconds."""
+    from kafkatools.tools.journal import undoing
+    from kafkatools.tools.journal.entries import DONE
+    from kafkatools.tools.journal.files import JournalFiles
+
+    changed_ms = JournalFiles(console.home).changed_ms(entry.run.number)
+    is_recent = not args.force and 0 <= console.clock.wall_ms() - changed_ms < _RECENT_MS
+    for attempt in range(_ATTEMPTS):
+        steps = undoing.plan(admin, entry.undoable)
+        unexpected = [step for step in steps if step.action in (undoing.NOTHING, undoing.CONFLICT)]
+        if not is_recent or not any(step.noted.outcome.state == DONE for step in unexpected):
+            break
+        if attempt + 1 < _ATTEMPTS:
+            console.clock.sleep_ms(_PAUSE_MS)
+    return steps
+
+
 def _undo(console: Console, args: Args, admin: AdminClient, entry: Entry) -> ExitStatus:
     from kafkatools.options.confirmation import agrees
     from kafkatools.tools.journal import undoing
     from kafkatools.tools.journal.texts import plan_lines, step_row
 
-    steps = undoing.plan(admin, entry.undoable)
+    steps = _plan(console, args, admin, entry)
     kept = [noted for noted in entry.noted if noted.change.reason and noted.outcome.state != "failed"]
     chosen = [step for step in steps if step.action == undoing.UNDO or (args.force and step.action == undoing.CONFLICT)]
     conflicts = [step for step in steps if step.action == undoing.CONFLICT and not args.force]

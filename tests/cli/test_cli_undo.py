@@ -5,9 +5,11 @@ The state of the cluster is read with the describing commands, which other tests
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,8 +19,11 @@ import pytest
 from support.embedded import embedded_broker
 from support.kt import Ran, run_kt
 
-from kafkatools.exit_status import ExitStatus
-from kafkatools.tools.journal.recorder import command_name
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.topics import NewTopic, create_topics
+from kafkatools.core.clock import SystemClock
+from kafkatools.exit_status import CommandError, ExitStatus
+from kafkatools.tools.journal.recorder import Invocation, Recorder, command_name
 
 _SETTINGS = {
     "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -307,6 +312,39 @@ def test_a_journal_that_cannot_be_written(kt: Kt, home: pathlib.Path, mode: str,
     assert text in ran.err and ("undo" in ran.err) == (mode == "on")
     listed = kt("topics", "--list", environ={"KT_JOURNAL": "off"}).out.split()
     assert (topic in listed) == (status == ExitStatus.OK)
+
+
+@pytest.mark.parametrize("is_required", [True, False], ids=["required", "on"])
+def test_a_journal_that_is_lost_on_the_way(bootstrap: str, tmp_path: pathlib.Path, is_required: bool) -> None:
+    names = [f"lost-{is_required}-{number}".lower() for number in range(3)]
+    warnings: list[str] = []
+    invocation = Invocation(("kt", "topics"), bootstrap)
+    with AdminClient(bootstrap, {}, SystemClock()) as admin:
+        admin.change_observer = Recorder(
+            str(tmp_path), invocation, admin.clock.wall_ms(), warnings.append, is_required=is_required
+        )
+        create_topics(admin, [NewTopic(names[0], 1, 1)])
+        shutil.rmtree(tmp_path / "journal")
+        for name in names[1:]:
+            refusal = "it was not made; kt undo last shows earlier ones"
+            with pytest.raises(CommandError, match=refusal) if is_required else contextlib.nullcontext():
+                create_topics(admin, [NewTopic(name, 1, 1)])
+    listed = run_kt("topics", "--bootstrap-server", bootstrap, "--list").out.split()
+    made = [name for name in names if name in listed]
+    assert made == (names[:1] if is_required else names)
+    assert len(warnings) == (0 if is_required else 1)
+
+
+def test_temporary_files_of_killed_runs_are_removed(kt: Kt, home: pathlib.Path) -> None:
+    journal = home / "journal"
+    journal.mkdir(parents=True)
+    old, new, other = (journal / name for name in ("000001.jsonl.77.tmp", "000001.jsonl.78.tmp", "mine.tmp"))
+    for path in (old, new, other):
+        path.write_text("{")
+    for path in (old, other):
+        os.utime(path, (0, 0))
+    _topic(kt, "after-a-kill")
+    assert sorted(path.name for path in journal.iterdir()) == ["000001.jsonl", new.name, other.name]
 
 
 def test_the_wrong_cluster_is_refused(kt: Kt, tmp_path: pathlib.Path) -> None:

@@ -1,6 +1,7 @@
 """The files of the journal: `journal/NUMBER.jsonl` in kt's home, readable by their owner only.
 
-The newest 1,000 entries are kept, of at most 64 MiB together; older ones are deleted when an entry begins.
+The newest 1,000 entries are kept, of at most 64 MiB together; older ones are deleted when an entry begins. So are
+temporary files (`.tmp`) of runs that were killed while they created their entry, a minute later.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from kafkatools.tools.undo_files import write_new_file
 MAX_ENTRIES = 1000
 MAX_BYTES = 64 << 20
 _NAME = re.compile(r"([0-9]{6,12})\.jsonl", re.ASCII)
+_TEMPORARY = re.compile(_NAME.pattern + r"\.[0-9]+\.tmp", re.ASCII)
+_TEMPORARY_MS = 60_000
 
 
 class JournalFiles:
@@ -43,6 +46,7 @@ class JournalFiles:
         os.makedirs(self.directory, mode=0o700, exist_ok=True)
         numbers = self.numbers()
         self._remove_old(numbers)
+        self._remove_temporary(run.time_ms - _TEMPORARY_MS)
         number = numbers[-1] if numbers else 0
         while True:
             number += 1
@@ -69,6 +73,18 @@ class JournalFiles:
         if entry.run.number != number:
             raise ValueError(f"it is the file of entry {entry.run.number}")
         return entry
+
+    def changed_ms(self, number: int) -> int:
+        """Return when an entry was last written to, in ms since 1970. Raises OSError."""
+        return int(os.path.getmtime(self.path(number)) * 1000)
+
+    def _remove_temporary(self, before_ms: int) -> None:
+        """Remove the temporary files that were written before a time: an entry is created within moments."""
+        for name in os.listdir(self.directory):
+            path = os.path.join(self.directory, name)
+            with contextlib.suppress(FileNotFoundError):
+                if _TEMPORARY.fullmatch(name) and os.path.getmtime(path) * 1000 < before_ms:
+                    os.unlink(path)
 
     def _remove_old(self, numbers: list[int]) -> None:
         sizes = {}

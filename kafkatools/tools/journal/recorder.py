@@ -40,8 +40,8 @@ class Invocation(NamedTuple):
 
 
 class Recorder:
-    """The journal of one run. `warn` prints a warning; with `is_required` a journal that cannot be written raises
-    CommandError, before anything is changed."""
+    """The journal of one run. `warn` prints a warning; with `is_required` a change that cannot be written to the
+    journal raises CommandError before it is made."""
 
     def __init__(
         self, home: str, invocation: Invocation, wall_ms: int, warn: Callable[[str], None], *, is_required: bool
@@ -53,7 +53,8 @@ class Recorder:
         self._is_required = is_required
         self._number: int | None = None
         self._count = 0
-        self._is_broken = False
+        self._cause = ""
+        """Why the journal cannot be written, empty while it can."""
 
     def __call__(self, admin: AdminClient, requests: Sequence[BrokerRequest]) -> Responded | None:
         """Write the changes of these requests; return the function that writes their outcomes."""
@@ -62,7 +63,10 @@ class Recorder:
             dict(request.fields(_newest(request)) if callable(request.fields) else request.fields)
             for request in requests
         ]
-        if api is None or self._is_broken or any(one.get("validate_only") for one in fields):
+        if api is None or any(one.get("validate_only") for one in fields):
+            return None
+        if self._cause:
+            self._ensure_not_required()
             return None
         cluster_id = self._cluster_id(admin) if self._number is None else None
         of_share_groups = command_name(self._invocation.command) == "share-groups"
@@ -83,7 +87,7 @@ class Recorder:
                 results = zip(changes, _outcomes(api, changes, response), strict=True)
                 outcomes += [outcome for change, outcome in results if not _changes_nothing(change)]
             rows = [_outcome_row(outcome) for outcome in outcomes[:held]]
-            self._append({"first": first, "outcomes": rows})
+            self._write_outcomes({"first": first, "outcomes": rows})
 
         return responded
 
@@ -92,34 +96,43 @@ class Recorder:
         held = changes[: MAX_CHANGES - self._count]
         row: dict[str, object] = {"changes": [change_row(change) for change in held]}
         if len(held) < len(changes):
+            if self._is_required:
+                self._fail(f"an entry holds {MAX_CHANGES} changes")
             row["unnoted"] = len(changes) - len(held)
-        if self._number is not None:
-            self._append(row)
-        else:
-            try:
+        try:
+            if self._number is None:
                 self._number = self._files.begin(self._run(cluster_id), [row]).number
-            except OSError as error:
-                self._fail(f"{error.filename or self._files.directory}: {error.strerror}")
+            else:
+                self._files.append(self._number, row)
+        except OSError as error:
+            self._fail(f"{error.filename or self._files.directory}: {error.strerror}")
+            return False
         self._count += len(held)
-        return not self._is_broken
+        return True
 
-    def _append(self, row: Mapping[str, object]) -> None:
-        if self._number is None or self._is_broken:
+    def _write_outcomes(self, row: Mapping[str, object]) -> None:
+        """Write the outcomes of changes that were made, or warn: they are unknown then."""
+        if self._number is None or self._cause:
             return
         try:
             self._files.append(self._number, row)
         except OSError as error:
-            self._fail(f"{error.filename or self._files.path(self._number)}: {error.strerror}")
+            self._cause = f"{error.filename or self._files.path(self._number)}: {error.strerror}"
+            self._warn(f"warning: the journal lacks the outcome of this change: {self._cause}")
 
-    def _fail(self, reason: str) -> None:
-        """Warn that changes are not in the journal, or with `is_required` raise CommandError before the first one."""
-        self._is_broken = True
-        if self._is_required and self._count == 0:
+    def _fail(self, cause: str) -> None:
+        """Warn that a change is not in the journal, or with `is_required` raise CommandError before it is made."""
+        self._cause = cause
+        self._ensure_not_required()
+        self._warn(f"warning: kt undo will not know this change: {cause}")
+
+    def _ensure_not_required(self) -> None:
+        if self._is_required:
+            made = "nothing was changed" if self._number is None else "it was not made; kt undo last shows earlier ones"
             raise CommandError(
-                f"The change cannot be noted in the journal, so nothing was changed: {reason}",
+                f"The change cannot be noted in the journal, so {made}: {self._cause}",
                 hint="Set KT_JOURNAL=on to make changes without the journal.",
             )
-        self._warn(f"warning: kt undo will not know this change: {reason}")
 
     def _cluster_id(self, admin: AdminClient) -> str | None:
         """The cluster's id, None if the broker does not report it. Raises KafkaError if no broker can be reached."""

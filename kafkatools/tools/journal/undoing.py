@@ -17,7 +17,7 @@ from kafkatools.core.admin.results import AlteredOffsets
 from kafkatools.core.admin.scram import alter_user_scram_credentials
 from kafkatools.core.admin.share_groups import NO_START, alter_share_group_offsets
 from kafkatools.core.admin.topics import delete_topics, describe_topics
-from kafkatools.core.errors import KafkaError, UnknownServerError, UnknownTopicOrPartition
+from kafkatools.core.errors import KafkaError, NoReassignmentInProgress, UnknownServerError, UnknownTopicOrPartition
 from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.core.json_values import JsonValue
 from kafkatools.tools.configs.changes import Setting, Value, apply, differs
@@ -274,8 +274,19 @@ def _set_share_offsets(admin: AdminClient, changes: Sequence[Change]) -> list[Ka
 
 
 def _set_replicas(admin: AdminClient, changes: Sequence[Change]) -> list[KafkaError | None]:
+    """Move partitions back. A move that is in progress is cancelled first: Apache Kafka never completes one whose added
+    replicas are removed by another request. Cancelling may leave another order of replicas, which is set afterwards."""
     targets = {_partition(change): _brokers(change.before) for change in changes}
-    errors = alter_reassignments(admin, targets)
+    cancelled = values.replicas_without_moves(admin, list(targets))
+    errors = alter_reassignments(admin, dict.fromkeys(cancelled)) if cancelled else {}
+    for key, error in list(errors.items()):
+        if isinstance(error, NoReassignmentInProgress):  # it was completed meanwhile
+            errors[key] = None
+            del cancelled[key]
+    remaining = {
+        key: brokers for key, brokers in targets.items() if errors.get(key) is None and cancelled.get(key) != brokers
+    }
+    errors |= alter_reassignments(admin, remaining) if remaining else {}
     return [errors[_partition(change)] for change in changes]
 
 
