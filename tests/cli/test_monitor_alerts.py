@@ -200,6 +200,7 @@ def test_alerts_are_among_the_events_of_the_view_with_keys() -> None:
     model = Model(view).prepare()
     rows = EVENTS.rows(model, ())
     assert [(line.kind, line.message) for line in rows] == [(alert.state, alert.message) for alert in alerts]
+    assert [line.time_ms for line in rows] == [1, 1], "since when"
     assert [EVENTS.opens(model, line) for line in rows] == [Place("group", ("g",)), Place("group", ("h",))]
     assert "1 alert firing" in head_text(model, 1000, 2, is_paused=False, width=80)[1].plain
 

@@ -13,6 +13,7 @@ from support.browser import ask
 from support.monitor_page import CELLS, CONTRAST, with_data
 
 from kafkatools.commands.monitor.server import page
+from kafkatools.core.control_characters import _ABOVE_C0, visible_text
 from kafkatools.tools.monitor.board import Board
 from kafkatools.tools.monitor.view import AlertView, ClusterView, Event, GroupPartition
 
@@ -396,3 +397,25 @@ def test_names_of_the_cluster_are_no_markup(tmp_path: pathlib.Path) -> None:
     )
     assert shown == [HOSTILE, HOSTILE, HOSTILE, f"Topic {HOSTILE}"]
     assert (images, title) == (0, "Healthy – Kafka cluster")
+
+
+def test_characters_that_nobody_sees_are_escaped(tmp_path: pathlib.Path) -> None:
+    """As on a terminal. The ends of each range are compared, and their neighbours, which stay as they are."""
+    edges = {code for low, high in _ABOVE_C0 for code in (low - 1, low, high, high + 1)}
+    name = "".join(map(chr, sorted(edges | set(range(32)) - {9, 10}))) + "\u200c\u200d"
+    group = ill_view().groups[1]._replace(group_id=name)
+    alert = AlertView("lag>5", "firing", TIME_MS, f"holds for {name}: 6", name)
+    view = well_view()._replace(groups=(group,), alerts=(alert,))
+    texts = ask(
+        with_data(board_of(view)),
+        "['#groups .row-button', '#alerts td:last-child'].map(s => document.querySelector(s).textContent)",
+        tmp_path,
+    )
+    assert texts == [visible_text(name), f"holds for {visible_text(name)}: 6"]
+
+
+def test_a_long_name_does_not_push_columns_away(tmp_path: pathlib.Path) -> None:
+    topic = well_view().topics[0]._replace(name="x" * 249)
+    view = well_view()._replace(topics=(topic,))
+    measure = "(e => e.scrollWidth - e.clientWidth)(document.getElementById('topics').closest('.wide'))"
+    assert ask(with_data(board_of(view)), measure, tmp_path) == 0

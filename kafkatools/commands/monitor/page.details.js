@@ -138,7 +138,7 @@ const load = async (kind, takesFocus) => {
   mine.at = Date.now();
   if (isOther) {
     byId(kind + '-content').hidden = true;
-    byId('h-' + kind).textContent = kind[0].toUpperCase() + kind.slice(1) + ' ' + value;
+    byId('h-' + kind).textContent = kind[0].toUpperCase() + kind.slice(1) + ' ' + visible(value);
     say(kind, 'Asking the brokers ...');
   }
   if (takesFocus) byId('h-' + kind).focus();

@@ -26,10 +26,16 @@ const clock = (time) => new Date(time).toLocaleTimeString('en-GB');
 const name = (text) => known(text) && text !== '' ? String(text) : '–';
 
 // -- elements: texts of the cluster become text nodes, whatever they contain --
+// Characters that turn the direction of text, or that nobody sees, are escaped as on a terminal (control_characters.py).
+const UNSEEN = new RegExp('[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u061c\\u180e\\u200b\\u200e\\u200f' +
+  '\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb\\ud800-\\udfff\\u{e0000}-\\u{e0fff}]', 'gu');
+const escaped = (code) => code === 13 ? '\\r' : code < 0x100 ? '\\x' + code.toString(16).padStart(2, '0')
+  : code < 0x10000 ? '\\u' + code.toString(16).padStart(4, '0') : '\\U' + code.toString(16).padStart(8, '0');
+const visible = (text) => text.replace(UNSEEN, (character) => escaped(character.codePointAt(0)));
 const element = (tag, attributes = {}, ...children) => {
   const made = document.createElement(tag);
   for (const [key, value] of Object.entries(attributes)) if (value !== '') made.setAttribute(key, value);
-  made.append(...children);
+  made.append(...children.map((child) => typeof child === 'string' ? visible(child) : child));
   return made;
 };
 const drawn = (tag, attributes, ...children) => {

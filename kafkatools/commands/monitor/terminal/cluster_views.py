@@ -283,8 +283,8 @@ def _lines(model: Model, target: Target) -> list[Line]:
     for alert in model.view.alerts:
         subject = Event(now, alert.state, alert.message, alert.topic, alert.partition, alert.broker, alert.group)
         mood = BAD if alert.state == "firing" else WARNING
-        at = (alert.alert, alert.group, alert.topic, alert.partition, alert.broker, alert.directory)
-        found.append(Line(now, alert.state, alert.message, mood, at, subject))
+        at = (alert.alert, alert.group, alert.broker, alert.directory)
+        found.append(Line(alert.since_ms, alert.state, alert.message, mood, at, subject))
     seen: dict[tuple[object, ...], int] = {}
     for event in model.events:
         key = (event.time_ms, event.kind, event.message)
