@@ -71,7 +71,8 @@ class MonitorApp(App[ExitStatus]):
     #filter-line Static { width: auto; }
     #filter-line Input { width: 1fr; height: 1; border: none; padding: 0; background: ansi_default; }
     Help { align: center middle; }
-    HelpText { width: 78; max-width: 100%; height: 90%; border: solid ansi_default; padding: 0 1; background: ansi_default; }
+    HelpText { width: 78; max-width: 100%; height: 90%; }
+    HelpText { border: solid ansi_default; padding: 0 1; background: ansi_default; }
     """
     ENABLE_COMMAND_PALETTE = False
     AUTO_FOCUS = "Table"
