@@ -10,6 +10,7 @@ GROUPS = {
     "Records": {
         "console-producer": "console_producer",
         "console-consumer": "console_consumer",
+        "console-share-consumer": "console_share_consumer",
         "copy": "copy",
         "redrive": "redrive",
         "backup": "backup",
@@ -74,9 +75,11 @@ GROUPS = {
     "Load and verification": {
         "producer-perf-test": "producer_perf_test",
         "consumer-perf-test": "consumer_perf_test",
+        "share-consumer-perf-test": "share_consumer_perf_test",
         "e2e-latency": "e2e_latency",
         "verifiable-producer": "verifiable_producer",
         "verifiable-consumer": "verifiable_consumer",
+        "verifiable-share-consumer": "verifiable_share_consumer",
     },
     "Shell": {
         "completion": "completion",
@@ -94,10 +97,11 @@ ALIASES = {"dump-log-segments": "dump-log"}
 
 _SCRIPTS = (
     "acls", "broker-api-versions", "client-metrics", "cluster", "configs", "console-consumer", "console-producer",
-    "consumer-groups", "consumer-perf-test", "delegation-tokens", "delete-records", "dump-log", "e2e-latency",
-    "features", "get-offsets", "groups", "leader-election", "log-dirs", "metadata-quorum", "producer-perf-test",
-    "reassign-partitions", "replica-verification", "server-start", "server-stop", "share-groups", "storage",
-    "topics", "transactions", "verifiable-consumer", "verifiable-producer",
+    "console-share-consumer", "consumer-groups", "consumer-perf-test", "delegation-tokens", "delete-records",
+    "dump-log", "e2e-latency", "features", "get-offsets", "groups", "leader-election", "log-dirs", "metadata-quorum",
+    "producer-perf-test", "reassign-partitions", "replica-verification", "server-start", "server-stop",
+    "share-consumer-perf-test", "share-groups", "storage", "topics", "transactions", "verifiable-consumer",
+    "verifiable-producer", "verifiable-share-consumer",
 )  # fmt: skip
 
 KAFKA_SCRIPTS = {f"kafka-{name}.sh": name for name in _SCRIPTS}

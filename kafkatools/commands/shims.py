@@ -24,14 +24,11 @@ _PROGRAM = "kt"
 _SUFFIX = ".sh"
 MISSING_SCRIPTS = {
     "kafka-client-metrics.sh": "kt configs --entity-type client-metrics",
-    "kafka-console-share-consumer.sh": "",
     "kafka-jmx.sh": "",
     "kafka-metadata-shell.sh": "",
     "kafka-run-class.sh": "",
-    "kafka-share-consumer-perf-test.sh": "",
     "kafka-streams-application-reset.sh": "",
     "kafka-streams-groups.sh": "",
-    "kafka-verifiable-share-consumer.sh": "",
     "connect-distributed.sh": "",
     "connect-mirror-maker.sh": "kt copy",
     "connect-plugin-path.sh": "",

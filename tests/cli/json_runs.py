@@ -69,6 +69,9 @@ UNREACHABLE = {
         *SERVER, "--topic", "t", "--num-records", "1", "--record-size", "1", "--throughput", "-1",
     ),
     "consumer-perf-test": (*SERVER, "--topic", "t", "--num-records", "1", "--timeout", "3000"),
+    "console-share-consumer": (*SERVER, "--topic", "t"),
+    "share-consumer-perf-test": (*SERVER, "--topic", "t", "--num-records", "1", "--timeout", "3000"),
+    "verifiable-share-consumer": (*SERVER, "--topic", "t", "--group-id", "g", "--max-messages", "1"),
     "e2e-latency": (*SERVER, "--topic", "t", "--num-records", "1", "--producer-acks", "1", "--record-size", "1"),
     "verifiable-producer": (*SERVER, "--topic", "t", "--max-messages", "1"),
     "verifiable-consumer": (*SERVER, "--topic", "t", "--group-id", "g", "--max-messages", "1"),
@@ -494,6 +497,14 @@ class JsonRuns:
         kt("topics", "--create", "--topic", "tiny", "--config", "max.message.bytes=1")
         kt("verifiable-producer", "--topic", "tiny", "--max-messages", "1", status=1)
         kt("verifiable-consumer", "--topic", "pay", "--group-id", "verified", "--max-messages", "2", "--verbose")
+        earliest = ("--offset-reset-strategy", "earliest", "--max-messages", "2")
+        kt("verifiable-share-consumer", "--topic", "pay", "--group-id", "shared", *earliest, "--verbose")
+        begin = ("--add-config", "share.auto.offset.reset=earliest")
+        for group in ("shown", "perf-share-consumer"):
+            kt("configs", "--alter", "--entity-type", "groups", "--entity-name", group, *begin)
+        kt("console-share-consumer", "--topic", "pay", "--group", "shown", "--max-messages", "1")
+        each = ("--show-detailed-stats", "--reporting-interval", "1", "--show-consumer-stats", "--print-metrics")
+        kt("share-consumer-perf-test", "--topic", "pay", "--num-records", "3000", *each)
 
     def _endings(self) -> None:
         self.kt("topics", "--delete", "--topic", "pay")

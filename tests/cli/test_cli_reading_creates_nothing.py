@@ -24,6 +24,8 @@ READERS = (
     ("console-consumer", "--topic", "ghost", "--partition", "0"),
     ("console-consumer", "--topic", "ghost", "--timeout-ms", "2500", "--json"),
     ("consumer-perf-test", "--topic", "ghost", "--num-records", "1", "--timeout", "2500"),
+    ("console-share-consumer", "--topic", "ghost", "--timeout-ms", "2500"),
+    ("share-consumer-perf-test", "--topic", "ghost", "--num-records", "1", "--timeout", "2500"),
     ("pipeline", "count", "topic:ghost"),
     ("transactions", "describe-producers", "--topic", "ghost", "--partition", "0"),
     ("consumer-groups", "--group", "readers", "--topic", "ghost", "--reset-offsets", "--to-earliest", "--dry-run"),

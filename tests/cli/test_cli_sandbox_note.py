@@ -47,6 +47,8 @@ FALLBACKS = (
     ("leader-election", "--election-type", "preferred", "--all-topic-partitions"),
     ("reassign-partitions", "--list"),
     ("consumer-perf-test", "--topic", "seen", "--num-records", "1", "--timeout", "500"),
+    ("console-share-consumer", "--topic", "seen", "--timeout-ms", "500"),
+    ("share-consumer-perf-test", "--topic", "seen", "--num-records", "1", "--timeout", "500"),
     ("producer-perf-test", "--topic", "seen", "--num-records", "1", "--record-size", "1", "--throughput", "-1"),
     ("e2e-latency", "--topic", "seen", "--num-records", "1", "--record-size", "1", "--producer-acks", "1"),
     ("verifiable-producer", "--topic", "seen", "--max-messages", "1"),
@@ -63,7 +65,8 @@ FALLBACKS = (
     ("migrate", "--through", "moved", "--topic", "none", "--to-bootstrap-server", "127.0.0.1:1", "--cut"),
 )
 ELSEWHERE = {
-    "completion", "mcp", "pipeline", "verifiable-consumer", "retention-forecast", "compact-forecast", "undo",
+    "completion", "mcp", "pipeline", "verifiable-consumer", "verifiable-share-consumer",
+    "retention-forecast", "compact-forecast", "undo",
 }  # fmt: skip
 """Completion says nothing (below), the pipeline needs Spark (test_pipeline_start.py), the server and the consumer run
 until stopped, the forecasts connect only to the brokers of the option, and undo to those of its entry."""

@@ -51,8 +51,11 @@ main()
 COUNTS = {
     "console-producer": "0 sent, 0 failed",
     "console-consumer": "Processed a total of 0 messages",
+    "console-share-consumer": "Processed a total of 0 messages",
     "producer-perf-test": "1 of 1 records were not sent",
     "consumer-perf-test": "WARNING: Exiting before consuming the expected number of records: "
+    "timeout (3000 ms) exceeded. You can use the --timeout option to increase the timeout.",
+    "share-consumer-perf-test": "WARNING: Exiting before consuming the expected number of records: "
     "timeout (3000 ms) exceeded. You can use the --timeout option to increase the timeout.",
 }
 """The line that these have on stderr besides the error: how far they came."""

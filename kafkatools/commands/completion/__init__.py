@@ -39,6 +39,8 @@ _OPERAND_WORDS = {"why": tuple(_KINDS)}
 _TABLES = {
     "console-consumer": ("CONSUMER",),
     "consumer-perf-test": ("CONSUMER",),
+    "console-share-consumer": ("CONSUMER",),
+    "share-consumer-perf-test": ("CONSUMER",),
     "console-producer": ("PRODUCER",),
     "producer-perf-test": ("PRODUCER",),
     "topics": ("TOPIC",),

@@ -69,11 +69,13 @@ class FetchOptions(NamedTuple):
 
 
 class FetchedColumns(NamedTuple):
-    """Fetched records of one partition, as columns over the receive buffer."""
+    """Fetched records of one partition, as columns over the receive buffer. `delivery_count` is that of a share
+    consumer's records, else None."""
 
     topic: str
     partition: int
     columns: RecordColumns
+    delivery_count: int | None = None
 
     @property
     def topic_partition(self) -> TopicPartition:

@@ -77,4 +77,4 @@ class ConsumerRecords:
 def records_of(item: FetchedColumns) -> Iterator[ConsumerRecord]:
     """Yield the records of one partition's columns as ConsumerRecord objects."""
     for record in item.columns.records():
-        yield ConsumerRecord(item.topic, item.partition, *record)
+        yield ConsumerRecord(item.topic, item.partition, *record, item.delivery_count)

@@ -79,7 +79,7 @@ class DefaultFormatter:
             "timestamp": lambda fetched, index: _timestamp_text(fetched.columns, index),
             "partition": lambda fetched, index: b"Partition:%d" % fetched.partition,
             "offset": lambda fetched, index: b"Offset:%d" % fetched.columns.offsets[index],
-            "delivery": lambda fetched, index: b"Delivery:NOT_PRESENT",
+            "delivery": lambda fetched, index: _delivery_text(fetched),
             "epoch": lambda fetched, index: b"Epoch:NOT_PRESENT",
             "headers": lambda fetched, index: self._headers_text(fetched.columns, index),
             "key": lambda fetched, index: self._text(fetched.columns.key(index), self._key),
@@ -122,6 +122,11 @@ class DefaultFormatter:
 def _timestamp_text(columns: RecordColumns, index: int) -> bytes:
     name = timestamp_type_name(columns)
     return b"NO_TIMESTAMP" if name == "NoTimestampType" else b"%s:%d" % (name.encode(), columns.timestamps[index])
+
+
+def _delivery_text(fetched: FetchedColumns) -> bytes:
+    count = fetched.delivery_count
+    return b"Delivery:NOT_PRESENT" if count is None else b"Delivery:%d" % count
 
 
 class LoggingFormatter(DefaultFormatter):

@@ -25,7 +25,8 @@ class JsonFormatter:
     def write(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
         """Append a JSON line for each shown record. Returns how many were processed, skipped and failed ones included.
         `on_error` is called for each failed record; False stops after it."""
-        if self._internal is None and self._key is None and self._value is None and self._header is None:
+        is_plain = self._internal is None and (self._key, self._value, self._header) == (None, None, None)
+        if is_plain and fetched.delivery_count is None:
             from kafkatools.core.records.json_cells import fetched_lines
 
             out += fetched_lines(fetched.topic, fetched.partition, fetched.columns).encode()
@@ -59,6 +60,7 @@ class JsonFormatter:
             "timestamp_type": columns.timestamp_type.label,
             **content,
             "headers": [[name, _text(value, self._header)] for name, value in columns.raw_headers(index)],
+            **({} if fetched.delivery_count is None else {"delivery_count": fetched.delivery_count}),
         }
 
 

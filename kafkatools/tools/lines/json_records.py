@@ -1,8 +1,8 @@
 """Parse records from JSON lines, the format of `kt console-consumer --json`.
 
 One object per line: {"partition", "timestamp", "key", "value", "headers": [[name, value], ...]}. Only "value" must be
-there; null makes a tombstone. "topic", "offset" and "timestamp_type" are ignored. Bytes are a UTF-8 string or {"b64":
-"..."}; null is null.
+there; null makes a tombstone. "topic", "offset", "timestamp_type" and "delivery_count" are ignored. Bytes are a UTF-8
+string or {"b64": "..."}; null is null.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kafkatools.core.json_values import JsonValue
 from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.tools.lines.line_reader import MalformedLine
 
-_KEYS = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
+_KEYS = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers", "delivery_count")
 _KNOWN_KEYS = frozenset(_KEYS)
 _MAX_EXAMPLE_LENGTH = 60
 

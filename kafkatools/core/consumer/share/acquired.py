@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kafkatools.core.consumer.completed_fetch import CompletedFetch, FetchedColumns, FetchOptions
-from kafkatools.core.consumer.consumer_records import ConsumerRecord, records_of
 from kafkatools.core.consumer.errors import CorruptBatch
 from kafkatools.core.consumer.fetch_messages import ZERO_UUID, FetchedPartition
 from kafkatools.core.consumer.share.acknowledgements import GAP, AcknowledgedRange, AcknowledgeType, contiguous
@@ -31,35 +30,6 @@ class AcquiredRange(NamedTuple):
     delivery_count: int
 
 
-class AcquiredColumns(NamedTuple):
-    """Acquired records of one partition with the same delivery count, as columns over the receive buffer."""
-
-    fetched: FetchedColumns
-    delivery_count: int
-
-    @property
-    def offsets(self) -> Sequence[int]:
-        """The offsets of the records, ascending."""
-        return self.fetched.columns.offsets
-
-    def records(self) -> Iterator[ConsumerRecord]:
-        """Yield the records, with their delivery count."""
-        for record in records_of(self.fetched):
-            yield record._replace(delivery_count=self.delivery_count)
-
-    def only(self, offsets: set[int]) -> Iterator[AcquiredColumns]:
-        """Yield the records of these offsets, cut into runs."""
-        indexes = [index for index, offset in enumerate(self.offsets) if offset in offsets]
-        for first, last in contiguous(indexes):
-            yield self.cut(first, last + 1)
-
-    def cut(self, start: int, stop: int) -> AcquiredColumns:
-        """Return rows `start` to `stop`, exclusive."""
-        if start == 0 and stop == self.fetched.columns.count:
-            return self
-        return self._replace(fetched=self.fetched._replace(columns=self.fetched.columns.slice(start, stop)))
-
-
 class AcquiredRecords(NamedTuple):
     """What one ShareFetch acquired in one partition: records, acknowledgements that need no application (gaps and
     rejected records of damaged batches), and the error of the first damaged batch."""
@@ -67,14 +37,14 @@ class AcquiredRecords(NamedTuple):
     node: int
     id: PartitionId
     partition: TopicPartition
-    columns: list[AcquiredColumns]
+    columns: list[FetchedColumns]
     settled: list[AcknowledgedRange]
     error: CorruptBatch | None
 
     @property
     def record_count(self) -> int:
         """The number of records for the application."""
-        return sum(item.fetched.columns.count for item in self.columns)
+        return sum(item.columns.count for item in self.columns)
 
 
 def decode_acquired(
@@ -93,23 +63,35 @@ def decode_acquired(
     data.records = records
     fetch = CompletedFetch(partition, data, ranges[0].first, options._replace(skip_corrupt=damaged.append))
     runs = fetch.fetch_columns(_ALL)
-    columns: list[AcquiredColumns] = []
+    columns: list[FetchedColumns] = []
     settled: list[AcknowledgedRange] = []
     for part in ranges:
         present = list(_of_range(partition, runs, part))
         columns += present
-        settled += _settled(part, (item.offsets for item in present), damaged)
+        settled += _settled(part, (item.columns.offsets for item in present), damaged)
     return AcquiredRecords(node, partition_id, partition, columns, settled, damaged[0] if damaged else None)
 
 
 def _of_range(
     partition: TopicPartition, runs: Sequence[RecordColumns], acquired: AcquiredRange
-) -> Iterator[AcquiredColumns]:
+) -> Iterator[FetchedColumns]:
     for run in runs:
         start, stop = bisect_left(run.offsets, acquired.first), bisect_right(run.offsets, acquired.last)
         if start < stop:
-            whole = AcquiredColumns(FetchedColumns(*partition, run), acquired.delivery_count)
-            yield whole.cut(start, stop)
+            yield _cut(FetchedColumns(*partition, run, acquired.delivery_count), start, stop)
+
+
+def _cut(item: FetchedColumns, start: int, stop: int) -> FetchedColumns:
+    if start == 0 and stop == item.columns.count:
+        return item
+    return item._replace(columns=item.columns.slice(start, stop))
+
+
+def only(item: FetchedColumns, offsets: set[int]) -> Iterator[FetchedColumns]:
+    """Yield the records of these offsets, cut into runs."""
+    indexes = [index for index, offset in enumerate(item.columns.offsets) if offset in offsets]
+    for first, last in contiguous(indexes):
+        yield _cut(item, first, last + 1)
 
 
 def _settled(

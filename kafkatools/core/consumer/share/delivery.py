@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from kafkatools.core.consumer.consumer_records import ConsumerRecord
+from kafkatools.core.consumer.completed_fetch import FetchedColumns
+from kafkatools.core.consumer.consumer_records import ConsumerRecord, records_of
 from kafkatools.core.consumer.poison import RecordDecoder, RecordDeserializationError
 from kafkatools.core.consumer.share.acknowledgements import AcknowledgedRange, AcknowledgeType
-from kafkatools.core.consumer.share.acquired import AcquiredColumns, AcquiredRecords
+from kafkatools.core.consumer.share.acquired import AcquiredRecords, only
 from kafkatools.core.consumer.share.in_flight import InFlightRecords
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.topic_partition import TopicPartition
@@ -48,12 +49,12 @@ class Delivery:
             self._error = self._error or error
 
     def _deserialize(self, item: AcquiredRecords) -> tuple[AcquiredRecords, KafkaError | None]:
-        columns: list[AcquiredColumns] = []
+        columns: list[FetchedColumns] = []
         settled = list(item.settled)
         first: KafkaError | None = None
         for run in item.columns:
             sound: set[int] = set()
-            for record in run.records():
+            for record in records_of(run):
                 try:
                     self._decoded[item.partition, record.offset] = self._decoder.decode_record(record)
                     sound.add(record.offset)
@@ -64,17 +65,17 @@ class Delivery:
                         first = first or _released(error)
                     else:
                         _log.warning("Rejected: %s", error)
-            columns += run.only(sound) if len(sound) < len(run.offsets) else [run]
+            columns += only(run, sound) if len(sound) < run.columns.count else [run]
         return item._replace(columns=columns, settled=settled), first
 
-    def records(self, columns: Sequence[AcquiredColumns]) -> list[ConsumerRecord]:
+    def records(self, columns: Sequence[FetchedColumns]) -> list[ConsumerRecord]:
         """Return the records of these columns, deserialized."""
         if not self._decoder:
-            return [record for item in columns for record in item.records()]
+            return [record for item in columns for record in records_of(item)]
         return [
             self._decoded.get((TopicPartition(record.topic, record.partition), record.offset), record)
             for item in columns
-            for record in item.records()
+            for record in records_of(item)
         ]
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.consumer.share.acknowledgements import (
     AcknowledgedRange,
     Acknowledgements,
     AcknowledgeType,
     ranges_of,
 )
-from kafkatools.core.consumer.share.acquired import AcquiredColumns, AcquiredRecords, runs_of
+from kafkatools.core.consumer.share.acquired import AcquiredRecords, only, runs_of
 from kafkatools.core.consumer.share.session import PartitionId
 from kafkatools.core.errors import IllegalState
 from kafkatools.core.topic_partition import TopicPartition
@@ -38,26 +39,26 @@ class InFlightPartition:
     def __init__(self, node: int, place: tuple[PartitionId, TopicPartition]) -> None:
         self.node = node
         self.place = place
-        self._columns: list[AcquiredColumns] = []
+        self._columns: list[FetchedColumns] = []
         self._settled: list[AcknowledgedRange] = []
         self._offsets: set[int] | None = set()  # None: all offsets of `_columns`
         self._kinds: dict[int, int] = {}
         self._renewing: set[int] = set()
         self._renewed: set[int] = set()
 
-    def add(self, columns: Iterable[AcquiredColumns], settled: Iterable[AcknowledgedRange]) -> None:
+    def add(self, columns: Iterable[FetchedColumns], settled: Iterable[AcknowledgedRange]) -> None:
         """Add newly delivered records, and acknowledgements that are not the application's."""
         fresh = list(columns)
         if self._offsets is not None and not self._offsets and not self._renewing and not self._renewed:
             self._columns, self._offsets = fresh, None
         elif fresh:
-            self._open_offsets().update(offset for item in fresh for offset in item.offsets)
+            self._open_offsets().update(offset for item in fresh for offset in item.columns.offsets)
             self._columns += fresh
         self._settled += settled
 
     def _open_offsets(self) -> set[int]:
         if self._offsets is None:
-            self._offsets = {offset for item in self._columns for offset in item.offsets}
+            self._offsets = {offset for item in self._columns for offset in item.columns.offsets}
         return self._offsets
 
     @property
@@ -65,7 +66,7 @@ class InFlightPartition:
         """The number of records in flight."""
         if self._offsets is not None:
             return len(self._offsets)
-        return sum(item.fetched.columns.count for item in self._columns)
+        return sum(item.columns.count for item in self._columns)
 
     @property
     def is_acknowledged(self) -> bool:
@@ -108,7 +109,7 @@ class InFlightPartition:
             yield from runs_of(sorted(self._offsets))
             return
         for item in self._columns:
-            yield from runs_of(item.offsets)
+            yield from runs_of(item.columns.offsets)
 
     def handle_outcome(self, acknowledgements: Acknowledgements, *, is_confirmed: bool) -> None:
         """Note the result of sent acknowledgements: confirmed renewals return with the next poll, refused ones are
@@ -125,12 +126,12 @@ class InFlightPartition:
             self._open_offsets().update(self._renewed)
             self._renewed = set()
 
-    def columns(self) -> list[AcquiredColumns]:
+    def columns(self) -> list[FetchedColumns]:
         """Return the records in flight as columns."""
         if self._offsets is None:
             return list(self._columns)
         offsets = self._offsets
-        return [part for item in self._columns for part in item.only(offsets)]
+        return [part for item in self._columns for part in only(item, offsets)]
 
 
 class InFlightRecords:
@@ -193,6 +194,6 @@ class InFlightRecords:
         for part in self._partitions.values():
             part.take_renewed()
 
-    def columns(self) -> Sequence[AcquiredColumns]:
+    def columns(self) -> Sequence[FetchedColumns]:
         """Return the records in flight as columns, partition by partition."""
         return [item for part in self._partitions.values() for item in part.columns()]

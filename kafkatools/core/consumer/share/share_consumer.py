@@ -28,7 +28,6 @@ from kafkatools.core.consumer.poison import (
 )
 from kafkatools.core.consumer.record_iterator import whole_ms
 from kafkatools.core.consumer.share.acknowledgements import AcknowledgeType
-from kafkatools.core.consumer.share.acquired import AcquiredColumns
 from kafkatools.core.consumer.share.delivery import Delivery
 from kafkatools.core.consumer.share.in_flight import InFlightRecords
 from kafkatools.core.consumer.share.messages import PendingAcknowledgement, ShareRequest, ShareSettings
@@ -180,12 +179,13 @@ class ShareConsumer:
         Raises TypeError when `timeout_ms` is not an int.
         """
         columns = self._poll(whole_ms(timeout_ms))
-        return ConsumerRecords([item.fetched for item in columns], self._delivery.records(columns))
+        return ConsumerRecords(columns, self._delivery.records(columns))
 
     @one_at_a_time
     def poll_columns(self, timeout_ms: int) -> list[FetchedColumns]:
-        """Return acquired records as columns, without delivery counts and deserializers; otherwise as `poll`."""
-        return [item.fetched for item in self._poll(whole_ms(timeout_ms), is_raw=True)]
+        """Return acquired records as columns, without deserializers; otherwise as `poll`. The records of one item have
+        the same delivery count."""
+        return list(self._poll(whole_ms(timeout_ms), is_raw=True))
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Iterate over records endlessly. In implicit mode a record counts as processed when the loop asks for the
@@ -194,7 +194,7 @@ class ShareConsumer:
         while True:
             yield from self.poll(_POLL_MS)
 
-    def _poll(self, timeout_ms: int, *, is_raw: bool = False) -> Sequence[AcquiredColumns]:
+    def _poll(self, timeout_ms: int, *, is_raw: bool = False) -> Sequence[FetchedColumns]:
         self._begin()
         if self._is_explicit and not self._in_flight.is_acknowledged:
             raise IllegalState(UNACKNOWLEDGED)
@@ -223,7 +223,7 @@ class ShareConsumer:
         self._note_outcomes()
         self._run_callbacks()
 
-    def _collect(self, now_ms: int, *, is_raw: bool) -> Sequence[AcquiredColumns]:
+    def _collect(self, now_ms: int, *, is_raw: bool) -> Sequence[FetchedColumns]:
         """Put buffered records, or those with a renewed lock, in flight and return them. Commit callbacks run before:
         their error must not hide records that the next poll would accept."""
         self._run_callbacks()
@@ -368,6 +368,10 @@ class ShareConsumer:
         failure = self._requests.take_failure()
         if failure is not None:
             raise failure
+
+    def missing_topics(self) -> set[str]:
+        """Return the subscribed topics that do not exist according to cached metadata; never waits."""
+        return {topic for topic in self._group.topics if self._client.is_missing(topic)}
 
     def connection_problem(self) -> KafkaError | None:
         """Return the connection error of all brokers, else the last error response of the coordinator while it is

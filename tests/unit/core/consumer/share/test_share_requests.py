@@ -205,7 +205,7 @@ def test_acquired_records_are_cut_out_and_damage_is_rejected_after_sound_records
     data = {"records": bytes(sound + damaged), "acquired_records": acquired}
     requests.handle_response(first, answer(first, partitions={0: data}), NOW)
     (taken,) = requests.take_buffered()
-    assert [(list(item.offsets), item.delivery_count) for item in taken.columns] == [([1, 2], 3), ([3], 1)]
+    assert [(list(item.columns.offsets), item.delivery_count) for item in taken.columns] == [([1, 2], 3), ([3], 1)]
     assert taken.settled == [AcknowledgedRange(4, 6, REJECT), AcknowledgedRange(7, 8, GAP)]
     assert taken.error is not None and taken.error.first_offset == 4
 
