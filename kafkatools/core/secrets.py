@@ -17,9 +17,9 @@ from functools import lru_cache
 
 HIDDEN = "[hidden]"
 _MOST = 512
-_COMMON_WORD, _LONG_WORD = 8, 12
-"""A value shorter than the first length, or of lower-case letters and shorter than the second, may be an ordinary word
-of our own messages: `admin`, `password`."""
+_LEAST_IN_DATA, _COMMON_WORD, _LONG_WORD = 4, 8, 12
+"""A value shorter than the first length stays in data. One shorter than the second, or of lower-case letters and
+shorter than the third, may be an ordinary word of our own messages: `admin`, `password`."""
 
 _lock = threading.Lock()  # guards _remembered
 _remembered: dict[str, None] = {}  # the remembered values, oldest first
@@ -94,8 +94,8 @@ def redacted_line(text: str) -> str:
 
 def known_secrets_hidden(text: str) -> str:
     """Hide remembered values in data that must otherwise stay as it is: one of fewer than 8 characters only as a whole
-    word."""
-    return _by_value(text)
+    word, and none of fewer than 4, which would blank out ordinary words and numbers."""
+    return _by_value(text, least=_LEAST_IN_DATA)
 
 
 def _by_form(text: str) -> str:
@@ -116,9 +116,9 @@ def _may_be_word(value: str) -> bool:
     return len(value) < (_LONG_WORD if value.isalpha() and value.islower() else _COMMON_WORD)
 
 
-def _by_value(text: str, *, spares_words: bool = False) -> str:
+def _by_value(text: str, *, spares_words: bool = False, least: int = 1) -> str:
     with _lock:
-        values = [value for value in _remembered if not (spares_words and _may_be_word(value))]
+        values = [value for value in _remembered if len(value) >= least and not (spares_words and _may_be_word(value))]
     forms = {form for value in values for form in _forms(value)}
     for form in sorted(forms, key=len, reverse=True):
         if form in text:

@@ -170,6 +170,8 @@ def _mistake(directory: pathlib.Path, text: str, *more: str) -> list[str]:
         ("topics: {t: [1", "line 2, column 1: did not find expected ',' or ']'"),
         ("topics: !!python/object/apply:os.getcwd []", "line 1, topics: must be a table of keys, not a list"),
         ("topics: &a {t: *a}", "the values are nested too deeply"),
+        ("topics: " + "[" * 20_000, "line 1: the values are nested too deeply"),
+        ("- " * 20_000, "line 1: the values are nested too deeply"),
         ("acls:\n- principal: User:a\n  topic: t\n  operations: [Raed]", "line 4, acls[0].operations[0]: 'Raed' is no"),
         ("acls:", "line 1, acls: must be a list, not empty"),
     ],

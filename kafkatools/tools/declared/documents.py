@@ -6,7 +6,7 @@ create objects. TOML's parser gives no line numbers, except in its own errors.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.exit_status import CommandError, ExitStatus
@@ -15,8 +15,10 @@ from kafkatools.tools.declared.model import Place
 if TYPE_CHECKING:
     from yaml import Node as YamlNode
     from yaml import SafeLoader
+    from yaml.events import Event
 
 TOML, YAML = "toml", "yaml"
+_MOST_LEVELS = 100
 SUFFIXES = {".toml": TOML, ".yaml": YAML, ".yml": YAML}
 
 
@@ -66,12 +68,12 @@ def _toml(path: str, text: str) -> Iterator[Node]:
 
     try:
         tree = tomllib.loads(text)
+        if tree:
+            yield _of_toml(path, "", tree)
     except tomllib.TOMLDecodeError as error:
         raise invalid(f"{path}: {error}") from None
     except RecursionError:
         raise invalid(f"{path}: the values are nested too deeply") from None
-    if tree:
-        yield _of_toml(path, "", tree)
 
 
 def _of_toml(file: str, path: str, value: object) -> Node:
@@ -93,6 +95,7 @@ def _yaml(path: str, text: str) -> Iterator[Node]:
         raise invalid(f"{path}: YAML needs the Python package PyYAML: pip install 'kafkatools[yaml]'") from None
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
     try:
+        _ensure_shallow(path, yaml.parse(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
         while loader.check_node():
             root = loader.get_node()
             if not (isinstance(root, yaml.ScalarNode) and loader.construct_object(root) is None):
@@ -107,6 +110,18 @@ def _yaml(path: str, text: str) -> Iterator[Node]:
         raise invalid(f"{path}: the values are nested too deeply") from None
     finally:
         loader.dispose()
+
+
+def _ensure_shallow(path: str, events: Iterable[Event]) -> None:
+    """Raise the error of values that are nested too deeply: the library composes nodes by recursion in C, so a file of
+    brackets would end the process."""
+    depth = 0
+    for event in events:
+        kind = type(event).__name__
+        depth += kind in ("MappingStartEvent", "SequenceStartEvent")
+        depth -= kind in ("MappingEndEvent", "SequenceEndEvent")
+        if depth > _MOST_LEVELS:
+            raise invalid(f"{path}, line {event.start_mark.line + 1}: the values are nested too deeply")
 
 
 class _YamlTree:

@@ -1,7 +1,8 @@
 """Answers to calls: a page of the rows of a command, bounded by rows and bytes.
 
 An answer is an object with the keys of `ANSWER_SCHEMA`. A row that alone exceeds the bytes is shortened, and
-`shortened` has the places. Secrets of the server's connection are hidden in all texts.
+`shortened` has the places. Secrets of the server's connection are hidden in all texts, before a text is cut: the
+beginning of a secret could not be recognized.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from kafkatools.core.secrets import known_secrets_hidden
+from kafkatools.output import json_line
 
+CHANGED, UNFINISHED = "CHANGED", "UNFINISHED"
+"""Kinds of errors of a change: not made, since the cluster is another than in the plan; not made in whole, perhaps."""
 MAX_BYTES = 64 * 1024
-"""Bytes of the rows of an answer, as JSON in UTF-8."""
+"""Bytes of the rows of an answer, as the JSON of its text form, with escaped control and invisible characters."""
 _MAX_MESSAGES = 20
 _MAX_MESSAGE_CHARS = 2000
 _CUTS = ((8192, 1000), (2048, 200), (512, 50), (128, 10), (32, 3))
@@ -54,11 +58,12 @@ ANSWER_SCHEMA: dict[str, object] = {
 class Page:
     """The rows of an answer: those behind the first `skip` rows of the command, up to `max_rows` and `MAX_BYTES`.
     `ends_when_full`: the last row ends the page, since a search for the next one may take long; there may be no more
-    rows then."""
+    rows then. `reads_on`: further rows are dropped, and the command is not ended."""
 
     skip: int = 0
     max_rows: int = 200
     ends_when_full: bool = False
+    reads_on: bool = False
     rows: list[dict[str, object]] = field(default_factory=list)
     shortened: list[str] = field(default_factory=list)
     is_truncated: bool = False
@@ -72,10 +77,13 @@ class Page:
         self._seen += 1
         if self._seen <= self.skip:
             return True
-        row, size = _object(line), len(line)
+        if self.is_truncated:
+            return self.reads_on
+        row = _without_secrets(_object(line))
+        size = len(_encoded(row))
         if len(self.rows) >= self.max_rows or (self.rows and self._bytes + size > MAX_BYTES):
             self.is_truncated = True
-            return False
+            return self.reads_on
         if size > MAX_BYTES:
             row = self._shorten(row)
             size = len(_encoded(row))
@@ -121,7 +129,7 @@ class Messages:
         error = entry.get("error")
         target = self.notes if error is None else self.errors
         if len(target) < _MAX_MESSAGES:
-            message = error if isinstance(error, dict) else entry
+            message = _without_secrets(error if isinstance(error, dict) else entry)
             target.append(_cut_object(message, "", _MAX_MESSAGE_CHARS, _MAX_MESSAGES, []))
 
     def add_error(self, kind: str, message: str) -> None:
@@ -151,8 +159,12 @@ def refusal(kind: str, message: str) -> dict[str, object]:
 
 
 def is_failure(content: dict[str, object]) -> bool:
-    """Return whether an answer is an error: there are errors or a wrong exit status, and no row."""
-    return not content["rows"] and (bool(content["errors"]) or content["exit_status"] not in (0, 3))
+    """Return whether an answer is an error: there are errors or a wrong exit status, and no row; or a change was not
+    made, or not in whole."""
+    errors = content["errors"]
+    if isinstance(errors, list) and any(error.get("kind") in (CHANGED, UNFINISHED) for error in errors):
+        return True
+    return not content["rows"] and (bool(errors) or content["exit_status"] not in (0, 3))
 
 
 def without_secrets(value: object) -> object:
@@ -164,6 +176,10 @@ def without_secrets(value: object) -> object:
     return [without_secrets(item) for item in value] if isinstance(value, list) else value
 
 
+def _without_secrets(row: dict[str, object]) -> dict[str, object]:
+    return {str(without_secrets(key)): without_secrets(value) for key, value in row.items()}
+
+
 def _object(line: bytes, key: str = "text") -> dict[str, object]:
     """Return a line of JSON as an object; any other line as an object with its text."""
     try:
@@ -173,8 +189,8 @@ def _object(line: bytes, key: str = "text") -> dict[str, object]:
     return value if isinstance(value, dict) else {key: line.decode("utf-8", "replace").strip()}
 
 
-def _encoded(row: object) -> bytes:
-    return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+def _encoded(row: dict[str, object]) -> bytes:
+    return json_line(row).encode("utf-8", "surrogatepass")
 
 
 def _cut(value: object, place: str, max_chars: int, max_items: int, cuts: list[str]) -> object:

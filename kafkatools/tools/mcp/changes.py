@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import anyio
+import anyio.to_thread
 
 from kafkatools.core.clock import Clock
 from kafkatools.tools.declared.documents import read_documents
-from kafkatools.tools.mcp.answers import Messages, Page, answer, without_secrets
+from kafkatools.tools.mcp.answers import CHANGED, UNFINISHED, Messages, Page, answer, without_secrets
 from kafkatools.tools.mcp.arguments import ArgumentError
 from kafkatools.tools.mcp.changing_tools import ChangingTool
 from kafkatools.tools.mcp.command_runs import Connection, Runner
@@ -49,7 +50,7 @@ class Changes:
         self._ensure_unprotected()
         page, messages = Page(max_rows=MAX_ROWS), Messages()
         with _files(change, []) as directory:
-            _ensure_no_users(change, directory)
+            await anyio.to_thread.run_sync(_ensure_no_users, change, directory)
             messages.hidden_directory = os.fsencode(directory) + b"/"
             status = await self._run(change.dry_run, directory, page, messages)
         token = None
@@ -89,12 +90,12 @@ class Changes:
             page = Page(max_rows=MAX_ROWS)
             status = await self._run(plan.change.check or plan.change.dry_run, directory, page, messages)
             if status != 0 or page.rows != plan.rows:
-                messages.add_error("CHANGED", "The cluster is not as it was when the plan was made: plan again")
-                return answer(page, messages, status)
-            page, messages.notes = Page(max_rows=_MAX_OUTCOMES), []
+                messages.add_error(CHANGED, "The cluster is not as it was when the plan was made: plan again")
+                return answer(page, messages, None)
+            page, messages.notes = Page(max_rows=_MAX_OUTCOMES, reads_on=True), []
             status = await self._run(plan.change.change, directory, page, messages)
         if status is None:
-            messages.add_error("UNFINISHED", _UNFINISHED)
+            messages.add_error(UNFINISHED, _UNFINISHED)
         return answer(page, messages, status)
 
     async def _run(self, words: Sequence[str], directory: str, page: Page, messages: Messages) -> int | None:

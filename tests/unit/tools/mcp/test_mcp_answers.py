@@ -7,7 +7,18 @@ import json
 import pytest
 
 from kafkatools.core.secrets import remember
-from kafkatools.tools.mcp.answers import ANSWER_SCHEMA, MAX_BYTES, Messages, Page, answer, is_failure, refusal
+from kafkatools.output import json_line
+from kafkatools.tools.mcp.answers import (
+    ANSWER_SCHEMA,
+    CHANGED,
+    MAX_BYTES,
+    UNFINISHED,
+    Messages,
+    Page,
+    answer,
+    is_failure,
+    refusal,
+)
 
 
 def line(row: object) -> bytes:
@@ -80,10 +91,42 @@ def test_lines_that_are_not_json_are_kept_as_text() -> None:
 def test_an_answer_hides_known_secrets_and_has_no_surrogates() -> None:
     remember("S3cret-of-a-profile")
     page = Page()
-    # The process remembers the secrets of other tests too, which may be single letters.
     page.add(b'{"value": "<S3cret-of-a-profile>", "S3cret-of-a-profile": ["\\ud800"]}')
     content = answer(page, Messages(), 0)
     assert content["rows"] == [{"value": "<[hidden]>", "[hidden]": ["?"]}]
+
+
+def test_a_secret_is_hidden_where_a_text_is_cut() -> None:
+    secret = "Another-S3cret-of-a-profile"
+    remember(secret)
+    page, messages = Page(), Messages()
+    page.add(line({"value": "x" * 8180 + secret + "x" * 100_000}))
+    messages.add(line({"error": {"kind": "FAILED", "message": "m" * 1990 + secret}}))
+    content = answer(page, messages, 1)
+    assert "Another" not in json.dumps(content)
+    assert content["rows"] == [{"value": "x" * 8180 + "[hidden]xxxx"}]
+
+
+def test_a_secret_of_three_characters_is_no_reason_to_blank_out_words() -> None:
+    remember("q", "7q", "zzq", "zzqq")
+    page = Page()
+    page.add(b'{"value": "q topic with 7q partitions, zzq", "key": "zzqq, sea_zzqq"}')
+    (row,) = answer(page, Messages(), 0)["rows"]  # type: ignore[misc, attr-defined]
+    assert row == {"value": "q topic with 7q partitions, zzq", "key": "[hidden], sea_zzqq"}
+
+
+@pytest.mark.parametrize("character", ["\u202e", "\x01", "\U000e0041"])
+def test_escaped_characters_count_with_the_length_of_their_escape(character: str) -> None:
+    page = Page()
+    for _ in range(3):
+        page.add(line({"value": character * 5_000}))
+    assert len(json_line({"rows": page.rows}).encode()) <= MAX_BYTES + 100
+
+
+def test_a_change_is_read_to_its_end() -> None:
+    page = Page(max_rows=2, reads_on=True)
+    assert all(page.add(line({"n": number})) for number in range(5))
+    assert [row["n"] for row in page.rows] == [0, 1] and page.is_truncated
 
 
 def test_failures_have_errors_and_no_row() -> None:
@@ -94,4 +137,8 @@ def test_failures_have_errors_and_no_row() -> None:
     assert not is_failure(answer(page, messages, 1)), "a part of the answer is there"
     assert is_failure(answer(Page(), messages, 1)) and is_failure(refusal("ARGUMENT", "wrong"))
     assert not is_failure(answer(Page(), Messages(), 3)), "findings"
+    for kind in (CHANGED, UNFINISHED):
+        messages.errors = []
+        messages.add_error(kind, "not made")
+        assert is_failure(answer(page, messages, None)), "rows of a change that was not made"
     assert set(refusal("ARGUMENT", "wrong")) == set(ANSWER_SCHEMA["required"])  # type: ignore[call-overload]
