@@ -15,6 +15,7 @@ RECORD_KERNELS = (
     "_format_kernel",
     "_search_kernel",
     "_avro_kernel",
+    "_arrow_kernel",
 )
 KERNELS = (*(f"{RECORDS}.{name}" for name in RECORD_KERNELS), "kafkatools.core.protocol._codec")
 # pairs of numbers that were just written one by one would be read back as one, which costs half of the loop's time

@@ -14,6 +14,7 @@ WORKLOADS = (
     "find",
     "schemas",
     "transactions",
+    "arrow",
     "broker",
     "fetch",
     "scale",

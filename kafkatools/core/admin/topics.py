@@ -76,6 +76,18 @@ class TopicDescription(NamedTuple):
     partitions: tuple[PartitionDescription, ...]
     error: KafkaError | None = None
 
+    def _repr_html_(self) -> str:
+        """The partitions as a table, for Jupyter."""
+        from kafkatools.core.html_tables import html_table
+
+        if self.error is not None:
+            return html_table(self.name, (), (), str(self.error))
+        rows = [
+            (part.partition, part.leader, *(", ".join(map(str, nodes)) for nodes in (part.replicas, part.isr)))
+            for part in self.partitions
+        ]
+        return html_table(self.name, ("partition", "leader", "replicas", "in sync"), rows)
+
 
 class _NewTopicFields(NamedTuple):
     name: str

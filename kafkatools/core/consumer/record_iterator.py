@@ -8,7 +8,7 @@ record. So a loop may be left at any record without losing or repeating one.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
 from kafkatools.core.consumer.consumer_records import ConsumerRecord, ConsumerRecords
@@ -18,7 +18,10 @@ from kafkatools.core.consumer.subscription import SubscriptionState, TopicPartit
 from kafkatools.core.errors import Timeout
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from kafkatools.core.clock import Clock
+    from kafkatools.core.consumer.completed_fetch import FetchedColumns
 
 _POLL_MS = 1000
 _POLL_NEAR_THE_END_MS = 50
@@ -32,6 +35,9 @@ class PolledConsumer(Positioned, Protocol):
 
     def poll_further(self, timeout_ms: int) -> ConsumerRecords:
         """Poll without moving the position back to pending records."""
+
+    def poll_columns(self, timeout_ms: int) -> list[FetchedColumns]:
+        """Return all buffered records as columns."""
 
     def give_back(self) -> None:
         """Move positions back to the first records that iterators have not yielded."""
@@ -163,7 +169,8 @@ class EndIterator(RecordIterator):
 
 
 class RecordLoops:
-    """Mixin of Consumer with its record iterators: `for record in consumer`, `records` and `read_to_end`."""
+    """Mixin of Consumer with its record iterators, `for record in consumer`, `records` and `read_to_end`, and with
+    `poll_arrow`."""
 
     _pending: PendingRecords
     _subscriptions: SubscriptionState
@@ -191,6 +198,29 @@ class RecordLoops:
         when nothing is assigned within default.api.timeout.ms; ConnectionFailed when brokers cannot be reached.
         """
         return EndIterator(_consumer(self), self._pending, self._api_timeout_ms)
+
+    @one_at_a_time
+    def poll_arrow(
+        self, timeout_ms: int, *, columns: Sequence[str] | None = None, key: str = "binary", value: str = "binary"
+    ) -> pa.RecordBatch:
+        """Return all buffered records as a pyarrow.RecordBatch; wait up to `timeout_ms` for the first. Without records
+        the batch has no rows. Ignores max.poll.records; deserializers and interceptors do not apply.
+
+        `columns` are some of topic, partition, offset, timestamp, key, value and headers, by default all. `key` and
+        `value` are the kinds of these columns: `binary`; `string`, with replacement characters for invalid UTF-8;
+        `dictionary`, of strings, for few different texts; `view`, bytes without a copy, which keep the received memory.
+
+        Raises the errors of `poll`, ValueError for an unknown column or kind, ImportError without pyarrow.
+        """
+        from kafkatools.core.records.arrow import ArrowLayout
+
+        layout = ArrowLayout(columns, key, value)
+        consumer = _consumer(self)
+        pieces = consumer.poll_columns(timeout_ms)
+        fitting = layout.fitting(pieces)
+        for item in reversed(pieces[fitting:]):  # of a partition with several pieces the first one counts
+            consumer.seek(item.topic_partition, item.columns.offsets[0])
+        return layout.batch(pieces[:fitting])
 
     @one_at_a_time
     def give_back(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast, overload
@@ -34,7 +35,7 @@ from kafkatools.core.producer.partitioners import UNKNOWN_PARTITION
 from kafkatools.core.producer.producer_base import INTERRUPTED_CLOSE_MS, PAUSE_AFTER_FAILURE_MS, Place, ProducerBase
 from kafkatools.core.producer.producer_batch import Callback, RowsCallback, RowsSink
 from kafkatools.core.producer.producer_record import AnyHeaders, ProducerRecord
-from kafkatools.core.producer.row_groups import cells_of
+from kafkatools.core.producer.row_groups import Partitions, cells_of
 from kafkatools.core.producer.sender import MAX_POLL_MS
 from kafkatools.core.producer.serializers import AnySerializer
 from kafkatools.core.records.columns import RowColumns, decode_headers
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from kafkatools.core.prepared_transaction import PreparedTransaction
     from kafkatools.core.producer.partitioners import Partitioner
     from kafkatools.core.producer.transaction_requests import TransactionalResult
+    from kafkatools.core.records.arrow_rows import Headers as ConstantHeaders
 
 _log = logging.getLogger(__name__)
 
@@ -182,30 +184,68 @@ class Producer(ProducerBase):
         `callback(run)` is called once for each run of rows that is acknowledged or failed; each row is in exactly one
         run. With interceptors the rows are sent one by one. The buffer of `rows` may be reused when this returns.
         """
-        self._ensure_ready_to_send()
         future = ColumnsFuture(rows.count)
-        sink = RowsSink(future, callback, range(rows.count))
-        if self._interceptors:
-            self._send_rows_singly(topic, rows, partition, sink)
-            return future
-        try:
-            cluster, _ = self._wait_on_metadata(topic, partition)
-        except KafkaError as error:
-            self._fail_rows(TopicPartition(topic, UNKNOWN_PARTITION if partition is None else partition), sink, error)
-            return future
-        pool = self._accumulator.pool
-        run(
-            self._append_rows(topic, rows, partition, sink, cluster),
-            lambda size_bytes: pool.allocate(size_bytes, self._max_block_ms),
-        )
+        self._send_rows(topic, rows, partition, RowsSink(future, callback, range(rows.count)))
         return future
 
-    def _send_rows_singly(self, topic: str, rows: RowColumns, partition: int | None, sink: RowsSink) -> None:
+    def send_arrow(
+        self,
+        data: object,
+        topic: str,
+        *,
+        value: str = "value",
+        key: str | None = "key",
+        headers: str | ConstantHeaders | None = "headers",
+        partition: str | int | None = None,
+        timestamp: str | None = None,
+        callback: RowsCallback | None = None,
+    ) -> ColumnsFuture:
+        """Queue the rows of Arrow data: a pyarrow Table or RecordBatch, or a DataFrame of Polars or pandas.
+
+        `value`, `key`, `headers`, `partition` and `timestamp` name columns. Values and keys are text or bytes, or
+        dictionaries of them; serializers do not apply. Without a column `key` or `headers` records have none, and None
+        ignores the column. `headers` may be pairs that every record gets, `partition` one number. Without `timestamp`
+        the time is that of the call. Other columns are not sent.
+
+        `callback` and the result are those of `send_columns`; row numbers count from the first row of the data. Raises
+        TypeError for other data or a column of another type, ValueError for a missing column and for partitions or
+        timestamps that are null or negative: then nothing was sent. Raises ImportError without pyarrow, and as `send`.
+        """
+        from kafkatools.core.records.arrow_rows import ArrowNames, ArrowRows
+
+        table = ArrowRows(data, ArrowNames(value, key, headers, partition, timestamp))
+        future = ColumnsFuture(table.count)
+        first = 0
+        for rows, partitions in table.pieces():
+            self._send_rows(topic, rows, partitions, RowsSink(future, callback, range(first, first + rows.count)))
+            first += rows.count
+        return future
+
+    def _send_rows(self, topic: str, rows: RowColumns, partitions: Partitions, sink: RowsSink) -> None:
+        self._ensure_ready_to_send()
+        if self._interceptors:
+            self._send_rows_singly(topic, rows, partitions, sink)
+            return
+        highest = max(partitions, default=None) if isinstance(partitions, array) else partitions
+        try:
+            cluster, _ = self._wait_on_metadata(topic, highest)
+        except KafkaError as error:
+            self._fail_rows(TopicPartition(topic, UNKNOWN_PARTITION if highest is None else highest), sink, error)
+            return
+        pool = self._accumulator.pool
+        run(
+            self._append_rows(topic, rows, partitions, sink, cluster),
+            lambda size_bytes: pool.allocate(size_bytes, self._max_block_ms),
+        )
+
+    def _send_rows_singly(self, topic: str, rows: RowColumns, partitions: Partitions, sink: RowsSink) -> None:
         for row, (key, value) in enumerate(cells_of(rows)):
+            partition = partitions[row] if isinstance(partitions, array) else partitions
             timestamp = None if rows.timestamps is None else rows.timestamps[row]
 
             def report(metadata: RecordMetadata, error: Exception | None, row: int = row) -> None:
-                run = RowsRun(metadata.topic, metadata.partition, (row,), metadata.offset, metadata.timestamp, error)
+                place = metadata.topic, metadata.partition
+                run = RowsRun(*place, (sink.rows[row],), metadata.offset, metadata.timestamp, error)
                 if sink.callback is not None:
                     sink.callback(run)
                 sink.future.add(run)

@@ -39,7 +39,14 @@ from kafkatools.core.producer.producer_batch import (
 from kafkatools.core.producer.producer_metadata import not_present
 from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.core.producer.record_appends import AppendResult, RecordAppend
-from kafkatools.core.producer.row_groups import cells_of, group_rows, oversized_rows, partitions_of_keys
+from kafkatools.core.producer.row_groups import (
+    Partitions,
+    cells_of,
+    group_rows,
+    oversized_rows,
+    partitions_of_keys,
+    shifted,
+)
 from kafkatools.core.producer.serializers import AnySerializer, Serializer, serialize_bytes, serializer_for
 from kafkatools.core.producer.transactional import as_transactional
 from kafkatools.core.records.columns import RowColumns
@@ -203,9 +210,11 @@ class ProducerBase:
             return cast("Sequence[bytes]", cells)
         return [serialize(topic, cell) for cell in cells]
 
-    def _spread(self, topic: str, rows: RowColumns, partition: int | None, cluster: ClusterView) -> list[Rows]:
+    def _spread(self, topic: str, rows: RowColumns, partition: Partitions, cluster: ClusterView) -> list[Rows]:
         """Group rows by partition: (partition, rows, row numbers). `partition` or a custom partitioner decides first.
         If no row has a key, or keys are ignored, all rows go to -1, the sticky partition."""
+        if isinstance(partition, array):
+            return list(group_rows(rows, partition))
         if partition is not None:
             return [(partition, rows, range(rows.count))]
         if self._partitioner is not None:
@@ -223,13 +232,14 @@ class ProducerBase:
         return list(group_rows(rows, partitions))
 
     def _append_rows(
-        self, topic: str, rows: RowColumns, partition: int | None, sink: RowsSink, cluster: ClusterView
+        self, topic: str, rows: RowColumns, partition: Partitions, sink: RowsSink, cluster: ClusterView
     ) -> Generator[int, bytearray, None]:
         """Append rows to the batches of their partitions; a step waits for the memory of a new batch. Rows that cannot
         be appended fail in `sink`."""
         for target, columns, numbers in self._spread(topic, rows, partition, cluster):
             place = TopicPartition(topic, target)
-            yield from self._append_to(place, columns, sink._replace(rows=numbers), cluster)
+            numbered = sink._replace(rows=shifted(numbers, sink.rows))
+            yield from self._append_to(place, columns, numbered, cluster)
 
     def _append_to(
         self, target: TopicPartition, rows: RowColumns, sink: RowsSink, cluster: ClusterView

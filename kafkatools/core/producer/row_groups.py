@@ -4,13 +4,18 @@ large."""
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 from kafkatools.core.config import Config
 from kafkatools.core.producer.producer_batch import rows_size_upper_bound
+from kafkatools.core.records import _arrow_kernel as arrow_kernel
+from kafkatools.core.records import _search_kernel as search_kernel
 from kafkatools.core.records import kernel
 from kafkatools.core.records.columns import RowColumns
+
+Partitions: TypeAlias = "int | array[int] | None"
+"""The partition of all rows, one for each row, or None: the producer chooses."""
 
 _OVERHEAD_BYTES = 200  # more than a batch with one record has beside key and value
 
@@ -29,22 +34,30 @@ def partitions_of_keys(columns: RowColumns, partition_count: int) -> array[int]:
 
 
 def group_rows(columns: RowColumns, partitions: array[int]) -> Iterator[tuple[int, RowColumns, array[int]]]:
-    """Group rows by partition: (partition, its rows as columns over the same buffer, their row numbers)."""
-    order = sorted(range(columns.count), key=partitions.__getitem__)
-    sorted_partitions = sorted(partitions)
+    """Group rows by partition, from -1 on: (partition, its rows as columns over the same buffer, their row numbers)."""
+    order, ends = kernel.new_ints(columns.count), array("i", bytes(4 * (max(partitions, default=-1) + 2)))
+    if arrow_kernel.rows_by_number(partitions, ends, order) < columns.count:
+        raise ValueError("a row has a partition below -1")
     start = 0
-    while start < len(order):
-        partition = sorted_partitions[start]
-        stop = bisect_right(sorted_partitions, partition, start)
-        rows = array("q", order[start:stop])
-        yield partition, _gather(columns, rows), rows
-        start = stop
+    for slot, stop in enumerate(ends):
+        if stop > start:
+            rows = order[start:stop]
+            yield slot - 1, _gather(columns, rows), rows
+            start = stop
 
 
 def _gather(columns: RowColumns, rows: array[int]) -> RowColumns:
     def pick(column: array[int] | None) -> array[int] | None:
-        return None if column is None else array(column.typecode, map(column.__getitem__, rows))
+        if column is None:
+            return None
+        target = kernel.new_ints(len(rows))
+        search_kernel.take_ints(column, rows, target)
+        return target
 
+    timestamps = None
+    if columns.timestamps is not None:
+        timestamps = kernel.new_longs(len(rows))
+        search_kernel.take_longs(columns.timestamps, rows, timestamps)
     positions, lengths = pick(columns.value_positions), pick(columns.value_lengths)
     assert positions is not None and lengths is not None
     return RowColumns(
@@ -53,9 +66,18 @@ def _gather(columns: RowColumns, rows: array[int]) -> RowColumns:
         lengths,
         pick(columns.key_positions),
         pick(columns.key_lengths),
-        pick(columns.timestamps),
+        timestamps,
         None if columns.headers is None else [columns.headers[row] for row in rows],
     )
+
+
+def shifted(rows: Sequence[int], numbers: Sequence[int]) -> Sequence[int]:
+    """Return rows of a part with their numbers in the whole; `numbers` are consecutive, those of the part's rows."""
+    first = numbers[0] if len(numbers) else 0
+    if isinstance(rows, array) and first:
+        arrow_kernel.shift_numbers(rows, first)
+        return rows
+    return range(first, first + len(rows)) if isinstance(rows, range) else rows
 
 
 def cells_of(rows: RowColumns) -> list[tuple[bytes | None, bytes | None]]:

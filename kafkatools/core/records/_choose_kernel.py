@@ -16,6 +16,7 @@ RECORD_KERNELS = (
     "_format_kernel",
     "_search_kernel",
     "_avro_kernel",
+    "_arrow_kernel",
 )
 KERNELS = (*(f"records.{name}" for name in RECORD_KERNELS), "protocol._codec")
 

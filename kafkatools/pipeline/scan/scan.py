@@ -84,6 +84,15 @@ class Scan:
     def __repr__(self) -> str:
         return f"Scan({str(self._plan.uri)!r}, columns={list(self._plan.columns)})"
 
+    def _repr_html_(self) -> str:
+        """The first rows and the size of the topic or files, for Jupyter; an error of reading is shown."""
+        from kafkatools.pipeline.scan.notebook import scan_html
+
+        try:
+            return scan_html(self._plan)
+        finally:
+            close_clients(self._plan.uri)
+
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Yield the record batches, about 2 MiB or 32,768 rows each. Raises PipelineError."""
         plan = self._plan
