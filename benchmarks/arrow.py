@@ -11,7 +11,7 @@ import pathlib
 import statistics
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import confluent_kafka
 import pyarrow as pa
@@ -21,7 +21,6 @@ from benchmarks import measure
 from kafkatools.core.consumer.completed_fetch import CompletedFetch, FetchOptions
 from kafkatools.core.consumer.fetch_messages import FetchedPartition
 from kafkatools.core.records.arrow import ArrowLayout
-from kafkatools.core.records.columns import RecordColumns
 from kafkatools.core.topic_partition import TopicPartition
 
 COUNT = 2_000_000
@@ -89,22 +88,33 @@ def columns(bootstrap: str) -> int:
 
 
 def converted(broker: kafkatools.EmbeddedBroker) -> None:
-    """From received bytes to Arrow, without the network: the segment's bytes as a response has them."""
-    segments = sorted(pathlib.Path(broker.directory).glob("read-0/*.log"))
-    data = memoryview(b"".join(path.read_bytes() for path in segments))
-
-    def decoded() -> list[RecordColumns]:
-        response = FetchedPartition("read", uuid.UUID(int=0), 0)
-        response.records = data
-        return CompletedFetch(TopicPartition("read", 0), response, 0, FetchOptions()).fetch_columns(COUNT)
-
+    """From received bytes to Arrow, without the network: what a poll does once a response is there."""
+    responses = list(responses_of(sorted(pathlib.Path(broker.directory).glob("read-0/*.log"))))
     for names, kind in ((["value"], "binary"), (["value"], "view"), (None, "binary")):
         layout = ArrowLayout(names, value=kind)
 
         def convert(layout: ArrowLayout = layout) -> int:
-            return sum(layout.batch([("read", 0, columns)]).num_rows for columns in decoded())
+            count = 0
+            for offset, records in responses:
+                response = FetchedPartition("read", uuid.UUID(int=0), 0)
+                response.records = records
+                fetch = CompletedFetch(TopicPartition("read", 0), response, offset, FetchOptions())
+                count += layout.batch([("read", 0, columns) for columns in fetch.fetch_columns(COUNT)]).num_rows
+            return count
 
         timed(f"received bytes to Arrow, {'all columns' if names is None else 'value'} as {kind}", convert)
+
+
+def responses_of(segments: list[pathlib.Path]) -> Iterator[tuple[int, memoryview]]:
+    """First offset and bytes of runs of batches of about max.partition.fetch.bytes."""
+    for path in segments:
+        data = memoryview(path.read_bytes())
+        start = position = 0
+        while position < len(data):
+            position += 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+            if position - start >= SETTINGS["max.partition.fetch.bytes"] or position == len(data):
+                yield int.from_bytes(data[start : start + 8], "big"), data[start:position]
+                start = position
 
 
 def confluent(bootstrap: str) -> int:

@@ -216,9 +216,10 @@ class RecordLoops:
 
         layout = ArrowLayout(columns, key, value)
         consumer = _consumer(self)
-        pieces = consumer.poll_columns(timeout_ms)
+        fetched = consumer.poll_columns(timeout_ms)
+        pieces = [(item.topic, item.partition, item.columns) for item in fetched]
         fitting = layout.fitting(pieces)
-        for item in reversed(pieces[fitting:]):  # of a partition with several pieces the first one counts
+        for item in reversed(fetched[fitting:]):  # of a partition with several pieces the first one counts
             consumer.seek(item.topic_partition, item.columns.offsets[0])
         return layout.batch(pieces[:fitting])
 
