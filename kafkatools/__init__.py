@@ -5,8 +5,9 @@
     with kafkatools.Producer(bootstrap_servers="localhost:9092") as producer:
         producer.send("topic", b"value").result()
 
-Exports `Producer`, `Consumer`, `ShareConsumer`, `Admin`, `scan`, and `EmbeddedBroker` and `EmbeddedCluster` for tests;
-exceptions are in `kafkatools.errors`. The guide is docs/python.md. Each export is imported on first use.
+Exports `Producer`, `Consumer`, `ShareConsumer`, `Admin`, `scan`, and for tests `EmbeddedBroker` and `EmbeddedCluster`
+with `SecurityOptions`; exceptions are in `kafkatools.errors`. The guide is docs/python.md. Each export is imported on
+first use.
 """
 
 TYPE_CHECKING = False  # as typing's, whose import would be most of this one's time
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from kafkatools.pipeline.scan.scan import scan as scan
     from kafkatools.sandbox.embedded_broker import EmbeddedBroker as EmbeddedBroker
     from kafkatools.sandbox.embedded_cluster import EmbeddedCluster as EmbeddedCluster
+    from kafkatools.sandbox.security import SecurityOptions as SecurityOptions
 
     __version__: str
     KAFKA_VERSION: str
@@ -58,6 +60,7 @@ _EXPORTS = {
     "ConsumerRecords": "core.consumer.consumer_records",
     "EmbeddedBroker": "sandbox.embedded_broker",
     "EmbeddedCluster": "sandbox.embedded_cluster",
+    "SecurityOptions": "sandbox.security",
     "KafkaError": "core.errors",
     "NewPartitions": "core.admin.topics",
     "NewTopic": "core.admin.topics",

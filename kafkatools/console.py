@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from typing import TYPE_CHECKING, Any, BinaryIO, overload
 
 from kafkatools.exit_status import UsageError
+from kafkatools.sandbox.home import kt_home
 from kafkatools.terminal import TerminalStream, draw, on_terminal
 
 if TYPE_CHECKING:
@@ -305,11 +306,7 @@ class Console:
     @property
     def home(self) -> str:
         """The directory of kt's own files: KT_HOME, else `kafkatools` in the user's data directory (XDG_DATA_HOME)."""
-        configured = self.environ.get("KT_HOME")
-        if configured:
-            return configured
-        user = self.environ.get("HOME") or os.path.expanduser("~")
-        return os.path.join(self.environ.get("XDG_DATA_HOME") or os.path.join(user, ".local", "share"), "kafkatools")
+        return kt_home(self.environ)
 
     def connect(self, args: Any) -> str:
         """The bootstrap servers of a command: --bootstrap-server, the profile's, or those of the sandbox, which is

@@ -14,7 +14,8 @@
 
 Rules: the user's file is `config.toml` in $XDG_CONFIG_HOME/kafkatools (or KT_CONFIG), the project's the nearest
 `.kt.toml` in or above the working directory. A name defined in both is an error: entering a directory must not redefine
-`prod`. Precedence: --profile, KT_PROFILE, the project's default, the user's default. A default profile is ignored,
+`prod`. Precedence: --profile, KT_PROFILE, the project's default, the user's default, and the profile `sandbox` of a
+running sandbox with TLS or SASL. A default profile is ignored,
 settings included, when the command line names brokers: its passwords are for its own cluster. Errors name file and key.
 """
 
@@ -32,6 +33,7 @@ from kafkatools.options.secret_files import warn_if_others_can_read, warn_if_oth
 from kafkatools.options.table import Command, attribute_name
 
 PROJECT_FILE = ".kt.toml"
+SANDBOX_PROFILE = "sandbox"
 _PROFILE_KEYS = ("bootstrap_servers", "command_config", "protected", "cluster", "journal", "settings")
 _FILE_KEYS = ("default", "profiles")
 
@@ -45,6 +47,11 @@ def find_profile(requested_name: str | None, environ: Mapping[str, str], directo
     is_default = name is None
     if name is None:
         name = next((content["default"] for content in files.values() if "default" in content), None)
+    if name is None or name == SANDBOX_PROFILE and SANDBOX_PROFILE not in _names(files):
+        of_sandbox = _sandbox_file(environ, is_default=is_default)
+        if of_sandbox is not None:
+            table = _read(of_sandbox)["profiles"][SANDBOX_PROFILE]
+            return _profile(SANDBOX_PROFILE, of_sandbox, table, environ, is_default)
         if name is None:
             return None
     holders = [path for path, content in files.items() if name in content.get("profiles", {})]
@@ -57,6 +64,20 @@ def find_profile(requested_name: str | None, environ: Mapping[str, str], directo
     if len(holders) > 1:
         raise UsageError(f"The profile '{name}' is defined in {holders[0]} and in {holders[1]}: rename one of them")
     return _profile(name, holders[0], files[holders[0]]["profiles"][name], environ, is_default)
+
+
+def _sandbox_file(environ: Mapping[str, str], *, is_default: bool) -> str | None:
+    """The file with the profile of a sandbox with TLS or SASL; None without one. As the default profile it counts only
+    while the sandbox is running."""
+    from kafkatools.sandbox.home import kt_home
+
+    home = kt_home(environ)
+    path = os.path.join(home, "sandbox", "security", "config.toml")
+    if not os.path.isfile(path) or environ.get("KT_SANDBOX", "").lower() in ("off", "0", "false", "no"):
+        return None
+    from kafkatools.sandbox.single import status
+
+    return None if is_default and status(home) is None else path
 
 
 def profile_for(args: Args, requested: str | None, environ: Mapping[str, str]) -> Profile | None:

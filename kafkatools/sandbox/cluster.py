@@ -20,7 +20,16 @@ from typing import TYPE_CHECKING
 from kafkatools.sandbox import layout as layouts
 from kafkatools.sandbox.layout import ClusterLayout, NodePlace
 from kafkatools.sandbox.run_files import forget_faults, read_run_file
-from kafkatools.sandbox.spawn import DEFAULT_IDLE_MS, Child, SandboxError, folder, remove_file, start_lock, write_json
+from kafkatools.sandbox.spawn import (
+    DEFAULT_IDLE_MS,
+    HOST,
+    Child,
+    SandboxError,
+    folder,
+    remove_file,
+    start_lock,
+    write_json,
+)
 
 if TYPE_CHECKING:
     import subprocess
@@ -28,6 +37,7 @@ if TYPE_CHECKING:
     from kafkatools.core.clock import Clock
     from kafkatools.sandbox.faults.control import Faults
     from kafkatools.sandbox.messages import NodeRequest
+    from kafkatools.sandbox.security import Security
 
 RUNNING, PAUSED, DEAD = "running", "paused", "dead"
 START_TIMEOUT_MS = 60_000
@@ -43,7 +53,8 @@ class ClusterOptions:
     one is in use. Without `directory` the data is below the home.
 
     `racks` are assigned to the nodes in turn. The nodes end after `idle_ms` without clients (0: never), and with the
-    process `parent`; with `remove_home` the last one removes the home.
+    process `parent`; with `remove_home` the last one removes the home. `security` has TLS, SASL and ACLs of their
+    listeners.
     """
 
     nodes: int = 3
@@ -54,6 +65,7 @@ class ClusterOptions:
     idle_ms: int = DEFAULT_IDLE_MS
     parent: int | None = None
     remove_home: bool = False
+    security: Security | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,12 +390,31 @@ def start_cluster(home: str, options: ClusterOptions, clock: Clock) -> SandboxCl
         cluster = SandboxCluster(home, plan_cluster(home, options), clock)
         try:
             cluster.start_all()
+            if options.security is not None and options.security.scram:
+                _set_passwords(cluster, options.security, clock)
         except SandboxError as error:
             if options.port or attempt + 1 == _MOST_PORT_TRIES or "in use" not in str(error):
                 raise
         else:
             return cluster
     raise AssertionError
+
+
+def _set_passwords(cluster: SandboxCluster, security: Security, clock: Clock) -> None:
+    """Set the SCRAM passwords of users, through the listener between nodes. Raises KafkaError; then all nodes are
+    stopped."""
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.scram import MECHANISMS, ScramUpsertion, alter_user_scram_credentials
+
+    first = cluster.layout.places[0]
+    try:
+        with AdminClient(f"{HOST}:{first.controller_port + 1}", dict(security.internal), clock) as admin:
+            for user, password in security.scram.items():
+                new = [ScramUpsertion(mechanism, 4096, password) for mechanism in MECHANISMS]
+                alter_user_scram_credentials(admin, user, new, [])
+    except BaseException:
+        cluster.close()
+        raise
 
 
 def plan_cluster(home: str, options: ClusterOptions) -> ClusterLayout:
@@ -397,6 +428,9 @@ def plan_cluster(home: str, options: ClusterOptions) -> ClusterLayout:
         raise SandboxError(f"{len(options.racks)} racks for {size} nodes")
     settings = dict(options.settings or {})
     layouts.refuse_own_settings(settings)
+    protocol = layouts.BROKER_LISTENER
+    if options.security is not None:
+        protocol, settings = options.security.protocol, {**options.security.settings, **settings}
     root = nodes_folder(home) if options.directory is None else os.path.abspath(options.directory)
     directories = {
         node_id: layouts.data_directory(root, node_id, is_own=options.directory is None)
@@ -410,5 +444,5 @@ def plan_cluster(home: str, options: ClusterOptions) -> ClusterLayout:
         for node_id, directory in directories.items()
     ]
     return ClusterLayout(
-        cluster_id, root, tuple(places), settings, options.idle_ms, options.parent, options.remove_home
+        cluster_id, root, tuple(places), settings, options.idle_ms, options.parent, options.remove_home, protocol
     )

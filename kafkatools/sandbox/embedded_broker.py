@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Self
 from kafkatools.core.closing import Closing
 from kafkatools.core.config.client_settings import settings_text
 from kafkatools.core.errors import IllegalState
+from kafkatools.sandbox.security import Security, SecurityOptions, prepare, settings_of, write_client_files
 from kafkatools.sandbox.single import SandboxOptions, spawn
 from kafkatools.sandbox.spawn import SandboxError, folder
 
@@ -34,8 +35,9 @@ class EmbeddedBroker(Closing):
 
     `settings` are broker settings by Kafka's names (docs/config/broker.md), or keyword arguments with underscores; a
     wrong one raises ConfigError. Port 0 chooses a free port. `directory` keeps the data; without it the data is in a
-    temporary directory, which is removed with the broker. Nothing starts before `start` or `with`. Any client that
-    speaks Kafka's protocol may connect.
+    temporary directory, which is removed with the broker. `security` gives its listener TLS, SASL and ACLs
+    (`SecurityOptions`), and `client_settings` are then those of its clients. Nothing starts before `start` or `with`.
+    Any client that speaks Kafka's protocol may connect.
     """
 
     def __init__(
@@ -44,11 +46,14 @@ class EmbeddedBroker(Closing):
         *,
         port: int = 0,
         directory: str | os.PathLike[str] | None = None,
+        security: SecurityOptions | None = None,
         **keyword_settings: object,
     ) -> None:
         self._settings = settings_text("broker", settings, keyword_settings)
         self._port = port
         self._directory = None if directory is None else os.path.abspath(directory)
+        self._requested = security or SecurityOptions()
+        self._security: Security | None = None
         self._home: str | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._bootstrap = ""
@@ -101,15 +106,25 @@ class EmbeddedBroker(Closing):
             return
         if self._home is None:
             self._home = tempfile.mkdtemp(prefix="kafkatools-broker-")
-        options = SandboxOptions(self._port, self.directory, self._settings, 0, os.getpid(), self._home)
         os.makedirs(os.path.join(self._home, "sandbox"), mode=0o700, exist_ok=True)
         try:
+            self._security = self._security or prepare(self._home, self._requested, is_cluster=False)
+            options = SandboxOptions(
+                self._port, self.directory, self._settings, 0, os.getpid(), self._home, self._security
+            )
             self._process, info = spawn(self._home, options)
         except BaseException:
             self._remove()
             raise
         self._bootstrap = info.bootstrap
         self._port = int(info.bootstrap.rpartition(":")[2])
+        if self._security is not None:
+            write_client_files(self._security, self._bootstrap)
+
+    def client_settings(self, user: str | None = None) -> dict[str, str]:
+        """The settings of a client, with bootstrap.servers, and with `security` those of TLS and SASL for a user,
+        by default the first one. Raises IllegalState before the first start, ValueError for an unknown user."""
+        return {"bootstrap.servers": self.bootstrap, **settings_of(self._security, user)}
 
     def kill(self) -> None:
         """Kill the broker as kill -9 does, without flushing or closing files; does nothing when it is not running.

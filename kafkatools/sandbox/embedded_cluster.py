@@ -16,6 +16,7 @@ from kafkatools.core.closing import Closing
 from kafkatools.core.config.client_settings import settings_text
 from kafkatools.core.errors import IllegalState
 from kafkatools.sandbox.cluster import ClusterOptions, SandboxCluster, start_cluster
+from kafkatools.sandbox.security import Security, SecurityOptions, prepare, settings_of, write_client_files
 
 if TYPE_CHECKING:
     from kafkatools.sandbox.faults.control import Faults
@@ -28,7 +29,8 @@ class EmbeddedCluster(Closing):
     (docs/config/broker.md), or keyword arguments with underscores; a wrong one raises ConfigError. `racks` are assigned
     to the nodes in turn. Port 0 chooses free ports; else node i listens on port + 10 (i - 1), its controller on the
     next one. `directory` keeps the data; without it the data is in a temporary directory, which is removed with the
-    cluster. Nothing starts before `start` or `with`.
+    cluster. `security` gives the listeners TLS, SASL and ACLs (`SecurityOptions`). Nothing starts before `start`
+    or `with`.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class EmbeddedCluster(Closing):
         racks: Sequence[str] = (),
         port: int = 0,
         directory: str | os.PathLike[str] | None = None,
+        security: SecurityOptions | None = None,
         **keyword_settings: object,
     ) -> None:
         self._size = nodes
@@ -46,6 +49,8 @@ class EmbeddedCluster(Closing):
         self._racks = tuple(racks)
         self._port = port
         self._directory = None if directory is None else os.path.abspath(directory)
+        self._requested = security or SecurityOptions()
+        self._security: Security | None = None
         self._home: str | None = None
         self._started: SandboxCluster | None = None
 
@@ -102,15 +107,32 @@ class EmbeddedCluster(Closing):
             return
         home = tempfile.mkdtemp(prefix="kafkatools-cluster-")
         directory = self._directory or os.path.join(home, "data")
-        options = ClusterOptions(
-            self._size, self._port, directory, self._settings, self._racks, 0, os.getpid(), remove_home=True
-        )
         try:
+            self._security = prepare(home, self._requested, is_cluster=True)
+            options = ClusterOptions(
+                self._size,
+                self._port,
+                directory,
+                self._settings,
+                self._racks,
+                0,
+                os.getpid(),
+                remove_home=True,
+                security=self._security,
+            )
             self._started = start_cluster(home, options, SystemClock())
         except BaseException:
             shutil.rmtree(home, ignore_errors=True)
             raise
         self._home = home
+        if self._security is not None:
+            write_client_files(self._security, self.bootstrap)
+
+    def client_settings(self, user: str | None = None) -> dict[str, str]:
+        """The settings of a client, with bootstrap.servers, and with `security` those of TLS and SASL for a user,
+        by default the first one. Raises IllegalState when the cluster is not started, ValueError for an unknown
+        user."""
+        return {"bootstrap.servers": self.bootstrap, **settings_of(self._security, user)}
 
     @property
     def faults(self) -> Faults:

@@ -20,7 +20,7 @@ from kafkatools.sandbox.spawn import DEFAULT_PORT, HOST, SandboxError, remove_fi
 
 MOST_NODES = 9
 PORT_STEP = 10
-BROKER_LISTENER, CONTROLLER_LISTENER = "PLAINTEXT", "CONTROLLER"
+BROKER_LISTENER, CONTROLLER_LISTENER, INTERNAL_LISTENER = "PLAINTEXT", "CONTROLLER", "INTERNAL"
 MARKER = "cluster.json"
 META_PROPERTIES = "meta.properties"
 OWN_SETTINGS = frozenset(
@@ -69,7 +69,8 @@ class NodePlace:
 
 @dataclass(frozen=True, slots=True)
 class ClusterLayout:
-    """The nodes of a sandbox and what they share. `root` has their data; `settings` are the user's."""
+    """The nodes of a sandbox and what they share. `root` has their data; `settings` are the user's, and those of its
+    security. `protocol` is the security protocol of the clients' listener, and its name."""
 
     cluster_id: str
     root: str
@@ -78,6 +79,7 @@ class ClusterLayout:
     idle_ms: int
     parent: int | None = None
     removes_home: bool = False
+    protocol: str = BROKER_LISTENER
 
     def place(self, node_id: int) -> NodePlace:
         """The place of a node. Raises SandboxError for an unknown id."""
@@ -114,12 +116,21 @@ def node_settings(layout: ClusterLayout, place: NodePlace) -> dict[str, str]:
         # As in the server.properties that Apache Kafka ships for development: the first member does not wait.
         "group.initial.rebalance.delay.ms": 0,
     }
+    listeners = {layout.protocol: (place.port, layout.protocol)}
+    internal = layout.protocol
+    if internal != BROKER_LISTENER:  # nodes use listeners of their own, whose password clients do not have
+        internal = INTERNAL_LISTENER
+        between_nodes = "SASL_SSL" if layout.protocol.endswith("SSL") else "SASL_PLAINTEXT"
+        listeners[INTERNAL_LISTENER] = (place.controller_port + 1, between_nodes)
+        listeners[CONTROLLER_LISTENER] = (place.controller_port, between_nodes)
+    else:
+        listeners[CONTROLLER_LISTENER] = (place.controller_port, BROKER_LISTENER)
     settings = {
         "node.id": place.node_id,
         "process.roles": "broker,controller",
-        "listeners": f"{BROKER_LISTENER}://{place.address},{CONTROLLER_LISTENER}://{place.controller_address}",
-        "inter.broker.listener.name": BROKER_LISTENER,
-        "listener.security.protocol.map": f"{BROKER_LISTENER}:PLAINTEXT,{CONTROLLER_LISTENER}:PLAINTEXT",
+        "listeners": ",".join(f"{name}://{HOST}:{port}" for name, (port, _) in listeners.items()),
+        "inter.broker.listener.name": internal,
+        "listener.security.protocol.map": ",".join(f"{name}:{kind}" for name, (_, kind) in listeners.items()),
         "controller.listener.names": CONTROLLER_LISTENER,
         "controller.quorum.voters": layout.voters,
         "log.dirs": place.directory,

@@ -21,7 +21,8 @@ class NodeRequest(TypedDict):
     """The request that starts a process of a sandbox.
 
     `settings` are the user's. A sandbox of one has `port` and `directory`; a node of several has `layout`
-    (`ClusterLayout.to_json`), `node` and `wait_for` (ids).
+    (`ClusterLayout.to_json`), `node` and `wait_for` (ids). With `protocol` the listener of a sandbox of one has this
+    security protocol, and `scram` are the passwords of its users.
     """
 
     run_file: str
@@ -37,3 +38,5 @@ class NodeRequest(TypedDict):
     used_file: NotRequired[str]
     others: NotRequired[list[str]]
     files: NotRequired[list[str]]
+    protocol: NotRequired[str]
+    scram: NotRequired[Mapping[str, str]]

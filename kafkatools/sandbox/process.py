@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import gc
+import hashlib
 import json
 import os
 import signal
@@ -246,18 +247,39 @@ def _start_one(request: NodeRequest, machine: Machine) -> Node:
     ports = (DEFAULT_PORT, 0) if request["port"] is None else (request["port"],)
     for port in ports:
         settings = {**_DEFAULTS, **request["settings"]}
+        protocol = request.get("protocol")
+        if protocol is not None:
+            settings["listeners"] = f"{protocol}://{HOST}:{port}"
         config = single_node_config(request["directory"], HOST, port, settings)
         setup = NodeSetup(config, machine.clock, machine.files, partial(log_line, machine.clock))
         if not setup.settings.is_loopback:
             raise ValueError("a sandbox listens on loopback only")
         try:
-            return start_node(setup, format_if_needed=True)
+            return _with_users(start_node(setup, format_if_needed=True), request.get("scram") or {})
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
             if port == ports[-1]:
                 raise OSError(f"port {port} is in use") from error
     raise OSError("no port to listen on")
+
+
+def _with_users(node: Node, passwords: Mapping[str, str]) -> Node:
+    """Set the SCRAM passwords of users on a node alone; returns the node. Raises KafkaError."""
+    if passwords:
+        from kafkatools.core.broker.metadata.controller.scram import MECHANISMS, MIN_ITERATIONS, Upsertion
+
+        upsertions = []
+        for user, password in passwords.items():
+            for mechanism, digest in MECHANISMS.items():
+                salt = os.urandom(20)
+                salted = hashlib.pbkdf2_hmac(digest, password.encode(), salt, MIN_ITERATIONS)
+                upsertions.append(Upsertion(user, mechanism, MIN_ITERATIONS, salt, salted))
+        for half in (upsertions[::2], upsertions[1::2]):  # a request names a user once
+            for error in node.controller.alter_scram_credentials([], half).values():
+                if error is not None:
+                    raise error
+    return node
 
 
 def log_line(clock: Clock, line: str) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kafkatools.sandbox.cluster import ClusterOptions, SandboxCluster
     from kafkatools.sandbox.faults.control import Faults
     from kafkatools.sandbox.messages import NodeRequest, RunInfo
+    from kafkatools.sandbox.security import Security
 
 STOP_TIMEOUT_MS = 30_000
 
@@ -48,7 +49,7 @@ class SandboxOptions:
     that is in use. Without `directory` the data is below the home.
 
     The sandbox ends after `idle_ms` without clients (0: never) and with the process `parent`, and removes the directory
-    `remove` at its end.
+    `remove` at its end. `security` has the TLS, SASL and ACLs of its listener.
     """
 
     port: int | None = None
@@ -57,6 +58,7 @@ class SandboxOptions:
     idle_ms: int = DEFAULT_IDLE_MS
     parent: int | None = None
     remove: str | None = None
+    security: Security | None = None
 
 
 def _run_path(home: str) -> str:
@@ -167,6 +169,9 @@ def spawn(home: str, options: SandboxOptions) -> tuple[subprocess.Popen[bytes], 
         "parent": options.parent,
         "remove": options.remove,
     }
+    if options.security is not None:
+        request["settings"] = {**options.security.settings, **request["settings"]}
+        request["protocol"], request["scram"] = options.security.protocol, options.security.scram
     child = Child(request, os.path.join(folder(home), "sandbox.log"))
     try:
         run_info = child.answer()

@@ -11,11 +11,12 @@ from kafkatools.options import ARGPARSE4J, DURABILITY, Args, Command, Option, wi
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
+    from kafkatools.sandbox.security import Security, SecurityOptions
     from kafkatools.sandbox.single import SandboxInfo
 
 _MINUTE_MS = 60_000
 MOST_NODES = 9
-_CHOICES = ("nodes", "port", "dir", "set", "durability", "rack")
+_CHOICES = ("nodes", "port", "dir", "set", "durability", "rack", "tls", "mtls", "sasl", "acls", "user")
 """Options that a running sandbox cannot take."""
 
 
@@ -28,24 +29,51 @@ def run_start(console: Console, args: Args) -> ExitStatus:
     if args.durability is not None:
         settings["log.durability"] = args.durability
     racks = _racks(args)
+    requested = _requested_security(args)
     if args.nodes != 1:
-        return _start_cluster(console, args, settings, racks)
-    from kafkatools.sandbox.single import SandboxOptions, ensure_started
+        return _start_cluster(console, args, settings, racks, requested)
+    from kafkatools.sandbox.security import prepare, write_client_files
+    from kafkatools.sandbox.single import SandboxOptions, ensure_started, status
 
     if racks:
         settings["broker.rack"] = racks[0]
-    options = SandboxOptions(args.port, args.dir, settings, args.idle_minutes * _MINUTE_MS)
+    security = prepare(console.home, requested, is_cluster=False) if status(console.home) is None else None
+    options = SandboxOptions(args.port, args.dir, settings, args.idle_minutes * _MINUTE_MS, security=security)
     info = ensure_started(console.home, None, options)
     line = f"Started on {info.bootstrap}" if info.started else f"Already running on {info.bootstrap}"
     if not info.started:
         _refuse_choices(args, info.bootstrap, info.nodes)
     details = f"pid {info.pid}" if info.nodes == 1 else f"{info.nodes} nodes"
     state = "started" if info.started else "running"
-    console.print(f"{line} ({details}, data in {info.directory})", _row(info, state))
+    path = None if security is None else write_client_files(security, info.bootstrap)
+    console.print(f"{line} ({details}, data in {info.directory})", _row(console, info, state))
+    _note_security(console, security, path)
     return ExitStatus.OK
 
 
-def _row(info: SandboxInfo, state: str) -> dict[str, object]:
+def _requested_security(args: Args) -> SecurityOptions:
+    """Return the requested security. Raises UsageError for options that do not fit together."""
+    from kafkatools.sandbox.security import SecurityOptions, checked, parse_users
+    from kafkatools.sandbox.spawn import SandboxError
+
+    try:
+        users = parse_users(args.user, args.sasl)
+        return checked(SecurityOptions(args.tls, args.mtls, args.sasl, args.acls, users))
+    except SandboxError as error:
+        raise UsageError(f"kt sandbox: error: {error}") from None
+
+
+def _note_security(console: Console, security: Security | None, path: str | None) -> None:
+    """Say on stderr where the settings of clients are."""
+    if security is None:
+        return
+    names = ", ".join(security.clients)
+    console.note(f"Clients ({security.protocol}; {names}): --command-config {path}, or kt --profile sandbox")
+
+
+def _row(console: Console, info: SandboxInfo, state: str) -> dict[str, object]:
+    from kafkatools.sandbox.security import client_file
+
     return {
         "state": state,
         "bootstrap": info.bootstrap,
@@ -53,6 +81,7 @@ def _row(info: SandboxInfo, state: str) -> dict[str, object]:
         "pid": info.pid if info.nodes == 1 else None,
         "directory": info.directory,
         "idle_ms": info.idle_ms,
+        "client_config": client_file(console.home),
     }
 
 
@@ -66,18 +95,25 @@ def _refuse_choices(args: Args, bootstrap: str, running: int) -> None:
         )
 
 
-def _start_cluster(console: Console, args: Args, settings: dict[str, str], racks: tuple[str, ...]) -> ExitStatus:
+def _start_cluster(
+    console: Console, args: Args, settings: dict[str, str], racks: tuple[str, ...], requested: SecurityOptions
+) -> ExitStatus:
     from kafkatools.sandbox.cluster import ClusterOptions
-    from kafkatools.sandbox.single import ensure_cluster
+    from kafkatools.sandbox.security import prepare, write_client_files
+    from kafkatools.sandbox.single import ensure_cluster, status
 
-    options = ClusterOptions(args.nodes, args.port, args.dir, settings, racks, args.idle_minutes * _MINUTE_MS)
+    security = prepare(console.home, requested, is_cluster=True) if status(console.home) is None else None
+    idle_ms = args.idle_minutes * _MINUTE_MS
+    options = ClusterOptions(args.nodes, args.port, args.dir, settings, racks, idle_ms, security=security)
     cluster, is_started = ensure_cluster(console.home, options, console.clock)
     if not is_started:
         _refuse_choices(args, cluster.bootstrap, len(cluster.node_ids))
     cluster.disown()
     word, state = ("Started", "started") if is_started else ("Already running", "running")
     line = f"{word} on {cluster.bootstrap} ({args.nodes} nodes, data in {cluster.layout.root})"
+    path = None if security is None else write_client_files(security, cluster.bootstrap)
     console.print(line, nodes.cluster_row(cluster, state))
+    _note_security(console, security, path)
     return ExitStatus.OK
 
 
@@ -128,7 +164,7 @@ def run_status(console: Console, args: Args) -> ExitStatus:
         console.print("Not running", {"state": "stopped"})
         return ExitStatus.FAILED
     line = f"Running on {info.bootstrap} (pid {info.pid}, data in {info.directory})"
-    console.print(line, _row(info, "running"))
+    console.print(line, _row(console, info, "running"))
     faults.note_faults(console, faults.faults_of(console))
     return ExitStatus.OK
 
@@ -144,7 +180,7 @@ def run_stop(console: Console, args: Args) -> ExitStatus:
         console.print("Not running", {"state": "stopped"})
         return ExitStatus.OK
     line = f"Stopped (pid {info.pid})" if info.nodes == 1 else f"Stopped ({info.nodes} nodes)"
-    console.print(line, _row(info, "stopped"))
+    console.print(line, _row(console, info, "stopped"))
     return ExitStatus.OK
 
 
@@ -171,6 +207,21 @@ _START_OPTIONS = (
         repeatable=True,
     ),
     DURABILITY,
+    Option("--tls", "Encrypt the listener with a certificate of an authority made for the sandbox."),
+    Option("--mtls", "As --tls, and require a certificate of clients; User:client is the principal of the one made."),
+    Option(
+        "--sasl",
+        "Let clients authenticate: scram (SCRAM-SHA-512 and -256), plain, or oauthbearer (tokens without a signature).",
+        value="MECHANISM",
+    ),
+    Option(
+        "--user",
+        "A user of --sasl; without a password it gets a random one. Default: admin. The first one is a super user "
+        "with --acls. A password on the command line is visible in ps.",
+        value="NAME[:PASSWORD]",
+        repeatable=True,
+    ),
+    Option("--acls", "Refuse what no ACL allows, except to the first user. Needs --sasl or --mtls."),
     Option("--set", "A broker setting, for all nodes.", value="KEY=VALUE", repeatable=True),
     Option(
         "--idle-minutes", "Stop after this many minutes without a request; 0: never.", value="N", type=int, default=30
@@ -232,6 +283,7 @@ COMMAND = Command(
     examples=(
         "kt sandbox start --set num.partitions=3",
         "kt sandbox start --nodes 3 --rack a,b,c",
+        "kt sandbox start --tls --sasl scram --user alice --acls",
         "kt sandbox kill 2",
         "kt sandbox restart 2",
         "kt sandbox fault add drop --api Fetch --node 2 --for 30s",

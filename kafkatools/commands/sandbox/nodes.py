@@ -111,6 +111,8 @@ def _show_node(console: Console, cluster: SandboxCluster, node_id: int, line: st
 
 def cluster_row(cluster: SandboxCluster, state: str) -> dict[str, object]:
     """Return the JSON row that describes the sandbox as a whole."""
+    from kafkatools.sandbox.security import client_file
+
     return {
         "state": state,
         "bootstrap": cluster.bootstrap,
@@ -118,6 +120,7 @@ def cluster_row(cluster: SandboxCluster, state: str) -> dict[str, object]:
         "pid": None,
         "directory": cluster.layout.root,
         "idle_ms": cluster.layout.idle_ms,
+        "client_config": client_file(cluster.home),
     }
 
 

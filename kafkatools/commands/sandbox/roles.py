@@ -11,6 +11,7 @@ from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.quorum import describe_metadata_quorum
 from kafkatools.core.errors import KafkaError
 from kafkatools.sandbox.cluster import RUNNING, NodeState, SandboxCluster
+from kafkatools.sandbox.security import read_client_settings
 
 _BUDGET_MS = 3000
 LEADER, VOTER = "leader", "voter"
@@ -37,7 +38,8 @@ def fetch_roles(console: Console, cluster: SandboxCluster, nodes: Sequence[NodeS
     """Ask the running nodes for controller and leaders, with request timeouts of 3 s. Never raises KafkaError."""
     if not any(node.state == RUNNING for node in nodes):
         return Roles(None, None)
-    limits = {"request.timeout.ms": str(_BUDGET_MS), "default.api.timeout.ms": str(_BUDGET_MS)}
+    security = read_client_settings(console.home)
+    limits = {**security, "request.timeout.ms": str(_BUDGET_MS), "default.api.timeout.ms": str(_BUDGET_MS)}
     try:
         with AdminClient(cluster.bootstrap, limits, console.clock) as admin:
             topics = admin.metadata_of(None, admin.deadline_ms()).topics

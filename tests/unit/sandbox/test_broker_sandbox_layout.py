@@ -105,7 +105,7 @@ def test_nodes_are_formatted_for_one_cluster_and_found_again(tmp_path: pathlib.P
     assert planned(tmp_path).cluster_id == layout.cluster_id
     stored = json.loads(json.dumps(layout.to_json()))
     assert ClusterLayout.from_json(stored) == layout
-    assert [*stored] == ["cluster_id", "root", "places", "settings", "idle_ms", "parent", "removes_home"]
+    assert [*stored] == ["cluster_id", "root", "places", "settings", "idle_ms", "parent", "removes_home", "protocol"]
     keys = ["node_id", "port", "controller_port", "directory", "rack"]
     assert [[*place] for place in stored["places"]] == [keys] * 3
 
