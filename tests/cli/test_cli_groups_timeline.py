@@ -37,6 +37,7 @@ SETTINGS = {
     "offsets_topic_num_partitions": "4",
 }
 COOPERATIVE = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+MOVES = ("added", "removed", "revoking")
 QUICK = {"group.consumer.heartbeat.interval.ms": "100", "group.consumer.min.heartbeat.interval.ms": "100"}
 
 
@@ -373,3 +374,48 @@ def test_files_without_the_topic(tmp_path: pathlib.Path) -> None:
     (tmp_path / "orders-0" / f"{0:020}.log").touch()
     assert "has no partition of __consumer_offsets" in failure("a", "--from", f"log:{tmp_path}").err
     assert "does not exist" in failure("a", "--from", f"log:{tmp_path}/nothing").err
+
+
+def test_the_epochs_and_tasks_of_a_kafka_streams_group() -> None:
+    log = pathlib.Path(__file__).parent.parent / "golden" / "groups" / "streams_log"
+    ran = run_kt("groups", "timeline", "counts", "--from", f"log:{log}", "--json")
+    assert ran.status == ExitStatus.OK, ran.err
+    _, *events = map(json.loads, ran.out.splitlines())
+    one, two = "F_MOvRRnTY-XecuFX7Fynw", "1zj2A8kmR8yk1v_IoU_Grg"
+
+    def tasks(places: list[dict[str, object]]) -> list[str]:
+        return [f"{place['topic']}-{place['partition']}" for place in places]
+
+    epochs = [
+        (
+            event["log_offset"], event["generation"], event["state"],
+            [member["member_id"] for member in event["joined"]], [member["member_id"] for member in event["left"]],
+            {moved["member"]: (tasks(moved["added"]), tasks(moved["removed"])) for moved in event["moved"]},
+        )
+        for event in events
+        if event["type"] == "rebalance"
+    ]  # fmt: skip
+    assert epochs == [
+        (0, 2, "NotReady", [one], [], {}),  # its changelog topic is missing: no validated topology epoch
+        (4, 3, "Assigning", [], [], {}),
+        (5, 3, "Reconciling", [], [], {one: (["0-0", "0-1", "0-2"], [])}),
+        (10, 4, "Reconciling", [two], [], {two: (["0-2"], []), one: ([], ["0-2"])}),
+        (22, 5, "Assigning", [], [one], {one: ([], ["0-0", "0-1"])}),
+        (26, 5, "Stable", [], [], {two: (["0-0", "0-1"], [])}),
+    ]
+    handovers = [
+        (event["log_offset"], event["member"], event["epoch"], *(tasks(event[key]) for key in MOVES))
+        for event in events
+        if event["type"] == "handover"
+    ]
+    assert handovers == [
+        (7, one, 3, ["0-0", "0-1", "0-2"], [], []),
+        (17, one, 3, [], [], ["0-2"]),
+        (18, one, 4, [], ["0-2"], []),
+        (19, two, 4, ["0-2"], [], []),
+        (28, two, 5, ["0-0", "0-1"], [], []),
+    ]
+    commits = [event for event in events if event["type"] == "commits"]
+    assert [(event["topic"], event["partition"], event["last_offset"]) for event in commits] == [
+        ("words", 1, 2), ("words", 2, 2), ("words", 1, 4), ("words", 2, 4),
+    ]  # fmt: skip

@@ -33,7 +33,8 @@ from kafkatools.tools.timeline.events import (
 from kafkatools.tools.timeline.group_records import GroupRecord
 
 _CONSUMERS = "consumer"
-_STABLE_MEMBER = 0
+_STABLE_MEMBER = {CONSUMER: 0, STREAMS: 1}
+"""The state of a member that has what it is assigned (MemberState of the packages modern and streams)."""
 _OFFSET_KEYS = ("OffsetCommitKey", "LegacyOffsetCommitKey")
 _PREFIXES = {CONSUMER: "ConsumerGroup", SHARE: "ShareGroup", STREAMS: "StreamsGroup"}
 _PROTOCOLS = {f"{prefix}MetadataKey": protocol for protocol, prefix in {CLASSIC: "Group", **_PREFIXES}.items()}
@@ -56,7 +57,7 @@ class _Owned(NamedTuple):
         return self.places | self.revoking
 
 
-_NOTHING = _Owned(-1, _STABLE_MEMBER, frozenset(), frozenset())
+_NOTHING = _Owned(-1, 0, frozenset(), frozenset())
 
 
 class _State(NamedTuple):
@@ -79,6 +80,8 @@ class History:
         self._target_epoch: int | None = None
         self._assignor: str | None = None
         self._leader: str | None = None
+        self._topology_epoch: int | None = None
+        self._validated_topology_epoch: int | None = None
         self._members: dict[str, Member] = {}
         self._targets: dict[str, Places] = {}
         self._owned: dict[str, _Owned] = {}
@@ -96,6 +99,7 @@ class History:
             table[f"{prefix}TargetAssignmentMetadataKey"] = self._apply_target_epoch
             table[f"{prefix}TargetAssignmentMemberKey"] = self._apply_target
             table[f"{prefix}CurrentMemberAssignmentKey"] = self._apply_owned
+        table["StreamsGroupTopologyKey"] = self._apply_topology
         return table
 
     def events(self, records: Sequence[GroupRecord]) -> Iterator[Event]:
@@ -169,16 +173,19 @@ class History:
         )  # fmt: skip
 
     def _group_state(self) -> str:
-        """Return Kafka's name of the state that the records describe (ConsumerGroup.maybeUpdateGroupState)."""
+        """Return Kafka's name of the state that the records describe (maybeUpdateGroupState of ConsumerGroup and
+        StreamsGroup)."""
         if not self._members:
             return "Empty"
         if self._protocol in (CLASSIC, SHARE) or self._protocol is None:
             return "Stable"
+        if self._protocol == STREAMS and self._topology_epoch != self._validated_topology_epoch:
+            return "NotReady"
         if self._epoch is not None and (self._target_epoch is None or self._target_epoch < self._epoch):
             return "Assigning"
         for name in self._members:
             owned = self._owned.get(name)
-            if owned is None or owned.state != _STABLE_MEMBER or owned.epoch != self._target_epoch:
+            if owned is None or owned.state != _STABLE_MEMBER[self._protocol] or owned.epoch != self._target_epoch:
                 return "Reconciling"
         return "Stable"
 
@@ -225,6 +232,10 @@ class History:
             return
         self._enter(protocol)
         self._epoch = record.value.epoch
+        self._validated_topology_epoch = getattr(record.value, "validated_topology_epoch", None)
+
+    def _apply_topology(self, record: GroupRecord) -> None:
+        self._topology_epoch = None if record.value is None else record.value.epoch
 
     def _apply_member(self, record: GroupRecord) -> None:
         key, value = record.key, record.value
