@@ -37,6 +37,7 @@ GROUPS = {
     "Groups and transactions": {
         "consumer-groups": "consumer_groups",
         "share-groups": "consumer_groups.share_groups",
+        "streams-groups": "consumer_groups.streams_groups",
         "groups": "groups",
         "transactions": "transactions",
     },
@@ -100,7 +101,7 @@ _SCRIPTS = (
     "console-share-consumer", "consumer-groups", "consumer-perf-test", "delegation-tokens", "delete-records",
     "dump-log", "e2e-latency", "features", "get-offsets", "groups", "leader-election", "log-dirs", "metadata-quorum",
     "producer-perf-test", "reassign-partitions", "replica-verification", "server-start", "server-stop",
-    "share-consumer-perf-test", "share-groups", "storage", "topics", "transactions", "verifiable-consumer",
+    "share-consumer-perf-test", "share-groups", "storage", "streams-groups", "topics", "transactions", "verifiable-consumer",
     "verifiable-producer", "verifiable-share-consumer",
 )  # fmt: skip
 

@@ -28,7 +28,6 @@ MISSING_SCRIPTS = {
     "kafka-metadata-shell.sh": "",
     "kafka-run-class.sh": "",
     "kafka-streams-application-reset.sh": "",
-    "kafka-streams-groups.sh": "",
     "connect-distributed.sh": "",
     "connect-mirror-maker.sh": "kt copy",
     "connect-plugin-path.sh": "",

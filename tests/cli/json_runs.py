@@ -16,7 +16,7 @@ import time
 import uuid
 from typing import Any
 
-from support import recorded_segments
+from support import recorded_segments, streams_story
 from support.embedded import embedded_broker
 from support.kt import Ran, patient_completion, run_kt
 from support.live_groups import ConsumerMember, GroupClient, visit_share_group
@@ -48,6 +48,7 @@ UNREACHABLE = {
     "consumer-groups": (*SERVER, "--list"),
     "groups": (*SERVER, "--list"),
     "share-groups": (*SERVER, "--list"),
+    "streams-groups": (*SERVER, "--list"),
     "transactions": (*SERVER, "list"),
     "copy": (*SERVER, "t", "u"),
     "redrive": (*SERVER, "t"),
@@ -151,6 +152,7 @@ class JsonRuns:
             self._undo()
             self._groups()
             self._share_groups()
+            self._streams_groups()
             self._transactions()
             self._measurements()
             self._endings()
@@ -468,6 +470,22 @@ class JsonRuns:
         kt("share-groups", "--describe", "--group", "nobody", status=1)
         kt("share-groups", "--delete", *group, "--dry-run")
         kt("share-groups", "--delete", *group)
+
+    def _streams_groups(self) -> None:
+        kt, group = self.kt, ("--group", "words")
+        streams_story.visit(self.bootstrap, "words", "orders")
+        kt("streams-groups", "--list")
+        for what in ("--offsets", "--members", "--state"):
+            kt("streams-groups", "--describe", *group, what)
+        streams_story.leave(self.bootstrap, "words")
+        reset = ("--reset-offsets", "--all-input-topics", "--to-earliest")
+        kt("streams-groups", *group, *reset, "--dry-run")
+        kt("streams-groups", *group, *reset, "--execute", "--undo-file", "words.csv")
+        kt("streams-groups", *group, "--delete-offsets", "--all-input-topics", "--dry-run")
+        kt("streams-groups", *group, "--delete-offsets", "--input-topic", "orders", "--input-topic", "ghost", status=1)
+        kt("streams-groups", "--describe", "--group", "nobody", status=1)
+        kt("streams-groups", "--delete", *group, "--dry-run")
+        kt("streams-groups", "--delete", *group)
 
     def _transactions(self) -> None:
         kt, now_ms = self.kt, time.time_ns() // 1_000_000

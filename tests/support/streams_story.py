@@ -6,6 +6,7 @@ import pathlib
 import time
 from typing import Any
 
+from support.broker_client import batch
 from support.file_batches import read_file_batches
 from support.group_scenarios import plain
 from support.raw_client import RawClient
@@ -270,14 +271,66 @@ def _delete(story: Story) -> None:
     story.note("delete", answer.results[0].error_code)
 
 
+def share_words(bootstrap: str) -> None:
+    """Word count with members `a` and `b`, each with half of the tasks, records in `lines` and committed offsets."""
+    story = Story(bootstrap)
+    with story.client:
+        story.create("lines", 2)
+        story.beat("wc", "a")
+        story.await_topic("wc-words-changelog")
+        story.await_topic("wc-words-repartition")
+        story.beat("wc", "a")
+        story.owned("wc", "a", story.told[-1]["member_epoch"], [], [])
+        story.beat("wc", "b")
+        story.owned("wc", "a", story.told[-2]["member_epoch"], tasks(t0=[0], t1=[0]), [])
+        story.beat("wc", "b", story.told[-2]["member_epoch"])
+        for partition, member in ((0, "a"), (1, "b")):
+            story.client.produce("lines", partition, batch([b"a b", b"b", b"c"]))
+            epoch = next(
+                told["member_epoch"] for told in reversed(story.told) if told.get("beat", ("", ""))[1] == member
+            )
+            story.commit("wc", member, epoch, partition=partition)
+            assert story.told[-1] == {"commit": 0}, story.told
+
+
+def close_words(bootstrap: str) -> None:
+    """Let both members of word count leave."""
+    story = Story(bootstrap)
+    with story.client:
+        story.beat("wc", "a", -1)
+        story.beat("wc", "b", -1)
+
+
+def visit(bootstrap: str, group: str, source: str) -> None:
+    """A group with a member `a` that reads this topic, and a committed offset 1 of its partition 0."""
+    story = Story(bootstrap)
+    with story.client:
+        topology = {"epoch": 0, "subtopologies": [part(0, [source])]}
+
+        def has_tasks() -> bool:
+            story.beat(group, "a", topology=topology)
+            return bool(story.told[-1]["active_tasks"])
+
+        eventually(has_tasks)
+        story.commit(group, "a", story.told[-1]["member_epoch"], source)
+        assert story.told[-1] == {"commit": 0}
+
+
+def leave(bootstrap: str, group: str) -> None:
+    """Let member `a` leave."""
+    story = Story(bootstrap)
+    with story.client:
+        story.beat(group, "a", -1)
+
+
 # -- the log -----------------------------------------------------------------------------------------------------------
 def written(directory: pathlib.Path) -> list[Fields]:
     """The records of streams groups in `__consumer_offsets-0`, in order: key and value in hexadecimal. Times and hashes
     of topic ids are set to 0, after a check that the record is encoded as it was."""
     rows = []
     for segment in sorted((directory / "__consumer_offsets-0").glob("*.log")):
-        for batch in read_file_batches(segment.read_bytes()):
-            columns = batch.columns()
+        for found in read_file_batches(segment.read_bytes()):
+            columns = found.columns()
             for index in range(columns.count):
                 key, value = columns.key(index), columns.value(index)
                 if key is not None and int.from_bytes(key[:2], "big") in STREAMS_TYPES:

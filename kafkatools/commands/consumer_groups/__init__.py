@@ -27,7 +27,6 @@ from kafkatools.options import (
     Command,
     Option,
     command_config,
-    java_long,
     rules,
 )
 from kafkatools.options.quantities import positive_seconds
@@ -78,19 +77,10 @@ OPTIONS = (
     shared_options.VERBOSE,
     shared_options.TO_EARLIEST,
     shared_options.TO_LATEST,
-    Option(
-        "--to-current", "Keep the committed offsets; partitions without one get the end offset. Useful with --export."
-    ),
+    shared_options.TO_CURRENT,
     shared_options.TO_OFFSET,
-    Option(
-        "--shift-by",
-        "Reset to the committed offset plus this number, which may be negative.",
-        value="COUNT",
-        type=java_long,
-    ),
-    Option(
-        "--by-duration", "Reset to the first record within this time before now: 2h, or P1DT2H3M4S.", value="DURATION"
-    ),
+    shared_options.SHIFT_BY,
+    shared_options.BY_DURATION,
     shared_options.TO_DATETIME,
     shared_options.FROM_FILE,
     shared_options.DRY_RUN,

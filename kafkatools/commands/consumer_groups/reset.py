@@ -79,7 +79,7 @@ def prepare_reset(console: Console, args: Args) -> Callable[[Session], ExitStatu
     Raises UsageError and CommandError.
     """
     scope = topic_scope(args.topic) if args.topic else None
-    timestamp = _timestamp(console, args)
+    timestamp = reset_timestamp(console, args)
     plan = None
     if args.from_file is not None:
         from kafkatools.tools.groups.plan_file import read_plan
@@ -90,7 +90,8 @@ def prepare_reset(console: Console, args: Args) -> Callable[[Session], ExitStatu
     return lambda session: _reset(session, Reset(scope, plan, timestamp, *goal_of(args)))
 
 
-def _timestamp(console: Console, args: Args) -> int | None:
+def reset_timestamp(console: Console, args: Args) -> int | None:
+    """Return the time of --to-datetime or --by-duration in ms since 1970; None without them. Raises UsageError."""
     try:
         if args.to_datetime is not None:
             return parse_datetime(args.to_datetime)

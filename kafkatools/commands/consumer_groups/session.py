@@ -1,4 +1,4 @@
-"""Code that the actions of kt consumer-groups and kt share-groups share: errors, the choice of groups, deletions."""
+"""Code that kt consumer-groups, share-groups and streams-groups share: errors, the choice of groups, deletions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kafkatools.commands.consumer_groups.shared_options import TYPES
 from kafkatools.console import Console
 from kafkatools.core.admin.client import AdminClient
-from kafkatools.core.admin.groups import CONSUMER_PROTOCOLS, SHARE, GroupListing, GroupListings, list_groups
+from kafkatools.core.admin.groups import CONSUMER_PROTOCOLS, SHARE, STREAMS, GroupListing, GroupListings, list_groups
 from kafkatools.core.control_characters import json_safe
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.java.hash_order import hash_order
@@ -82,6 +82,12 @@ def share_groups(session: Session, states: Collection[str] = ()) -> tuple[list[G
     return session.groups_in_order(list_groups(session.admin, states=states, types=(SHARE.lower(),)))
 
 
+def streams_groups(session: Session, states: Collection[str] = ()) -> tuple[list[GroupListing], bool]:
+    """List the streams groups in these states (empty: all). Returns them, and whether every broker answered; raises
+    KafkaError when none did."""
+    return session.groups_in_order(list_groups(session.admin, states=states, types=(STREAMS.lower(),)))
+
+
 def requested_groups(session: Session, doing: str) -> tuple[list[str], bool]:
     """Return the groups of --group or --all-groups, and whether every broker listed its groups (True for --group,
     without a request). Raises KafkaError when no broker answered.
@@ -120,7 +126,8 @@ def show_deletions(
 
 
 def report_deletions(session: Session, kind: str, names: Sequence[str], failed: Mapping[str, object]) -> None:
-    """Print which groups were deleted, and why the groups in `failed` were not. `kind`: `consumer` or `share`."""
+    """Print which groups were deleted, and why the groups in `failed` were not. `kind`: `consumer`, `share`
+    or `streams`."""
     if session.args.json:
         for name in names:
             error = str(failed[name]) if name in failed else None

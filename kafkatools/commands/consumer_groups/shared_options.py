@@ -1,5 +1,5 @@
-"""Options, rules and values that kt consumer-groups and kt share-groups have in common; each command lists the options
-in its own order."""
+"""Options, rules and values that kt consumer-groups, share-groups and streams-groups have in common; each command lists
+the options in its own order."""
 
 from __future__ import annotations
 
@@ -26,6 +26,18 @@ TO_DATETIME = Option(
     value="TIME",
 )
 TO_OFFSET = Option("--to-offset", "Reset to this offset.", value="OFFSET", type=java_long)
+TO_CURRENT = Option(
+    "--to-current", "Keep the committed offsets; partitions without one get the end offset. Useful with --export."
+)
+SHIFT_BY = Option(
+    "--shift-by",
+    "Reset to the committed offset plus this number, which may be negative.",
+    value="COUNT",
+    type=java_long,
+)
+BY_DURATION = Option(
+    "--by-duration", "Reset to the first record within this time before now: 2h, or P1DT2H3M4S.", value="DURATION"
+)
 FROM_FILE = Option(
     "--from-file",
     "Reset to the offsets in a file: CSV lines topic,partition,offset (with the group in front for "
@@ -79,7 +91,7 @@ ONE_VIEW = tuple(
 
 
 def check_values(args: Args, *, is_for_one_group: bool) -> None:
-    """Raise UsageError for values that kt consumer-groups and kt share-groups both refuse."""
+    """Raise UsageError for values that the three commands refuse."""
     if args.describe and args.state:
         raise UsageError("Option [describe] does not take a value for [state]")
     if args.timeout < 0:
