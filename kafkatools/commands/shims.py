@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 _PROGRAM = "kt"
 _SUFFIX = ".sh"
 MISSING_SCRIPTS = {
-    "kafka-client-metrics.sh": "kt configs --entity-type client-metrics",
     "kafka-jmx.sh": "",
     "kafka-metadata-shell.sh": "",
     "kafka-run-class.sh": "",
