@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _KAFKA = pytest.StashKey["dict[str, Kafka]"]()
 _CREATED = pytest.StashKey["list[Topic]"]()
+_CLIENT_SETTINGS = pytest.StashKey["Mapping[str, object]"]()
 _BEGAN_MS = pytest.StashKey[int]()
 _RECORDS = 10
 
@@ -35,6 +36,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kafka-bootstrap",
         metavar="HOST:PORT",
         help="run the tests on this Kafka instead of an embedded broker; tests that kill brokers or add faults skip",
+    )
+    group.addoption(
+        "--kafka-config",
+        metavar="FILE",
+        help="properties of the clients of --kafka-bootstrap, such as security.protocol and sasl.jaas.config",
     )
     group.addoption(
         "--kafka-keep",
@@ -65,6 +71,25 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("--kafka-records: the number of records is 0 or more")
     if address is not None and config.getoption("--kafka-keep") is not None:
         raise pytest.UsageError("--kafka-keep needs the embedded broker: leave out --kafka-bootstrap")
+    if address is None and config.getoption("--kafka-config") is not None:
+        raise pytest.UsageError("--kafka-config is for the clients of --kafka-bootstrap, which is missing")
+    config.stash[_CLIENT_SETTINGS] = _client_settings(config.getoption("--kafka-config"))
+
+
+def _client_settings(path: str | None) -> Mapping[str, object]:
+    if path is None:
+        return {}
+    from kafkatools.core.config import ADMIN, Config
+    from kafkatools.core.errors import ConfigError
+    from kafkatools.exit_status import CommandError
+    from kafkatools.options.properties import read_properties
+
+    try:
+        settings = read_properties(path)
+        Config(ADMIN, {"bootstrap.servers": "localhost:9092", **settings})
+    except (CommandError, ConfigError) as error:
+        raise pytest.UsageError(f"--kafka-config {path}: {error}") from None
+    return settings
 
 
 @pytest.fixture(scope="session")
@@ -83,7 +108,10 @@ def kafka(pytestconfig: pytest.Config, kafka_settings: Mapping[str, object]) -> 
     from kafkatools.testing.kafka import Kafka
 
     address = pytestconfig.getoption("--kafka-bootstrap")
-    with _started(lambda: Kafka(kafka_settings, bootstrap_servers=address), address) as started:
+    settings = pytestconfig.stash[_CLIENT_SETTINGS]
+    with _started(
+        lambda: Kafka(kafka_settings, bootstrap_servers=address, client_settings=settings), address
+    ) as started:
         running = pytestconfig.stash.setdefault(_KAFKA, {})
         running["kafka"] = started
         yield started

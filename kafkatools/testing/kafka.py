@@ -93,15 +93,23 @@ class Topic(str):
 class Kafka(Closing):
     """A Kafka for tests: an embedded broker, started at once, or with `bootstrap_servers` one that is running.
 
-    `settings` are settings of the embedded broker by Kafka's names (docs/config/broker.md). Raises ConfigError for a
-    wrong one, SandboxError when the broker does not start, and KafkaError when the running one does not respond.
+    `settings` are settings of the embedded broker by Kafka's names (docs/config/broker.md), `client_settings` those of
+    every client, such as `security.protocol`. Raises ConfigError for a wrong one, SandboxError when the broker does not
+    start, and KafkaError when the running one does not respond.
     """
 
-    def __init__(self, settings: Mapping[str, object] | None = None, *, bootstrap_servers: str | None = None) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, object] | None = None,
+        *,
+        bootstrap_servers: str | None = None,
+        client_settings: Mapping[str, object] | None = None,
+    ) -> None:
         self._admin: Admin | None = None
         self._producer: Producer | None = None
         self._broker: EmbeddedBroker | None = None
         self._bootstrap = bootstrap_servers or ""
+        self._client_settings = dict(client_settings or {})
         if bootstrap_servers is None:
             self._bootstrap = self._start(settings or {})
         else:
@@ -121,6 +129,11 @@ class Kafka(Closing):
     def bootstrap_servers(self) -> str:
         """The address for clients, `HOST:PORT`, of several nodes with commas between."""
         return self._bootstrap
+
+    @property
+    def client_settings(self) -> dict[str, object]:
+        """The settings that a client of this Kafka needs: `bootstrap.servers`, and those of --kafka-config."""
+        return {"bootstrap.servers": self._bootstrap, **self._client_settings}
 
     @property
     def is_embedded(self) -> bool:
@@ -157,7 +170,7 @@ class Kafka(Closing):
         if self._admin is None:
             from kafkatools.core.admin.admin import Admin
 
-            self._admin = Admin(bootstrap_servers=self._bootstrap)
+            self._admin = Admin(self.client_settings)
         return self._admin
 
     @property
@@ -177,7 +190,7 @@ class Kafka(Closing):
         """Return a new producer of this Kafka; use it in a `with` statement. Raises ConfigError for a wrong setting."""
         from kafkatools.core.producer.producer import Producer
 
-        return Producer({"bootstrap.servers": self._bootstrap, **(settings or {})}, **more_settings)  # type: ignore[arg-type]
+        return Producer({**self.client_settings, **(settings or {})}, **more_settings)  # type: ignore[arg-type]
 
     def consumer(self, *topics: str, settings: Mapping[str, object] | None = None, **more_settings: object) -> Consumer:
         """Return a new consumer that begins with the first records; use it in a `with` statement.
@@ -187,7 +200,7 @@ class Kafka(Closing):
         """
         from kafkatools.core.consumer.consumer import Consumer
 
-        defaults = {"bootstrap.servers": self._bootstrap, "auto.offset.reset": "earliest"}
+        defaults = {**self.client_settings, "auto.offset.reset": "earliest"}
         consumer = Consumer({**defaults, **(settings or {})}, **more_settings)  # type: ignore[arg-type]
         if topics and consumer.config.group_id:
             consumer.subscribe(list(topics))

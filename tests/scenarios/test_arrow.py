@@ -39,6 +39,10 @@ def kafka() -> Iterator[Kafka]:
 
 @pytest.fixture
 def sent(kafka: Kafka) -> Topic:
+    return filled(kafka)
+
+
+def filled(kafka: Kafka) -> Topic:
     """A topic of two partitions with the records SENT, and as many again compressed."""
     topic = kafka.topic("sent-", partitions=2)
     for codec in ("none", "lz4"):
@@ -134,11 +138,26 @@ def send(kafka: Kafka, topic: str, data: object, **options: Any) -> list[kafkato
     return runs  # type: ignore[return-value]
 
 
-def test_a_table_that_was_read_is_sent_as_it_was(kafka: Kafka, sent: Topic) -> None:
-    table = read(kafka, sent, 8).sort_by([("partition", "ascending"), ("offset", "ascending")])
-    copy = kafka.topic("copy-", partitions=2)
+def check_copy(kafka: Kafka) -> None:
+    """A table that was read is sent with everything that records have."""
+    topic, copy = filled(kafka), kafka.topic("copy-", partitions=2)
+    table = read(kafka, topic, 8).sort_by([("partition", "ascending"), ("offset", "ascending")])
     send(kafka, copy, table, partition="partition", timestamp="timestamp")
-    assert [row[1:] for row in rows_of(kafka, copy)] == [row[1:] for row in rows_of(kafka, sent)]
+    assert tuples(table) == rows_of(kafka, topic)
+    assert [row[1:] for row in rows_of(kafka, copy)] == [row[1:] for row in rows_of(kafka, topic)]
+    topic.delete()
+    copy.delete()
+
+
+def test_a_table_that_was_read_is_sent_as_it_was(kafka: Kafka) -> None:
+    check_copy(kafka)
+
+
+@pytest.mark.real_kafka
+@pytest.mark.slow
+def test_a_table_goes_through_apache_kafka_as_it_was(real_kafka: Any) -> None:
+    with Kafka(bootstrap_servers=real_kafka.bootstrap) as kafka:
+        check_copy(kafka)
 
 
 @pytest.mark.parametrize("slots", [1, 3])

@@ -179,6 +179,42 @@ def test_tests_run_on_a_broker_that_is_running(tmp_path: pathlib.Path) -> None:
         check_external(tmp_path, broker.bootstrap)
 
 
+LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+SECURE = {
+    "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+    "inter.broker.listener.name": "SASL_PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{LOGIN} username="a" password="b" user_a="b";',
+}
+SIGNED_IN = """
+import kafkatools
+
+def test_clients_sign_in(kafka, kafka_topic):
+    kafka_topic.send("42 boxes")
+    with kafkatools.Consumer({**kafka.client_settings, "auto.offset.reset": "earliest"}) as consumer:
+        consumer.assign([(kafka_topic, 0)])
+        assert next(iter(consumer)).value == b"42 boxes"
+"""
+
+
+@pytest.mark.slow
+def test_clients_get_the_settings_of_a_file(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "test_it.py").write_text(SIGNED_IN)
+    settings = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+    settings["sasl.jaas.config"] = f'{LOGIN} username="a" password="b";'
+    lines = [f"{name}={value}" for name, value in settings.items()]
+    (tmp_path / "client.properties").write_text("\n".join(lines))
+    with kafkatools.EmbeddedBroker(SECURE) as broker:
+        address = ("--kafka-bootstrap", broker.bootstrap, "--kafka-config")
+        status, output = run_pytest(tmp_path, *address, "client.properties")
+        assert (status, "1 passed" in output) == (0, True), output
+        (tmp_path / "client.properties").write_text("sasl.mechanisms=PLAIN")
+        assert run_pytest(tmp_path, *address, "client.properties")[0] == 4
+        status, output = run_pytest(tmp_path, *address, "none.properties")
+        assert (status, "--kafka-config none.properties: " in output) == (4, True), output
+
+
 @pytest.mark.real_kafka
 @pytest.mark.slow
 def test_tests_run_on_apache_kafka(real_kafka: Any, tmp_path: pathlib.Path) -> None:
@@ -191,6 +227,7 @@ def test_tests_run_on_apache_kafka(real_kafka: Any, tmp_path: pathlib.Path) -> N
         (("--kafka-bootstrap", "localhost"), "--kafka-bootstrap: Invalid url in bootstrap.servers: localhost"),
         (("--kafka-records", "-1"), "--kafka-records: the number of records is 0 or more"),
         (("--kafka-keep", "d", "--kafka-bootstrap", "a:1"), "--kafka-keep needs the embedded broker"),
+        (("--kafka-config", "f"), "--kafka-config is for the clients of --kafka-bootstrap, which is missing"),
     ],
 )
 def test_invalid_options_end_the_run(tmp_path: pathlib.Path, arguments: tuple[str, ...], told: str) -> None:
