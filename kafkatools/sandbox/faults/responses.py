@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from kafkatools.core.broker.server.acceptor import Dispatch
 from kafkatools.core.broker.server.requests import FileRegion, Request, Response
+from kafkatools.core.errors import LeaderNotAvailable
 from kafkatools.core.protocol import messages
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.codec import Layout
@@ -28,6 +29,8 @@ _KEYS = (
     "transactional_id", "resource_type", "resource_name", "user", "broker_id", "log_dir",
 )  # fmt: skip
 """The fields that say what a part of a response is about."""
+_DESCRIBED = "eligible_leader_replicas"
+"""A field of the partitions in DescribeTopicPartitions only."""
 _SIZE_AND_CORRELATION_BYTES = 8
 
 
@@ -141,9 +144,18 @@ def _with_errors(entity: Entity, spec: FaultSpec, name_of: NameOf, *, is_in_topi
 def _element(part: Entity, array: str, spec: FaultSpec, name_of: NameOf, is_in_topic: bool) -> Entity:
     if array in _TOPIC_ARRAYS and spec.topic is not None:
         is_in_topic = spec.has_topic(_topic(part, name_of))
-    if is_in_topic and "error_code" in part.__layout__.names:
+    if spec.error_code == LeaderNotAvailable.code and _DESCRIBED in part.__layout__.names and is_in_topic:
+        return part.replaced(error_code=spec.error_code, leader_id=-1)
+    if is_in_topic and "error_code" in part.__layout__.names and not _has_described_partitions(part, spec):
         return _error_element(part, spec)
     return _with_errors(part, spec, name_of, is_in_topic=is_in_topic)
+
+
+def _has_described_partitions(part: Entity, spec: FaultSpec) -> bool:
+    """Return whether an element is a topic of DescribeTopicPartitions and the error one of its partitions, which keep
+    their replicas then, as in a response of Apache Kafka."""
+    nested = filter(None, part.__layout__.layouts)
+    return spec.error_code == LeaderNotAvailable.code and any(_DESCRIBED in layout.names for layout in nested)
 
 
 def _error_element(part: Entity, spec: FaultSpec) -> Entity:

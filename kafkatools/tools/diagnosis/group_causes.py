@@ -122,7 +122,9 @@ def coordinator_unavailable(obs: Observations) -> Iterator[Finding]:
                 return
             subject = f"Group {obs.subject.name} has no coordinator" if is_own else "Some groups have no coordinator"
             command = ("topics", "--describe", "--topic", "__consumer_offsets", "--unavailable-partitions")
-            yield Finding(f"{subject}: {reason}", (), command, places(("cluster", "")))
+            leaderless = [(part.topic, part.partition) for part in obs.partitions() if part.is_offline]
+            own = [key for key in leaderless if key[0] == "__consumer_offsets"]
+            yield Finding(f"{subject}: {reason}", (), command, places(("cluster", ""), partition_places(own)))
 
 
 def no_members(obs: Observations) -> Iterator[Finding]:
