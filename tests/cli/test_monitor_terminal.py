@@ -25,6 +25,8 @@ from support.live_groups import ClassicMember, GroupClient
 from support.shown_terminal import Shown, show
 
 from kafkatools import Producer
+from kafkatools.commands.monitor.terminal.app import Answer
+from kafkatools.commands.monitor.terminal.collecting import Collected
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.topics import NewTopic, create_topics, delete_topics
 from kafkatools.core.clock import SystemClock
@@ -318,6 +320,17 @@ def test_a_cluster_that_is_away_is_named_and_keys_work(tmp_path: pathlib.Path) -
             await shown.press("ctrl+c")
 
         assert show(address, story, interval_ms=200, patience_ms=500).return_value is ExitStatus.INTERRUPTED
+
+
+def test_what_arrives_after_the_end_is_ignored(bootstrap: str) -> None:
+    async def story(shown: Shown) -> None:
+        await shown.app.query("Table, Panel, #head").remove()
+        shown.app.report(Collected(shown.app._model))
+        shown.app.post_message(Answer(0, "kt why", []))
+        shown.app._draw_age()
+        await shown.pilot.pause()
+
+    show(bootstrap, story)  # an error of a handler would be raised
 
 
 # -- a real terminal --

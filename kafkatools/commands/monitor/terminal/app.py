@@ -145,7 +145,7 @@ class MonitorApp(App[ExitStatus]):
     def on_mount(self) -> None:
         """Draw the first model, and begin to show its age."""
         self._enter()
-        self.set_interval(_TICK_S, self._draw_head)
+        self.set_interval(_TICK_S, self._draw_age)
 
     # -- results of threads --
 
@@ -153,12 +153,19 @@ class MonitorApp(App[ExitStatus]):
         """Take the result of a thread; callable from any thread."""
         self._post(Arrived(result))
 
+    @property
+    def _is_gone(self) -> bool:
+        """Whether the widgets were removed: results and the timer may still arrive while the application ends."""
+        return not self.query(Table)
+
     def on_arrived(self, message: Arrived) -> None:
         """Show a snapshot or details; end when the snapshots ended."""
         result = message.result
         if isinstance(result, Ended):
             self.ended = result
             self.exit(ExitStatus.FAILED)
+        elif self._is_gone:
+            return
         elif isinstance(result, DetailsRead):
             self._details = (result.request, result.details)
             if not self._is_paused:
@@ -235,6 +242,10 @@ class MonitorApp(App[ExitStatus]):
         table.show(state, notice)
         self._draw_head()
 
+    def _draw_age(self) -> None:
+        if not self._is_gone:
+            self._draw_head()
+
     def _draw_head(self) -> None:
         width, now_ms = self.size.width, self._clock.now_ms()
         state, hidden = self._state, self.query_one(Table).hidden_columns
@@ -245,7 +256,7 @@ class MonitorApp(App[ExitStatus]):
 
     def on_table_changed(self) -> None:
         """Draw the head again after the mouse changed the table."""
-        self._draw_head()
+        self._draw_age()
 
     def on_table_opened(self) -> None:
         """Open a row that was clicked twice."""
@@ -381,6 +392,8 @@ class MonitorApp(App[ExitStatus]):
 
     def on_answer(self, message: Answer) -> None:
         """Show the lines of the diagnosis that is open."""
+        if self._is_gone:
+            return
         panel = self.query_one(Panel)
         if panel.display and message.number == self._diagnosis:
             panel.show(message.title, message.lines)
