@@ -29,6 +29,7 @@ from support.live_groups import GroupClient
 from support.waiting import eventually
 
 from kafkatools import Producer
+from kafkatools.commands.monitor import watch
 from kafkatools.commands.monitor.server import page
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.topics import NewTopic, create_topics
@@ -308,6 +309,20 @@ def test_metrics_and_page_are_served(bootstrap: str, tmp_path: pathlib.Path) -> 
     assert [row[0] for row in tables["broker-partitions"][:3]] == ["pay", "orders", "orders"]
     assert ["node.id", "1", "broker, file"] in tables["broker-settings"]
     assert ["cleanup.policy", "delete", "default"] in tables["topic-settings"]
+
+
+def test_at_the_start_a_silent_cluster_is_told_before_the_time_out(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "_QUIET_MS", 200)
+    settings = tmp_path / "client.properties"
+    settings.write_text("default.api.timeout.ms=600\nrequest.timeout.ms=600\n")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        ran = run_kt("monitor", "--bootstrap-server", address, "--once", "--command-config", str(settings))
+    first, second = ran.err.splitlines()[:2]
+    assert first == f"No broker responded within 200 ms at {address}. kt monitor goes on trying; Ctrl-C ends it."
+    assert ran.status is ExitStatus.FAILED and address in second
 
 
 def test_a_cluster_that_goes_away_is_told_and_old_numbers_are_not(tmp_path: pathlib.Path) -> None:

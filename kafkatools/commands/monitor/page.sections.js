@@ -18,7 +18,7 @@ const freeBytes = (broker) => {
 const topicState = (topic) => [[topic.offline, ' offline'], [topic.under_min_isr, ' under min ISR'],
   [topic.under_replicated, ' under-replicated']].filter(([number]) => number).map((part) => part.join('')).join(', ') ||
   'healthy';
-const BAD_EVENTS = ['broker-gone', 'broker-silent', 'leader-lost', 'log-dir-offline', 'alert-firing'];
+const BAD_EVENTS = ['broker-gone', 'broker-silent', 'leader-lost', 'log-dir-offline', 'alert-firing', 'alert-repeated'];
 const WARN_EVENTS = ['isr-shrank', 'group-empty', 'alert-unknown', 'webhook-failed', 'otlp-failed'];
 const kindsOf = (incident) => Object.entries(incident.kinds).map(([kind, number]) => number + ' ' + kind).join(', ');
 const incidentMood = ({kinds}) => BAD_EVENTS.some((kind) => kinds[kind]) ? 'bad'
@@ -35,7 +35,7 @@ const defineSections = () => {
     column('leaders', 'Leaders', 'number', (row) => row.leaders, (row) => count(row.leaders)),
     column('in-sync', 'In sync', 'number', (row) => row.in_sync, (row) => row.in_sync + ' of ' + row.replicas),
     column('logs', 'Logs', 'number', (row) => row.log_bytes, (row) => size(row.log_bytes)),
-    column('free', 'Free', 'number', freeBytes, (row) => size(freeBytes(row))),
+    column('free', 'Free', 'number', freeBytes, (row) => row.log_dirs && !known(freeBytes(row)) ? '–' : size(freeBytes(row))),
   ], {empty: 'No broker.', mood: (row) => choosable('broker', (each) => each.id, row,
     row.fenced || !row.answering || offlineDirs(row).length ? 'bad' : '')});
   define('findings', 'findings', [
