@@ -15,19 +15,20 @@ from kafkatools.tools.monitor.view import ClusterView
 
 
 def summary(view: ClusterView) -> str:
-    """Return the main figures of a view, always the same ones in the same order."""
+    """Return the main figures of a view, always the same ones in the same order, without thousands separators."""
     totals = view.totals
     active = active_controllers(view)
     is_unknown = any(topic.has_unknown_ends for topic in view.topics)
-    lag = totals.lag if totals.lag is not None else at_least(None, totals.least_lag).replace(",", "")
+    lag = totals.lag if totals.lag is not None else at_least(None, totals.least_lag)
     controller = view.controller if active else "none" if active == 0 else "-"
-    return (
+    text = (
         f"brokers {totals.answering}/{totals.brokers} controller {controller} topics {totals.topics} "
         f"partitions {totals.partitions} offline {totals.offline} under-min-isr {totals.under_min_isr} "
         f"under-replicated {totals.under_replicated} groups {totals.groups} lag {lag} "
         f"messages/s {rate(totals.messages_in, is_unknown=is_unknown)} "
         f"bytes/s {rate(totals.bytes_in, is_unknown=is_unknown)}"
     )
+    return text.replace(",", "")
 
 
 def line(view: ClusterView) -> str:

@@ -322,6 +322,7 @@ def test_a_round_is_one_line() -> None:
     assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d brokers 1/3 controller 1 topics 1 ", text)
     assert "partitions 3 offline 1 under-min-isr 2 under-replicated 2 groups 2 lag >=600 messages/s 250 " in text
     assert text.endswith("; 2 isr-shrank, 1 leader-lost; broker 3: no response: refused")
+    assert line(well_view()).endswith(" messages/s 250 bytes/s 2048"), "scripts read it: no thousands separator"
 
 
 def test_notes_of_partitions() -> None:
