@@ -73,7 +73,11 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("--kafka-keep needs the embedded broker: leave out --kafka-bootstrap")
     if address is None and config.getoption("--kafka-config") is not None:
         raise pytest.UsageError("--kafka-config is for the clients of --kafka-bootstrap, which is missing")
-    config.stash[_CLIENT_SETTINGS] = _client_settings(config.getoption("--kafka-config"))
+    settings = config.stash[_CLIENT_SETTINGS] = _client_settings(config.getoption("--kafka-config"))
+    if address is not None:
+        from kafkatools.testing.unittest_case import run_on
+
+        run_on(address, settings)
 
 
 def _client_settings(path: str | None) -> Mapping[str, object]:

@@ -11,24 +11,33 @@ import unittest
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from kafkatools.testing.kafka import Kafka, Topic, unique_name
+from kafkatools.core.errors import IllegalState
+from kafkatools.testing.kafka import Kafka, KafkaCluster, Topic, unique_name
 
 if TYPE_CHECKING:
     from kafkatools.sandbox.embedded_broker import EmbeddedBroker
     from kafkatools.sandbox.faults.control import Faults
 
-_shared: dict[tuple[str | None, tuple[tuple[str, str], ...]], Kafka] = {}
+_shared: dict[object, Kafka] = {}
+_running: dict[str, object] = {}
+
+
+def run_on(bootstrap_servers: str, client_settings: Mapping[str, object]) -> None:
+    """Run the tests of every class without `bootstrap_servers` on this Kafka, as --kafka-bootstrap of pytest does."""
+    _running.update(client_settings, **{"bootstrap.servers": bootstrap_servers})
 
 
 class KafkaTestCase(unittest.TestCase):
     """A test case with a Kafka: `self.kafka`, `self.kafka_topic`, `self.new_topic(partitions=3)`, `self.kafka_faults`.
 
-    A subclass may set `kafka_settings`, settings of the embedded broker, or `bootstrap_servers`, the address of a Kafka
-    that is running; there tests that use `kafka_faults` or `kafka_broker` are skipped. With another base class name
+    A subclass may set `kafka_settings`, settings of the embedded broker; `kafka_nodes`, the number of its nodes, of
+    which `self.kafka_cluster` kills and restarts some; or `bootstrap_servers`, the address of a Kafka that is running.
+    There tests that use `kafka_faults`, `kafka_broker` or `kafka_cluster` are skipped. With another base class name
     this one first: `class Test(KafkaTestCase, IsolatedAsyncioTestCase)`.
     """
 
     kafka_settings: ClassVar[Mapping[str, object]] = {}
+    kafka_nodes: ClassVar[int] = 1
     bootstrap_servers: ClassVar[str | None] = None
     kafka: ClassVar[Kafka]
 
@@ -38,11 +47,21 @@ class KafkaTestCase(unittest.TestCase):
         super().setUpClass()
         texts = tuple(sorted((name, str(value)) for name, value in cls.kafka_settings.items()))
         address = cls.bootstrap_servers or None
-        if (address, texts) not in _shared:
-            kafka = Kafka(cls.kafka_settings, bootstrap_servers=address)
-            atexit.register(kafka.close)
-            _shared[address, texts] = kafka
-        cls.kafka = _shared[address, texts]
+        wanted = address, cls.kafka_nodes, texts
+        if wanted not in _shared:
+            _shared[wanted] = cls._start(address)
+            atexit.register(_shared[wanted].close)
+        cls.kafka = _shared[wanted]
+
+    @classmethod
+    def _start(cls, address: str | None) -> Kafka:
+        if address is not None:
+            return Kafka(bootstrap_servers=address)
+        if _running:
+            return Kafka(bootstrap_servers=str(_running["bootstrap.servers"]), client_settings=_running)
+        if cls.kafka_nodes > 1:
+            return KafkaCluster(cls.kafka_settings, nodes=cls.kafka_nodes)
+        return Kafka(cls.kafka_settings)
 
     @property
     def kafka_topic(self) -> Topic:
@@ -78,16 +97,26 @@ class KafkaTestCase(unittest.TestCase):
 
     @property
     def kafka_faults(self) -> Faults:
-        """The faults of the embedded broker, removed after the test. Skips the test for a Kafka that was running."""
-        return self.kafka_broker.faults
+        """The faults of the embedded nodes, removed after the test. Skips the test for a Kafka that was running."""
+        return self._embedded().faults
 
     @property
     def kafka_broker(self) -> EmbeddedBroker:
         """The embedded broker, started again after the test if the test killed it. Skips the test for a Kafka that was
-        running."""
+        running. Raises IllegalState with several `kafka_nodes`."""
+        return self._embedded().broker
+
+    @property
+    def kafka_cluster(self) -> KafkaCluster:
+        """The embedded nodes, all of which run again after the test. Skips the test for a Kafka that was running.
+        Raises IllegalState unless `kafka_nodes` is above 1."""
+        kafka = self._embedded()
+        if not isinstance(kafka, KafkaCluster):
+            raise IllegalState("kafka_cluster needs several nodes: set kafka_nodes = 3 in the class")
+        return kafka
+
+    def _embedded(self) -> Kafka:
         if not self.kafka.is_embedded:
-            self.skipTest(
-                f"{self.kafka.bootstrap_servers} is no embedded broker: it cannot be killed, and has no faults"
-            )
+            self.skipTest(f"the test needs an embedded broker, and runs on {self.kafka.bootstrap_servers}")
         self.addCleanup(self.kafka.restore)
-        return self.kafka.broker
+        return self.kafka

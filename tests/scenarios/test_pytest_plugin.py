@@ -135,6 +135,8 @@ def test_workers_of_xdist_have_brokers_of_their_own(tmp_path: pathlib.Path) -> N
 EXTERNAL = """
 import time
 
+from kafkatools.testing import KafkaTestCase
+
 NAMES = []
 
 def test_topics_are_made(kafka, kafka_topic, kafka_topic_factory):
@@ -152,6 +154,14 @@ def test_topics_are_deleted(kafka):
         assert time.monotonic() < deadline
     assert len(NAMES) == 2
 
+class TestOfUnittest(KafkaTestCase):
+    def test_runs_there_too(self):
+        self.kafka_topic.send("42 boxes")
+        assert self.kafka_topic.values() == [b"42 boxes"] and not self.kafka.is_embedded
+
+    def test_faults_are_skipped(self):
+        self.kafka_faults.add("delay", delay_ms=1)
+
 def test_faults(kafka_faults): ...
 def test_broker(kafka_broker): ...
 def test_cluster(kafka_cluster): ...
@@ -165,7 +175,7 @@ def test_a_failure_shows_the_topic_of_the_test_only(kafka, kafka_topic):
 def check_external(directory: pathlib.Path, bootstrap: str) -> None:
     (directory / "test_it.py").write_text(EXTERNAL)
     status, output = run_pytest(directory, "-rs", "--kafka-bootstrap", bootstrap)
-    assert (status, "1 failed, 2 passed, 3 skipped" in output) == (1, True), output
+    assert (status, "1 failed, 3 passed, 4 skipped" in output) == (1, True), output
     for fixture in ("kafka_faults", "kafka_broker", "kafka_cluster"):
         assert f"{fixture} needs an embedded broker, and --kafka-bootstrap is {bootstrap}" in output
     (section,) = re.findall(r"^-+ Kafka -+\n(.*?)(?=^[-_=])", output, re.M | re.S)
@@ -219,6 +229,47 @@ def test_clients_get_the_settings_of_a_file(tmp_path: pathlib.Path) -> None:
 @pytest.mark.slow
 def test_tests_run_on_apache_kafka(real_kafka: Any, tmp_path: pathlib.Path) -> None:
     check_external(tmp_path, real_kafka.bootstrap)
+
+
+CASES = """
+import unittest
+
+from kafkatools.errors import IllegalState
+from kafkatools.testing import KafkaTestCase
+
+
+class OneNode(KafkaTestCase):
+    def test_1_killed(self):
+        self.kafka_topic.send("before")
+        self.kafka_broker.kill()
+        with self.assertRaises(IllegalState):
+            self.kafka_cluster.kill(1)
+
+    def test_2_runs_again_without_what_was(self):
+        self.assertTrue(self.kafka.broker.is_running)
+        self.assertEqual(self.kafka.admin.list_topics(), [])
+
+
+class TwoNodes(KafkaTestCase, unittest.IsolatedAsyncioTestCase):
+    kafka_nodes = 2
+
+    async def test_1_killed(self):
+        self.assertIs(self.kafka_topic, self.kafka_topic)
+        self.kafka_cluster.kill(2)
+
+    async def test_2_runs_again(self):
+        self.assertEqual([self.kafka_cluster.nodes_of.state(node) for node in (1, 2)], ["running", "running"])
+
+
+unittest.main()
+"""
+
+
+@pytest.mark.slow
+def test_cases_of_unittest_undo_what_a_test_did(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "cases.py").write_text(CASES)
+    status, output = run(tmp_path, "cases.py")
+    assert (status, "Ran 4 tests" in output) == (0, True), output
 
 
 @pytest.mark.parametrize(
