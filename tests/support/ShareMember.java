@@ -16,6 +16,7 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 /** Share consumers of Apache Kafka, driven line by line: each line of standard input is a call, each line of output its result. */
 public class ShareMember {
     private static final Map<String, ConsumerRecord<String, String>> delivered = new HashMap<>();
+    private static final Map<String, ConsumerRecords<String, String>> polled = new HashMap<>();
 
     public static void main(String[] args) throws Exception {
         Map<String, KafkaShareConsumer<String, String>> consumers = new HashMap<>();
@@ -37,6 +38,10 @@ public class ShareMember {
 
     private static String call(Map<String, KafkaShareConsumer<String, String>> consumers, String[] words) throws Exception {
         String name = words[1];
+        if (words[0].equals("wait")) {
+            Thread.sleep(Long.parseLong(name));
+            return "waited";
+        }
         if (words[0].equals("open")) {
             Map<String, Object> settings = new HashMap<>();
             for (int i = 2; i < words.length; i++) settings.put(words[i].split("=", 2)[0], words[i].split("=", 2)[1]);
@@ -67,6 +72,9 @@ public class ShareMember {
                 return "acknowledged";
             case "ack-offset":
                 consumer.acknowledge(words[2], Integer.parseInt(words[3]), Long.parseLong(words[4]), AcknowledgeType.valueOf(words[5]));
+                return "acknowledged";
+            case "ack-all":
+                for (ConsumerRecord<String, String> record : polled.get(name)) consumer.acknowledge(record, AcknowledgeType.valueOf(words[2]));
                 return "acknowledged";
             case "commit-sync":
                 TreeMap<String, String> results = new TreeMap<>();
@@ -103,6 +111,7 @@ public class ShareMember {
 
     private static String shown(String name, ConsumerRecords<String, String> records) {
         List<String> texts = new ArrayList<>();
+        polled.put(name, records);
         for (ConsumerRecord<String, String> record : records) {
             delivered.put(name + " " + record.topic() + "-" + record.partition() + ":" + record.offset(), record);
             texts.add(record.topic() + "-" + record.partition() + ":" + record.offset() + "x" + record.deliveryCount().map(String::valueOf).orElse("?"));

@@ -49,7 +49,6 @@ class Coordination:
         surroundings = ShareSurroundings(
             states=lambda: self.share_states,
             persister=lambda: self.persister if host.is_clustered else None,
-            member_left=lambda group_id, member_id: self.share_partitions.note_member_left(group_id, member_id),
             group_emptied=lambda group_id: self.share_partitions.forget_group(group_id),
         )
         self.group_coordinator = group_service.make_groups(

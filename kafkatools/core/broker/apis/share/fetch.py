@@ -21,6 +21,7 @@ from kafkatools.core.broker.replicas.share.session import FINAL_EPOCH, INITIAL_E
 from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import (
+    InvalidRecordState,
     InvalidRequest,
     InvalidShareSessionEpoch,
     KafkaError,
@@ -33,6 +34,7 @@ from kafkatools.core.protocol.messages import encode_fields, response_type
 NO_LEADER = (0, 0)
 Outcome = tuple[int, str | None]
 DONE: Outcome = (0, None)
+NO_RENEWALS = "Renewing acquisition locks is not enabled for the group."
 
 
 def handle_share_fetch(node: ShareContext, request: Request) -> Response:
@@ -307,13 +309,14 @@ def acknowledge(
                 raise UnknownTopicId()
             if not node.authorize(request, READ, TOPIC, name):
                 raise TopicAuthorizationFailed()
-            may_renew = is_renewal and node.groups.share.settings.may_renew(key.group_id)
-            _check(acknowledgements, may_renew=may_renew)
+            _check(acknowledgements, may_renew=is_renewal)
             node.share_partitions.log_partition(key)
         except KafkaError as error:
             outcomes[key] = (error.code, None)
             continue
         try:
+            if is_renewal and not node.groups.share.settings.may_renew(key.group_id):
+                raise InvalidRecordState(NO_RENEWALS)
             writes.append((key, node.share_partitions.acknowledge(key, member_id, acknowledgements)))
             outcomes[key] = DONE
         except KafkaError as error:

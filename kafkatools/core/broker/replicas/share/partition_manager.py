@@ -234,10 +234,14 @@ class SharePartitionManager:
         return statuses
 
     def close_session(self, key: SessionKey) -> list[ShareWrite]:
-        """Close a member's share session, if it has one, and make its acquired records available again. Return the
-        share-state writes to wait for before the response (`when_written`)."""
+        """Close a member's share session, if it has one, and make its acquired records available again; after the
+        group's last session, drop its share partitions. A member that leaves the group keeps its session and records
+        until then, as in Kafka. Return the share-state writes to wait for before the response (`when_written`)."""
         self.sessions.remove(key)
-        return self.release(*key)
+        writes = self.release(*key)
+        if not self.sessions.has_group(key[0]):
+            self.forget_group(key[0])
+        return writes
 
     def watch_connection(self, connection: Client) -> None:
         """Close the share sessions of a connection when it closes. Does nothing when called again for it."""
@@ -281,12 +285,8 @@ class SharePartitionManager:
         for key in [key for key in self._partitions if (key.topic_id, key.partition) == partition.key]:
             self._forget(key)
 
-    def note_member_left(self, group_id: str, member_id: str) -> None:
-        """Close the share session of a member that left its group."""
-        self.close_session((group_id, member_id))
-
     def forget_group(self, group_id: str) -> None:
-        """Drop the share partitions of an empty group; they are loaded again when a member fetches."""
+        """Drop the share partitions of a group; they are loaded again when a member fetches."""
         for key in list(self._by_group.get(group_id, ())):
             self._forget(key)
         self._by_group.pop(group_id, None)

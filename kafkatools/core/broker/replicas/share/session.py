@@ -99,6 +99,10 @@ class ShareSessions:
         """Remove the session, if it exists."""
         self._sessions.pop(key, None)
 
+    def has_group(self, group_id: str) -> bool:
+        """Return whether a member of the group has a session."""
+        return any(key[0] == group_id for key in self._sessions)
+
     def of_connection(self, connection: object) -> list[SessionKey]:
         """Return the keys of the sessions whose last request came over a connection."""
         return [key for key, session in self._sessions.items() if session.connection is connection]

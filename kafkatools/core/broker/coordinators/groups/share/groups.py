@@ -64,11 +64,10 @@ def _missing() -> ShareCoordinator:
 class ShareSurroundings:
     """The other parts of the broker that share groups use. `states` returns this broker's share coordinator.
     `persister` returns the client of the cluster's share coordinators, None on a broker without a cluster.
-    `member_left` and `group_emptied` release acquired records."""
+    `group_emptied` drops the share partitions of a group whose offsets changed or that was deleted."""
 
     states: Callable[[], ShareCoordinator] = _missing
     persister: Callable[[], StatePersister | None] = lambda: None
-    member_left: Callable[[str, str], None] = lambda group_id, member_id: None
     group_emptied: Callable[[str], None] = lambda group_id: None
 
 
@@ -81,7 +80,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
 
     def __post_init__(self, around: ShareSurroundings) -> None:
         self.states, self.persister = around.states, around.persister
-        self._member_left, self.group_emptied = around.member_left, around.group_emptied
+        self.group_emptied = around.group_emptied
 
     def find(self, group_id: str) -> ShareGroup:
         """The share group of this id. Raises GroupIdNotFound."""
@@ -264,9 +263,6 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         changes: list[Change] = [*removal_of(member.member_id), GroupEpochChange(group.group_epoch + 1, metadata_hash)]
         self.write(group, changes)
         self.timer.cancel(("session", group.group_id, member.member_id))
-        self._member_left(group.group_id, member.member_id)
-        if group.is_empty:
-            self.group_emptied(group.group_id)
 
     # -- timers ----------------------------------------------------------------------------------------------------
     def watch_session(self, group_id: str, member_id: str) -> None:

@@ -168,7 +168,9 @@ def waiting(topic_id: uuid.UUID) -> dict[str, Any]:
     }
 
 
-def test_records_of_a_member_that_leaves_are_released(run_node: Callable[..., Any]) -> None:
+def test_records_of_a_member_that_leaves_stay_acquired_until_its_session_is_closed(
+    run_node: Callable[..., Any],
+) -> None:
     client = run_node(SETTINGS).connect()
     topic_id = create_topic(client)
     join(client, "a")
@@ -177,8 +179,11 @@ def test_records_of_a_member_that_leaves_are_released(run_node: Callable[..., An
     assert acquired(fetch(client, topic_id)) == [(0, 3, 1)]
     assert acquired(fetch(client, topic_id, member_id="b")) == []
     join(client, "a", -1)
-    assert acquired(fetch(client, topic_id, 1, member_id="b", max_wait=10_000)) == [(0, 3, 2)]
-    assert acknowledge(client, topic_id, 1, (0, 3, ACCEPT)) == NO_SESSION
+    assert acknowledge(client, topic_id, 1, (0, 0, ACCEPT)) == 0
+    assert acquired(fetch(client, topic_id, 1, member_id="b")) == []
+    fetch(client, topic_id, -1)
+    assert acquired(fetch(client, topic_id, 2, member_id="b", max_wait=10_000)) == [(1, 3, 2)]
+    assert acknowledge(client, topic_id, 2, (1, 3, ACCEPT)) == NO_SESSION
 
 
 def test_only_committed_records_are_delivered_when_the_group_asks_for_that(run_node: Callable[..., Any]) -> None:
