@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import hmac
 import json
 import time
 from collections.abc import Callable
 
 from support.broker_client import BrokerClient
+
+from kafkatools.core.net.security.scram import Scram
 
 VERSIONS, HANDSHAKE, AUTHENTICATE, METADATA = 18, 17, 36, 3
 CLOSED = "closed"
@@ -142,3 +145,93 @@ def converse(bootstrap: Bootstrap) -> dict[str, Outcome]:
     found["again, malformed"] = wrong.handshake("OAUTHBEARER").say("x").metadata().end()
     found["on a listener without SASL"] = to("PLAINTEXT").handshake("PLAIN").say(alice).metadata().end()
     return found
+
+
+# -- delegation tokens -------------------------------------------------------------------------------------------------
+CREATE, RENEW, EXPIRE, DESCRIBE = 38, 39, 40, 41
+
+
+def _authenticated(address: str, *steps: tuple[str, bytes | str]) -> BrokerClient:
+    talk = Talk(address)
+    for mechanism, message in steps:
+        talk.handshake(mechanism).say(message)
+    return talk.client
+
+
+def _login_by_token(address: str, token_id: str, password: str) -> BrokerClient | None:
+    """A connection that authenticated with a token; None when it was refused."""
+    host, _, port = address.rpartition(":")
+    client, scram = BrokerClient(host, int(port)), Scram("SCRAM-SHA-256", token_id, password, is_delegation_token=True)
+    client.call(HANDSHAKE, 1, mechanism="SCRAM-SHA-256")
+    message: bytes | None = scram.initial()
+    while message is not None:
+        response = client.call(AUTHENTICATE, 2, auth_bytes=message)
+        if response.error_code:
+            client.close()
+            return None
+        message = scram.respond(bytes(response.auth_bytes))
+    return client
+
+
+def converse_about_tokens(bootstrap: Bootstrap, key: bytes) -> dict[str, Outcome]:
+    """The outcomes of requests for delegation tokens; `key` is delegation.token.secret.key."""
+    address, found = bootstrap("SASL_PLAINTEXT"), {}
+    alice = _authenticated(address, ("PLAIN", "\0alice\0alice-canary"))
+    carol = _authenticated(address, ("OAUTHBEARER", _bearer("carol", 3600)))
+    bob = [{"principal_type": "User", "principal_name": "bob"}]
+    made = alice.call(CREATE, 3, renewers=bob, max_lifetime=60_000)
+    found["created"] = [
+        *(int(made.error_code), made.principal_name, made.token_requester_principal_name),
+        *(_ms(made.expiry_timestamp) - _ms(made.issue_timestamp), _ms(made.max_timestamp) - _ms(made.issue_timestamp)),
+        bytes(made.hmac) == hmac.digest(key, made.token_id.encode(), "sha512"),
+    ]
+    groups = [{"principal_type": "Group", "principal_name": "g"}]
+    found["a renewer that is a group"] = [int(alice.call(CREATE, 3, renewers=groups, max_lifetime=-1).error_code)]
+    token = {"hmac": bytes(made.hmac)}
+    found["renewed, of somebody else, unknown"] = [
+        _settled(lambda: int(alice.call(RENEW, 2, **token, renew_period=60_000).error_code)),
+        int(carol.call(RENEW, 2, **token, renew_period=1000).error_code),
+        int(alice.call(RENEW, 2, hmac=b"none", renew_period=1000).error_code),
+    ]
+    password = base64.b64encode(made.hmac).decode()
+    ends = time.monotonic() + 20
+    holder = None
+    while holder is None and time.monotonic() < ends:  # a broker learns of a token after its controller
+        holder = _login_by_token(address, made.token_id, password)
+    assert holder is not None
+    found["a token for a token"] = [int(holder.call(CREATE, 3, renewers=[], max_lifetime=-1).error_code)]
+    found["described by a token"] = [int(holder.call(DESCRIBE, 3, owners=None).error_code)]
+    described = [entry for entry in alice.call(DESCRIBE, 3, owners=None).tokens if entry.token_id == made.token_id]
+    found["described"] = [
+        [entry.principal_name, [renewer.principal_name for renewer in entry.renewers], bytes(entry.hmac) == made.hmac]
+        for entry in described
+    ]
+    owners = [{"principal_type": "User", "principal_name": "nobody"}]
+    found["described of nobody"] = [len(alice.call(DESCRIBE, 3, owners=owners).tokens)]
+    plain = _authenticated(bootstrap("PLAINTEXT"))
+    found["without authentication"] = [
+        int(plain.call(CREATE, 3, renewers=[], max_lifetime=-1).error_code),
+        int(plain.call(RENEW, 2, **token, renew_period=1).error_code),
+        int(plain.call(EXPIRE, 2, **token, expiry_time_period=1).error_code),
+        int(plain.call(DESCRIBE, 3, owners=None).error_code),
+    ]
+    found["removed, by its owner only"] = [
+        int(carol.call(EXPIRE, 2, **token, expiry_time_period=-1).error_code),
+        int(alice.call(EXPIRE, 2, **token, expiry_time_period=-1).error_code),
+    ]
+    for client in (alice, carol, holder, plain):
+        client.close()
+    return found
+
+
+def _settled(call: Callable[[], int]) -> int:
+    """The error code, when it is no longer DELEGATION_TOKEN_NOT_FOUND: Apache Kafka answers before it knows the
+    token everywhere."""
+    ends = time.monotonic() + 20
+    while (code := call()) == 62 and time.monotonic() < ends:
+        pass
+    return code
+
+
+def _ms(time_of: object) -> int:
+    return int(time_of) if isinstance(time_of, int) else round(time_of.timestamp() * 1000)  # type: ignore[attr-defined]

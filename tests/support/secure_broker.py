@@ -33,6 +33,7 @@ PROTOCOLS = {
     "EXPIRED": "SSL",
 }
 SHORT_SESSION_MS = 1500
+TOKEN_KEY = b"0123456789abcdef0123456789abcdef"
 ISSUER, AUDIENCE = "https://issuer.example", "kafka"
 LOGINS = {
     "PLAIN": f'{MODULES}.plain.PlainLoginModule required username="alice" password="alice-canary";',
@@ -88,7 +89,7 @@ class SecureBroker:
             "listener.name.signed.oauthbearer.sasl.oauthbearer.expected.audience": AUDIENCE,
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS;User:alice",
-            "delegation.token.secret.key": "0123456789abcdef0123456789abcdef",
+            "delegation.token.secret.key": TOKEN_KEY.decode(),
         }
         for name in ("sasl_plaintext", "sasl_ssl", "short"):
             found[f"listener.name.{name}.sasl.enabled.mechanisms"] = ",".join(LOGINS)

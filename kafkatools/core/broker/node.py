@@ -127,7 +127,7 @@ class Node(Authorizing):
         from kafkatools.core.broker.security.image_credentials import ImageCredentials
         from kafkatools.core.broker.security.sasl_dispatch import AuthenticatingDispatcher, Surroundings
 
-        credentials = ImageCredentials(self.image, self.clock)
+        credentials = ImageCredentials(self.image, self.clock, self.config)
         limit: int = self.config.socket_request_max_bytes
         around = Surroundings(credentials, self.clock, self._scheduler.schedule, self.report_refusal, limit)
         return AuthenticatingDispatcher(dispatch, self._sasl[listener_name], around)
@@ -235,6 +235,8 @@ class Node(Authorizing):
         self.replicas.end_start()
         self._scheduler.every(HOUSEKEEPING_MS, self.member.maybe_snapshot)
         self._scheduler.every(HOUSEKEEPING_MS, self._limit_connections)
+        check_ms: int = self.config.delegation_token_expiry_check_interval_ms
+        self._scheduler.every(check_ms, self.controller.remove_expired_tokens)
 
     def apply_delta(self, delta: MetadataDelta) -> None:
         """Apply a metadata change to replicas and coordinators."""

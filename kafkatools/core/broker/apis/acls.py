@@ -17,7 +17,7 @@ def handle_describe_acls(node: ChangeContext, request: Request) -> Response:
     """Answer DescribeAcls: the ACLs that match the filter, grouped by resource.
 
     Raises ClusterAuthorizationFailed, SecurityDisabled without an authorizer, and CloseConnection for a filter with
-    UNKNOWN elements. ACLs of users (version 3) are stored and described; delegation tokens do not exist here.
+    UNKNOWN elements. ACLs of users (version 3) concern delegation tokens.
     """
     acl_filter = _filter_of(request.decode())
     if acl_filter.has_unknown:

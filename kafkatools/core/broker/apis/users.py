@@ -1,8 +1,7 @@
-"""Handlers for users and clients: SCRAM credentials, client quotas, delegation tokens; SaslHandshake and
-SaslAuthenticate outside of the authentication, during which `security/sasl_dispatch.py` answers them.
+"""Handlers for users and clients: SCRAM credentials, client quotas; SaslHandshake and SaslAuthenticate outside of the
+authentication, during which `security/sasl_dispatch.py` answers them.
 
-`server/quotas.py` says which quotas are enforced. Every request for delegation tokens is refused, as Apache Kafka
-refuses it on a PLAINTEXT listener; other listeners do not exist here.
+`server/quotas.py` says which quotas are enforced.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from kafkatools.core.broker.server.apis import decode_permitted, ensure_permitte
 from kafkatools.core.broker.server.requests import Request, Response, error_fields, outcome_fields
 from kafkatools.core.errors import (
     ClusterAuthorizationFailed,
-    DelegationTokenRequestNotAllowed,
     IllegalSaslState,
     KafkaError,
 )
@@ -104,42 +102,6 @@ def handle_alter_client_quotas(node: ChangeContext, request: Request) -> Respons
         {**outcome_fields(problem), "entity": entity_fields(quota_entity)} for quota_entity, problem in outcomes.items()
     ]
     return request.respond({"entries": entries})
-
-
-def handle_create_delegation_token(node: Rights, request: Request) -> Response:
-    """Refuse CreateDelegationToken with DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
-    request.decode()
-    kind, _, name = request.principal.partition(":")
-    return request.respond(
-        {
-            "error_code": DelegationTokenRequestNotAllowed.code,
-            "principal_type": kind,
-            "principal_name": name,
-            "token_requester_principal_type": kind,
-            "token_requester_principal_name": name,
-            "issue_timestamp": -1,
-            "expiry_timestamp": -1,
-            "max_timestamp": -1,
-        }
-    )
-
-
-def handle_renew_delegation_token(node: Rights, request: Request) -> Response:
-    """Refuse RenewDelegationToken with DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
-    request.decode()
-    return request.respond({"error_code": DelegationTokenRequestNotAllowed.code, "expiry_timestamp": -1})
-
-
-def handle_expire_delegation_token(node: Rights, request: Request) -> Response:
-    """Refuse ExpireDelegationToken with DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
-    request.decode()
-    return request.respond({"error_code": DelegationTokenRequestNotAllowed.code, "expiry_timestamp": -1})
-
-
-def handle_describe_delegation_token(node: Rights, request: Request) -> Response:
-    """Refuse DescribeDelegationToken: raises DelegationTokenRequestNotAllowed."""
-    request.decode()
-    raise DelegationTokenRequestNotAllowed
 
 
 def handle_sasl_handshake(node: Rights, request: Request) -> Response:

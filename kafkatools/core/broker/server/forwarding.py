@@ -247,6 +247,7 @@ class RefusedChanges:
     create_partitions = delete_topic = elect_leaders = alter_reassignments = list_reassignments = _refuse
     unregister_broker = alter_configs = replace_configs = delete_acls = _refuse
     alter_client_quotas = alter_scram_credentials = update_features = _refuse
+    create_token = renew_token = expire_token = _refuse
 
 
 class Refusing:

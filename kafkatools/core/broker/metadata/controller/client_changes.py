@@ -17,7 +17,16 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.metadata.broker_settings import ELIGIBLE_LEADER_REPLICAS, BrokerSettings
-from kafkatools.core.broker.metadata.controller import acls, client_quotas, configs, features, partitions, scram, topics
+from kafkatools.core.broker.metadata.controller import (
+    acls,
+    client_quotas,
+    configs,
+    delegation_tokens,
+    features,
+    partitions,
+    scram,
+    topics,
+)
 from kafkatools.core.broker.metadata.controller.large_changes import (
     PARTITIONS_AT_ONCE,
     NewPartitions,
@@ -390,6 +399,39 @@ class ClientChanges:
         outcomes, records = scram.alter(self.image.scram, deletions, upsertions)
         self._commit(records)
         return outcomes
+
+    def create_token(self, owner: str, requester: str, renewers: Sequence[str], lifetime_ms: int) -> tuple[Any, bytes]:
+        """Create a delegation token; returns its record and its HMAC. `lifetime_ms`: its longest life, -1 for that of
+        the settings. Raises DelegationTokenAuthDisabled, InvalidPrincipalType."""
+        rules = delegation_tokens.token_rules(self._config)
+        now_ms = self._clock.wall_ms()
+        record = delegation_tokens.create(owner, requester, renewers, lifetime_ms, rules, now_ms)
+        self._commit([record])
+        return record, delegation_tokens.token_hmac(rules.secret_key, record.token_id)
+
+    def renew_token(self, hmac: bytes, principal: str, period_ms: int) -> int:
+        """Renew a delegation token; returns its new expiry in ms since 1970. Raises KafkaError with the reason."""
+        rules = delegation_tokens.token_rules(self._config)
+        record = delegation_tokens.find(self.image.delegation_tokens, hmac, rules)
+        renewed = delegation_tokens.renew(record, principal, period_ms, rules, self._clock.wall_ms())
+        self._commit([renewed])
+        return int(renewed.expiration_timestamp)
+
+    def expire_token(self, hmac: bytes, principal: str, period_ms: int) -> int:
+        """Let a delegation token expire after a period, or remove it with a negative one; returns its expiry in ms
+        since 1970. Raises KafkaError with the reason."""
+        rules = delegation_tokens.token_rules(self._config)
+        record = delegation_tokens.find(self.image.delegation_tokens, hmac, rules)
+        expiry_ms, change = delegation_tokens.expire(record, principal, period_ms, self._clock.wall_ms())
+        self._commit([change])
+        return expiry_ms
+
+    def remove_expired_tokens(self) -> None:
+        """Remove expired delegation tokens; does nothing without any, and on a controller that is not active."""
+        if self.is_active and self.image.delegation_tokens:
+            records = delegation_tokens.removals(self.image.delegation_tokens, self._clock.wall_ms())
+            if records:
+                self._commit(records)
 
     def update_features(self, updates: Sequence[features.FeatureUpdate], *, validate_only: bool) -> None:
         """Change feature levels, all or none; with `validate_only` only check them. Raises InvalidUpdateVersion."""

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from support.kt import Ran, run_kt
-from support.sasl_conversations import converse
-from support.secure_broker import AUDIENCE, LOGINS, MODULES, SHORT_SESSION_MS, SecureBroker
+from support.sasl_conversations import converse, converse_about_tokens
+from support.secure_broker import AUDIENCE, LOGINS, MODULES, SHORT_SESSION_MS, TOKEN_KEY, SecureBroker
 from support.waiting import eventually
 
 from kafkatools import Consumer, Producer
@@ -21,7 +21,7 @@ from kafkatools.core.clock import SystemClock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import ConfigError, TopicAuthorizationFailed
 
-GOLDEN = pathlib.Path(__file__).parents[4] / "golden" / "security" / "sasl_conversations.json"
+GOLDEN = pathlib.Path(__file__).parents[4] / "golden" / "security"
 TOKEN_LOGIN = f"{MODULES}.oauthbearer.OAuthBearerLoginModule required;"
 
 
@@ -53,7 +53,12 @@ def list_topics(secure: SecureBroker, listener: str, values: dict[str, str], hos
 
 def test_conversations_are_those_of_apache_kafka(secure: SecureBroker) -> None:
     found = converse(lambda listener: secure.bootstrap(listener, "127.0.0.1"))
-    assert found == json.loads(GOLDEN.read_text())
+    assert found == json.loads((GOLDEN / "sasl_conversations.json").read_text())
+
+
+def test_delegation_tokens_are_those_of_apache_kafka(secure: SecureBroker) -> None:
+    found = converse_about_tokens(lambda listener: secure.bootstrap(listener, "127.0.0.1"), TOKEN_KEY)
+    assert found == json.loads((GOLDEN / "token_conversations.json").read_text())
 
 
 @pytest.mark.parametrize("mechanism", LOGINS)
