@@ -49,6 +49,7 @@ from kafkatools.core.errors import (
     UnknownServerError,
 )
 from kafkatools.core.java.random import JavaRandom
+from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.schemas.metadata import ProducerIdsRecord
 from kafkatools.core.protocol.slices import current_pause, pausing
 from kafkatools.core.protocol.uuids import random_uuid
@@ -400,7 +401,9 @@ class ClientChanges:
         self._commit(records)
         return outcomes
 
-    def create_token(self, owner: str, requester: str, renewers: Sequence[str], lifetime_ms: int) -> tuple[Any, bytes]:
+    def create_token(
+        self, owner: str, requester: str, renewers: Sequence[str], lifetime_ms: int
+    ) -> tuple[Entity, bytes]:
         """Create a delegation token; returns its record and its HMAC. `lifetime_ms`: its longest life, -1 for that of
         the settings. Raises DelegationTokenAuthDisabled, InvalidPrincipalType."""
         rules = delegation_tokens.token_rules(self._config)

@@ -11,7 +11,7 @@ import base64
 import hmac
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.config import Config, Password
 from kafkatools.core.errors import (
@@ -25,7 +25,7 @@ from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.schemas.metadata import DelegationTokenRecord, RemoveDelegationTokenRecord
 
 _USER = "User:"
-Tokens = Mapping[str, Any]
+Tokens = Mapping[str, Entity]
 """The record of each token by token id."""
 
 
@@ -57,7 +57,7 @@ def token_hmac(secret_key: bytes, token_id: str) -> bytes:
 
 def create(
     owner: str, requester: str, renewers: Sequence[str], lifetime_ms: int, rules: TokenRules, now_ms: int
-) -> Any:
+) -> Entity:
     """Return the record of a new token; `lifetime_ms` is the requested longest life, at most that of the rules, and
     that one if it is not positive. Raises InvalidPrincipalType for a renewer that is not a user."""
     if any(not renewer.startswith(_USER) for renewer in renewers):
@@ -74,7 +74,7 @@ def create(
     )
 
 
-def find(tokens: Tokens, given_hmac: bytes, rules: TokenRules) -> Any:
+def find(tokens: Tokens, given_hmac: bytes, rules: TokenRules) -> Entity:
     """Return the record of the token with an HMAC. Raises DelegationTokenNotFound."""
     for token_id, record in tokens.items():
         if hmac.compare_digest(token_hmac(rules.secret_key, token_id), given_hmac):
@@ -87,7 +87,7 @@ def is_owner_or_renewer(record: Entity, principal: str) -> bool:
     return principal in (record.owner, record.requester, *record.renewers)
 
 
-def renew(record: Any, principal: str, period_ms: int, rules: TokenRules, now_ms: int) -> Any:
+def renew(record: Entity, principal: str, period_ms: int, rules: TokenRules, now_ms: int) -> Entity:
     """Return the record of a token with a later expiry. Raises DelegationTokenExpired, DelegationTokenOwnerMismatch."""
     _ensure_alive(record, now_ms)
     if not is_owner_or_renewer(record, principal):
@@ -96,7 +96,7 @@ def renew(record: Any, principal: str, period_ms: int, rules: TokenRules, now_ms
     return _with_expiry(record, min(record.max_timestamp, now_ms + period_ms))
 
 
-def expire(record: Any, principal: str, period_ms: int, now_ms: int) -> tuple[int, Any]:
+def expire(record: Entity, principal: str, period_ms: int, now_ms: int) -> tuple[int, Entity]:
     """Return the new expiry and the record that sets it; with a negative period the token is removed now. Raises
     DelegationTokenOwnerMismatch, DelegationTokenExpired."""
     if not is_owner_or_renewer(record, principal):
@@ -108,7 +108,7 @@ def expire(record: Any, principal: str, period_ms: int, now_ms: int) -> tuple[in
     return expiry_ms, _with_expiry(record, expiry_ms)
 
 
-def removals(tokens: Tokens, now_ms: int) -> list[Any]:
+def removals(tokens: Tokens, now_ms: int) -> list[Entity]:
     """Return the records that remove expired tokens."""
     return [
         RemoveDelegationTokenRecord(token_id=token_id)
@@ -122,7 +122,7 @@ def _ensure_alive(record: Entity, now_ms: int) -> None:
         raise DelegationTokenExpired
 
 
-def _with_expiry(record: Entity, expiry_ms: int) -> Any:
+def _with_expiry(record: Entity, expiry_ms: int) -> Entity:
     return DelegationTokenRecord(
         owner=record.owner,
         requester=record.requester,
