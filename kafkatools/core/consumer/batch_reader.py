@@ -74,4 +74,4 @@ class BatchReader(Consumer):
 
     @one_at_a_time
     def _poll_batches(self, timeout_ms: int) -> list[FetchedBatches]:
-        return self._poll(whole_ms(timeout_ms), self._fetcher.collect_batches)
+        return self._client.run(self._poll(whole_ms(timeout_ms), self._fetcher.collect_batches))

@@ -10,7 +10,7 @@ generation, partitions are reported as lost, not as revoked.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kafkatools.core.consumer.assignors.assignor import (
     Assignor,
@@ -21,6 +21,7 @@ from kafkatools.core.consumer.assignors.assignor import (
 )
 from kafkatools.core.consumer.group_subscription import SubscriptionType
 from kafkatools.core.consumer.member_heartbeats import GroupParts, MemberHeartbeats
+from kafkatools.core.consumer.network import Steps
 from kafkatools.core.consumer.offset_requests import EXECUTING_REBALANCE, NOT_A_MEMBER, UNDERGOING_REBALANCE
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import (
@@ -75,7 +76,7 @@ class ClassicRebalance(MemberHeartbeats):
         self._group_topics: frozenset[str] = frozenset()
         self._snapshot: dict[str, list[PartitionInfo]] | None = None
         self._awaited_metadata: int | None = None
-        self._steps = {
+        self._steps: dict[Step, Callable[[int], bool | Steps[bool]]] = {
             Step.PREPARE: self._prepare,
             Step.JOIN: self._join,
             Step.ASSIGN: self._assign,
@@ -85,7 +86,7 @@ class ClassicRebalance(MemberHeartbeats):
 
     # --- state for the group consumer
 
-    def advance(self, now_ms: int) -> None:
+    def advance(self, now_ms: int) -> Steps[None]:
         """Request a rejoin when metadata or the subscription changed, then perform the due rebalance steps without
         waiting for responses.
 
@@ -100,7 +101,10 @@ class ClassicRebalance(MemberHeartbeats):
             if failure is not None:
                 raise failure
             action = self._steps.get(step)
-            if action is None or not action(now_ms):
+            if action is None:
+                return
+            goes_on = action(now_ms)
+            if not (goes_on if isinstance(goes_on, bool) else (yield from goes_on)):
                 return
 
     def metadata_topics(self) -> frozenset[str]:
@@ -112,13 +116,13 @@ class ClassicRebalance(MemberHeartbeats):
         with self._parts.channel.lock:
             self.membership.request_rejoin(reason)
 
-    def leave(self, reason: str, *, even_static: bool = False) -> None:
+    def leave(self, reason: str, *, even_static: bool = False) -> Steps[None]:
         """Revoke all partitions (as lost during a rebalance or without a generation), reset the membership and send
         LeaveGroup without waiting. Follows Kafka's onLeavePrepare and maybeLeaveGroup. LeaveGroup is not sent by a
         member that never joined, while the coordinator is unknown, or by a static member unless `even_static`."""
         with self._parts.channel.lock:
             is_lost = not self.membership.has_generation or self.membership.is_rebalancing
-        self._drop_all(as_lost=is_lost)
+        yield from self._drop_all(as_lost=is_lost)
         with self._parts.channel.lock:
             request = self.membership.leave_request(reason, even_static=even_static)
             if request is not None:
@@ -181,7 +185,7 @@ class ClassicRebalance(MemberHeartbeats):
 
     # --- the steps
 
-    def _prepare(self, now_ms: int) -> bool:
+    def _prepare(self, now_ms: int) -> Steps[bool]:
         """Commit consumed offsets, then revoke partitions before joining (Kafka's onJoinPrepare). Without a generation,
         report them as lost instead, without a commit. Returns False until the commit is settled."""
         with self._parts.channel.lock:
@@ -191,7 +195,7 @@ class ClassicRebalance(MemberHeartbeats):
         if is_member and not self._is_committed(owned, now_ms):
             return False
         self._commit.forget()
-        self._give_up(owned, is_member)
+        yield from self._give_up(owned, is_member)
         with self._parts.channel.lock:
             if self.membership.generation == generation:
                 self.membership.prepared()
@@ -207,18 +211,18 @@ class ClassicRebalance(MemberHeartbeats):
             self._parts.subscriptions.mark_pending_revocation(owned)
         return False
 
-    def _give_up(self, owned: Sequence[TopicPartition], is_member: bool) -> None:
+    def _give_up(self, owned: Sequence[TopicPartition], is_member: bool) -> Steps[None]:
         subscriptions, listener = self._parts.subscriptions, self._parts.listener
         if not is_member:
-            self._drop_all(as_lost=True)
+            yield from self._drop_all(as_lost=True)
         elif self._protocol is RebalanceProtocol.EAGER:
-            listener.notify_revoked(owned)
+            yield from listener.notify_revoked(owned)
             subscriptions.assign(())
         else:
             topics = self._parts.subscription.topics
             revoked = [part for part in owned if part.topic not in topics]
             if revoked:
-                listener.notify_revoked(revoked)
+                yield from listener.notify_revoked(revoked)
                 subscriptions.assign(part for part in owned if part.topic in topics)
 
     def _join(self, now_ms: int) -> bool:
@@ -314,7 +318,7 @@ class ClassicRebalance(MemberHeartbeats):
         self._send_sync({}, now_ms)
         return True
 
-    def _complete(self, now_ms: int) -> bool:
+    def _complete(self, now_ms: int) -> Steps[bool]:
         """Apply the assignment of a finished SyncGroup and call the listener (Kafka's onJoinComplete). An assignment
         with unsubscribed topics is dropped and the member rejoins. Returns True, for the next step, only when the
         generation was lost meanwhile."""
@@ -330,16 +334,16 @@ class ClassicRebalance(MemberHeartbeats):
             _log.warning("An assignment holds topics that are not subscribed: %s", assigned)
             self.request_rejoin("received assignment does not match the current subscription")
             return False
-        self._take_over(assigned, generation, now_ms)
+        yield from self._take_over(assigned, generation, now_ms)
         return False
 
-    def _take_over(self, assigned: list[TopicPartition], generation: Generation, now_ms: int) -> None:
+    def _take_over(self, assigned: list[TopicPartition], generation: Generation, now_ms: int) -> Steps[None]:
         subscriptions, listener = self._parts.subscriptions, self._parts.listener
         owned = subscriptions.assigned_partitions()
         if self._protocol is RebalanceProtocol.COOPERATIVE:
             revoked = [part for part in owned if part not in set(assigned)]
             if revoked:
-                listener.notify_revoked(revoked)
+                yield from listener.notify_revoked(revoked)
                 self.request_rejoin("need to revoke partitions and re-join")
         if self._parts.subscription.type is SubscriptionType.AUTO_PATTERN:
             self._parts.subscription.topics |= {part.topic for part in assigned}
@@ -350,7 +354,7 @@ class ClassicRebalance(MemberHeartbeats):
         self._parts.commits.restart_auto_commit(now_ms)
         subscriptions.assign(assigned)
         self._parts.client.set_topics({part.topic for part in assigned})
-        listener.notify_assigned([part for part in assigned if part not in set(owned)])
+        yield from listener.notify_assigned([part for part in assigned if part not in set(owned)])
         listener.raise_error()
 
 

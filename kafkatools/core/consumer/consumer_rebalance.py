@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 from kafkatools.core.consumer.errors import RetriableCommitFailed
 from kafkatools.core.consumer.member_heartbeats import GroupParts, MemberHeartbeats
+from kafkatools.core.consumer.network import Steps
 from kafkatools.core.consumer.offset_requests import NOT_A_MEMBER
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import CommitFailed, KafkaError, StaleMemberEpoch
@@ -34,7 +35,7 @@ class ConsumerRebalance(MemberHeartbeats):
 
     # --- state for the group consumer
 
-    def advance(self, now_ms: int) -> None:
+    def advance(self, now_ms: int) -> Steps[None]:
         """Pass subscription changes to the membership, then rejoin or reconcile if its state requires it; never waits
         for a response. Raises fatal membership errors, a listener's WakeupError, and KafkaError with a listener's other
         exception as its cause."""
@@ -45,9 +46,9 @@ class ConsumerRebalance(MemberHeartbeats):
         if failure is not None:
             raise failure
         if state in (MemberState.FENCED, MemberState.STALE, MemberState.UNSUBSCRIBED):
-            self._rejoin(now_ms)
+            yield from self._rejoin(now_ms)
         elif state is MemberState.RECONCILING:
-            self._reconcile(now_ms)
+            yield from self._reconcile(now_ms)
         else:
             return
         self._parts.channel.tick(now_ms)
@@ -61,12 +62,12 @@ class ConsumerRebalance(MemberHeartbeats):
         """Log a warning: in KIP-848 groups only the broker starts rebalances."""
         _log.warning("Ignored a request to rebalance: the consumer protocol has no rebalances on demand (%s)", reason)
 
-    def leave(self, reason: str, *, even_static: bool = False) -> None:
+    def leave(self, reason: str, *, even_static: bool = False) -> Steps[None]:
         """Revoke all partitions (as lost without an epoch), reset the membership and send the leave heartbeat without
         waiting. A member outside of the group or without a known coordinator sends none. Ignores both arguments."""
         with self._parts.channel.lock:
             is_member = self.membership.has_epoch
-        self._drop_all(as_lost=not is_member)
+        yield from self._drop_all(as_lost=not is_member)
         self._commit.forget()
         with self._parts.channel.lock:
             request = self.membership.leave_request()
@@ -108,9 +109,9 @@ class ConsumerRebalance(MemberHeartbeats):
         with self._parts.channel.lock:
             self.membership.subscribe(subscription.topics, subscription.server_pattern)
 
-    def _rejoin(self, now_ms: int) -> None:
+    def _rejoin(self, now_ms: int) -> Steps[None]:
         """Drop all partitions as lost and rejoin the group; a client-side pattern first waits for metadata."""
-        self._drop_all(as_lost=True)
+        yield from self._drop_all(as_lost=True)
         self._commit.forget()
         if self._parts.subscription.needs_all_topics and self._parts.client.cluster.is_bootstrap:
             return
@@ -119,7 +120,7 @@ class ConsumerRebalance(MemberHeartbeats):
 
     # --- reconciliation
 
-    def _reconcile(self, now_ms: int) -> None:
+    def _reconcile(self, now_ms: int) -> Steps[None]:
         with self._parts.channel.lock:
             target, life = dict(self.membership.target or {}), self.membership.life
             has_taken_one = self.membership.current is not None
@@ -135,7 +136,7 @@ class ConsumerRebalance(MemberHeartbeats):
             return
         self._commit.forget()
         if revoked:
-            self._parts.listener.notify_revoked(revoked)
+            yield from self._parts.listener.notify_revoked(revoked)
             self._parts.subscriptions.assign(part for part in owned if part in assigned)
         if self._is_over(life):
             return
@@ -143,7 +144,7 @@ class ConsumerRebalance(MemberHeartbeats):
             [*(part for part in owned if part in assigned), *sorted(assigned - set(owned))]
         )
         self._parts.client.set_topics({part.topic for part in assigned})
-        self._parts.listener.notify_assigned(assigned - set(owned))
+        yield from self._parts.listener.notify_assigned(assigned - set(owned))
         self._parts.commits.restart_auto_commit(now_ms)
         with self._parts.channel.lock:
             if not self._is_over(life):

@@ -1,7 +1,7 @@
 """The connection to a group's coordinator, which is looked up when unknown. Fetches use other connections.
 
-The thread that holds the client's lock calls `tick`, which looks up the coordinator and sends due heartbeats. Only
-`poll` blocks, on the application's thread.
+The thread that holds the client's lock calls `tick`, which looks up the coordinator and sends due heartbeats. Only the
+steps of `poll` wait.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafkatools.core.clock import Clock
-from kafkatools.core.consumer.network import ConsumerNetworkClient
+from kafkatools.core.consumer.network import ConsumerNetworkClient, Steps
 from kafkatools.core.errors import CoordinatorNotAvailable, KafkaError, with_group
 from kafkatools.core.group.coordinator import CoordinatorLookup
 from kafkatools.core.group.requests import GroupRequest
@@ -71,8 +71,7 @@ class CoordinatorChannel:
         else:
             self.client.send_request(self.client.coordinator_node(endpoint), request)
 
-    def poll(self, timeout_ms: int) -> None:
-        """Send due heartbeats, then wait up to `timeout_ms`, but at most 100 ms, for network events. Raises WakeupError
-        after `wakeup`."""
+    def poll(self, timeout_ms: int) -> Steps[None]:
+        """Send due heartbeats, then wait up to `timeout_ms`, but at most 100 ms, for network events."""
         self.tick(self.clock.now_ms())
-        self.client.poll(max(0, min(timeout_ms, self.poll_limit_ms)))
+        yield max(0, min(timeout_ms, self.poll_limit_ms))

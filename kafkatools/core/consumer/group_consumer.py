@@ -8,7 +8,7 @@ With manually assigned partitions the consumer commits and reads offsets without
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kafkatools.core.clock import Clock
@@ -25,7 +25,7 @@ from kafkatools.core.consumer.group_subscription import (
 )
 from kafkatools.core.consumer.heartbeat_thread import IN_FLIGHT_CHECK_MS, LONGEST_SLEEP_MS, HeartbeatThread
 from kafkatools.core.consumer.member_heartbeats import GroupParts
-from kafkatools.core.consumer.network import ConsumerNetworkClient
+from kafkatools.core.consumer.network import ConsumerNetworkClient, Steps
 from kafkatools.core.consumer.offset_commits import CommitCallback, NoMembership, OffsetCommits
 from kafkatools.core.consumer.offset_requests import Fetched, is_retriable_fetch
 from kafkatools.core.consumer.subscription import FetchPosition, SubscriptionState, TopicPartition
@@ -45,7 +45,9 @@ NO_GROUP = (
     "To use the group management or offset commit APIs, you must provide a valid group.id in the consumer "
     "configuration."
 )
+StartHeartbeats = Callable[[Callable[[], int], str], HeartbeatThread | None]
 _LEAVE_WAIT_MS = 1000
+_LOOKUP_CHECK_MS = 100
 
 
 NOT_WITH = {
@@ -74,8 +76,15 @@ class GroupConsumer:
     """The group half of a consumer: subscribe, rebalance, commit, fetch committed offsets and leave."""
 
     def __init__(
-        self, config: Config, clock: Clock, client: ConsumerNetworkClient, subscriptions: SubscriptionState
+        self,
+        config: Config,
+        clock: Clock,
+        client: ConsumerNetworkClient,
+        subscriptions: SubscriptionState,
+        start_heartbeats: StartHeartbeats,
     ) -> None:
+        """`start_heartbeats` starts the heartbeat thread with its turn and its name; if it returns None, the caller
+        calls `tick`."""
         check_settings(config)
         self._config = config
         self._clock = clock
@@ -92,6 +101,8 @@ class GroupConsumer:
             config.heartbeat_interval_ms, config.session_timeout_ms, config.max_poll_interval_ms
         )
         self._rebalance: ClassicRebalance | ConsumerRebalance | None = None
+        self._start_heartbeats = start_heartbeats
+        self._has_polled = False
         self._thread: HeartbeatThread | None = None
         self._fetching: frozenset[TopicPartition] = frozenset()
         self._retry_ms = 0
@@ -101,7 +112,7 @@ class GroupConsumer:
 
     # --- subscriptions
 
-    def subscribe(self, topics: Topics, listener: RebalanceListener | None) -> None:
+    def subscribe(self, topics: Topics, listener: RebalanceListener | None) -> Steps[None]:
         """Replace the subscription; the group is joined during the next polls. An empty collection unsubscribes. Raises
         IllegalState when the new subscription is of another kind, and ValueError for an empty topic name. With the
         classic protocol, raises UnsupportedVersion for a SubscriptionPattern and ConfigError for assignors without a
@@ -109,7 +120,7 @@ class GroupConsumer:
         if not isinstance(topics, (str, SubscriptionPattern)) and not callable(topics) and not hasattr(topics, "match"):
             topics = frozenset(topics)
             if not topics:
-                self.unsubscribe()
+                yield from self.unsubscribe()
                 return
         is_by_server = isinstance(topics, SubscriptionPattern)
         if is_by_server and self._config.group_protocol.lower() != "consumer":
@@ -147,11 +158,11 @@ class GroupConsumer:
         assignors = [assignor_for_name(name) for name in self._config.partition_assignment_strategy]
         return ClassicRebalance(ClassicMembership(self._config, self._lookup, self._heartbeat), parts, assignors)
 
-    def unsubscribe(self) -> None:
+    def unsubscribe(self) -> Steps[None]:
         """Leave the group, if joined, and drop the subscription and all partitions. Raises KafkaError with the
         listener's exception as its cause."""
         if self.subscription.is_automatic and self._rebalance is not None:
-            self._rebalance.leave("the consumer unsubscribed from all topics")
+            yield from self._rebalance.leave("the consumer unsubscribed from all topics")
         self.subscription.unsubscribe()
         self._subscriptions.assign(())
         self.commits.identity = self._by_hand
@@ -171,7 +182,7 @@ class GroupConsumer:
 
     # --- the turn of a poll
 
-    def advance(self, now_ms: int) -> None:
+    def advance(self, now_ms: int) -> Steps[None]:
         """Run the group's part of a poll: commit callbacks, rebalance steps, automatic commit, position lookups. Sends
         requests without waiting for responses. Raises FencedInstanceId, fatal membership and lookup errors, a
         listener's error, InvalidTopic and TopicAuthorizationFailed."""
@@ -181,11 +192,12 @@ class GroupConsumer:
         rebalance = self._rebalance
         if rebalance is not None and self.subscription.is_automatic:
             self._heartbeat.poll(now_ms)
+            self._has_polled = True
             self._check_topics()
             if self._thread is None:
-                self._thread = HeartbeatThread(self._run_background, f"heartbeat | {self._config.group_id}")
+                self._thread = self._start_heartbeats(self._run_background, f"heartbeat | {self._config.group_id}")
             self.channel.tick(now_ms)
-            rebalance.advance(now_ms)
+            yield from rebalance.advance(now_ms)
         self.commits.maybe_auto_commit(now_ms)
         self.find_positions(now_ms)
 
@@ -225,8 +237,21 @@ class GroupConsumer:
             if self._is_expecting:
                 self._client.poll_background()
                 return IN_FLIGHT_CHECK_MS
-            longest_ms = min(LONGEST_SLEEP_MS, self._heartbeat.interval_ms)
-            return longest_ms if self._rebalance is None else self._rebalance.delay_ms(now_ms, longest_ms)
+            return self._heartbeat_delay_ms(now_ms)
+
+    def _heartbeat_delay_ms(self, now_ms: int) -> int:
+        longest_ms = min(LONGEST_SLEEP_MS, self._heartbeat.interval_ms)
+        return longest_ms if self._rebalance is None else self._rebalance.delay_ms(now_ms, longest_ms)
+
+    def tick(self, now_ms: int) -> int | None:
+        """Send due heartbeats between the calls of an application without a heartbeat thread. Returns the ms until the
+        next call; None when none is needed."""
+        if self._rebalance is None or not self.subscription.is_automatic or not self._has_polled:
+            return None
+        self.channel.tick(now_ms)
+        if not self._lookup.is_known:
+            return _LOOKUP_CHECK_MS
+        return max(IN_FLIGHT_CHECK_MS, self._heartbeat_delay_ms(now_ms))
 
     @property
     def _is_expecting(self) -> bool:
@@ -276,10 +301,12 @@ class GroupConsumer:
 
     # --- commits
 
-    def commit_sync(self, offsets: Mapping[tuple[str, int], OffsetAndMetadata | int] | None, timeout_ms: int) -> None:
+    def commit_sync(
+        self, offsets: Mapping[tuple[str, int], OffsetAndMetadata | int] | None, timeout_ms: int
+    ) -> Steps[None]:
         """Commit these offsets (default: all positions) and wait for the response, at most `timeout_ms`. Raises
         ValueError for a negative offset, Timeout, CommitFailed, RebalanceInProgress and the broker's errors."""
-        self.commits.commit_sync(self._offsets(offsets), timeout_ms)
+        yield from self.commits.commit_sync(self._offsets(offsets), timeout_ms)
 
     def commit_async(
         self, offsets: Mapping[tuple[str, int], OffsetAndMetadata | int] | None, callback: CommitCallback | None
@@ -297,7 +324,7 @@ class GroupConsumer:
 
     def committed(
         self, parts: Iterable[tuple[str, int]], timeout_ms: int
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    ) -> Steps[dict[TopicPartition, OffsetAndMetadata | None]]:
         """Return the group's committed offsets, None for a partition without one. Raises Timeout and the broker's
         non-retriable errors."""
         return self.commits.committed((TopicPartition(*part) for part in parts), timeout_ms)
@@ -317,7 +344,7 @@ class GroupConsumer:
 
     # --- the end
 
-    def close(self, timeout_ms: int) -> None:
+    def close(self, timeout_ms: int) -> Steps[None]:
         """Commit (with enable.auto.commit), revoke partitions and leave the group. The commit and pending async commits
         wait up to `timeout_ms`, the leave request up to 1 s; both end without a reachable broker. A failed commit is
         logged. Raises KafkaError with the listener's exception as its cause."""
@@ -325,24 +352,24 @@ class GroupConsumer:
         self._client.ignores_wakeup = True
         try:
             if self._lookup.is_known or self._client.cluster_problem() is None:
-                self.commits.commit_before_end(deadline)
-                self.commits.finish_pending(deadline)
+                yield from self.commits.commit_before_end(deadline)
+                yield from self.commits.finish_pending(deadline)
             if self.subscription.is_automatic and self._rebalance is not None:
-                self._rebalance.leave("the consumer is being closed")
+                yield from self._rebalance.leave("the consumer is being closed")
                 self.subscription.unsubscribe()
                 self.channel.on_tick = None
         finally:
             if self._thread is not None:
                 self._thread.close()
                 self._thread = None
-        self._drain(min(deadline, self._clock.now_ms() + _LEAVE_WAIT_MS))
+        yield from self._drain(min(deadline, self._clock.now_ms() + _LEAVE_WAIT_MS))
         self._listener.raise_error()
 
-    def _drain(self, deadline: int) -> None:
+    def _drain(self, deadline: int) -> Steps[None]:
         """Poll until the coordinator has answered the last requests, unsent ones included, or the deadline passes."""
         endpoint = self._lookup.endpoint
         if endpoint is None:
             return
         node = self._client.coordinator_node(endpoint)
         while (self._client.has_unsent or self._client.in_flight_count(node)) and self._clock.now_ms() < deadline:
-            self._client.poll(max(0, min(deadline - self._clock.now_ms(), self._client.poll_limit_ms)))
+            yield max(0, min(deadline - self._clock.now_ms(), self._client.poll_limit_ms))

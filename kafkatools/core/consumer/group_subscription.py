@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kafkatools.core.consumer.errors import WakeupError
+from kafkatools.core.consumer.network import Steps
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import IllegalState, KafkaError
 from kafkatools.core.net.metadata import TopicView
@@ -39,20 +40,25 @@ class SubscriptionType(enum.Enum):
 
 class RebalanceListener:
     """Callbacks for assigned and revoked partitions, on the polling thread (ConsumerRebalanceListener). Override any of
-    them. Eager assignors revoke everything before a rebalance and assign everything afterwards; cooperative ones only
-    the partitions that move. Lost partitions may already belong to another member: their offsets cannot be committed
-    any more."""
+    them; with kafkatools.aio.Consumer they may be coroutine functions.
 
-    def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+    Eager assignors revoke everything before a rebalance and assign everything afterwards; cooperative ones only the
+    partitions that move. Lost partitions may already belong to another member: their offsets cannot be committed any
+    more.
+    """
+
+    def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> Awaitable[None] | None:
         """Called before these partitions are revoked, while their offsets can still be committed. An eager rebalance
         calls it also without partitions."""
+        return None
 
-    def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+    def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> Awaitable[None] | None:
         """Called after every rebalance with the newly assigned partitions, possibly none."""
+        return None
 
-    def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
+    def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> Awaitable[None] | None:
         """Called after partitions were lost without a revocation; by default calls `on_partitions_revoked`."""
-        self.on_partitions_revoked(partitions)
+        return self.on_partitions_revoked(partitions)
 
 
 TopicFilter = Callable[[str], bool]
@@ -140,21 +146,27 @@ class ListenerCalls:
         self._subscription = subscription
         self._error: BaseException | None = None
 
-    def notify_revoked(self, partitions: Iterable[TopicPartition]) -> None:
+    def notify_revoked(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Call on_partitions_revoked with the sorted partitions."""
-        self._call(self._subscription.listener.on_partitions_revoked, partitions)
+        yield from self._call(self._subscription.listener.on_partitions_revoked, partitions)
 
-    def notify_assigned(self, partitions: Iterable[TopicPartition]) -> None:
+    def notify_assigned(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Call on_partitions_assigned with the sorted partitions."""
-        self._call(self._subscription.listener.on_partitions_assigned, partitions)
+        yield from self._call(self._subscription.listener.on_partitions_assigned, partitions)
 
-    def notify_lost(self, partitions: Iterable[TopicPartition]) -> None:
+    def notify_lost(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Call on_partitions_lost with the sorted partitions."""
-        self._call(self._subscription.listener.on_partitions_lost, partitions)
+        yield from self._call(self._subscription.listener.on_partitions_lost, partitions)
 
-    def _call(self, method: Callable[[Sequence[TopicPartition]], None], partitions: Iterable[TopicPartition]) -> None:
+    def _call(
+        self,
+        method: Callable[[Sequence[TopicPartition]], Awaitable[None] | None],
+        partitions: Iterable[TopicPartition],
+    ) -> Steps[None]:
         try:
-            method(sorted(partitions))
+            outcome = method(sorted(partitions))
+            if isinstance(outcome, Awaitable):
+                yield outcome
         except WakeupError:
             raise
         except Exception as error:  # noqa: BLE001  # whatever the application raises goes back to it, after the rebalance

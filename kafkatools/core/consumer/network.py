@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Collection
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator
+from typing import NamedTuple, TypeVar
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
@@ -32,7 +32,7 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
 )
 from kafkatools.core.group.requests import GroupRequest
-from kafkatools.core.net.addresses import parse_bootstrap_servers
+from kafkatools.core.net.addresses import Resolver, parse_bootstrap_servers
 from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
 from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.net.metadata import ClusterView, Metadata, Node, NodeEndpoint
@@ -40,11 +40,19 @@ from kafkatools.core.net.network_client import NetworkClient
 from kafkatools.core.net.requests import Fields, build_request
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity
+from kafkatools.core.steps import run
 
 _UNREACHABLE_AFTER_MS = 3000
 _POLL_MS = 100
 _RECEIVE_MS = 5
+_UNSENT_CHECK_MS = 50
 _COORDINATOR_IDS_FROM = 0x7FFFFFFF
+
+Result = TypeVar("Result")
+Pause = int | Awaitable[object]
+"""A wait of a consumer: for network events, at most so many ms; or for the coroutine of a rebalance listener."""
+Steps = Generator[Pause, None, Result]
+"""A call of a consumer that waits (core/steps.py): `ConsumerNetworkClient.run` runs it on a thread."""
 
 OnEntity = Callable[["Entity"], None]
 OnFetched = Callable[[FetchResponse, int], None]
@@ -110,7 +118,8 @@ class ConsumerNetworkClient:
 
     poll_limit_ms = _POLL_MS
 
-    def __init__(self, config: Config, clock: Clock) -> None:
+    def __init__(self, config: Config, clock: Clock, resolver: Resolver | None = None) -> None:
+        """`resolver` as in NetworkClient."""
         self._clock = clock
         self._request_timeout_ms: int = config.request_timeout_ms
         self._metadata = Metadata(
@@ -120,7 +129,7 @@ class ConsumerNetworkClient:
             allow_auto_topic_creation=config.allow_auto_create_topics,
             rebootstrap_trigger_ms=config.metadata_recovery_rebootstrap_trigger_ms,
         )
-        self._client = NetworkClient(config, clock, self._metadata)
+        self._client = NetworkClient(config, clock, self._metadata, resolver=resolver)
         self.leaders = MetadataLeaders(self._metadata)
         self.lock = threading.RLock()
         self._unsent: list[_Unsent] = []
@@ -155,7 +164,7 @@ class ConsumerNetworkClient:
         """Make metadata cover these topics in addition to the present ones."""
         self._metadata.add_topics(topics)
 
-    def refresh_metadata(self, deadline_ms: int) -> None:
+    def refresh_metadata(self, deadline_ms: int) -> Steps[None]:
         """Wait for a new metadata response. Raises RequestTimedOut at the deadline. When no broker is reachable, raises
         the connection error after 3 s or at the deadline, AuthenticationFailed and NotKafka at once. Raises WakeupError
         after `wakeup`."""
@@ -166,7 +175,7 @@ class ConsumerNetworkClient:
             self._raise_unreachable(now_ms - started >= _UNREACHABLE_AFTER_MS or now_ms >= deadline_ms)
             if now_ms >= deadline_ms:
                 raise RequestTimedOut("Timed out waiting for metadata of the cluster")
-            self.poll(min(deadline_ms - now_ms, _POLL_MS))
+            yield min(deadline_ms - now_ms, _POLL_MS)
 
     def ensure_contact(self, now_ms: int) -> None:
         """Raise the connection error when all bootstrap servers have failed for 3 seconds. Does nothing once a metadata
@@ -345,6 +354,11 @@ class ConsumerNetworkClient:
         with self.lock:
             is_woken = self._is_woken and not self.ignores_wakeup
             self._poll(0 if self._run_deferred() or is_woken else timeout_ms)
+        self.raise_signal()
+
+    def raise_signal(self) -> None:
+        """Raise WakeupError after `wakeup`, and AuthenticationFailed once for each refused login; neither while
+        `ignores_wakeup`."""
         if self._is_woken and not self.ignores_wakeup:
             self._is_woken = False
             raise WakeupError
@@ -352,6 +366,39 @@ class ConsumerNetworkClient:
         if states.refusal is not None and not self.ignores_wakeup:
             refusal, states.refusal = states.refusal, None
             raise refusal
+
+    def run(self, steps: Steps[Result]) -> Result:
+        """Run a call on this thread: `poll` for each of its waits."""
+        return run(steps, self._pause)
+
+    def _pause(self, pause: Pause) -> None:
+        if isinstance(pause, int):
+            self.poll(pause)
+            return
+        if isinstance(pause, Coroutine):
+            pause.close()
+        raise TypeError("A rebalance listener returned a coroutine: coroutines need kafkatools.aio.Consumer")
+
+    def turn(self) -> bool:
+        """Send and receive without waiting, and run callbacks; return whether anything happened. For event loops."""
+        with self.lock:
+            unsent = len(self._unsent)
+            self._poll(0)
+            return self._client.had_events or len(self._unsent) != unsent
+
+    def delay_ms(self, now_ms: int) -> int:
+        """Milliseconds until the next `turn` is worthwhile without a ready socket."""
+        delay_ms = self._client.delay_ms(now_ms)
+        return min(delay_ms, _UNSENT_CHECK_MS) if self._unsent else delay_ms
+
+    @property
+    def is_update_due(self) -> bool:
+        """Return whether fresh metadata was requested, which the next poll sends."""
+        return self._metadata.update_requested
+
+    def fileno(self) -> int:
+        """A file descriptor that is readable while a socket of the client is ready."""
+        return self._client.fileno()
 
     def poll_background(self) -> None:
         """Send and receive once without waiting, for the heartbeat thread. Responses to background requests run their

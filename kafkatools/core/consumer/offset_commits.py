@@ -24,6 +24,7 @@ from kafkatools.core.config import Config
 from kafkatools.core.consumer import offset_requests
 from kafkatools.core.consumer.coordinator_channel import CoordinatorChannel
 from kafkatools.core.consumer.errors import RetriableCommitFailed
+from kafkatools.core.consumer.network import Steps
 from kafkatools.core.consumer.offset_requests import MAX_VERSION, Fetched, Offsets
 from kafkatools.core.consumer.subscription import SubscriptionState, TopicPartition
 from kafkatools.core.errors import (
@@ -149,39 +150,39 @@ class OffsetCommits:
 
     # --- sync
 
-    def commit_sync(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: int) -> None:
+    def commit_sync(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: int) -> Steps[None]:
         """Wait for pending async commits, then commit offsets and wait, repeating after retriable errors. Sends nothing
         without offsets. Raises CommitFailed, RebalanceInProgress, FencedInstanceId, Timeout and the broker's errors."""
         deadline = self.clock.now_ms() + timeout_ms
-        self.finish_pending(deadline)
+        yield from self.finish_pending(deadline)
         if not offsets:
             return
         attempts = 0
         while True:
-            error = self._commit_once(dict(offsets), deadline)
+            error = yield from self._commit_once(dict(offsets), deadline)
             if error is None:
                 self.run_callbacks()
                 return
             if not offset_requests.is_retriable_commit(error):
                 raise error
-            self._back_off(attempts, deadline)
+            yield from self._back_off(attempts, deadline)
             attempts += 1
             if self.clock.now_ms() >= deadline:
                 names = ", ".join(f"{part}={value.offset}" for part, value in offsets.items())
                 raise Timeout(f"Timeout of {timeout_ms}ms expired before successfully committing offsets {{{names}}}")
 
-    def _commit_once(self, offsets: dict[TopicPartition, OffsetAndMetadata], deadline: int) -> KafkaError | None:
-        if not self.await_coordinator(deadline):
+    def _commit_once(self, offsets: dict[TopicPartition, OffsetAndMetadata], deadline: int) -> Steps[KafkaError | None]:
+        if not (yield from self.await_coordinator(deadline)):
             return RetriableCommitFailed()
         attempt = Attempt()
         self._send(offsets, attempt.finish)
         while not attempt.is_done:
             if self.clock.now_ms() >= deadline:
                 return RetriableCommitFailed()
-            self._turn(deadline)
+            yield from self._turn(deadline)
         return attempt.error
 
-    def await_coordinator(self, deadline: int) -> bool:
+    def await_coordinator(self, deadline: int) -> Steps[bool]:
         """Wait until the coordinator is known; return False after the deadline. Raises fatal lookup errors, and the
         connection error of a cluster that was never reached."""
         while not self.channel.lookup.is_known:
@@ -190,18 +191,18 @@ class OffsetCommits:
                 raise failure
             if self.clock.now_ms() >= deadline:
                 return False
-            self._turn(deadline)
+            yield from self._turn(deadline)
             self.channel.client.ensure_contact(self.clock.now_ms())
         return True
 
-    def _turn(self, deadline: int) -> None:
-        self.channel.poll(deadline - self.clock.now_ms())
+    def _turn(self, deadline: int) -> Steps[None]:
+        yield from self.channel.poll(deadline - self.clock.now_ms())
         self.advance()
 
-    def _back_off(self, attempts: int, deadline: int) -> None:
+    def _back_off(self, attempts: int, deadline: int) -> Steps[None]:
         until = min(deadline, self.clock.now_ms() + self._backoff.backoff_ms(attempts))
         while (remaining_ms := until - self.clock.now_ms()) > 0:
-            self.channel.poll(remaining_ms)
+            yield from self.channel.poll(remaining_ms)
 
     # --- async
 
@@ -251,11 +252,11 @@ class OffsetCommits:
         while self._completed:
             self._completed.popleft()()
 
-    def finish_pending(self, deadline: int) -> None:
+    def finish_pending(self, deadline: int) -> Steps[None]:
         """Wait for async commits in flight until the deadline, then run the callbacks of completed ones. Raises
         FencedInstanceId as `run_callbacks` does."""
         while self._pending_async and self.clock.now_ms() < deadline:
-            self._turn(deadline)
+            yield from self._turn(deadline)
         self.run_callbacks()
 
     # --- in the background
@@ -294,7 +295,7 @@ class OffsetCommits:
         """Restart auto.commit.interval.ms, after a rebalance."""
         self._next_auto_ms = now_ms + self.settings.auto_commit_interval_ms
 
-    def commit_before_end(self, deadline: int) -> None:
+    def commit_before_end(self, deadline: int) -> Steps[None]:
         """With enable.auto.commit, commit consumed offsets before closing; log a failure instead of raising it."""
         if not self.is_auto:
             return
@@ -302,7 +303,7 @@ class OffsetCommits:
         if not offsets:
             return
         try:
-            self.commit_sync(offsets, max(0, deadline - self.clock.now_ms()))
+            yield from self.commit_sync(offsets, max(0, deadline - self.clock.now_ms()))
         except KafkaError as error:
             _log.warning("The last commit of offsets of %s failed: %s", self.settings.group_id, error)
 
@@ -343,7 +344,7 @@ class OffsetCommits:
 
     def committed(
         self, parts: Iterable[TopicPartition], timeout_ms: int
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    ) -> Steps[dict[TopicPartition, OffsetAndMetadata | None]]:
         """Wait for the committed offsets, with retries; None for a partition without one. Raises Timeout and
         non-retriable errors."""
         partitions = list(parts)
@@ -351,13 +352,13 @@ class OffsetCommits:
             return {}
         deadline, attempts = self.clock.now_ms() + timeout_ms, 0
         while True:
-            response = self._fetch_once(partitions, deadline)
+            response = yield from self._fetch_once(partitions, deadline)
             if response is not None and response.error is None:
                 return {part: response.offsets.get(part) for part in partitions}
             if response is not None and response.error is not None:
                 if not offset_requests.is_retriable_fetch(response.error):
                     raise response.error
-                self._back_off(attempts, deadline)
+                yield from self._back_off(attempts, deadline)
                 attempts += 1
             if self.clock.now_ms() >= deadline:
                 names = ", ".join(map(str, partitions))
@@ -366,15 +367,15 @@ class OffsetCommits:
                     "could be determined. Try tuning default.api.timeout.ms larger to relax the threshold."
                 )
 
-    def _fetch_once(self, parts: list[TopicPartition], deadline: int) -> Fetched | None:
-        if not self.await_coordinator(deadline):
+    def _fetch_once(self, parts: list[TopicPartition], deadline: int) -> Steps[Fetched | None]:
+        if not (yield from self.await_coordinator(deadline)):
             return None
         results: list[Fetched] = []
         self.request_committed(parts, results.append)
         while not results:
             if self.clock.now_ms() >= deadline:
                 return None
-            self._turn(deadline)
+            yield from self._turn(deadline)
         return results[0]
 
 

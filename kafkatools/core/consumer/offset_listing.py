@@ -1,4 +1,4 @@
-"""Blocking ListOffsets: send requests to all leaders, repeated until every partition has an answer or the deadline
+"""ListOffsets with its waits: send requests to all leaders, until every partition has an answer or the deadline
 passes."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TypeVar
 
-from kafkatools.core.consumer.network import ConsumerNetworkClient
+from kafkatools.core.consumer.network import ConsumerNetworkClient, Steps
 from kafkatools.core.consumer.offset_fetcher import ListedOffsets, OffsetAndTimestamp, OffsetFetcher
 from kafkatools.core.consumer.partition_wait import PartitionWait
 from kafkatools.core.consumer.subscription import TopicPartition
@@ -18,7 +18,7 @@ P = TypeVar("P", bound=tuple[str, int])
 
 
 class OffsetListing:
-    """A blocking lookup of partition offsets by timestamp."""
+    """A lookup of partition offsets by timestamp."""
 
     def __init__(self, client: ConsumerNetworkClient, offsets: OffsetFetcher, wait: PartitionWait) -> None:
         self.client = client
@@ -27,7 +27,7 @@ class OffsetListing:
         self._results: dict[TopicPartition, OffsetAndTimestamp | None] = {}
         self._failure: KafkaError | None = None
 
-    def list(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+    def list(self, timestamps: Mapping[TopicPartition, int]) -> Steps[dict[TopicPartition, OffsetAndTimestamp | None]]:
         """Wait for the first offset at or after each partition's timestamp (-2: earliest, -1: latest); None where there
         is no such record. Raises the errors of PartitionWait, and TopicAuthorizationFailed."""
         self.client.set_topics({part.topic for part in timestamps})
@@ -35,25 +35,25 @@ class OffsetListing:
         while remaining := {part: timestamp for part, timestamp in timestamps.items() if part not in self._results}:
             self.wait.partitions = remaining
             version = self.client.metadata_version
-            self._list_once(remaining)
+            yield from self._list_once(remaining)
             if not timestamps.keys() <= self._results.keys():
-                self._back_off(version, is_first=version == first_version)
+                yield from self._back_off(version, is_first=version == first_version)
         return self._results
 
-    def _back_off(self, version: int, *, is_first: bool) -> None:
+    def _back_off(self, version: int, *, is_first: bool) -> Steps[None]:
         """Wait for retry.backoff.ms. Before the first metadata response of this lookup, wait for that response only:
         it usually has the leaders."""
         until = self.wait.clock.now_ms() + self.offsets.retry_backoff_ms
-        self._poll()
+        yield from self._poll()
         while self.wait.clock.now_ms() < until and not (is_first and self.client.metadata_version > version):
-            self._poll()
+            yield from self._poll()
 
-    def _poll(self) -> None:
-        self.wait.poll()
+    def _poll(self) -> Steps[None]:
+        yield from self.wait.poll()
         if self._failure is not None:
             raise self._failure
 
-    def _list_once(self, timestamps: Mapping[TopicPartition, int]) -> None:
+    def _list_once(self, timestamps: Mapping[TopicPartition, int]) -> Steps[None]:
         requests, _ = self.offsets.list_requests(timestamps)
         waiting = {request.node for request in requests}
 
@@ -73,7 +73,7 @@ class OffsetListing:
             node, fields = request.node, request.fields
             self.client.send(node, request.api_key, fields, partial(on_response, node), partial(on_failure, node))
         while waiting:
-            self._poll()
+            yield from self._poll()
 
 
 def target_times(timestamps: Mapping[P, int]) -> dict[TopicPartition, int]:

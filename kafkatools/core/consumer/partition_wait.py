@@ -1,4 +1,4 @@
-"""The wait of a blocking lookup of partitions: one network poll per call, and the errors that end it.
+"""The wait of a lookup of partitions: one wait for the network per call, and the errors that end it.
 
 Rules: a refused bootstrap address ends the wait after 3 seconds, a topic or partition that metadata reports as missing
 after 5 seconds, anything else at the deadline. A topic that is being created is not missing.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kafkatools.core.clock import Clock
-from kafkatools.core.consumer.network import ConsumerNetworkClient
+from kafkatools.core.consumer.network import ConsumerNetworkClient, Steps
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import RequestTimedOut, UnknownTopicOrPartition
 
@@ -36,13 +36,13 @@ class PartitionWait:
         self.partitions = partitions
         self._missing_since_ms: int | None = None
 
-    def poll(self) -> None:
-        """Poll the network once, for at most 100 ms. Raises the connection error of a cluster that was never reached,
-        UnknownTopicOrPartition for a missing partition, and RequestTimedOut after the deadline."""
+    def poll(self) -> Steps[None]:
+        """Wait for the network once, for at most 100 ms. Raises the connection error of a cluster that was never
+        reached, UnknownTopicOrPartition for a missing partition, and RequestTimedOut after the deadline."""
         now_ms = self.clock.now_ms()
         if now_ms >= self.deadline_ms:
             raise self._timeout()
-        self.client.poll(min(self.deadline_ms - now_ms, self.client.poll_limit_ms))
+        yield min(self.deadline_ms - now_ms, self.client.poll_limit_ms)
         now_ms = self.clock.now_ms()
         self.client.ensure_contact(now_ms)
         self._ensure_exists(now_ms)

@@ -78,7 +78,7 @@ class RangeReader(Consumer):
 
     @one_at_a_time
     def _poll_batches(self, timeout_ms: int) -> list[FetchedBatches]:
-        return self._poll(whole_ms(timeout_ms), self._fetcher.collect_batches)
+        return self._client.run(self._poll(whole_ms(timeout_ms), self._fetcher.collect_batches))
 
     def _send_fetches(self, now_ms: int) -> None:
         part, end = self._range

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from kafkatools.core.consumer.consumer_records import ConsumerRecord, ConsumerRecords
 from kafkatools.core.consumer.ends import Ends, Positioned
-from kafkatools.core.consumer.single_thread import one_at_a_time
-from kafkatools.core.consumer.subscription import SubscriptionState, TopicPartition
+from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import Timeout
 
 if TYPE_CHECKING:
@@ -173,7 +172,6 @@ class RecordLoops:
     `poll_arrow`."""
 
     _pending: PendingRecords
-    _subscriptions: SubscriptionState
     _api_timeout_ms: int
     _call_lock: threading.RLock
     _is_closed: bool
@@ -222,17 +220,6 @@ class RecordLoops:
         for item in reversed(fetched[fitting:]):  # of a partition with several pieces the first one counts
             consumer.seek(item.topic_partition, item.columns.offsets[0])
         return layout.batch(pieces[:fitting])
-
-    @one_at_a_time
-    def give_back(self) -> None:
-        """Move the positions of assigned partitions back to the first records that iterators have not yielded, so that
-        they are read again."""
-        if not self._pending:
-            return
-        for part, offset in self._pending.clear().items():
-            if self._subscriptions.is_assigned(part):
-                _consumer(self).seek(part, offset)
-
 
 def _consumer(loops: RecordLoops) -> PolledConsumer:
     return cast("PolledConsumer", loops)
