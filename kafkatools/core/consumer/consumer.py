@@ -42,7 +42,7 @@ __all__ = ["Consumer", "ConsumerRecord", "ConsumerRecords"]
 
 DEFAULT_CLOSE_TIMEOUT_MS = 30_000
 _ALL_BUFFERED = 1 << 62
-_INTERRUPTED_CLOSE_MS = 3000
+INTERRUPTED_CLOSE_MS = 3000
 _OBJECTS = ("key.deserializer", "value.deserializer")
 
 Place = TypeVar("Place", bound=tuple[str, int])
@@ -99,7 +99,7 @@ class Consumer(ConsumerBase, RecordLoops):
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Close the consumer; after KeyboardInterrupt, SystemExit or the like within 3 seconds instead of 30."""
         is_interrupted = error is not None and not isinstance(error, Exception)
-        self.close(_INTERRUPTED_CLOSE_MS if is_interrupted else None)
+        self.close(INTERRUPTED_CLOSE_MS if is_interrupted else None)
 
     # --- subscription and assignment
 

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 DEFAULT_CLOSE_TIMEOUT_MS = 30_000
 _ALL_BUFFERED = 1 << 62
-_INTERRUPTED_CLOSE_MS = 3000
+INTERRUPTED_CLOSE_MS = 3000
 _OBJECTS = ("key.deserializer", "value.deserializer")
 
 Place = TypeVar("Place", bound=tuple[str, int])
@@ -486,9 +486,13 @@ class ConsumerBase:
             if self._group is not None:
                 yield from self._group.close(DEFAULT_CLOSE_TIMEOUT_MS if timeout_ms is None else timeout_ms)
         finally:
-            self._is_closed = True
-            self._interceptors.close()
-            for item in self._fetcher.close_requests():
-                if self._client.can_send(item.node):
-                    self._client.send_fetch(item.node, item.request, ignore_outcome, ignore_outcome)
-            self._client.close()
+            self._end()
+
+    def _end(self) -> None:
+        """End the fetch sessions without waiting, and close the connections."""
+        self._is_closed = True
+        self._interceptors.close()
+        for item in self._fetcher.close_requests():
+            if self._client.can_send(item.node):
+                self._client.send_fetch(item.node, item.request, ignore_outcome, ignore_outcome)
+        self._client.close()

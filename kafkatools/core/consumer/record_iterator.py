@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
 from kafkatools.core.consumer.consumer_records import ConsumerRecord, ConsumerRecords
-from kafkatools.core.consumer.ends import Ends, Positioned
+from kafkatools.core.consumer.ends import Ends, KnownEnds, Positioned
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import Timeout
 
@@ -156,15 +156,18 @@ class EndIterator(RecordIterator):
         return False
 
     def _take_in(self, records: ConsumerRecords) -> None:
-        before_end = []
-        for record in records:
-            if self._ends is not None and record.offset < self._ends.end_of(
-                TopicPartition(record.topic, record.partition)
-            ):
-                before_end.append(record)
-            else:
-                self._pending.hold_back(record)
-        self._pending.refill(before_end)
+        self._pending.refill(keep_before_ends(records, self._ends, self._pending))
+
+
+def keep_before_ends(records: ConsumerRecords, ends: KnownEnds | None, pending: PendingRecords) -> list[ConsumerRecord]:
+    """Return the records before the ends; hold the others back in `pending`, for the next poll."""
+    before_end = []
+    for record in records:
+        if ends is not None and record.offset < ends.end_of(TopicPartition(record.topic, record.partition)):
+            before_end.append(record)
+        else:
+            pending.hold_back(record)
+    return before_end
 
 
 class RecordLoops:

@@ -8,8 +8,10 @@ count from the start of `buffer`. A column set owns its arrays; a slice has its 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum, unique
+from itertools import repeat
+from operator import add
 from typing import NamedTuple
 
 from kafkatools.core.records import kernel
@@ -17,9 +19,13 @@ from kafkatools.core.records.kernel import read_varint, varint
 
 Buffer = bytes | bytearray | memoryview
 Header = tuple[str, bytes | None]
+Row = tuple[int, int, bytes | None, bytes | None, tuple[Header, ...]]
+"""Offset, timestamp, key, value and headers of a record."""
 
 NO_TIMESTAMP = -1
 NO_HEADERS = b"\x00"
+_ROWS_AT_ONCE = 1000
+_CLOSE_BYTES = 1 << 16
 
 
 @unique
@@ -144,8 +150,25 @@ class RecordColumns:
 
     def records(self) -> Iterator[Record]:
         """Yield all rows as Record objects."""
-        for index in range(self.count):
-            yield self.record(index)
+        kind = self.timestamp_type
+        for offset, timestamp, key, value, headers in self.rows():
+            yield Record(offset, timestamp, kind, key, value, headers)
+
+    def rows(self) -> Iterator[Row]:
+        """Yield offset, timestamp, key, value and headers of all rows; several times faster than row by row."""
+        for start in range(0, self.count, _ROWS_AT_ONCE):
+            rows = slice(start, start + _ROWS_AT_ONCE)
+            headers: Iterable[tuple[Header, ...]] = repeat(())
+            if any(self.header_counts[rows]):
+                headers = map(self.headers, range(start, min(self.count, start + _ROWS_AT_ONCE)))
+            yield from zip(
+                self.offsets[rows],
+                self.timestamps[rows],
+                _cells(self.buffer, self.key_positions[rows], self.key_lengths[rows]),
+                _cells(self.buffer, self.value_positions[rows], self.value_lengths[rows]),
+                headers,
+                strict=False,
+            )
 
     def __iter__(self) -> Iterator[Record]:
         return self.records()
@@ -248,6 +271,23 @@ class RowColumns:
             return cls(bytes(data), value_positions, value_lengths)
         key_positions, key_lengths = gather_cells(data, keys)
         return cls(bytes(data), value_positions, value_lengths, key_positions, key_lengths)
+
+
+def _cells(buffer: Buffer, positions: array[int], lengths: array[int]) -> Sequence[bytes | None]:
+    """Copies of cells, None for null ones. Cells that lie close together are copied at once: bytes are sliced faster
+    than a memoryview."""
+    if max(lengths) < 0:
+        return [None] * len(lengths)
+    start, end = min(positions), max(map(add, positions, lengths))
+    if min(lengths) < 0 or end - start > _CLOSE_BYTES + 8 * sum(lengths):
+        return [
+            bytes(buffer[position : position + length]) if length >= 0 else None
+            for position, length in zip(positions, lengths, strict=True)
+        ]
+    data = bytes(buffer[start:end])
+    return [
+        data[position - start : position - start + length] for position, length in zip(positions, lengths, strict=True)
+    ]
 
 
 def _cell(buffer: Buffer, position: int, length: int, row: int) -> bytes | None:

@@ -120,13 +120,14 @@ def test_memory_that_no_broker_frees_fails_records_in_time() -> None:
         async with aio.Producer(bootstrap_servers=broker.bootstrap, **settings) as producer:
             await producer.send_and_wait("t", b"x")
             os.kill(broker.pid, signal.SIGSTOP)
-            failed = None
-            while failed is None:
-                future = await producer.send("t", b"x" * 4000)
-                failed = future.exception() if future.done() else None
-            assert isinstance(failed, BufferExhausted)
+            futures = [await producer.send("t", b"x" * 4000)]
+            while not any(future.done() for future in futures):
+                futures.append(await producer.send("t", b"x" * 4000))
+            failed = next(future for future in futures if future.done())
+            assert isinstance(failed.exception(), BufferExhausted)
             assert producer.metrics()["buffer-exhausted-total"] > 0
             await producer.close(100)
+            assert all(future.exception() for future in futures)
 
     with kafkatools.EmbeddedBroker() as broker:
         try:

@@ -1,0 +1,58 @@
+"""A rebalance whose listener may be a coroutine: the next poll continues it where a cancelled one left it.
+
+Rules: a listener's coroutine runs as a task of its own. A cancelled poll does not cancel it, because the listener may
+be in the middle of storing offsets, and a half-revoked assignment must be completed before anything is fetched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from kafkatools.core.consumer.network import Steps
+from kafkatools.core.errors import KafkaError
+
+
+class Rebalance:
+    """The group's part of one poll (`GroupConsumer.advance`), which later polls may continue."""
+
+    def __init__(self, steps: Steps[None]) -> None:
+        self._steps = steps
+        self._listener: asyncio.Future[object] | None = None
+        self.is_over = False
+
+    def resume(self) -> Steps[None]:
+        """Continue until the end; waits for a listener's task. May be closed while it waits, and called again."""
+        while not self.is_over:
+            listener = self._listener
+            if listener is not None and not listener.done():
+                yield listener
+            else:
+                self._listener = None
+                self._advance(listener)
+
+    def _advance(self, listener: asyncio.Future[object] | None) -> None:
+        """Run to the next listener's coroutine, or to the end. Raises what the rebalance raises."""
+        error = None if listener is None else _error_of(listener)
+        try:
+            pause = next(self._steps) if error is None else self._steps.throw(error)
+        except StopIteration:
+            self.is_over = True
+            return
+        except BaseException:
+            self.is_over = True
+            raise
+        assert not isinstance(pause, int), "a group's part of a poll waits for listeners only"
+        self._listener = asyncio.ensure_future(pause)
+
+    def cancel(self) -> None:
+        """Cancel the listener's task and drop the rebalance, because the consumer closes."""
+        self.is_over = True
+        self._steps.close()
+        if self._listener is not None:
+            self._listener.cancel()
+
+
+def _error_of(listener: asyncio.Future[object]) -> BaseException | None:
+    if listener.cancelled():
+        return KafkaError("The rebalance listener was cancelled")
+    return listener.exception()
