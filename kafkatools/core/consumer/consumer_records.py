@@ -76,7 +76,12 @@ class ConsumerRecords:
 
 def records_of(item: FetchedColumns) -> Iterator[ConsumerRecord]:
     """Yield the records of one partition's columns as ConsumerRecord objects."""
-    topic, partition, kind, delivery_count = item.topic, item.partition, item.columns.timestamp_type, item.delivery_count
+    topic, partition, kind, delivery_count = (
+        item.topic,
+        item.partition,
+        item.columns.timestamp_type,
+        item.delivery_count,
+    )
     for offset, timestamp, key, value, headers in item.columns.rows():
         # half the time of ConsumerRecord(...)
         fields = (topic, partition, offset, timestamp, kind, key, value, headers, delivery_count)

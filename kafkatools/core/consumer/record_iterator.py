@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from kafkatools.core.consumer.consumer_records import ConsumerRecord, ConsumerRecords
 from kafkatools.core.consumer.ends import Ends, KnownEnds, Positioned
+from kafkatools.core.consumer.single_thread import one_at_a_time
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import Timeout
 
@@ -223,6 +224,7 @@ class RecordLoops:
         for item in reversed(fetched[fitting:]):  # of a partition with several pieces the first one counts
             consumer.seek(item.topic_partition, item.columns.offsets[0])
         return layout.batch(pieces[:fitting])
+
 
 def _consumer(loops: RecordLoops) -> PolledConsumer:
     return cast("PolledConsumer", loops)
