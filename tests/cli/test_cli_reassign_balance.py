@@ -133,7 +133,7 @@ def test_partitions_on_the_move_are_no_start_for_a_plan(cluster: ScriptedCluster
     [
         (("--by", "size"), "--by takes one of replicas, bytes, rate, leaders, not 'size'"),
         (("--tolerance", "5%"), "--tolerance can only be used with plan balance --by bytes, rate or leaders"),
-        (("--by", "replicas", "--disks"), "--disks can only be used with plan balance --by bytes, rate or leaders"),
+        (("--by", "replicas", "--disks"), "--disks can only be used with plan balance --by bytes or rate"),
         (("--by", "leaders", "--disks"), "--disks can only be used with --by bytes or rate, not with --by leaders"),
         (("--by", "rate", "--only-above", "90%"), "--only-above can only be used with --by bytes, not with --by rate"),
         (

@@ -49,6 +49,8 @@ def test_out_and_undo_files_hold_plan_and_present_replicas(cluster: ScriptedClus
     assert ran.out.splitlines()[-1] == "1 partition to change; replicas to copy: 1 (1 KB)."
     assert [part["replicas"] for part in json.loads(out.read_text())["partitions"]] == [[2]]
     assert [part["replicas"] for part in json.loads(undo.read_text())["partitions"]] == [[3]]
+    lost = plan(cluster, "drain", "--brokers", "3", "--out", str(tmp_path / "none" / "plan.json"))
+    assert lost.status is ExitStatus.USAGE and f"there is no directory {tmp_path / 'none'}" in lost.err
     again = plan(cluster, "drain", "--brokers", "3", "--out", str(out), "--undo-file", str(undo))
     assert again.status == ExitStatus.FAILED
     assert "File exists" in again.err

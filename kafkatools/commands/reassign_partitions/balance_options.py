@@ -45,7 +45,9 @@ def check_goal(args: Args, goal: str) -> None:
         if not args.has_option(name):
             continue
         if not uses_measure(args):
-            raise UsageError(f"--{name} can only be used with plan balance --by {', '.join(MEASURES[1:-1])} or leaders")
+            *others, last = _NEEDS.get(name, MEASURES[1:])
+            measures = f"{', '.join(others)} or {last}" if others else last
+            raise UsageError(f"--{name} can only be used with plan balance --by {measures}")
         if args.by not in _NEEDS.get(name, MEASURES):
             raise UsageError(
                 f"--{name} can only be used with --by {' or '.join(_NEEDS[name])}, not with --by {args.by}"

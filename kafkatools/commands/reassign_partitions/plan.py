@@ -7,6 +7,7 @@ so that `plan ... | run --reassignment-json-file -` works.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -80,11 +81,24 @@ def _checked_options(args: Args) -> _PlanOptions:
     if goal != "set-rf" and args.replication_factor is not None:
         raise UsageError(f"--replication-factor can only be used with plan set-rf, not with plan {goal}")
     balance_options.check_goal(args, goal)
+    for name, path in (("out", args.out), ("undo-file", args.undo_file)):
+        _ensure_has_directory(name, path)
     try:
         topics = None if args.topics is None else TopicFilter(args.topics)
     except ValueError as error:
         raise UsageError(str(error)) from None
     return _PlanOptions(goal, args.brokers, args.replication_factor, topics, not args.disable_rack_aware)
+
+
+def _ensure_has_directory(option: str, path: str | None) -> None:
+    """Raise UsageError for a file in a directory that does not exist: a plan may take minutes to measure."""
+    if path is None:
+        return
+    directory = os.path.dirname(path) or "."
+    if not os.path.isdir(directory):
+        raise UsageError(f"--{option} {path}: there is no directory {directory}")
+    if not path or os.path.isdir(path):
+        raise UsageError(f"--{option} takes the name of a file, not '{path}'")
 
 
 def _plan(cluster: ClusterState, options: _PlanOptions) -> ReassignmentPlan:

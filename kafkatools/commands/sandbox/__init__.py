@@ -265,7 +265,8 @@ COMMAND = Command(
         ),
         Command(
             "fault",
-            "Add, list and remove faults: late, lost and refused requests, slow and full disks, wrong clocks.",
+            "Add, list and remove faults. ACTION is add, list or remove; KIND is delay, drop, cut or error (of "
+            "requests), slow-disk, full-disk or clock-skew.",
             faults.OPTIONS,
             faults.run_fault,
             ARGPARSE4J,

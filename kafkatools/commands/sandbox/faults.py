@@ -19,15 +19,11 @@ _HEADERS = ("ID", "FAULT", "NODES", "HITS", "ENDS")
 _WORDS = {"delay_ms": "--delay", "skew_ms": "--skew", "error": "--error", "after": "--after"}
 
 
-def _duration(text: str) -> int:
-    number = duration_ms(text)
+def _duration(text: str, option: str) -> int:
+    number = duration_ms(text.removeprefix("+").removeprefix("-") if option == "--skew" else text)
     if number is None:
-        raise UsageError(f"kt sandbox fault: error: '{text}' is no duration: {DURATION_FORM}")
-    return number
-
-
-def _skew(text: str) -> int:
-    return -_duration(text[1:]) if text.startswith("-") else _duration(text.removeprefix("+"))
+        raise UsageError(f"kt sandbox fault add: error: {option}: '{text}' is no duration: {DURATION_FORM}")
+    return -number if text.startswith("-") else number
 
 
 OPTIONS = (
@@ -95,9 +91,11 @@ def _add(console: Console, args: Args, rest: list[str]) -> ExitStatus:
         raise UsageError(f"kt sandbox fault add: error: {problem}; faults are {', '.join(_KINDS)}")
     if args.all:
         raise UsageError("kt sandbox fault add: error: --all has no meaning here")
-    limit_ms = None if getattr(args, "for") is None else _duration(getattr(args, "for"))
-    delay_ms = 0 if args.delay is None else _duration(args.delay)
-    skew_ms = 0 if args.skew is None else _skew(args.skew)
+    if args.has_option("seed") and not args.has_option("rate"):
+        raise UsageError("kt sandbox fault add: error: --seed needs --rate")
+    limit_ms = None if getattr(args, "for") is None else _duration(getattr(args, "for"), "--for")
+    delay_ms = 0 if args.delay is None else _duration(args.delay, "--delay")
+    skew_ms = 0 if args.skew is None else _duration(args.skew, "--skew")
     faults = faults_of(console)
     try:
         fault = faults.add(

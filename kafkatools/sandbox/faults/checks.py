@@ -62,6 +62,8 @@ def _check_scope(spec: FaultSpec) -> None:
         is_there, kinds = has[what]
         if kind in kinds and not is_there:
             raise ConfigError(f"The fault {kind} needs {what} ({option})")
+    if spec.topic == "":
+        raise ConfigError("The topic is empty; '*' stands for all topics")
     if spec.delay_ms < 0:
         raise ConfigError("The delay is negative")
 
