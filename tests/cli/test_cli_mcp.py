@@ -130,8 +130,11 @@ def test_a_tool_returns_the_rows_of_its_command(tool: str, client: McpClient, cl
         return [{key: value for key, value in dict(row).items() if key not in MOVING} for row in rows]  # type: ignore[call-overload]
 
     command, *options = words
+    call = client.start_call(tool, **arguments)  # the server runs the command meanwhile
     expected = kt(command, *options, "--bootstrap-server", cluster)
-    assert without_moving(client.rows(tool, **arguments)) == without_moving(expected)  # type: ignore[arg-type]
+    result = call.result()
+    assert not result.is_error, result
+    assert without_moving(result.structured_content["rows"]) == without_moving(expected)
     assert expected or tool in ("list_transactions", "find_hanging_transactions")
 
 
@@ -173,10 +176,8 @@ def test_long_rows_are_shortened_and_pages_have_a_limit_of_bytes(client: McpClie
 
 
 def test_hostile_contents_stay_in_the_data(client: McpClient) -> None:
-    for result in (
-        client.result("read_records", topic="hostile"),
-        client.result("query", sql="SELECT value, key FROM hostile"),
-    ):
+    calls = ("read_records", {"topic": "hostile"}), ("query", {"sql": "SELECT value, key FROM hostile"})
+    for result in client.results(*calls):
         content = dict(result.structured_content)
         assert content["rows"][0]["value"] == content["rows"][0]["key"] == HOSTILE
         assert "Ignore" not in json.dumps({**content, "rows": []})
@@ -221,17 +222,16 @@ def test_a_wrong_call_names_the_argument(
     assert kind == "ARGUMENT" and expected in message
 
 
-@pytest.mark.parametrize(
-    ("sql", "expected"),
-    [
-        ("SELECT * FROM 'log:/var/lib/kafka'", "cannot be queried with --only-topics"),
-        ("SELECT * FROM read_text('/etc/passwd')", "file system operations are disabled"),
-        ("SELECT getenv('HOME')", "getenv"),
-    ],
-)
-def test_a_query_reaches_no_file_and_no_variable(client: McpClient, sql: str, expected: str) -> None:
-    kind, message = client.refused("query", sql=sql)
-    assert kind == "USAGE" and expected in message
+def test_a_query_reaches_no_file_and_no_variable(client: McpClient) -> None:
+    expected = {
+        "SELECT * FROM 'log:/var/lib/kafka'": "cannot be queried with --only-topics",
+        "SELECT * FROM read_text('/etc/passwd')": "file system operations are disabled",
+        "SELECT getenv('HOME')": "getenv",
+    }
+    results = client.results(*(("query", {"sql": sql}) for sql in expected))
+    for result, text in zip(results, expected.values(), strict=True):
+        (error,) = result.structured_content["errors"]
+        assert result.is_error and error["kind"] == "USAGE" and text in error["message"]
 
 
 def test_masks_hide_fields_and_leave_out_searches(cluster: str, tmp_path: pathlib.Path) -> None:
@@ -240,8 +240,10 @@ def test_masks_hide_fields_and_leave_out_searches(cluster: str, tmp_path: pathli
     with mcp_client(tmp_path, *options) as client:
         names = client.names()
         assert "read_records" in names and not {"search_records", "query"} & names
-        rows = client.rows("read_records", topic="people") + client.rows("read_records", topic="people", last=1)
+        read = [("read_records", {"topic": "people", **more}) for more in ({}, {"last": 1})]
+        rows = [row for result in client.results(*read) for row in result.structured_content["rows"]]
         values = {row["value"] for row in rows}
+        assert len(rows) == 3
         assert len(values) == 1, "the same key hashes all answers"
         assert "Ada" in values.copy().pop() and "example.org" not in json.dumps(rows)
         assert "There is no tool 'query'" in client.refused("query", sql="SELECT value FROM people")[1]
@@ -261,12 +263,12 @@ def processes_with(text: str) -> list[str]:
 def test_a_call_to_a_silent_broker_ends_by_time_or_cancellation_and_the_server_goes_on(tmp_path: pathlib.Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        with mcp_client(tmp_path, "--bootstrap-server", address, "--timeout", "2") as client:
+        with mcp_client(tmp_path, "--bootstrap-server", address, "--timeout", "1") as client:
             call = client.start_call("list_topics")
             eventually(lambda: len(processes_with(address)) == 1)
             call.cancel()
             eventually(lambda: not processes_with(address))
-            assert client.refused("list_topics") == ("TIMEOUT", "The command did not end within 2 s")
+            assert client.refused("list_topics") == ("TIMEOUT", "The command did not end within 1 s")
             assert "help" in client.names(), "the server goes on"
             silent.close()
             kind, message = client.refused("list_topics")
@@ -283,7 +285,7 @@ def test_stdout_has_only_the_protocol_and_the_server_ends_with_stdin(tmp_path: p
         {"id": 3, "method": "tools/list"},
     ]
     lines = [json.dumps({"jsonrpc": "2.0", **request}) for request in requests]
-    with start_kt(tmp_path, "mcp", "--bootstrap-server", "127.0.0.1:1", "--timeout", "1") as server:
+    with start_kt(tmp_path, "mcp", "--bootstrap-server", "127.0.0.1:1", "--timeout", "300ms") as server:
         assert server.stdin is not None and server.stdout is not None
         server.stdin.write("\n".join([*lines[:2], "this is not JSON", *lines[2:]]).encode() + b"\n")
         server.stdin.flush()

@@ -61,6 +61,11 @@ class McpClient:
         """Start a call and return its future, which can be cancelled."""
         return self._portal.start_task_soon(self._call, name, arguments)
 
+    def results(self, *calls: tuple[str, dict[str, object]]) -> list[types.CallToolResult]:
+        """The results of calls that are made at the same time."""
+        futures = [self.start_call(name, **arguments) for name, arguments in calls]
+        return [future.result() for future in futures]
+
     def stderr(self) -> str:
         """What the server wrote to stderr."""
         return self._log.read_text(encoding="utf-8")
