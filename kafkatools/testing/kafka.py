@@ -257,12 +257,19 @@ class Kafka(Closing):
             return sorted(consumer.read_to_end(), key=_place)
 
     def wait_for_records(self, topic: str, count: int, timeout_ms: int = WAIT_MS) -> list[ConsumerRecord]:
-        """Return the committed records of a topic once there are at least `count`, by partition and offset. Raises
-        Timeout, which names the values found."""
+        """Return the committed records of a topic once there are at least `count`, by partition and offset; the topic
+        need not exist yet. Raises Timeout, which names the values found."""
+        from kafkatools.core.consumer.record_iterator import whole_ms
+
         clock = SystemClock()
-        deadline = clock.now_ms() + timeout_ms
+        deadline = clock.now_ms() + whole_ms(timeout_ms)
         found: list[ConsumerRecord] = []
-        with self.consumer(str(topic), isolation_level="read_committed") as consumer:
+        with self.consumer(isolation_level="read_committed") as consumer:
+            while not (partitions := consumer.partitions_for(str(topic))):
+                if clock.now_ms() > deadline:
+                    raise Timeout(f"Topic {topic} does not exist after {timeout_ms} ms")
+                clock.sleep_ms(_LEADER_POLL_MS)
+            consumer.assign([(str(topic), part) for part in partitions])
             while len(found) < count and (remaining_ms := deadline - clock.now_ms()) > 0:
                 found += consumer.poll(min(_POLL_MS, remaining_ms))
         if len(found) < count:

@@ -47,11 +47,11 @@ class KafkaTestCase(unittest.TestCase):
         super().setUpClass()
         texts = tuple(sorted((name, str(value)) for name, value in cls.kafka_settings.items()))
         address = cls.bootstrap_servers or None
-        wanted = address, cls.kafka_nodes, texts
-        if wanted not in _shared:
-            _shared[wanted] = cls._start(address)
-            atexit.register(_shared[wanted].close)
-        cls.kafka = _shared[wanted]
+        requested = address, cls.kafka_nodes, texts
+        if requested not in _shared:
+            _shared[requested] = cls._start(address)
+            atexit.register(_shared[requested].close)
+        cls.kafka = _shared[requested]
 
     @classmethod
     def _start(cls, address: str | None) -> Kafka:

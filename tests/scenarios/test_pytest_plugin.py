@@ -9,6 +9,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import threading
 import tomllib
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +17,8 @@ from typing import Any
 import pytest
 
 import kafkatools
+from kafkatools.errors import Timeout
+from kafkatools.testing import Kafka
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
@@ -229,6 +232,20 @@ def test_clients_get_the_settings_of_a_file(tmp_path: pathlib.Path) -> None:
 @pytest.mark.slow
 def test_tests_run_on_apache_kafka(real_kafka: Any, tmp_path: pathlib.Path) -> None:
     check_external(tmp_path, real_kafka.bootstrap)
+
+
+def test_records_are_awaited_also_in_a_topic_that_does_not_exist_yet() -> None:
+    with Kafka() as kafka, kafka.producer() as producer:
+        sending = threading.Timer(0.2, lambda: [producer.send("later", b"%d" % number) for number in range(3)])
+        sending.start()
+        assert [record.value for record in kafka.wait_for_records("later", 3)] == [b"0", b"1", b"2"]
+        sending.join()
+        with pytest.raises(Timeout, match="has (3 of 4 .*: b'0', b'1', b'2'$|[0-2] of 4)"):
+            kafka.wait_for_records("later", 4, timeout_ms=500)
+        with pytest.raises(Timeout, match="never does not exist after 50 ms"):
+            kafka.wait_for_records("never", 1, timeout_ms=50)
+        with pytest.raises(TypeError, match="int of milliseconds"):
+            kafka.wait_for_records("never", 1, timeout_ms=0.5)  # type: ignore[arg-type]
 
 
 CASES = """
