@@ -1,4 +1,4 @@
-"""Who may read what from the HTTP server of kt monitor.
+"""The tokens of the HTTP server of kt monitor, and the roles that they prove.
 
 Rules: a request proves its role by a token: in an Authorization header, in the cookie that the page's address sets, or,
 for the page alone, in its address. A token of the role `read` also allows what `view` allows. Without --role read there
@@ -47,7 +47,7 @@ class Token(NamedTuple):
 
 
 class Access(NamedTuple):
-    """The token of each role, and whether /metrics needs none."""
+    """The token of each role. `has_open_metrics`: /metrics needs none."""
 
     tokens: Mapping[Role, Token]
     has_open_metrics: bool = False

@@ -1,4 +1,4 @@
-"""The options of kt monitor about records: who reads them, and how they are decoded and masked."""
+"""The options of kt monitor about records: connection, schema registry and masks."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _RECORD_OPTIONS = ("schema-registry", "decode", "mask", "mask-key")
 
 
 def message_source(console: Console, args: Args, access: Access) -> Source | None:
-    """Return how records are read, without the bootstrap servers; None if no token allows that. Raises UsageError, and
-    CommandError for an unreadable file."""
+    """Return the source of the records, without the bootstrap servers; None if no token allows reading records. Raises
+    UsageError, and CommandError for an unreadable file."""
     if Role.READ not in access.tokens:
         for name in _RECORD_OPTIONS:
             if args.has_option(name):

@@ -63,6 +63,6 @@ class Board:
             return self._history.read(kind, name)
 
     def not_kept(self) -> dict[str, int]:
-        """Return how many things of each kind are in the latest view and have no history."""
+        """Return by kind the number of things in the latest view that have no history."""
         with self._lock:
             return dict(self._history.not_kept)

@@ -1,7 +1,7 @@
-"""One topic, group or broker in full, for the web page: what the latest view has of it, and what brokers say on demand.
+"""One topic, group or broker in full, for the web page: its part of the latest view, and data requested from brokers.
 
-Brokers are asked through a connection of this module's own, so a broker that hangs delays neither the snapshots nor the
-page. What one of them refuses is missing, with the reason among `problems`. Values of sensitive settings never leave
+The requests have a connection of their own, so a broker that hangs delays neither the snapshots nor the page. Data that
+a broker refuses is missing, with the reason among `problems`. Values of sensitive settings never leave
 this module. Names outside of the view do not exist here, so --topic and --group limit details too.
 """
 
@@ -22,9 +22,9 @@ from kafkatools.tools.monitor.board import Board
 from kafkatools.tools.monitor.view import ClusterView, GroupView, PartitionView, TopicView
 
 PATIENCE_MS = 5_000
-"""How long brokers have for each part of a detail."""
+"""The time limit of brokers for each part of a detail."""
 CLIENT_LIMITS = {"request.timeout.ms": str(PATIENCE_MS), "default.api.timeout.ms": str(PATIENCE_MS)}
-"""Settings of the client that asks for details, beside those of the connection."""
+"""Settings of the client that requests details, beside those of the connection."""
 MOST_PARTITIONS = 10_000
 _MOST_MEMBERS = 2_000
 _MOST_STARTS = 2_000

@@ -1,4 +1,4 @@
-"""A history of log end offsets: how long ago a group's next record arrived.
+"""A history of log end offsets, for the age of the next record of a group.
 
 Between two snapshots, an end offset is assumed to grow evenly. Records that arrived before the first snapshot have an
 unknown age, of which the least is known. Only changed end offsets are kept, about 128 of each partition. Beyond that,

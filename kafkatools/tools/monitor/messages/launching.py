@@ -71,7 +71,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def _stopped(request: MessageRequest, progress: dict[str, object]) -> Outcome:
-    """Return the response to a request whose process did not end by itself: how far it looked, without records."""
+    """Return the response to a request whose process did not end by itself: its progress, without records."""
     stopped = _TOO_LONG.format(request.seconds)
     search = progress.get("search")
     looked = search.get("summary", "") if isinstance(search, dict) else ""

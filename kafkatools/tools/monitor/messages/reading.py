@@ -1,4 +1,4 @@
-"""Read the records of one topic for a page: a slice of some partitions, or what a search finds in it.
+"""Read the records of one topic for a page: a slice of some partitions, or the matches of a search in it.
 
 Rules: a read is limited by time and bytes, its response by records and characters. A read that stops before its end
 returns the records found so far, and the offsets that it searched. Records are ordered by time: the newest first for
@@ -39,7 +39,7 @@ Emit = Callable[[dict[str, object]], None]
 
 
 def read_messages(source: Source, request: MessageRequest, clock: Clock, emit: Emit) -> dict[str, object]:
-    """Read the requested records. `emit` gets now and then how far a search has looked. Raises BadRequest, and
+    """Read the requested records. `emit` regularly gets the progress of a search. Raises BadRequest, and
     KafkaError if nothing can be read."""
     notes: dict[str, None] = {}
     steps = MessageSteps(source, request, clock, lambda line: notes.setdefault(line))
@@ -188,7 +188,7 @@ class _Shown:
         self.found = 0
 
     def add(self, rows: Sequence[Row]) -> bool:
-        """Add found records; return whether no more are needed."""
+        """Add found records; return True if no more are needed."""
         for row in rows:
             if not self._is_newest and self._is_full():
                 return True
@@ -207,7 +207,7 @@ class _Shown:
         return len(self._heap) > self._limit or self._characters > RESPONSE_BYTES
 
     def ordered(self) -> tuple[list[Row], bool]:
-        """Return the records in their order, and whether older ones were found that are not among them."""
+        """Return the records in their order, and True if older ones were found that are not among them."""
         rows = [row for _, row, _ in sorted(self._heap, key=lambda entry: entry[0], reverse=self._is_newest)]
         return rows, len(rows) < self.found
 

@@ -27,7 +27,7 @@ PARTS = ("key", "value", "headers")
 
 class Registry(NamedTuple):
     """The schema registry that decodes records: its settings, its address if an option named one, the directory of
-    kt's files for the cache, and whether keys and values are decoded."""
+    kt's files for the cache. `keys`, `values`: decode them."""
 
     settings: Mapping[str, str]
     url: str | None
@@ -37,8 +37,8 @@ class Registry(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Where records come from and what happens to them before they are shown: the settings of the consumer, the schema
-    registry, and the masks of --mask with the key of their hashes."""
+    """The source of records: the settings of the consumer, the schema registry, and the masks of --mask with the key of
+    their hashes."""
 
     settings: Mapping[str, str]
     registry: Registry | None = None
@@ -48,7 +48,7 @@ class Source(NamedTuple):
 
 class MessageRequest(NamedTuple):
     """The records to show: of these partitions (none: all), within the slice, with this key and this text. `limit`:
-    the most records to show. `seconds`: how long to read."""
+    the most records to show. `seconds`: the time limit of the read."""
 
     topic: str
     partitions: tuple[int, ...] = ()
