@@ -183,7 +183,7 @@ _STYLES = {GOOD: "", WARNING: "yellow", BAD: "red"}
 
 def _height(console: Console) -> int:
     lines = console.environ.get("LINES", "")
-    if lines.isdigit() and int(lines) > 0:
+    if lines.isdecimal() and int(lines) > 0:
         return int(lines)
     try:
         return os.get_terminal_size(console.stdout.fileno()).lines or _DEFAULT_HEIGHT

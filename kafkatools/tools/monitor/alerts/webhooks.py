@@ -7,6 +7,7 @@ printed, since the path of a webhook is often its secret.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import deque
 from http import HTTPStatus
@@ -24,6 +25,7 @@ GIVE_UP_MS = 600_000
 _FIRST_PAUSE_MS = 1000
 _LONGEST_PAUSE_MS = 60_000
 _MOST_BODIES = 1000
+_SECONDS = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 class _Refused(Exception):
@@ -160,9 +162,8 @@ def _refusal(error: HTTPError) -> _Refused:
     is_final = error.code < HTTPStatus.INTERNAL_SERVER_ERROR and error.code not in retried
     pause = error.headers.get("Retry-After", "")
     phrase = responses.get(error.code, "")
-    return _Refused(
-        f"status {error.code} {phrase}".strip(), is_final=is_final, pause_s=int(pause) if pause.isdigit() else 0
-    )
+    pause_s = int(pause) if _SECONDS.fullmatch(pause) else 0
+    return _Refused(f"status {error.code} {phrase}".strip(), is_final=is_final, pause_s=pause_s)
 
 
 def _words(reason: object) -> str:

@@ -56,11 +56,16 @@ def test_a_refusal_drops_the_body_and_is_told_each_time() -> None:
     ]
 
 
-def test_retry_after_is_respected() -> None:
-    with receiving([429], {"Retry-After": "30"}) as receiver:
+@pytest.mark.parametrize(
+    ("header", "pause_ms"),
+    [("30", 30_000), ("999999999", 60_000), ("\u00b2", 1000), ("9" * 5000, 1000), ("-5", 1000), ("soon", 1000)],
+    ids=["seconds", "too long", "no ASCII digit", "5000 digits", "negative", "text"],
+)
+def test_retry_after_is_respected_if_it_is_a_number(header: str, pause_ms: int) -> None:
+    with receiving([429], {"Retry-After": header}) as receiver:
         webhook = Webhook(parse_url(receiver.url), ManualClock())
         webhook.post(b"1")
-        assert webhook.run_once() == 30_000
+        assert webhook.run_once() == pause_ms
 
 
 def test_a_server_that_is_down_for_long_loses_the_body() -> None:
