@@ -23,6 +23,9 @@ from kafkatools.sandbox.spawn import SandboxError, make_private
 
 APPLY_TIMEOUT_MS = 30_000
 _POLL_MS = 2
+_ADD_LOCK, _FILE_LOCK = "faults.add.lock", "faults.lock"
+"""Lock files: of choosing the id of a new fault (in the directory of the first node), and of a node's faults file. The
+first one is taken first, so that two faults that are added at the same time get different ids."""
 
 
 class FaultOptions(TypedDict, total=False):
@@ -115,9 +118,10 @@ class Faults:
         if node is not None and node not in nodes:
             raise SandboxError(f"There is no node {node}: the nodes are {', '.join(map(str, nodes))}")
         chosen = nodes if node is None else {node: nodes[node]}
-        number = 1 + max([row["id"] for one in nodes.values() for row in _rows(one.directory)], default=0)
-        for one in chosen.values():
-            self._change(one, lambda rows: [*rows, {"id": number, **spec_row(spec)}])
+        with _locked(nodes[min(nodes)].directory, _ADD_LOCK):
+            number = 1 + max([row["id"] for one in nodes.values() for row in _rows(one.directory)], default=0)
+            for one in chosen.values():
+                self._change(one, lambda rows: [*rows, {"id": number, **spec_row(spec)}])
         return Fault(self, number, spec)
 
     def active(self) -> list[FaultStatus]:
@@ -209,9 +213,9 @@ def _is_alive(pid: int) -> bool:
 
 
 @contextlib.contextmanager
-def _locked(directory: str) -> Iterator[None]:
+def _locked(directory: str, name: str = _FILE_LOCK) -> Iterator[None]:
     make_private(directory)
-    lock = os.open(os.path.join(directory, "faults.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = os.open(os.path.join(directory, name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -193,6 +193,21 @@ def test_rate_and_seed_choose_the_requests(broker: EmbeddedBroker) -> None:
         assert fault.hits == expected
 
 
+def test_faults_that_are_added_at_the_same_time_have_ids_of_their_own(broker: EmbeddedBroker) -> None:
+    def add(name: str) -> int:
+        return broker.faults.add("drop", client=name).id
+
+    names = [f"nobody-{number}" for number in range(8)]
+    with ThreadPoolExecutor(len(names)) as pool:
+        ids = list(pool.map(add, names))
+    try:
+        assert {status.id: status.spec.client for status in broker.faults.active()} == dict(
+            zip(ids, names, strict=True)
+        )
+    finally:
+        broker.faults.clear()
+
+
 def test_a_fault_ends_with_its_time(broker: EmbeddedBroker) -> None:
     broker.faults.add("drop", for_ms=200)
     eventually(lambda: broker.faults.active() == [])

@@ -6,6 +6,7 @@ Partitions are named by their index in `ClusterState.partitions`, so that weight
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -110,8 +111,14 @@ class BalancePlan(NamedTuple):
 
     @property
     def busiest_bytes(self) -> int:
-        """The most bytes that a single broker receives, or sends as a leader."""
-        return max((max(load.bytes_in, load.bytes_out) for load in self.brokers), default=0)
+        """The most bytes that a single broker receives, sends as a leader, or copies between its log directories; each
+        of the three has a limit of its own in `run`."""
+        sizes = {(move.topic, move.partition): move.size_bytes for move in self.moves}
+        within = Counter[int]()
+        for topic, partition, broker in self.log_dirs_before:
+            within[broker] += sizes[topic, partition]
+        flows = (max(load.bytes_in, load.bytes_out, within[load.broker]) for load in self.brokers)
+        return max(flows, default=0)
 
 
 def spread_of(loads: Collection[float]) -> Spread | None:

@@ -190,7 +190,7 @@ def test_disks_of_a_broker_are_levelled() -> None:
     assert plan.log_dirs == {Replica("t", 0, 1): "/b"}
     assert plan.log_dirs_before == {Replica("t", 0, 1): "/a"}
     assert [row.size_bytes for row in plan.disks] == [(300, 150), (0, 150)]
-    assert (plan.bytes_between_brokers, plan.bytes_between_disks) == (0, 150)
+    assert (plan.bytes_between_brokers, plan.bytes_between_disks, plan.busiest_bytes) == (0, 150, 150)
     assert [(move.before, move.after) for move in plan.moves] == [((1,), (1,))]
 
 
