@@ -17,6 +17,7 @@ WORKLOADS = (
     "arrow",
     "broker",
     "fetch",
+    "aio",
     "scale",
     "monitor_page",
     "groups",

@@ -1,4 +1,4 @@
-"""Kafka clients for asyncio: `Producer` and `Consumer`, of the same core and settings as those of kafkatools.
+"""Kafka clients for asyncio: `Producer`, `Consumer` and `Admin`, of the same core and settings as those of kafkatools.
 
     import kafkatools.aio
 
@@ -9,7 +9,8 @@
 The guide is docs/asyncio.md.
 """
 
+from kafkatools.aio.admin import Admin as Admin
 from kafkatools.aio.consumer import Consumer as Consumer
 from kafkatools.aio.producer import Producer as Producer
 
-__all__ = ["Consumer", "Producer"]
+__all__ = ["Producer", "Consumer", "Admin"]

@@ -122,6 +122,11 @@ class AdminClient(Closing):
         """Close the connections."""
         self.client.close()
 
+    def interrupt(self, *, is_interrupted: bool = True) -> None:
+        """Make the present and later calls raise Interrupted (core/net/requests.py) at their next wait, at most a retry
+        back-off later, until this is undone. Callable from any thread."""
+        self._requester.interrupt(is_interrupted=is_interrupted)
+
     def deadline_ms(self, timeout_ms: int | None = None) -> int:
         """Return the clock time in ms when `timeout_ms` (default: default.api.timeout.ms) will be over."""
         return self.clock.now_ms() + (self.timeout_ms if timeout_ms is None else timeout_ms)

@@ -57,6 +57,10 @@ class BrokerResponse(NamedTuple):
     api_version: int = -1
 
 
+class Interrupted(Exception):
+    """The call was interrupted from another thread; no KafkaError, because no retry may take it for one."""
+
+
 class Requester:
     """Sends one or several requests and blocks until all have a response or an error. For use by one thread."""
 
@@ -66,6 +70,7 @@ class Requester:
         self._learns_nodes = learns_nodes
         self._clock = clock
         self._has_reached_a_node = False
+        self._is_interrupted = False
         self._last_errors: dict[int, KafkaError] = {}  # by question: the error of its last retry
         self._node_errors: dict[int, KafkaError] = {}  # by requested node: the error of its last connection
 
@@ -82,6 +87,8 @@ class Requester:
         self._node_errors.clear()
         waiting = set(range(len(requests)))
         while any(response is None for response in responses):
+            if self._is_interrupted:
+                raise Interrupted
             now_ms = self._clock.now_ms()
             for index in sorted(waiting):
                 self._try_send(requests[index], index, responses, waiting, now_ms)
@@ -100,6 +107,12 @@ class Requester:
             response or BrokerResponse(-1, None, self._timed_out(index, requests[index].node, patience_ms))
             for index, response in enumerate(responses)
         ]
+
+    def interrupt(self, *, is_interrupted: bool = True) -> None:
+        """Make the present and later calls raise Interrupted, until this is undone. Callable from any thread."""
+        self._is_interrupted = is_interrupted
+        if is_interrupted:
+            self._client.wakeup()
 
     def _try_send(
         self, request: BrokerRequest, index: int, responses: list[BrokerResponse | None], waiting: set[int], now_ms: int
