@@ -3,15 +3,17 @@
 Each partition with a subscriber is assigned to a member. Members with equal subscriptions get numbers of partitions
 that differ by about one; with different ones each topic is divided on its own. With fewer members than partitions each
 partition goes to one member, with more members several share a partition. Members keep their partitions where this
-allows.
+allows. Which member gets which partition follows from the order of Java's hash maps, as in Kafka.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import Assignment
+from kafkatools.core.java.hash_order import hash_order, topic_order
+from kafkatools.core.java.hashes import uuid_hash
 
 Place = tuple[uuid.UUID, int]
 
@@ -24,75 +26,130 @@ def assign(
     """The target assignment of each member of a share group, as partitions by topic id. `subscriptions` is by member,
     `partitions` by topic; topics that `partitions` lacks are left out. `present` has the assignments to keep where
     possible, by member."""
-    members = sorted(subscriptions)
-    if len(set(subscriptions.values())) == 1:
-        topics = next(iter(subscriptions.values()))
-        return _shared(members, _places(topics, partitions), present)
+    members = hash_order(subscriptions)
     result: dict[str, dict[uuid.UUID, frozenset[int]]] = {member: {} for member in members}
-    for topic_id in sorted({topic for topics in subscriptions.values() for topic in topics}):
-        readers = [member for member in members if topic_id in subscriptions[member]]
-        places = _places({topic_id}, partitions)
-        for member, assignment in _shared(readers, places, present).items():
-            result[member].update(assignment)
+    topics = {topic for chosen in subscriptions.values() for topic in chosen}
+    is_equal = len(set(subscriptions.values())) == 1
+    for together in [topics] if is_equal else [{topic} for topic in topic_order(topics)]:
+        readers = [index for index, member in enumerate(members) if together <= subscriptions[members[index]]]
+        places = [(topic, number) for topic in topic_order(together) for number in sorted(partitions.get(topic, ()))]
+        owned = [_places_of(present.get(member, {}), together) for member in members]
+        division = _Division(places, readers, owned, is_by_topic=not is_equal)
+        for member, member_places in zip(members, division.divided(), strict=True):
+            result[member].update(_by_topic(member_places))
     return dict(result)
 
 
-def _places(
-    topics: frozenset[uuid.UUID] | set[uuid.UUID], partitions: Mapping[uuid.UUID, frozenset[int]]
-) -> list[Place]:
-    return [(topic, partition) for topic in sorted(topics) for partition in sorted(partitions.get(topic, ()))]
+def _places_of(assignment: Assignment, topics: set[uuid.UUID]) -> list[Place]:
+    return [
+        (topic, number)
+        for topic in topic_order(assignment)
+        if topic in topics
+        for number in hash_order(sorted(assignment[topic]), int)
+    ]
 
 
-def _shared(members: list[str], places: list[Place], present: Mapping[str, Assignment]) -> dict[str, Assignment]:
-    if not members or not places:
-        return {member: {} for member in members}
-    readers_each = -(-len(members) // len(places))
-    room = _shares(members, readers_each * len(places))
-    missing = dict.fromkeys(places, readers_each)
-    result: dict[str, dict[Place, None]] = {member: {} for member in members}
-    for member in members:
-        for topic_id, partitions in sorted(present.get(member, {}).items()):
-            for partition in sorted(partitions):
-                place = (topic_id, partition)
-                if room[member] and missing.get(place):
-                    room[member] -= 1
-                    missing[place] -= 1
-                    result[member][place] = None
-    _fill(members, room, missing, result)
-    return {member: _by_topic(member_places) for member, member_places in result.items()}
-
-
-def _shares(members: list[str], total: int) -> dict[str, int]:
-    """The number of partitions for each member: `total` divided into parts that differ by one at most."""
-    bounds = [-(-total * index // len(members)) for index in range(len(members) + 1)]
-    return {member: bounds[i + 1] - bounds[i] for i, member in enumerate(members)}
-
-
-def _fill(
-    members: list[str], room: dict[str, int], missing: dict[Place, int], result: dict[str, dict[Place, None]]
-) -> None:
-    """Give partitions with too few members to members with too few partitions, never twice to one member. A partition
-    that is still without a member goes to the member with the fewest partitions."""
-    for member in members:
-        if not room[member]:
-            continue
-        for place in sorted((place for place in missing if missing[place]), key=lambda place: -missing[place]):
-            if not room[member]:
-                break
-            if place not in result[member]:
-                missing[place] -= 1
-                room[member] -= 1
-                result[member][place] = None
-    for place in [place for place, count in missing.items() if count and not _is_read(place, result)]:
-        result[min(members, key=lambda member: len(result[member]))][place] = None
-
-
-def _is_read(place: Place, result: dict[str, dict[Place, None]]) -> bool:
-    return any(place in member_places for member_places in result.values())
-
-
-def _by_topic(places: dict[Place, None]) -> Assignment:
+def _by_topic(places: Iterable[Place]) -> Assignment:
     topics: dict[uuid.UUID, set[int]] = {}
-    for topic_id, partition in places:
-        topics.setdefault(topic_id, set()).add(partition)
-    return {topic_id: frozenset(partitions) for topic_id, partitions in topics.items()}
+    for topic, number in places:
+        topics.setdefault(topic, set()).add(number)
+    return {topic: frozenset(numbers) for topic, numbers in topics.items()}
+
+
+class _Division:
+    """Divides partitions among readers, which are indexes of members. `owned` has the present partitions of each
+    member. `is_by_topic`: the partitions are those of one topic, since subscriptions differ."""
+
+    def __init__(self, places: list[Place], readers: list[int], owned: list[list[Place]], *, is_by_topic: bool) -> None:
+        self._places = places
+        self._readers = readers
+        self._is_by_topic = is_by_topic
+        self._sharing = -(-len(readers) // len(places)) if places else 0
+        self._counts = self._desired_counts(len(owned))
+        self._owned = owned
+        self._by_member: list[dict[Place, None]] = [dict.fromkeys(member_places) for member_places in owned]
+        self._by_place: dict[Place, dict[int, None]] = {}
+        for index, member_places in enumerate(owned):
+            for place in member_places:
+                self._by_place.setdefault(place, {})[index] = None
+
+    def _desired_counts(self, members: int) -> list[int]:
+        """The number of partitions for each member, in parts that differ by one at most."""
+        counts, total, size = [0] * members, self._sharing * len(self._places), len(self._readers)
+        for position, index in enumerate(self._readers):
+            counts[index] = -(-total * (position + 1) // size) + (total * position // -size)
+        return counts
+
+    def divided(self) -> list[dict[Place, None]]:
+        """Return the partitions of each member."""
+        unfilled = self._unfilled()
+        self._revoke_excess()
+        revoked = self._revoke_shared()
+        unfilled = self._unfilled() if self._is_by_topic else unfilled | revoked
+        for place in self._places:
+            self._by_place.setdefault(place, {})
+        self._fill(sorted(unfilled))
+        return self._by_member
+
+    def _unfilled(self) -> set[int]:
+        return {index for index in self._readers if len(self._by_member[index]) < self._counts[index]}
+
+    def _order(self) -> list[Place]:
+        """The partitions in the order of a HashMap that was made for that many (AssignorHelpers.newHashMap and
+        Utils.newHashMap). `computeIfAbsent` adds a key in front of the others of its bucket."""
+        size, newest_first = len(self._places), reversed(self._by_place)
+        if self._is_by_topic:
+            return hash_order(newest_first, _number_of, int(size / 0.75) + 1)
+        return hash_order(newest_first, _place_hash, int((size + 1) / 0.75 + 1))
+
+    def _revoke(self, place: Place, index: int) -> None:
+        self._by_place[place].pop(index, None)
+        self._by_member[index].pop(place, None)
+
+    def _revoke_excess(self) -> None:
+        """Take partitions from members with too many."""
+        for index, owned in enumerate(self._owned):
+            for place in hash_order(owned, _number_of if self._is_by_topic else _place_hash):
+                if len(self._by_member[index]) <= self._counts[index]:
+                    break
+                if place in self._by_member[index]:
+                    self._revoke(place, index)
+
+    def _revoke_shared(self) -> set[int]:
+        """Take partitions with too many members from some of them; return the members that lost any."""
+        revoked = set()
+        for place in self._order():
+            for index in hash_order(self._by_place[place], int)[: max(0, len(self._by_place[place]) - self._sharing)]:
+                self._revoke(place, index)
+                revoked.add(index)
+        return revoked
+
+    def _fill(self, unfilled: list[int]) -> None:
+        """Give partitions with too few members to members with too few partitions, in turns. If none of these can take
+        a partition, because they have it already, it stays with fewer members."""
+        position, has_given = 0, False
+        for place in self._order():
+            before = set(self._by_place[place])
+            missing = self._sharing - len(before)
+            while missing > 0 and unfilled:
+                if position >= len(unfilled):
+                    if not has_given:
+                        break
+                    position, has_given = 0, False
+                index = unfilled[position]
+                position += 1
+                if index in before:
+                    continue
+                self._by_member[index][place] = None
+                missing, has_given = missing - 1, True
+                if len(self._by_member[index]) >= self._counts[index]:
+                    position -= 1
+                    del unfilled[position]
+
+
+def _number_of(place: Place) -> int:
+    return place[1]
+
+
+def _place_hash(place: Place) -> int:
+    return 31 * uuid_hash(place[0]) + place[1] & 0xFFFFFFFF

@@ -1,15 +1,46 @@
-"""The simple assignor of share groups: everybody reads, everything is read, evenly, and nothing moves without need."""
+"""The simple assignor of share groups: everybody reads, everything is read, evenly, and nothing moves without need.
+
+tests/golden/groups/share_assignments.json was recorded from Apache Kafka 4.3.1's SimpleAssignor
+(tests/support/ShareAssignments.java): groups whose members and topics change from round to round, each round starting
+from the result of the one before. Topic ids were chosen so that no two of a group share a bucket of a HashMap.
+"""
 
 from __future__ import annotations
 
+import json
+import pathlib
 import uuid
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
+from kafkatools.core.broker.coordinators.groups.modern.consumer_member import Assignment
 from kafkatools.core.broker.coordinators.groups.share.assignor import assign
+from kafkatools.core.protocol.uuids import uuid_from_text, uuid_text
 
 A, B = uuid.UUID(int=1), uuid.UUID(int=2)
+CASES = json.loads((pathlib.Path(__file__).parents[5] / "golden" / "groups" / "share_assignments.json").read_text())
+
+
+def topic_id(text: str) -> uuid.UUID:
+    found = uuid_from_text(text)
+    assert found is not None
+    return found
+
+
+def test_assignments_are_kafkas_round_after_round() -> None:
+    for case in CASES:
+        target: dict[str, Assignment] = {}
+        for step in case["rounds"]:
+            subscriptions = {name: frozenset(map(topic_id, topics)) for name, topics in step["members"].items()}
+            partitions = {topic_id(text): frozenset(range(count)) for text, count in step["topics"].items()}
+            target = assign(subscriptions, partitions, {name: target.get(name, {}) for name in subscriptions})
+            assert {name: shown(assignment) for name, assignment in target.items()} == step["result"]
+
+
+def shown(assignment: Assignment) -> dict[str, Any]:
+    return {uuid_text(topic): sorted(numbers) for topic, numbers in assignment.items()}
 
 
 def counts(target: Mapping[str, Mapping[uuid.UUID, frozenset[int]]]) -> list[int]:
