@@ -42,6 +42,8 @@ class ScriptedCluster:
         self.rates: list[str] = []
         self.on_alteration: Callable[[], object] = lambda: None
         self.stale_answers = 0  # how many times more settings are not shown
+        self.log_dir_errors: dict[tuple[str, int, int], list[int]] = {}  # (topic, partition, broker) -> coming codes
+        self.future_dirs: dict[tuple[str, int, int], str] = {}  # directories to which replicas are on their way
         self.away: set[int] = set()  # brokers that the others do not see
         self.most_at_once = 0
         self._done: dict[TopicPartition, int] = {}
@@ -91,6 +93,7 @@ class ScriptedCluster:
             ApiKey.DESCRIBE_CLUSTER: self._describe_cluster,
             ApiKey.DESCRIBE_TOPIC_PARTITIONS: self._describe_topics,
             ApiKey.DESCRIBE_LOG_DIRS: lambda header, request: self._describe_log_dirs(node, request),
+            ApiKey.ALTER_REPLICA_LOG_DIRS: lambda header, request: self._alter_log_dirs(node, request),
             ApiKey.LIST_PARTITION_REASSIGNMENTS: self._list_reassignments,
             ApiKey.ALTER_PARTITION_REASSIGNMENTS: self._alter_reassignments,
             ApiKey.DESCRIBE_CONFIGS: self._describe_configs,
@@ -172,7 +175,26 @@ class ScriptedCluster:
             topics.setdefault(key[0], []).append({"partition_index": key[1], "partition_size": size, "offset_lag": 0})
         rows = [{"name": name, "partitions": parts} for name, parts in topics.items()]
         total, usable = self.volumes.get(node, (-1, -1))
-        return {"results": [{"log_dir": f"/data{node}", "topics": rows, "total_bytes": total, "usable_bytes": usable}]}
+        results = [{"log_dir": f"/data{node}", "topics": rows, "total_bytes": total, "usable_bytes": usable}]
+        for (topic, number, broker), path in self.future_dirs.items():
+            part = {"partition_index": number, "partition_size": 10, "offset_lag": 1, "is_future_key": True}
+            if broker == node:
+                results.append({**results[0], "log_dir": path, "topics": [{"name": topic, "partitions": [part]}]})
+        return {"results": results}
+
+    def _alter_log_dirs(self, node: int, request: Any) -> Any:
+        results = []
+        for directory in request.dirs:
+            for topic in directory.topics:
+                parts = []
+                for number in topic.partitions:
+                    codes = self.log_dir_errors.get((topic.name, number, node), [])
+                    code = codes.pop(0) if codes else 0
+                    if code == 0:
+                        self.future_dirs[topic.name, number, node] = directory.path
+                    parts.append({"partition_index": number, "error_code": code})
+                results.append({"topic_name": topic.name, "partitions": parts})
+        return {"results": results}
 
     def _list_reassignments(self, header: Any, request: Any) -> Any:
         wanted = None

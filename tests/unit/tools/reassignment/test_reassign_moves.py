@@ -9,7 +9,7 @@ from support.scripted_cluster import ScriptedCluster
 
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.clock import SystemClock
-from kafkatools.core.errors import KafkaError, NotController, RequestTimedOut
+from kafkatools.core.errors import KafkaError, KafkaStorageError, NotController, ReplicaNotAvailable, RequestTimedOut
 from kafkatools.tools.reassignment.moves import Job, Moves, Progress
 
 T0, T1 = ("t", 0), ("t", 1)
@@ -70,6 +70,39 @@ def test_partition_that_somebody_else_cancelled_has_failed_after_a_while(
     ]
     assert moves.failed.keys() == {T0}
     assert moves.progress() == Progress(1000, 1000, 0, 0, 1, 1)
+
+
+def test_log_directories_are_requested_again_until_a_replica_is_on_its_way(
+    admin: AdminClient, cluster: ScriptedCluster
+) -> None:
+    cluster.log_dir_errors["t", 0, 1] = [ReplicaNotAvailable.code, RequestTimedOut.code]
+    moves, told = started(admin, {T0: Job((1, 2), (1, 2), 1000, log_dirs={1: "/more"}, log_dirs_before={1: "/data1"})})
+    samples = [moves.read_progress(admin, now) for now in range(3)]
+    assert cluster.log_dir_errors["t", 0, 1] == [] and cluster.future_dirs == {("t", 0, 1): "/more"}
+    assert [sample.left_bytes for sample in samples] == [1000, 1000, 990]
+    assert told == [] and cluster.alterations == []
+    assert moves.cancel(admin) == {}
+    assert cluster.future_dirs == {("t", 0, 1): "/data1"}, "the present directory cancels a move"
+
+
+def test_a_broker_that_refuses_a_directory_fails_the_partition_before_it_moves(
+    admin: AdminClient, cluster: ScriptedCluster
+) -> None:
+    cluster.log_dir_errors["t", 0, 3] = [KafkaStorageError.code]
+    jobs = {T0: Job((1, 2), (1, 3), 1000, log_dirs={3: "/more"}), T1: Job((2, 1), (2, 3), 1000)}
+    moves, told = started(admin, jobs)
+    ((key, reason),) = told
+    assert key == T0 and reason is not None and reason.startswith("Broker 3 cannot use /more: ")
+    assert [sorted(each) for each in cluster.alterations] == [[T1]]
+    assert moves.progress().failed == 1
+
+
+def test_a_replica_that_another_user_moves_elsewhere_has_failed(admin: AdminClient, cluster: ScriptedCluster) -> None:
+    moves, told = started(admin, {T0: Job((1, 2), (1, 2), 1000, log_dirs={1: "/more"})})
+    cluster.future_dirs["t", 0, 1] = "/other"
+    moves.read_progress(admin, 0)
+    assert told == [(T0, "Another user moves the replica on broker 1 to /other")]
+    assert moves.is_over
 
 
 def test_replicas_that_stay_are_watched_and_those_behind_before_are_not(
