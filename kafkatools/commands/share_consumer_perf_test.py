@@ -87,6 +87,8 @@ def run(console: Console, args: Args) -> ExitStatus:
     for name in ("reporting-interval", "threads"):
         if getattr(args, name.replace("-", "_")) <= 0:
             raise UsageError(f"--{name} must be greater than 0")
+    if not args.topic.strip():
+        raise UsageError("--topic is empty: it takes the name of a topic")
     try:
         check_date_pattern(args.date_format)
     except ValueError as error:

@@ -60,6 +60,8 @@ def run(console: Console, args: Args) -> ExitStatus:
         raise UsageError(f"--acknowledgement-mode must be auto, sync or async, not {args.acknowledgement_mode}")
     if reset and reset not in _STRATEGIES:
         raise UsageError(f"--offset-reset-strategy must be earliest or latest, not {args.offset_reset_strategy}")
+    if not args.topic.strip() or not args.group_id:
+        raise UsageError(f"--{'group-id' if args.topic.strip() else 'topic'} is empty")
     from kafkatools.core.config import ADMIN, CONSUMER, Config
     from kafkatools.core.consumer.share.share_consumer import check_settings
     from kafkatools.tools.verifiable.share_consumer import VerifiableShareConsumer

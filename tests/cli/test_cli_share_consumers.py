@@ -146,6 +146,9 @@ def test_a_signal_acknowledges_what_was_printed(broker: str, tmp_path: pathlib.P
             ("console-share-consumer", "--topic", "t", "--command-property", "auto.offset.reset=earliest"),
             "auto.offset.reset cannot be set when using a share group.",
         ),
+        (("console-share-consumer", "--topic", " "), "--topic is empty: it takes the name of a topic"),
+        (("share-consumer-perf-test", "--topic", "", "--num-records", "1"), "--topic is empty"),
+        (("verifiable-share-consumer", "--topic", "", "--group-id", "g"), "--topic is empty"),
         (("share-consumer-perf-test", "--num-records", "1"), 'Missing required argument "[topic]"'),
         (
             ("share-consumer-perf-test", "--topic", "t", "--num-records", "3", "--messages", "3"),

@@ -51,6 +51,8 @@ def run(console: Console, args: Args) -> ExitStatus:
     for option in OPTIONS:
         if option.replacement and args.has_option(option.name):
             console.note(_DEPRECATED.format(option.long, option.replacement))
+    if not args.topic.strip():
+        raise UsageError("--topic is empty: it takes the name of a topic")
     values = settings(console, args)
     to_print = formatter(console, args)
     values["bootstrap.servers"] = console.connect(args)
