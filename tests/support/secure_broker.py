@@ -69,6 +69,10 @@ class SecureBroker:
         """The address of a listener."""
         return f"{host}:{self._ports[listener]}"
 
+    def log(self) -> str:
+        """The messages of the broker's process."""
+        return (pathlib.Path(self.broker.directory).parent / "sandbox" / "sandbox.log").read_text()
+
     def _settings(self) -> dict[str, str]:
         found = {
             "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in self._ports.items()),

@@ -20,6 +20,7 @@ from kafkatools.core.broker.security.sasl_listener import SaslListener
 from kafkatools.core.broker.server.acceptor import Dispatch
 from kafkatools.core.broker.server.requests import DELAYED, Client, CloseConnection, Request, Response
 from kafkatools.core.clock import Clock
+from kafkatools.core.control_characters import visible
 from kafkatools.core.errors import (
     NONE,
     AuthenticationFailed,
@@ -241,7 +242,8 @@ class AuthenticatingDispatcher:
         return DELAYED
 
     def _note(self, connection: Client, reason: str) -> None:
-        self._around.report(f"WARN {connection.client_host} on {connection.acceptor.name} was refused: {reason}")
+        line = f"WARN {connection.client_host} on {connection.acceptor.name} was refused: {reason}"
+        self._around.report(visible(line))  # the reason may repeat a name from the client
 
 
 def _label(key: int) -> str:

@@ -15,6 +15,7 @@ from kafkatools.core.broker.server.connection import READ, WRITE, Connection
 from kafkatools.core.broker.server.connection_limits import ConnectionLimits, OwnedDescriptor
 from kafkatools.core.broker.server.requests import NO_SHORTCUT, HasDescriptor
 from kafkatools.core.broker.server.slow_lane import SlowLane
+from kafkatools.core.control_characters import visible
 
 MAX_REQUEST_BYTES = 100 * 1024 * 1024
 MAX_BUFFERED_BYTES = 256 * 1024 * 1024
@@ -220,7 +221,8 @@ class Listener:
 
     def note_refused_client(self, connection: Connection, error: Exception) -> None:
         """Report that a client failed to authenticate."""
-        self._report(f"WARN {connection.client_host} on {connection.acceptor.name} was refused: {error}")
+        line = f"WARN {connection.client_host} on {connection.acceptor.name} was refused: {error}"
+        self._report(visible(line))  # the error may repeat the subject of the client's certificate
 
     def wakeup(self) -> None:
         """Make `poll` return; safe from signal handlers and other threads."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.broker_client import BrokerClient
 from support.kt import Ran, run_kt
 from support.sasl_conversations import converse, converse_about_tokens
 from support.secure_broker import AUDIENCE, LOGINS, MODULES, SHORT_SESSION_MS, TOKEN_KEY, SecureBroker
@@ -54,6 +55,15 @@ def list_topics(secure: SecureBroker, listener: str, values: dict[str, str], hos
 def test_conversations_are_those_of_apache_kafka(secure: SecureBroker) -> None:
     found = converse(lambda listener: secure.bootstrap(listener, "127.0.0.1"))
     assert found == json.loads((GOLDEN / "sasl_conversations.json").read_text())
+
+
+def test_a_name_from_a_client_starts_no_line_in_the_log(secure: SecureBroker) -> None:
+    host, _, port = secure.bootstrap("SASL_PLAINTEXT", "127.0.0.1").rpartition(":")
+    with BrokerClient(host, int(port)) as client:
+        assert client.call(17, 1, mechanism="X\nERROR forged").error_code == 33
+    log = secure.log()
+    assert "Unsupported SASL mechanism X\\nERROR forged" in log and "\nERROR forged" not in log
+    assert "canary" not in log
 
 
 def test_delegation_tokens_are_those_of_apache_kafka(secure: SecureBroker) -> None:
