@@ -1,7 +1,7 @@
 """The broker's side of SASL: PLAIN, SCRAM and OAUTHBEARER (PlainSaslServer, ScramSaslServer, OAuthBearerSaslServer).
 
 A mechanism serves one exchange and does no I/O. Its errors have the messages that Kafka sends to clients: a
-SaslAuthenticationFailed is sent as it is, an InvalidMessage becomes the one text that does not tell what was wrong.
+SaslAuthenticationFailed is sent as it is, an InvalidMessage becomes the one text that does not name the reason.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ class RefusedToken(Exception):
 
 
 class OAuthBearerServer(_Exchange):
-    """SASL OAUTHBEARER; `validate` returns what a token says or raises RefusedToken."""
+    """SASL OAUTHBEARER; `validate` returns the content of a token or raises RefusedToken."""
 
     def __init__(self, validate: Callable[[str], Bearer]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What SASL offers on a listener, from its settings: the enabled mechanisms and their logins (SaslChannelBuilder).
+"""SASL of a listener from its settings: the enabled mechanisms and their logins (SaslChannelBuilder).
 
 Rules: PLAIN takes the passwords `user_NAME` of `listener.name.<name>.plain.sasl.jaas.config`. SCRAM needs no login, as
 its credentials are in the metadata log. OAUTHBEARER takes tokens without a signature unless
@@ -43,8 +43,8 @@ Start = Callable[[Credentials], ServerMechanism]
 
 @dataclass(frozen=True, slots=True)
 class SaslListener:
-    """SASL of one listener: how each enabled mechanism starts, the longest session of each in ms (0: no end), the delay
-    of a refusal in ms, and the largest request of a client that has not authenticated."""
+    """SASL of one listener: a function that starts each enabled mechanism, the longest session of each in ms (0: no
+    end), the delay of a refusal in ms, and the largest request of a client that has not authenticated."""
 
     mechanisms: Mapping[str, Start]
     max_session_ms: Mapping[str, int]

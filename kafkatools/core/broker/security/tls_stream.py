@@ -72,7 +72,7 @@ class TlsStream:
         return 0
 
     def _send_alert(self) -> None:
-        """Send a TLS alert to a client that does not speak TLS, as Java does, so that it can tell what the port is."""
+        """Send a TLS alert to a client that does not speak TLS, as Java does, so that it can name the cause."""
         with contextlib.suppress(OSError):
             os.write(self.socket.fileno(), _UNEXPECTED_MESSAGE)
 
