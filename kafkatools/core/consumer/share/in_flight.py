@@ -86,6 +86,10 @@ class InFlightPartition:
         """Acknowledge a record that is in flight."""
         self._kinds[offset] = kind
 
+    def acknowledge_absent(self, offset: int, kind: AcknowledgeType) -> None:
+        """Acknowledge a record that is in flight and has no acknowledgement yet."""
+        self._kinds.setdefault(offset, kind)
+
     def take(self, *, accept_all: bool) -> Acknowledgements:
         """Remove the acknowledged records and return their acknowledgements, to be sent; with `accept_all` those of
         all records in flight."""
@@ -169,6 +173,12 @@ class InFlightRecords:
                 part.acknowledge(offset, kind)
                 return
         raise IllegalState(NOT_IN_FLIGHT)
+
+    def release_unseen(self, partition: TopicPartition, offset: int) -> None:
+        """Release a record that the application has not seen, unless it is acknowledged or no longer in flight."""
+        for part in self._partitions.values():
+            if part.place[1] == partition and part.has(offset):
+                part.acknowledge_absent(offset, AcknowledgeType.RELEASE)
 
     def take(self, *, accept_all: bool = False) -> list[TakenAcknowledgements]:
         """Remove the acknowledged records and return their acknowledgements with the node that delivered them."""

@@ -19,6 +19,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from kafkatools.core.consumer.errors import FetchFailed
 from kafkatools.core.consumer.fetch_messages import CurrentLeader
+from kafkatools.core.consumer.share.acknowledgements import (
+    AcknowledgedRange,
+    Acknowledgements,
+    AcknowledgeType,
+    contiguous,
+)
 from kafkatools.core.consumer.share.acquired import AcquiredRange, AcquiredRecords, decode_acquired
 from kafkatools.core.consumer.share.messages import (
     RECORD_LIMIT,
@@ -104,8 +110,14 @@ class ShareRequests:
         failure, self._failure = self._failure, None
         return failure
 
-    def drop_buffered(self) -> None:
-        """Drop records that no poll has returned; the broker releases them with the membership."""
+    def release_buffered(self, deadline_ms: int) -> None:
+        """Release the records that no poll has returned, to be delivered to other members."""
+        for acquired in self.buffered:
+            offsets = (offset for item in acquired.columns for offset in item.columns.offsets)
+            released = [AcknowledgedRange(*part, AcknowledgeType.RELEASE) for part in contiguous(offsets)]
+            content = Acknowledgements([*acquired.settled, *released])
+            place = acquired.id, acquired.partition
+            self.queue([PendingAcknowledgement(acquired.node, place, content, deadline_ms)])
         self.buffered.clear()
 
     def take_buffered(self) -> list[AcquiredRecords]:

@@ -146,10 +146,11 @@ class ShareConsumer:
 
     @one_at_a_time
     def unsubscribe(self) -> None:
-        """Leave the group. Records in flight can still be acknowledged, but the broker has released them."""
+        """Leave the group. Records of the last poll stay acquired and can be acknowledged by a commit, until their
+        locks end or the consumer is closed."""
         self._ensure_outside_callback()
         self._group.leave()
-        self._requests.drop_buffered()
+        self._requests.release_buffered(self._clock.now_ms() + self._api_timeout_ms)
 
     @one_at_a_time
     def subscription(self) -> set[str]:
@@ -188,11 +189,15 @@ class ShareConsumer:
         return list(self._poll(whole_ms(timeout_ms), is_raw=True))
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        """Iterate over records endlessly. In implicit mode a record counts as processed when the loop asks for the
-        first record of the next poll, so leaving the loop early leaves the records of the last poll unacknowledged.
-        Raises the errors of `poll`."""
+        """Iterate over records endlessly. The loop may be left at any time: records that it has not yielded are
+        released, the others count as those of the last poll. Raises the errors of `poll`."""
         while True:
-            yield from self.poll(_POLL_MS)
+            remaining = iter(list(self.poll(_POLL_MS)))
+            try:
+                yield from remaining
+            finally:
+                for record in remaining:
+                    self._in_flight.release_unseen(TopicPartition(record.topic, record.partition), record.offset)
 
     def _poll(self, timeout_ms: int, *, is_raw: bool = False) -> Sequence[FetchedColumns]:
         self._begin()

@@ -57,7 +57,7 @@ class ShareGroup:
     def subscribe(self, topics: frozenset[str]) -> None:
         """Subscribe to these topics, at least one; the group is joined during the next polls."""
         self.topics = topics
-        self._client.replace_topics(topics)
+        self._client.set_topics(topics)  # older ones stay: their records may await acknowledgement
         with self._channel.lock:
             self._membership.subscribe(topics)
 

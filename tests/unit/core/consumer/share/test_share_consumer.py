@@ -207,6 +207,34 @@ def test_wakeup_ends_a_poll_and_unsubscribe_leaves_the_group(broker: str, topic:
         reader.poll(0)
 
 
+def test_a_loop_that_is_left_releases_what_it_has_not_yielded(broker: str, topic: str) -> None:
+    with consumer(broker, "loop") as reader:
+        reader.subscribe([topic])
+        for record in reader:
+            assert record.offset == 0
+            break
+        assert reader.commit_sync() == {TopicPartition(topic, 0): None}
+        found: dict[int, int | None] = {}
+        while len(found) < 9:
+            found |= {record.offset: record.delivery_count for record in reader.poll(200)}
+        assert found == {**dict.fromkeys(range(1, 5), 2), **dict.fromkeys(range(5, 10), found[5])}
+
+
+def test_records_of_a_topic_that_is_no_longer_subscribed_are_acknowledged(broker: str, topic: str) -> None:
+    results: list[KafkaError | None] = []
+    with consumer(broker, "moved") as reader:
+        reader.set_acknowledgement_commit_callback(lambda done, error: results.append(error))
+        reader.subscribe([topic])
+        poll(reader)
+        with kafkatools.Admin(bootstrap_servers=broker) as admin:
+            admin.create_topics(f"{topic}-next")
+        send(broker, f"{topic}-next", ["v"])
+        reader.subscribe([f"{topic}-next"])
+        assert [record.topic for record in poll(reader)] == [f"{topic}-next"]
+        assert set(reader.commit_sync().values()) == {None}
+    assert set(results) == {None}
+
+
 def test_settings_of_consumer_groups_are_refused(broker: str) -> None:
     with pytest.raises(InvalidGroupId, match="You must provide a valid group.id"):
         ShareConsumer(bootstrap_servers=broker)
