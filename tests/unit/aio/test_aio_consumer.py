@@ -9,12 +9,14 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
+import anyio
 import pytest
 from support.loops import LOOPS, run_on
 
 import kafkatools
 from kafkatools import aio
-from kafkatools.errors import IllegalState, KafkaError, NoOffsetForPartition
+from kafkatools.errors import IllegalState, KafkaError, NoOffsetForPartition, SaslAuthenticationFailed
+from kafkatools.sandbox.security import SecurityOptions
 
 RECORDS = 3000
 PROTOCOLS = ("classic", "consumer")
@@ -292,3 +294,42 @@ def test_closing_is_bounded_without_a_broker_and_with_a_hanging_listener() -> No
             run_on("asyncio", lambda: main(broker))
         finally:
             broker.kill()
+
+
+def test_cancel_scopes_of_anyio_end_all_clients_at_once(bootstrap: str) -> None:
+    async def use(delay_s: float) -> bool:
+        with anyio.move_on_after(delay_s) as scope:
+            async with (
+                aio.Producer(bootstrap_servers=bootstrap, transactional_id="scopes") as producer,
+                group(bootstrap, "scopes") as consumer,
+                aio.Admin(bootstrap_servers=bootstrap) as admin,
+            ):
+                consumer.subscribe(["numbers"])
+                async with producer.transaction():
+                    await producer.send("copies", b"never committed")
+                    await admin.list_topics()
+                    await asyncio.sleep(60)
+        return scope.cancelled_caught
+
+    async def main() -> None:
+        for delay_s in (0, 0.001, 0.02, 0.1):
+            assert await use(delay_s)
+
+    run_on("anyio", main)
+
+
+def test_tls_and_scram_need_no_thread_either() -> None:
+    async def main(settings: dict[str, str]) -> None:
+        async with aio.Producer(settings) as producer:
+            await producer.send_and_wait("t", b"secret")
+        async with aio.Consumer(settings, group_id="g", auto_offset_reset="earliest") as consumer:
+            consumer.subscribe(["t"])
+            assert [record.value for record in await consumer.poll(20_000)] == [b"secret"]
+        wrong = settings["sasl.jaas.config"].replace('password="', 'password="x')
+        async with aio.Producer({**settings, "sasl.jaas.config": wrong}) as producer:
+            with pytest.raises(SaslAuthenticationFailed):
+                await (await producer.send("t", b""))
+
+    security = SecurityOptions(tls=True, sasl="scram", users={"alice": "word"})
+    with kafkatools.EmbeddedBroker(QUICK_GROUPS, security=security) as broker:
+        run_on("uvloop", lambda: main(broker.client_settings("alice")))
