@@ -98,7 +98,7 @@ class ConsoleShareConsumer:
         limit = total if self._limit is None else min(total, self._limit - self._count)
         while count < limit and self._error is None:
             errors: list[KafkaError] = []
-            rest = item._replace(columns=item.columns.slice(count, limit))
+            rest = item.cut(count, limit)
             count += self._formatter.write(out, rest, lambda error, errors=errors: bool(errors.append(error)))  # type: ignore[misc]
             if errors:
                 failed.add(count - 1)

@@ -69,18 +69,47 @@ class FetchOptions(NamedTuple):
 
 
 class FetchedColumns(NamedTuple):
-    """Fetched records of one partition, as columns over the receive buffer. `delivery_count` is that of a share
-    consumer's records, else None."""
+    """Fetched records of one partition, as columns over the receive buffer."""
 
     topic: str
     partition: int
     columns: RecordColumns
-    delivery_count: int | None = None
 
     @property
     def topic_partition(self) -> TopicPartition:
         """The topic and partition number of the records."""
         return TopicPartition(self.topic, self.partition)
+
+    @property
+    def delivery_count(self) -> int | None:
+        """How often the records were delivered, this time included; None unless a share consumer read them."""
+        return None
+
+    def cut(self, start: int, stop: int) -> FetchedColumns:
+        """Return rows `start` to `stop`, exclusive."""
+        return self._replace(columns=self.columns.slice(start, stop))
+
+
+class AcquiredColumns(FetchedColumns):
+    """Records that a share consumer acquired, with the same delivery count."""
+
+    _delivery_count: int = 0
+
+    @classmethod
+    def of(cls, fetched: FetchedColumns, delivery_count: int) -> AcquiredColumns:
+        """Return the records with their delivery count."""
+        acquired = cls(*fetched)
+        acquired._delivery_count = delivery_count
+        return acquired
+
+    @property
+    def delivery_count(self) -> int | None:
+        """How often the records were delivered, this time included."""
+        return self._delivery_count
+
+    def cut(self, start: int, stop: int) -> FetchedColumns:
+        """Return rows `start` to `stop`, exclusive."""
+        return AcquiredColumns.of(super().cut(start, stop), self._delivery_count)
 
 
 class CompletedFetch:

@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from kafkatools.core.consumer.completed_fetch import CompletedFetch, FetchedColumns, FetchOptions
+from kafkatools.core.consumer.completed_fetch import AcquiredColumns, CompletedFetch, FetchedColumns, FetchOptions
 from kafkatools.core.consumer.errors import CorruptBatch
 from kafkatools.core.consumer.fetch_messages import ZERO_UUID, FetchedPartition
 from kafkatools.core.consumer.share.acknowledgements import GAP, AcknowledgedRange, AcknowledgeType, contiguous
@@ -78,13 +78,13 @@ def _of_range(
     for run in runs:
         start, stop = bisect_left(run.offsets, acquired.first), bisect_right(run.offsets, acquired.last)
         if start < stop:
-            yield _cut(FetchedColumns(*partition, run, acquired.delivery_count), start, stop)
+            yield _cut(AcquiredColumns.of(FetchedColumns(*partition, run), acquired.delivery_count), start, stop)
 
 
 def _cut(item: FetchedColumns, start: int, stop: int) -> FetchedColumns:
     if start == 0 and stop == item.columns.count:
         return item
-    return item._replace(columns=item.columns.slice(start, stop))
+    return item.cut(start, stop)
 
 
 def only(item: FetchedColumns, offsets: set[int]) -> Iterator[FetchedColumns]:
