@@ -19,7 +19,7 @@ from kafkatools.core.errors import IllegalState, KafkaError, RecordTooLarge, Tim
 from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata, committed
 from kafkatools.core.net.addresses import Resolver
 from kafkatools.core.producer.assembly import ProducerParts, assemble
-from kafkatools.core.producer.first_contact import MetadataSteps, MetadataWait, await_update
+from kafkatools.core.producer.first_contact import MetadataSteps, await_update
 from kafkatools.core.producer.futures import (
     NO_OFFSET,
     NO_TIMESTAMP,
@@ -386,6 +386,3 @@ class ProducerBase:
             self._transactions.close()
         self._accumulator.abort_incomplete(IllegalState("Producer is closed forcefully."))
         self.sender.client.close()
-
-
-__all__ = ["MetadataWait", "ProducerBase"]
