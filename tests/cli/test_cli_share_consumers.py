@@ -42,7 +42,7 @@ def console(broker: str, *words: str) -> Ran:
 
 
 def test_records_are_printed_with_their_delivery_count_and_acknowledged(broker: str) -> None:
-    words = ("--group", "g", *PARTS, "--timeout-ms", "2000")
+    words = ("--group", "g", *PARTS, "--timeout-ms", "20000")
     released = console(broker, *words, "--max-messages", "2", "--release")
     assert released.out.splitlines() == [
         "Partition:0\tOffset:0\tDelivery:1\tEpoch:NOT_PRESENT\tk1\tv1",
@@ -55,7 +55,7 @@ def test_records_are_printed_with_their_delivery_count_and_acknowledged(broker: 
         "Partition:0\tOffset:1\tDelivery:2\tEpoch:NOT_PRESENT\tk2\tv2",
         "shutdown_complete",
     ]
-    rest = console(broker, *words)
+    rest = console(broker, *words, "--max-messages", "1")
     assert rest.out == "Partition:0\tOffset:2\tDelivery:3\tEpoch:NOT_PRESENT\tk3\tv3\n"
     nothing = console(broker, "--timeout-ms", "500")
     assert (nothing.status, nothing.out, nothing.err) == (ExitStatus.OK, "", "Processed a total of 0 messages\n")
@@ -89,10 +89,10 @@ def test_json_lines_go_through_the_producer(broker: str) -> None:
 
 
 def test_records_that_cannot_be_printed_end_the_run_or_are_rejected(broker: str) -> None:
-    words = ("--group", "longs", "--value-deserializer", "LongDeserializer", "--timeout-ms", "1000")
+    words = ("--group", "longs", "--value-deserializer", "LongDeserializer", "--timeout-ms", "20000")
     ended = console(broker, *words)
     assert ended.status == ExitStatus.FAILED and "(rec-0 offset 0)" in ended.err
-    rejected = console(broker, *words, "--reject-message-on-error")
+    rejected = console(broker, *words, "--reject-message-on-error", "--max-messages", "3")
     assert rejected.status == ExitStatus.FAILED and rejected.err.count("rejecting this message") == 3
     assert console(broker, "--group", "longs", "--timeout-ms", "500").out == ""
 
