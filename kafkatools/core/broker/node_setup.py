@@ -4,16 +4,16 @@ its start opens first (`NodeResources`)."""
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from random import Random
+from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.metadata.cluster_settings import cluster_settings, is_clustered, settings_alone
 from kafkatools.core.broker.metadata.metadata_log import MetadataLog, SnapshotRules
 from kafkatools.core.broker.replicas.log_directories import NodeDirectories
-from kafkatools.core.broker.security.listener_security import security_of
-from kafkatools.core.broker.security.sasl_listener import sasl_listener
+from kafkatools.core.broker.security.listener_security import ListenerSecurity, security_of
 from kafkatools.core.broker.server.connection_limits import ConnectionLimits, descriptor_limit, max_log_files
 from kafkatools.core.broker.server.failure_reports import FailureReports
 from kafkatools.core.broker.server.listener import Listener
@@ -25,6 +25,9 @@ from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.log.files import FileSystem, RealFileSystem
 from kafkatools.core.log.partition.log_manager import LogManager
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.security.sasl_listener import SaslListener
 
 
 class NodeSetup:
@@ -51,11 +54,22 @@ class NodeSetup:
             cluster_settings(config, self.settings.node_id) if several else settings_alone(config, self.settings)
         )
         self.security = security_of(config, self.cluster.listeners)
-        self.sasl = {name: sasl_listener(own, clock) for name, own in self.security.items() if own.has_sasl}
+        self.sasl = _sasl_listeners(self.security, clock)
         self.reports = FailureReports(clock, report)
         self.timer = Timer(clock.now_ms(), self.reports.note_failure)
         self.scheduler = Scheduler(self.timer, clock, self.reports.note_failure)
         self.limits = ConnectionLimits(descriptors, getattr(self.files, "max_open_files", 0), report)
+
+
+def _sasl_listeners(security: Mapping[str, ListenerSecurity], clock: Clock) -> dict[str, SaslListener]:
+    """Return the SASL settings of the listeners that have SASL. Without any, their modules are not loaded, for the
+    start of a node."""
+    settings = {name: own for name, own in security.items() if own.has_sasl}
+    if not settings:
+        return {}
+    from kafkatools.core.broker.security.sasl_listener import sasl_listener
+
+    return {name: sasl_listener(own, clock) for name, own in settings.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

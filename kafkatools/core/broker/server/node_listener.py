@@ -7,12 +7,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.metadata.cluster_settings import ClusterSettings, EndPoint
 from kafkatools.core.broker.security.listener_security import ListenerSecurity
-from kafkatools.core.broker.security.sasl_listener import SaslListener
 from kafkatools.core.broker.server.acceptor import Acceptor, Dispatch, Secure, bind_acceptor, listen
 from kafkatools.core.broker.server.listener import Listener
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.security.sasl_listener import SaslListener
 
 
 def bind_listeners(settings: ClusterSettings) -> list[socket.socket]:

@@ -8,7 +8,6 @@ token id and delegation.token.secret.key.
 from __future__ import annotations
 
 import base64
-import hmac
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -52,6 +51,8 @@ def token_rules(config: Config) -> TokenRules:
 
 def token_hmac(secret_key: bytes, token_id: str) -> bytes:
     """The HMAC of a token."""
+    import hmac
+
     return hmac.digest(secret_key, token_id.encode(), "sha512")
 
 
@@ -76,6 +77,8 @@ def create(
 
 def find(tokens: Tokens, given_hmac: bytes, rules: TokenRules) -> Entity:
     """Return the record of the token with an HMAC. Raises DelegationTokenNotFound."""
+    import hmac
+
     for token_id, record in tokens.items():
         if hmac.compare_digest(token_hmac(rules.secret_key, token_id), given_hmac):
             return record
