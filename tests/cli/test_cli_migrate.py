@@ -14,6 +14,7 @@ from support.kt_process import start_kt
 from support.raw_transactions import RawProducer
 from support.waiting import eventually
 
+from kafkatools.core.consumer.consumer import Consumer
 from kafkatools.core.producer.producer import Producer
 from kafkatools.core.producer.producer_record import ProducerRecord
 
@@ -147,3 +148,51 @@ def test_a_target_with_records_and_the_same_cluster_are_refused(
     ran = run_kt(*words, "--to-bootstrap-server", source)
     assert (ran.status, "Source and target are the same cluster" in ran.err) == (2, True)
     assert run_kt(*words).status == 2
+
+
+def test_what_holds_up_a_cut_and_who_still_reads_are_named(source: str, target: str, tmp_path: pathlib.Path) -> None:
+    ok(source, "topics", "--create", "--topic", "held", "--partitions", "2")
+    fill(source, "held", range(10))
+    words = ("migrate", "--through", str(tmp_path / "t"), "--topic", "held", "--to-bootstrap-server", target)
+    notes = tmp_path / "notes"
+    settings = {"bootstrap.servers": source, "group.id": "still-reading", "auto.offset.reset": "earliest"}
+    with RawProducer(source, "holding") as holding, Consumer(settings) as consumer, notes.open("wb") as stderr:
+        holding.send("held", 1, [START])
+        consumer.subscribe(["held"])
+        eventually(lambda: bool(list(consumer.poll(100))))
+        consumer.commit_sync()
+        child = start_kt(tmp_path, *words, "--cut", "--interval", "50ms", "--bootstrap-server", source, stderr=stderr)
+        waiting = f"held-1 waits at offset 5 for the end of a transaction of producer {holding.producer_id}. "
+        advice = "If it never ends: kt transactions abort --topic held --partition 1 --start-offset 5\n"
+        eventually(lambda: notes.read_text() == waiting + advice)
+        holding.end(committed=True)
+        child.communicate(timeout=60)
+    assert child.returncode == 0
+    assert notes.read_text().endswith(
+        "1 group still has members in the source, such as still-reading: offsets that are committed there from now on "
+        "are not in the target\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--through", "t", "--acls"), "--acls needs --cut: it copies at the cut"),
+        (("--through", "t", "--interval", "0"), "--interval must be at least 1ms"),
+        (("--through", "file", "--dry-run"), "file is not a directory: it is no backup"),
+        (("--through", "t", "--dry-run", "--topic", "nosuch"), "Topic nosuch does not exist"),
+        (
+            ("--through", "t", "--dry-run", "--rename", "nosuch=x"),
+            "--rename 'nosuch=x': nosuch is not among the topics",
+        ),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(
+    source: str, target: str, tmp_path: pathlib.Path, words: tuple[str, ...], message: str
+) -> None:
+    (tmp_path / "file").touch()
+    server = ("--bootstrap-server", source, "--to-bootstrap-server", target)
+    ran = run_kt("migrate", *words, *server, cwd=tmp_path)
+    assert ran.status in (1, 2)
+    assert message in ran.err.splitlines()[0]
+    assert not (tmp_path / "t").exists()
