@@ -93,8 +93,5 @@ COMMAND = Command(
     style=ARGPARSE4J,
     program=_PROGRAM,
     missing_bootstrap=f"{_PROGRAM}: error: argument --bootstrap-server is required",
-    examples=(
-        "kt verifiable-share-consumer --topic numbers --group-id checkers --offset-reset-strategy earliest "
-        "--max-messages 1000",
-    ),
+    examples=("kt verifiable-share-consumer --topic numbers --group-id checkers --max-messages 1000",),
 )

@@ -39,6 +39,8 @@ FALLBACKS = (
     ("apply", "--from-cluster"),
     ("redrive", "seen", "--to", "unseen", "--dry-run"),
     ("share-groups", "--list"),
+    ("streams-groups", "--list"),
+    ("client-metrics", "--list"),
     ("broker-api-versions",),
     ("metadata-quorum", "describe", "--status"),
     ("features", "describe"),
