@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-EXTRAS ?= avro,clients,demo,dev,protobuf,schemas,spark,sql
+EXTRAS ?= avro,clients,demo,dev,keyring,msk,protobuf,schemas,spark,sql
 WORKERS ?= 5
 # Tests wait for servers half of the time, so there are more workers than cores. Those that share little are dealt in equal parts, and a worker that has ended takes over
 # from others; those that share a cluster or a Spark session stay together; times and kills want the machine for themselves. tests/architecture belongs to `make lint`.
@@ -47,6 +47,7 @@ demo: setup
 
 tools: $(STAMP)
 	@sh .ci/ensure-tools
+	@! command -v krb5-config >/dev/null || $(BIN)/pip install -q $$($(BIN)/python .ci/requirements gssapi | grep gssapi)
 	@cd tests && ../$(BIN)/python -m support.apache_kafka && ../$(BIN)/python -m support.kafkajs && ../$(BIN)/python -m support.official_spark
 
 # SMALL_STAGE=test-newest runs the small stage on the newest Python instead of $(PYTHON).

@@ -80,15 +80,16 @@ class ServerMechanism(Protocol):
         """The reply to a message of the client. Raises SaslAuthenticationFailed, InvalidMessage."""
 
 
-class _Exchange:
-    """The state that all mechanisms share."""
+class Exchange:
+    """The state that all mechanisms share; `finish` ends an exchange with the name of its user."""
 
     def __init__(self) -> None:
         self.is_complete = self.is_delegation_token = False
         self.user = self.reason = ""
         self.expires_ms: int | None = None
 
-    def _finish(self, user: str, authorization: str) -> None:
+    def finish(self, user: str, authorization: str) -> None:
+        """End the exchange. Raises SaslAuthenticationFailed when the client asks for another identity."""
         if authorization and authorization != user:
             raise SaslAuthenticationFailed(
                 "Authentication failed: Client requested an authorization id that is different from username"
@@ -96,7 +97,7 @@ class _Exchange:
         self.user, self.is_complete = user, True
 
 
-class PlainServer(_Exchange):
+class PlainServer(Exchange):
     """SASL PLAIN with the passwords of sasl.jaas.config by user name."""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
@@ -115,11 +116,11 @@ class PlainServer(_Exchange):
         expected = self._passwords.get(user)
         if expected is None or not hmac.compare_digest(expected.encode(), password.encode()):
             raise SaslAuthenticationFailed("Authentication failed: Invalid username or password")
-        self._finish(user, authorization)
+        self.finish(user, authorization)
         return b""
 
 
-class ScramServer(_Exchange):
+class ScramServer(Exchange):
     """SCRAM against the credentials in the metadata log, also with delegation tokens (`tokenauth=true`)."""
 
     def __init__(self, mechanism: str, credentials: Credentials) -> None:
@@ -204,7 +205,7 @@ class RefusedToken(Exception):
         self.status, self.scope = status, scope
 
 
-class OAuthBearerServer(_Exchange):
+class OAuthBearerServer(Exchange):
     """SASL OAUTHBEARER; `validate` returns the content of a token or raises RefusedToken."""
 
     def __init__(self, validate: Callable[[str], Bearer]) -> None:
@@ -236,5 +237,5 @@ class OAuthBearerServer(_Exchange):
                 f"the token's principal name ({bearer.name})"
             )
         self.expires_ms = bearer.expires_ms
-        self._finish(bearer.name, authorization)
+        self.finish(bearer.name, authorization)
         return b""

@@ -1,8 +1,9 @@
 """SASL of a listener from its settings: the enabled mechanisms and their logins (SaslChannelBuilder).
 
-Rules: PLAIN takes the passwords `user_NAME` of `listener.name.<name>.plain.sasl.jaas.config`. SCRAM needs no login, as
-its credentials are in the metadata log. OAUTHBEARER takes tokens without a signature unless
-sasl.server.callback.handler.class is Kafka's OAuthBearerValidatorCallbackHandler. No class is loaded by name.
+Rules: PLAIN takes the passwords `user_NAME` of `listener.name.<name>.plain.sasl.jaas.config`, GSSAPI the keytab and the
+principal of the broker. SCRAM needs no login, as its credentials are in the metadata log. OAUTHBEARER takes tokens
+without a signature unless sasl.server.callback.handler.class is Kafka's OAuthBearerValidatorCallbackHandler. No class
+is loaded by name.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from kafkatools.core.errors import ConfigError, KafkaError
 from kafkatools.core.net.security.jaas import LoginModule, parse_jaas_config
 from kafkatools.core.secrets import remember
 
-SUPPORTED = ("PLAIN", *HASHES, "OAUTHBEARER")
+SUPPORTED = ("PLAIN", *HASHES, "OAUTHBEARER", "GSSAPI")
 _HANDLER = "sasl.server.callback.handler.class"
 _SIGNED = "OAuthBearerValidatorCallbackHandler"
 _BUILT_IN = (
@@ -36,7 +37,7 @@ _BUILT_IN = (
     "org.apache.kafka.common.security.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler",
     f"org.apache.kafka.common.security.oauthbearer.{_SIGNED}",
 )
-_MODULES = {"PLAIN": "PlainLoginModule", "OAUTHBEARER": "OAuthBearerLoginModule"}
+_MODULES = {"PLAIN": "PlainLoginModule", "OAUTHBEARER": "OAuthBearerLoginModule", "GSSAPI": "Krb5LoginModule"}
 _USER = "user_"
 Start = Callable[[Credentials], ServerMechanism]
 
@@ -71,7 +72,11 @@ def sasl_listener(security: ListenerSecurity, clock: Clock) -> SaslListener:
             limit = security.of_mechanism(mechanism, "connections.max.reauth.ms")
         except KafkaError as error:
             where = f"{prefix}.{mechanism.lower()}"
-            raise ConfigError(f"listener {security.name}, {mechanism} ({where}.*): {error}") from None
+            is_default = not config.is_explicit("sasl.enabled.mechanisms")
+            hint = (
+                f"; {prefix}.sasl.enabled.mechanisms is not set, and {mechanism} is its default" if is_default else ""
+            )
+            raise ConfigError(f"listener {security.name}, {mechanism} ({where}.*): {error}{hint}") from None
         sessions[mechanism] = limit if isinstance(limit, int) else 0
     delay_ms: int = config["connection.failed.authentication.delay.ms"]
     return SaslListener(mechanisms, sessions, delay_ms, config["sasl.server.max.receive.size"])
@@ -91,8 +96,18 @@ def _start(security: ListenerSecurity, mechanism: str, clock: Clock) -> Start:
         passwords = {name.removeprefix(_USER): value for name, value in options.items() if name.startswith(_USER)}
         remember(*passwords.values())
         return lambda _: PlainServer(passwords)
+    if mechanism == "GSSAPI":
+        return _gssapi(security, module)
     validate = _validator(security, module, clock, is_signed=str(handler).endswith(f".{_SIGNED}"))
     return lambda _: OAuthBearerServer(validate)
+
+
+def _gssapi(security: ListenerSecurity, module: LoginModule | None) -> Start:
+    from kafkatools.core.broker.security.kerberos import gssapi_acceptor
+
+    rules = security.of_mechanism("GSSAPI", "sasl.kerberos.principal.to.local.rules")
+    start = gssapi_acceptor(module, rules if isinstance(rules, tuple) else ("DEFAULT",))
+    return lambda _: start()
 
 
 def _login_module(security: ListenerSecurity, mechanism: str) -> LoginModule | None:

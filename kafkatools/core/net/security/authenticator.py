@@ -69,13 +69,14 @@ class Authenticator:
         self._is_encrypted = is_encrypted
         self._login = login
         self._random = random
-        self._waiting: set[int] = set()  # nodes whose authentication waits for credentials
+        self._waiting: dict[int, str] = {}  # hosts of the nodes whose authentication waits for credentials
         self._exchanges: dict[int, Mechanism] = {}
 
     def begin(self, node: int, now_ms: int) -> None:
         """Start to authenticate a connection after its ApiVersions response."""
         self._client.connection_states.authenticating(node)
-        self._waiting.add(node)
+        target = self._client.find_node(node)
+        self._waiting[node] = "" if target is None else target.host
         if not self._is_encrypted and self._login.mechanism in _READABLE:
             self._warn_of_readers(node)
         self.step(now_ms)
@@ -90,32 +91,34 @@ class Authenticator:
 
     def forget(self, node: int) -> None:
         """Drop the SASL state of a connection that was closed."""
-        self._waiting.discard(node)
+        self._waiting.pop(node, None)
         self._exchanges.pop(node, None)
 
     def step(self, now_ms: int) -> None:
         """Send SaslHandshake on connections whose session has expired or that waited for credentials, once these are
         ready. If the credentials cannot be obtained, the waiting connections are closed with that error."""
         for node in self._client.connection_states.ended_sessions(now_ms):
-            if self._client.find_node(node) is None:
+            target = self._client.find_node(node)
+            if target is None:
                 continue  # a bootstrap server, which is no longer used
             self._client.connection_states.authenticating(node)
-            self._waiting.add(node)
-        if not self._waiting:
-            return
-        try:
-            if not self._login.is_ready():
+            self._waiting[node] = target.host
+        for node, host in list(self._waiting.items()):
+            try:
+                if not self._login.is_ready(host):
+                    continue
+            except KafkaError as error:
+                self._fail_waiting(error)
                 return
-        except KafkaError as error:
-            for node in list(self._waiting):
-                self._client.fail_connection(node, self._refusal(node, error))
-            self._waiting.clear()
-            return
-        waiting, self._waiting = self._waiting, set()
-        for node in waiting:
-            self._exchanges[node] = self._login.start()
+            del self._waiting[node]
+            self._exchanges[node] = self._login.start(host)
             fields = {"mechanism": self._login.mechanism}
             self._send(node, ApiKey.SASL_HANDSHAKE, fields, _MIN_HANDSHAKE_VERSION, now_ms)
+
+    def _fail_waiting(self, error: KafkaError) -> None:
+        for node in list(self._waiting):
+            self._client.fail_connection(node, self._refusal(node, error))
+        self._waiting.clear()
 
     def _send(self, node: int, api_key: ApiKey, fields: Mapping[str, object], min_version: int, now_ms: int) -> None:
         request = ClientRequest(

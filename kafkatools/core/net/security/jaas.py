@@ -2,7 +2,7 @@
 
 The tokens are those of Java's StreamTokenizer with Kafka's setup. Words consist of letters, digits and `-_$.`; text in
 single or double quotes may have C escapes; comments start with `/`, `//` or `/*`. A word that begins with a digit is a
-number and not a valid value. Only three login modules are known; no class is loaded by name. Options hold secrets, so
+number and not a valid value. Only five login modules are known; no class is loaded by name. Options hold secrets, so
 no error and no `repr` shows them. Names of unknown options are not shown either: one may be half a password.
 """
 
@@ -16,8 +16,8 @@ from kafkatools.core.errors import ConfigError
 from kafkatools.core.secrets import is_secret_name, remember
 
 _FLAGS = ("REQUIRED", "REQUISITE", "SUFFICIENT", "OPTIONAL")
-_MODULES = ("PlainLoginModule", "ScramLoginModule", "OAuthBearerLoginModule")
-_OPTIONS = ("username", "password", "tokenauth", "clientId", "clientSecret", "scope")
+_MODULES = ("PlainLoginModule", "ScramLoginModule", "OAuthBearerLoginModule", "Krb5LoginModule", "IAMLoginModule")
+_OPTIONS = ("username", "password", "tokenauth", "clientId", "clientSecret", "scope", "keyTab", "principal")
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _CLASS = re.compile(r"(?:[A-Za-z_$][\w$]*\.)+[A-Za-z_$][\w$]*|[A-Za-z]+(?:Module|Callback|Handler)")
 _WORD = re.compile(r"[A-Za-z]{1,10}")
@@ -69,10 +69,9 @@ def parse_jaas_config(value: str) -> LoginModule:
     entry = entries[0]
     remember(*(value for name, value in entry.options.items() if is_secret_name(name)))
     if entry.name.rpartition(".")[2] not in _MODULES:
-        hint = "; see AWS MSK in docs/security.md" if entry.name.endswith("IAMLoginModule") else ""
         label = f" {entry.name}" if _CLASS.fullmatch(entry.name) else ""
         raise ConfigError(
-            f"sasl.jaas.config: the login module{label} is not known; it may be one of {', '.join(_MODULES)}{hint}"
+            f"sasl.jaas.config: the login module{label} is not known; it may be one of {', '.join(_MODULES)}"
         )
     return entry
 

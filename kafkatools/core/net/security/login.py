@@ -26,7 +26,7 @@ from kafkatools.core.net.security.warnings import warn
 if TYPE_CHECKING:
     from kafkatools.core.net.security.tokens import Token, TokenSource
 
-MECHANISMS = ("PLAIN", *HASHES, "OAUTHBEARER")
+MECHANISMS = ("PLAIN", *HASHES, "OAUTHBEARER", "GSSAPI")
 _KAFKAS_OWN = "org.apache.kafka.common.security."
 _DEFAULT_TIMEOUT_MS = 10_000
 _EXTENSION = re.compile(r"[A-Za-z]+")
@@ -37,23 +37,26 @@ class Login(Protocol):
 
     mechanism: str
 
-    def is_ready(self) -> bool:
-        """Return whether credentials are available; if not, start to fetch them. Raises KafkaError when the fetch
-        failed."""
+    def is_ready(self, host: str) -> bool:
+        """Return whether credentials for a host are available; if not, start to fetch them. Raises KafkaError when the
+        fetch failed."""
 
-    def start(self) -> Mechanism:
-        """Make the SASL mechanism for a new exchange."""
+    def start(self, host: str) -> Mechanism:
+        """Make the SASL mechanism for a new exchange with a host."""
 
 
 @dataclass(eq=False, repr=False)
 class StaticLogin:
-    """A login with user name and password (PLAIN, SCRAM); `start` makes the mechanism."""
+    """A login with user name and password (PLAIN, SCRAM)."""
 
     mechanism: str
-    start: Callable[[], Mechanism]
+    make: Callable[[], Mechanism]
 
-    def is_ready(self) -> bool:
+    def is_ready(self, host: str) -> bool:
         return True
+
+    def start(self, host: str) -> Mechanism:
+        return self.make()
 
 
 @dataclass(eq=False, repr=False)
@@ -75,7 +78,7 @@ class TokenLogin:
     _error: KafkaError | None = field(default=None, init=False)
     _is_fetching: bool = field(default=False, init=False)
 
-    def is_ready(self) -> bool:
+    def is_ready(self, host: str) -> bool:
         """Return whether a token is available that needs no renewal yet; if not, start to fetch one. Raises KafkaError
         when the last fetch failed and no unexpired token is left."""
         now_ms = self.clock.wall_ms()
@@ -116,7 +119,7 @@ class TokenLogin:
             return now_ms + self.min_period_ms
         return now_ms + int((token.expires_ms - now_ms) * self.window_factor)
 
-    def start(self) -> Mechanism:
+    def start(self, host: str) -> Mechanism:
         """Make the mechanism of a new exchange with the current token. Raises AuthenticationFailed without a token."""
         with self._lock:
             token = self._token
@@ -131,7 +134,6 @@ def login_of(config: Config, clock: Clock, wakeup: Callable[[], None]) -> Login:
     if mechanism not in MECHANISMS:
         hint = {
             "AWS_MSK_IAM": "; Amazon MSK takes IAM tokens as OAUTHBEARER: set sasl.oauthbearer.token.command",
-            "GSSAPI": " (GSSAPI, Kerberos, is the default of sasl.mechanism)",
         }.get(mechanism, "")
         raise ConfigError(f"sasl.mechanism {mechanism} is not built in; it may be one of {', '.join(MECHANISMS)}{hint}")
     jaas = config.sasl_jaas_config
@@ -139,6 +141,10 @@ def login_of(config: Config, clock: Clock, wakeup: Callable[[], None]) -> Login:
     if mechanism == "OAUTHBEARER":
         return _token_login(config, module, clock, wakeup)
     _refuse_foreign_classes(config)
+    if mechanism == "GSSAPI":
+        from kafkatools.core.net.security.kerberos import TicketLogin, kerberos_login
+
+        return TicketLogin(kerberos_login(config, module), wakeup)
     if module is None:
         raise ConfigError(f"SASL {mechanism} needs user name and password: sasl.jaas.config is not set")
     return _password_login(config, mechanism, module)

@@ -187,7 +187,11 @@ def test_signed_tokens(secure: SecureBroker, claims: dict[str, Any], accepted: b
     [
         (
             {},
-            "listener SASL: the mechanism GSSAPI of sasl.enabled.mechanisms is not supported; set listener.",
+            "listener.name.sasl.sasl.enabled.mechanisms is not set, and GSSAPI is its default",
+        ),
+        (
+            {"sasl.enabled.mechanisms": "DIGEST-MD5"},
+            "listener SASL: the mechanism DIGEST-MD5 of sasl.enabled.mechanisms is not supported; set listener.",
         ),
         ({"sasl.enabled.mechanisms": "PLAIN"}, "sasl.jaas.config with the users"),
         (

@@ -144,10 +144,10 @@ def credentials(url: str, **more: str) -> Config:
 def fetch(config: Config, clock: ManualClock) -> bytes:
     done = threading.Event()
     login = login_of(config, clock, done.set)
-    assert not login.is_ready()
+    assert not login.is_ready("host")
     assert done.wait(20)
-    assert login.is_ready()
-    return login.start().initial()
+    assert login.is_ready("host")
+    return login.start("host").initial()
 
 
 def test_token_by_client_credentials(endpoint: tuple[type[Endpoint], str]) -> None:
@@ -218,10 +218,10 @@ class Refreshing:
         return Token(f"t{self.count}", end)
 
     def token(self) -> bytes:
-        if not self.login.is_ready():
+        if not self.login.is_ready("host"):
             assert self._done.acquire(timeout=20)
-            assert self.login.is_ready()
-        return self.login.start().initial()[16:18]
+            assert self.login.is_ready("host")
+        return self.login.start("host").initial()[16:18]
 
 
 def test_token_is_kept_for_the_larger_part_of_its_life() -> None:
