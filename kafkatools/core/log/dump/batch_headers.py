@@ -12,6 +12,7 @@ import zlib
 from typing import ClassVar
 
 from kafkatools.core.errors import CorruptRecord
+from kafkatools.core.java.longs import wrapped
 from kafkatools.core.log.dump.damage import Damage
 from kafkatools.core.log.dump.segment_file import SegmentFile
 from kafkatools.core.records import layout
@@ -55,7 +56,7 @@ class V2Header(BatchHeader):
     @property
     def last_offset(self) -> int:
         """The last offset of the batch, with the overflow of a Java long."""
-        return (self.base_offset + self.last_offset_delta + (1 << 63)) % (1 << 64) - (1 << 63)
+        return wrapped(self.base_offset + self.last_offset_delta)
 
     @property
     def timestamp_type(self) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from array import array
 
+from kafkatools.core.java.longs import wrapped
+
 _ANYWHERE = -2
 
 
@@ -26,14 +28,15 @@ class GapFinder:
 
     def see(self, offset: int) -> None:
         """Take the offset of the next record, and store a gap unless it follows the previous one."""
-        if offset != self.last + 1 and self.last != _ANYWHERE:
+        if offset != wrapped(self.last + 1) and self.last != _ANYWHERE:
             self._gaps[self.last] = offset
         self.last = offset
 
     def see_column(self, offsets: array[int]) -> None:
         """Take the offsets of a batch, in one step if they continue without a gap."""
         first = self.last + 1
-        if self.last != _ANYWHERE and offsets == array("q", range(first, first + len(offsets))):
+        is_in_bounds = first + len(offsets) <= 1 << 63
+        if self.last != _ANYWHERE and is_in_bounds and offsets == array("q", range(first, first + len(offsets))):
             self.last += len(offsets)
             return
         for offset in offsets:

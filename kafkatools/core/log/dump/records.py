@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkatools.core.errors import KafkaError
+from kafkatools.core.java.longs import wrapped
 from kafkatools.core.log.dump.batch_headers import (
     LEGACY_HEADER_V0,
     LEGACY_HEADER_V1,
@@ -113,8 +114,8 @@ def _records(header: V2Header, data: memoryview) -> Iterator[DumpedRecord]:
 def _dumped(header: V2Header, raw: RawRecord) -> DumpedRecord:
     is_append_time = header.attributes & 8
     return DumpedRecord(
-        offset=header.base_offset + raw.offset_delta,
-        timestamp=header.max_timestamp if is_append_time else header.base_timestamp + raw.timestamp_delta,
+        offset=wrapped(header.base_offset + raw.offset_delta),
+        timestamp=header.max_timestamp if is_append_time else wrapped(header.base_timestamp + raw.timestamp_delta),
         sequence=increment_sequence(header.base_sequence, raw.offset_delta) if header.base_sequence >= 0 else -1,
         key=raw.key,
         value=raw.value,

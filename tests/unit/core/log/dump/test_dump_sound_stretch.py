@@ -105,6 +105,22 @@ def test_last_sequence_wraps_to_zero(tmp_path: pathlib.Path) -> None:
     assert findings == []
 
 
+@pytest.mark.parametrize("lines", [TextLines, _SlowLines])
+def test_offsets_wrap_as_a_java_long(tmp_path: pathlib.Path, lines: type[TextLines]) -> None:
+    """The base offset is outside the checksum: a changed one may be the largest long."""
+    path = tmp_path / "00000000000000000005.log"
+    records = [(1, None, b"v", []), (2, None, b"w", [("h", b"x")])]
+    create_time, none = TimestampType.CREATE_TIME, CompressionType.NONE
+    path.write_bytes(
+        segment([(records, none, create_time, -1, 2**63 - 1)]) + segment([(records, none, create_time, -1, 5)])
+    )
+    out, _, _ = dumped(path, lines, DumpOptions(deep=True, print_contents=True))
+    assert b"baseOffset: 9223372036854775807 lastOffset: -9223372036854775808 " in out
+    assert [line.split()[2] for line in out.splitlines() if line.startswith(b"| offset: ")] == [
+        b"9223372036854775807", b"-9223372036854775808", b"5", b"6",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("number", [0, 7, 10, -1, -10, 2**63 - 1, -(2**63)])
 def test_numbers_are_shown_in_decimal(number: int) -> None:
     table = array("q", [0, 0, 61, 2, 0, 0, 0, 0, 0, number, 0, 0, -1, 0])
