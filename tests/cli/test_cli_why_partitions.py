@@ -135,9 +135,8 @@ def test_a_group_that_commits_rarely_is_healthy_until_it_is_late(bootstrap: str)
     make_topic(bootstrap, "rare", records=9)
     with ClassicMember(bootstrap, "client", "rare", {"rare": (0,)}) as member:
         for offset in (1, 2, 3, 4, 5):
-            before_ms = SystemClock().wall_ms()
             member.commit_own({("rare", 0): offset})
-            eventually(partial(is_later, before_ms))
+            eventually(partial(is_later, SystemClock().wall_ms()))
         healthy(bootstrap, "group", "rare", clock=Between(later_ms=-HOUR_MS))
         verdict = only_cause(bootstrap, "group", "rare", clock=Between(later_ms=60_000))
     assert verdict["cause"] == "consumer-stalled"

@@ -102,6 +102,9 @@ def _yaml(path: str, text: str) -> Iterator[Node]:
                 yield _YamlTree(path, loader).node(root, "")
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
+        # Newer versions of PyYAML have a bound of their own.
+        if mark is not None and "nesting depth" in str(error.problem):
+            raise _too_deep(path, mark.line) from None
         line = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
         raise invalid(f"{path}{line}: {error.problem or error.context}") from None
     except yaml.YAMLError as error:
@@ -121,7 +124,11 @@ def _ensure_shallow(path: str, events: Iterable[Event]) -> None:
         depth += kind in ("MappingStartEvent", "SequenceStartEvent")
         depth -= kind in ("MappingEndEvent", "SequenceEndEvent")
         if depth > _MOST_LEVELS:
-            raise invalid(f"{path}, line {event.start_mark.line + 1}: the values are nested too deeply")
+            raise _too_deep(path, event.start_mark.line)
+
+
+def _too_deep(path: str, line: int) -> CommandError:
+    return invalid(f"{path}, line {line + 1}: the values are nested too deeply")
 
 
 class _YamlTree:
