@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
 import pathlib
 import shutil
 import subprocess
 from collections.abc import Sequence
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from support.requirements import require
 
 CURVE = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
@@ -57,6 +61,26 @@ class Authority:
                 extensions,
             )
         return key, made
+
+    def revocation_list(
+        self, path: pathlib.Path, revoked: Sequence[pathlib.Path] = (), until: datetime.datetime | None = None
+    ) -> pathlib.Path:
+        """Write the authority's revocation list, in PEM, with these certificates."""
+        now = datetime.datetime.now(datetime.UTC)
+        issuer = x509.load_pem_x509_certificate(self.certificate.read_bytes())
+        end = until or now + datetime.timedelta(days=1)
+        begin = min(now, end) - datetime.timedelta(hours=1)
+        # A newer list has a later date, and a date has seconds only: the number of certificates makes it unique.
+        builder = x509.CertificateRevocationListBuilder().issuer_name(issuer.subject).next_update(end)
+        builder = builder.last_update(begin + datetime.timedelta(seconds=len(revoked)))
+        for certificate in revoked:
+            number = x509.load_pem_x509_certificate(certificate.read_bytes()).serial_number
+            entry = x509.RevokedCertificateBuilder().serial_number(number).revocation_date(begin).build()
+            builder = builder.add_revoked_certificate(entry)
+        key = serialization.load_pem_private_key(self.key.read_bytes(), None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        path.write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        return path
 
     def _issue_expired(self, name: str, request: pathlib.Path, made: pathlib.Path, not_after: str) -> None:
         (self.directory / "index.txt").write_text("")

@@ -10,6 +10,7 @@ from kafkatools.core.broker.server.requests import ANONYMOUS
 from kafkatools.core.config import Config
 from kafkatools.core.errors import ConfigError
 from kafkatools.core.net.security.key_stores import identity
+from kafkatools.core.net.security.revocation import RevocationLists, revocation_lists
 from kafkatools.core.net.security.tls_context import limit_suites, limit_versions, load_identity, load_trust
 
 _VERIFY = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -17,11 +18,13 @@ _VERIFY = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ss
 
 class ServerTls(NamedTuple):
     """The TLS of a listener: the context, the allowed TLS 1.3 cipher suites (empty: any), which Python's SSLContext
-    cannot restrict, and the rules that make a principal of a certificate's subject."""
+    cannot restrict, the rules that make a principal of a certificate's subject, and the revocation lists, which every
+    new connection refreshes."""
 
     context: ssl.SSLContext
     suites: frozenset[str]
     rules: PrincipalRules
+    revocation: RevocationLists | None = None
 
     def principal_of(self, certificate: bytes | None) -> str:
         """The principal of a client's certificate in DER; `User:ANONYMOUS` without one. Raises
@@ -44,7 +47,9 @@ def server_tls(config: Config, name: str, client_auth: str) -> ServerTls:
     context.verify_mode = _VERIFY[client_auth]
     limit_versions(context, config["ssl.enabled.protocols"])
     suites = limit_suites(context, config["ssl.cipher.suites"])
+    revocation = None
     if context.verify_mode is not ssl.CERT_NONE:
         load_trust(context, config)
+        revocation = revocation_lists(context, config)
     load_identity(context, own)
-    return ServerTls(context, suites, PrincipalRules.parse(config["ssl.principal.mapping.rules"]))
+    return ServerTls(context, suites, PrincipalRules.parse(config["ssl.principal.mapping.rules"]), revocation)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from kafkatools.core.broker.security.server_tls import ServerTls
 from kafkatools.core.errors import SslAuthenticationFailed
+from kafkatools.core.net.security.revocation import REFUSALS
 from kafkatools.core.net.selector import READ, WRITE
 
 _JOINED_BYTES = 64 * 1024
@@ -47,6 +48,8 @@ class TlsStream:
 
     def __init__(self, accepted: socket.socket, tls: ServerTls) -> None:
         self._tls = tls
+        if tls.revocation is not None:
+            tls.revocation.refresh()
         self.socket: ssl.SSLSocket = tls.context.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False)
         self._has_ended = False
         self.principal = ""
@@ -145,7 +148,10 @@ class TlsStream:
 
 def _words(problem: ssl.SSLError) -> str:
     if isinstance(problem, ssl.SSLCertVerificationError):
-        return f"its certificate is not valid: {problem.verify_message}"
+        revoked = REFUSALS.get(problem.verify_code)
+        return (
+            revoked.format("its certificate") if revoked else f"its certificate is not valid: {problem.verify_message}"
+        )
     if isinstance(problem, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
         return "it closed the connection during the TLS handshake"
     reason = problem.reason or "the TLS handshake failed"

@@ -13,22 +13,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from kafkatools.core import config as tables
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
-from kafkatools.core.config.setting import clear_text
 from kafkatools.core.errors import AuthenticationFailed, ConfigError, KafkaError
 from kafkatools.core.net.security.jaas import LoginModule, parse_jaas_config
 from kafkatools.core.net.security.mechanisms import Mechanism, OAuthBearer, Plain
 from kafkatools.core.net.security.scram import HASHES, Scram
-from kafkatools.core.net.security.warnings import warn
+from kafkatools.core.net.security.token_settings import (
+    AWS_MSK_IAM,
+    makes_unsecured,
+    refuse_foreign_classes,
+    token_source,
+)
 
 if TYPE_CHECKING:
     from kafkatools.core.net.security.tokens import Token, TokenSource
 
-MECHANISMS = ("PLAIN", *HASHES, "OAUTHBEARER", "GSSAPI")
-_KAFKAS_OWN = "org.apache.kafka.common.security."
-_DEFAULT_TIMEOUT_MS = 10_000
+MECHANISMS = ("PLAIN", *HASHES, "OAUTHBEARER", "GSSAPI", AWS_MSK_IAM)
 _EXTENSION = re.compile(r"[A-Za-z]+")
 
 
@@ -132,15 +133,12 @@ def login_of(config: Config, clock: Clock, wakeup: Callable[[], None]) -> Login:
     """Make the login that a client's SASL settings describe. Raises ConfigError."""
     mechanism: str = config.sasl_mechanism
     if mechanism not in MECHANISMS:
-        hint = {
-            "AWS_MSK_IAM": "; Amazon MSK takes IAM tokens as OAUTHBEARER: set sasl.oauthbearer.token.command",
-        }.get(mechanism, "")
-        raise ConfigError(f"sasl.mechanism {mechanism} is not built in; it may be one of {', '.join(MECHANISMS)}{hint}")
+        raise ConfigError(f"sasl.mechanism {mechanism} is not built in; it may be one of {', '.join(MECHANISMS)}")
     jaas = config.sasl_jaas_config
     module = parse_jaas_config(jaas.value) if jaas is not None else None
-    if mechanism == "OAUTHBEARER":
+    if mechanism in ("OAUTHBEARER", AWS_MSK_IAM):
         return _token_login(config, module, clock, wakeup)
-    _refuse_foreign_classes(config)
+    refuse_foreign_classes(config)
     if mechanism == "GSSAPI":
         from kafkatools.core.net.security.kerberos import TicketLogin, kerberos_login
 
@@ -161,82 +159,19 @@ def _password_login(config: Config, mechanism: str, module: LoginModule) -> Stat
     return StaticLogin(mechanism, lambda: Scram(mechanism, user, password, is_delegation_token=is_token))
 
 
-def _refuse_foreign_classes(config: Config) -> None:
-    for name in ("sasl.login.callback.handler.class", "sasl.client.callback.handler.class", "sasl.login.class"):
-        value: object = config[name]
-        if value is not None and not str(value).startswith(_KAFKAS_OWN):
-            raise ConfigError(
-                f"{name}: the Java class {value} cannot be used here (sasl.oauthbearer.token.command may help)"
-            )
-
-
 def _token_login(config: Config, module: LoginModule | None, clock: Clock, wakeup: Callable[[], None]) -> TokenLogin:
     options: Mapping[str, str] = {} if module is None else module.options
-    is_unsecured = (
-        config["sasl.oauthbearer.token.command"] is None and config["sasl.oauthbearer.token.endpoint.url"] is None
-    )
-    prefix = "unsecuredLoginExtension_" if is_unsecured else "extension_"
+    source = token_source(config, module, clock)
+    prefix = "unsecuredLoginExtension_" if makes_unsecured(config) else "extension_"
     extensions = {name.removeprefix(prefix): value for name, value in options.items() if name.startswith(prefix)}
     for name, value in extensions.items():
         if not _EXTENSION.fullmatch(name) or name == "auth" or not value.isprintable() and value:
             raise ConfigError(f"sasl.jaas.config: {prefix}{name} is not a valid SASL extension")
     return TokenLogin(
-        _token_source(config, options, clock),
+        source,
         extensions,
         clock,
         wakeup,
         window_factor=config.sasl_login_refresh_window_factor,
         min_period_ms=1000 * config.sasl_login_refresh_min_period_seconds,
     )
-
-
-def _token_source(config: Config, options: Mapping[str, str], clock: Clock) -> TokenSource:
-    """The source of OAUTHBEARER tokens: the token command, else the endpoint URL, else an unsecured token from the
-    options."""
-    from kafkatools.core.net.security.tokens import command_source, file_source, unsecured_source
-
-    command: str | None = config["sasl.oauthbearer.token.command"]
-    if command is not None:
-        return command_source(command, config.sasl_login_read_timeout_ms, clock)
-    _refuse_foreign_classes(config)
-    url: str | None = config["sasl.oauthbearer.token.endpoint.url"]
-    if url is None:
-        return unsecured_source(options, clock)
-    from urllib.parse import urlsplit
-
-    parts = urlsplit(url)
-    if parts.scheme == "file":
-        return file_source(parts.path, clock)
-    return _endpoint_source(config, options, url, clock)
-
-
-def _endpoint_source(config: Config, options: Mapping[str, str], url: str, clock: Clock) -> TokenSource:
-    from urllib.parse import urlsplit
-
-    from kafkatools.core.net.security.tls_context import client_tls
-    from kafkatools.core.net.security.token_endpoint import Endpoint, endpoint_source
-
-    retriever = str(config["sasl.oauthbearer.jwt.retriever.class"])
-    if retriever.rpartition(".")[2] not in ("DefaultJwtRetriever", "ClientCredentialsJwtRetriever"):
-        raise ConfigError(f"sasl.oauthbearer.jwt.retriever.class {retriever} is not built in")
-    user = config["sasl.oauthbearer.client.credentials.client.id"] or options.get("clientId")
-    secret = clear_text(config["sasl.oauthbearer.client.credentials.client.secret"]) or options.get("clientSecret")
-    if not user or not secret:
-        lacking = "id" if not user else "secret"
-        raise ConfigError(f"SASL OAUTHBEARER: sasl.oauthbearer.client.credentials.client.{lacking} is not set")
-    parts = urlsplit(url)
-    if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
-        warn("sasl.oauthbearer.token.endpoint.url is not https: id, secret and token are readable by the network")
-    tls_options = {name: value for name, value in options.items() if name.startswith("ssl.")}
-    tls = client_tls(Config(tables.ADMIN, tls_options)).context if parts.scheme == "https" else None
-    endpoint = Endpoint(
-        url,
-        user,
-        secret,
-        config["sasl.oauthbearer.scope"] or options.get("scope"),
-        config["sasl.oauthbearer.header.urlencode"],
-        max(config.sasl_login_connect_timeout_ms or 0, config.sasl_login_read_timeout_ms or 0) or _DEFAULT_TIMEOUT_MS,
-        config.sasl_login_retry_backoff_ms,
-        config.sasl_login_retry_backoff_max_ms,
-    )
-    return endpoint_source(endpoint, tls, clock)

@@ -7,16 +7,15 @@ used. Settings that choose parts of the JVM, such as ssl.provider, have no effec
 
 from __future__ import annotations
 
-import contextlib
-import os
 import ssl
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from kafkatools.core.config import Config
 from kafkatools.core.errors import ConfigError, KeyStoreUnreadable
 from kafkatools.core.net.security import cipher_suites, pem
 from kafkatools.core.net.security.key_stores import Identity, identity, trusted_certificates
+from kafkatools.core.net.security.private_file import private_file
+from kafkatools.core.net.security.revocation import RevocationLists, revocation_lists
 from kafkatools.core.net.security.warnings import warn
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -24,10 +23,12 @@ _OLD_VERSIONS = ("SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1")
 
 
 class ClientTls(NamedTuple):
-    """A TLS context, and the allowed TLS 1.3 cipher suites (empty: any), which Python's SSLContext cannot restrict."""
+    """A TLS context, the allowed TLS 1.3 cipher suites (empty: any), which Python's SSLContext cannot restrict, and the
+    revocation lists, which every new connection refreshes."""
 
     context: ssl.SSLContext
     suites: frozenset[str]
+    revocation: RevocationLists | None = None
 
 
 def client_tls(config: Config) -> ClientTls:
@@ -42,7 +43,7 @@ def client_tls(config: Config) -> ClientTls:
     client_identity = identity(config)
     if client_identity is not None:
         load_identity(context, client_identity)
-    return ClientTls(context, suites)
+    return ClientTls(context, suites, revocation_lists(context, config))
 
 
 def _identify_endpoint(context: ssl.SSLContext, algorithm: str | None) -> None:
@@ -111,7 +112,7 @@ def load_identity(context: ssl.SSLContext, client_identity: Identity) -> None:
         return client_identity.password or ""
 
     try:
-        with _private_file((client_identity.key + client_identity.chain).encode()) as path:
+        with private_file((client_identity.key + client_identity.chain).encode()) as path:
             context.load_cert_chain(path, password=password)
     except (ssl.SSLError, ValueError) as problem:
         reason = getattr(problem, "reason", None) or "not readable"
@@ -123,26 +124,3 @@ def load_identity(context: ssl.SSLContext, client_identity: Identity) -> None:
         if reason == "KEY_VALUES_MISMATCH":
             reason = "the certificate is not that of the private key"
         raise KeyStoreUnreadable(f"{client_identity.source}: {reason}") from None
-
-
-@contextlib.contextmanager
-def _private_file(data: bytes) -> Iterator[str]:
-    """The path of a file with this content that no other user can read: in memory if possible, else a temporary
-    file."""
-    if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
-        descriptor = os.memfd_create("kafkatools-key")
-        try:
-            os.write(descriptor, data)
-            yield f"/proc/self/fd/{descriptor}"
-        finally:
-            os.close(descriptor)
-        return
-    import tempfile  # imported late: it takes 10 ms
-
-    descriptor, path = tempfile.mkstemp(prefix="kafkatools-key-")
-    try:
-        os.write(descriptor, data)
-        yield path
-    finally:
-        os.close(descriptor)
-        os.unlink(path)

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from kafkatools.core.config import Config
 from kafkatools.core.errors import HandshakeInterrupted, KafkaError, SslAuthenticationFailed
 from kafkatools.core.net.addresses import Address
-from kafkatools.core.net.security import cipher_suites
+from kafkatools.core.net.security import cipher_suites, revocation
 from kafkatools.core.net.security.tls_context import ClientTls, client_tls
 from kafkatools.core.net.selector import READ, WRITE
 from kafkatools.core.net.transport import Buffer, PlaintextTransport, TransportFactory
@@ -37,6 +37,7 @@ _VERIFICATION = {
     9: "the server's certificate is not valid yet",
     10: "the server's certificate has expired",
     18: "the server's certificate is signed by itself and not in the truststore (ssl.truststore.*)",
+    **{code: text.format("the server's certificate") for code, text in revocation.REFUSALS.items()},
 }  # fmt: skip
 _HOST_NAME_CODES = (62, 64)
 _REASONS = {
@@ -49,6 +50,7 @@ _REASONS = {
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": _WANTS_CERTIFICATE, "SSLV3_ALERT_BAD_CERTIFICATE": _WANTS_CERTIFICATE,
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the server does not accept the client's certificate (ssl.keystore.*)",
     "TLSV1_ALERT_UNKNOWN_CA": "the server does not know who issued the client's certificate (ssl.keystore.*)",
+    "SSLV3_ALERT_CERTIFICATE_REVOKED": "the client's certificate has been revoked (ssl.keystore.*)",
     "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the client's certificate has expired (ssl.keystore.*)",
 }  # fmt: skip
 
@@ -84,6 +86,8 @@ class TlsTransport(PlaintextTransport):
         return 0
 
     def _wrap(self) -> ssl.SSLSocket:
+        if self._tls.revocation is not None:
+            self._tls.revocation.refresh()
         name = self._host.rstrip(".")
         # As bytes: text would load the IDNA codec, 5 ms.
         server_hostname = name.encode("ascii") if name.isascii() else name

@@ -1,7 +1,10 @@
-"""Fetch OAUTHBEARER tokens from a token endpoint with client credentials (RFC 6749 4.4; KIP-768,
-ClientCredentialsJwtRetriever).
+"""Fetch OAUTHBEARER tokens from a token endpoint (KIP-768, KIP-1139; ClientCredentialsJwtRetriever,
+JwtBearerJwtRetriever).
 
-Redirects are not followed and proxies not used, so id and secret are sent only to the configured address. A failed
+A client shows its secret, a signed assertion that it is the client (both RFC 6749 4.4, the latter RFC 7523 2.2), or an
+assertion that is exchanged for the token (RFC 7523 2.1).
+
+Redirects are not followed and proxies not used, so secrets are sent only to the configured address. A failed
 connection or a status of 5xx, 408 or 429 is retried with a doubling pause until sasl.login.retry.backoff.max.ms is
 over.
 """
@@ -13,6 +16,7 @@ import http.client
 import json
 import ssl
 import urllib.parse
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from kafkatools.core.clock import Clock
@@ -26,14 +30,22 @@ _FIRST_SERVER_ERROR = 500
 _TEMPORARILY = "temporarily_unavailable"
 
 
+class TokenRequest(NamedTuple):
+    """The fields of a token request in their order, and the value of its Authorization header."""
+
+    fields: Mapping[str, str]
+    authorization: str | None = None
+
+    def __repr__(self) -> str:
+        return f"TokenRequest({self.fields.get('grant_type')})"
+
+
 class Endpoint(NamedTuple):
-    """A token endpoint with the client's credentials, the scope, and time-outs in milliseconds."""
+    """A token endpoint, what makes each request, and time-outs in milliseconds. `make_request` raises
+    AuthenticationFailed."""
 
     url: str
-    client_id: str
-    client_secret: str
-    scope: str | None
-    encodes_header: bool
+    make_request: Callable[[], TokenRequest]
     timeout_ms: int
     retry_ms: int
     retry_max_ms: int
@@ -75,6 +87,7 @@ def endpoint_source(endpoint: Endpoint, tls: ssl.SSLContext | None, clock: Clock
 
 
 def _fetch_token(endpoint: Endpoint, parts: urllib.parse.SplitResult, tls: ssl.SSLContext | None, now_ms: int) -> Token:
+    request = endpoint.make_request()
     timeout_s = endpoint.timeout_ms / 1000
     host = parts.hostname or ""
     connection: http.client.HTTPConnection
@@ -84,7 +97,7 @@ def _fetch_token(endpoint: Endpoint, parts: urllib.parse.SplitResult, tls: ssl.S
         connection = http.client.HTTPConnection(host, parts.port, timeout=timeout_s)
     target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
     try:
-        connection.request("POST", target, body=_body(endpoint), headers=_headers(endpoint))
+        connection.request("POST", target, body=urllib.parse.urlencode(request.fields), headers=_headers(request))
         with connection.getresponse() as response:
             status, content = response.status, response.read(_MAX_ANSWER_BYTES)
     except ssl.SSLCertVerificationError as problem:
@@ -96,25 +109,14 @@ def _fetch_token(endpoint: Endpoint, parts: urllib.parse.SplitResult, tls: ssl.S
     return _token_of(endpoint, status, content, now_ms)
 
 
-def _headers(endpoint: Endpoint) -> dict[str, str]:
-    user, secret = endpoint.client_id, endpoint.client_secret
-    if endpoint.encodes_header:
-        user, secret = urllib.parse.quote_plus(user), urllib.parse.quote_plus(secret)
-    credentials = base64.b64encode(f"{user}:{secret}".encode()).decode()
-    remember(endpoint.client_secret, credentials)
+def _headers(request: TokenRequest) -> dict[str, str]:
+    authorization = {} if request.authorization is None else {"Authorization": request.authorization}
     return {
-        "Authorization": f"Basic {credentials}",
+        **authorization,
         "Accept": "application/json",
         "Cache-Control": "no-cache",
         "Content-Type": "application/x-www-form-urlencoded",
     }
-
-
-def _body(endpoint: Endpoint) -> bytes:
-    fields = {"grant_type": "client_credentials"}
-    if endpoint.scope:
-        fields["scope"] = endpoint.scope
-    return urllib.parse.urlencode(fields).encode()
 
 
 def _token_of(endpoint: Endpoint, status: int, content: bytes, now_ms: int) -> Token:
@@ -135,3 +137,37 @@ def _token_of(endpoint: Endpoint, status: int, content: bytes, now_ms: int) -> T
     if status in _PASSING or status >= _FIRST_SERVER_ERROR or reply.get("error") == _TEMPORARILY:
         raise _TryAgain(reason)
     raise AuthenticationFailed(f"no token from {endpoint.shown_url}: {reason}")
+
+
+def secret_request(user: str, secret: str, scope: str | None, *, encodes_header: bool) -> TokenRequest:
+    """The request of a client that shows its secret (ClientSecretRequestFormatter)."""
+    fields = {"grant_type": "client_credentials", **_scope(scope)}
+    remember(secret)
+    if encodes_header:
+        user, secret = urllib.parse.quote_plus(user), urllib.parse.quote_plus(secret)
+    credentials = base64.b64encode(f"{user}:{secret}".encode()).decode()
+    remember(credentials)
+    return TokenRequest(fields, f"Basic {credentials}")
+
+
+def client_assertion_request(user: str | None, assertion: str, scope: str | None) -> TokenRequest:
+    """The request of a client that shows a signed assertion (ClientAssertionRequestFormatter)."""
+    return TokenRequest(
+        {
+            "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+            "client_assertion": assertion,
+            "grant_type": "client_credentials",
+            **({"client_id": user} if user else {}),
+            **_scope(scope),
+        }
+    )
+
+
+def jwt_bearer_request(assertion: str, scope: str | None) -> TokenRequest:
+    """The request that exchanges an assertion for a token (JwtBearerRequestFormatter)."""
+    grant_type = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+    return TokenRequest({"grant_type": grant_type, "assertion": assertion, **_scope(scope)})
+
+
+def _scope(scope: str | None) -> dict[str, str]:
+    return {"scope": scope.strip()} if scope and scope.strip() else {}

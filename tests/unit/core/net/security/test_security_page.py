@@ -24,5 +24,5 @@ def test_settings_of_the_page_are_known(text: str) -> None:
 
 def test_page_has_a_configuration_of_every_kind() -> None:
     found = set(re.findall(r"sasl.mechanism=(\S+)", "".join(BLOCKS)))
-    assert {"PLAIN", "SCRAM-SHA-512", "SCRAM-SHA-256", "OAUTHBEARER", "GSSAPI"} == found
+    assert {"PLAIN", "SCRAM-SHA-512", "SCRAM-SHA-256", "OAUTHBEARER", "GSSAPI", "AWS_MSK_IAM"} == found
     assert len(BLOCKS) >= 12

@@ -11,102 +11,29 @@ from typing import Any
 
 import pytest
 from support.manual_clock import ManualClock
-from support.scripted_broker import CLOSE, ScriptedBroker
+from support.sasl_rig import Rig
+from support.scripted_broker import CLOSE
 
 from kafkatools.core import config as tables
 from kafkatools.core.config import Config
 from kafkatools.core.consumer.network import ConsumerNetworkClient
 from kafkatools.core.errors import (
-    AuthenticationFailed,
     ClosedUnanswered,
     ConfigError,
     IllegalSaslState,
     SaslAuthenticationFailed,
     UnsupportedSaslMechanism,
 )
-from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
 from kafkatools.core.net.connection_states import ConnectionState
 from kafkatools.core.net.metadata import Metadata
 from kafkatools.core.net.network_client import NetworkClient
 from kafkatools.core.protocol.api_versions import ApiKey
-from kafkatools.core.protocol.messages import build, request_type
 
 MODULES = "org.apache.kafka.common.security"
 PLAIN_LOGIN = f'{MODULES}.plain.PlainLoginModule required username="alice" password="s3cret-canary";'
 SCRAM_LOGIN = f'{MODULES}.scram.ScramLoginModule required username="alice" password="s3cret-canary";'
 TOKEN_LOGIN = f'{MODULES}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="alice";'
 PLAIN = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": PLAIN_LOGIN}
-
-
-class SaslBroker(ScriptedBroker):
-    """Takes PLAIN by default; `says` overrides what it says to SaslAuthenticate, `lifetime_ms` limits sessions."""
-
-    def __init__(self) -> None:
-        self.lifetime_ms = 0
-        self.mechanisms = ["PLAIN", "SCRAM-SHA-256", "OAUTHBEARER"]
-        self.tokens: list[bytes] = []
-        self.says: Callable[[bytes], Any] = lambda token: {}
-        super().__init__(
-            {
-                ApiKey.SASL_HANDSHAKE: self._handshake,
-                ApiKey.SASL_AUTHENTICATE: self._authenticate,
-                ApiKey.LIST_GROUPS: lambda header, request: {},
-            }
-        )
-
-    def _handshake(self, header: Any, request: Any) -> Any:
-        code = 0 if request.mechanism in self.mechanisms else 33
-        return {"error_code": code, "mechanisms": tuple(self.mechanisms)}
-
-    def _authenticate(self, header: Any, request: Any) -> Any:
-        self.tokens.append(bytes(request.auth_bytes))
-        said = self.says(self.tokens[-1])
-        if said is CLOSE:
-            return CLOSE
-        return {"error_code": 0, "error_message": None, "auth_bytes": b"", "session_lifetime": self.lifetime_ms, **said}
-
-
-class Rig:
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self.broker = SaslBroker()
-        self.clock = ManualClock()
-        self.metadata = Metadata([("127.0.0.1", self.broker.port)])
-        self.metadata.consider_fresh(self.clock.now_ms())
-        self.client = NetworkClient(Config(tables.ADMIN, settings), self.clock, self.metadata, "kt")
-        self.responses: list[ClientResponse] = []
-
-    def turn(self, until: Callable[[], Any]) -> None:
-        for _ in range(2000):
-            self.responses += self.client.poll(1)
-            if until():
-                return
-            self.broker.run_once()
-        raise AssertionError("what was waited for did not happen")
-
-    def connect(self) -> None:
-        self.turn(lambda: self.client.ready(-1, self.clock.now_ms()))
-
-    def failure(self) -> AuthenticationFailed:
-        self.client.ready(-1, self.clock.now_ms())
-        self.turn(lambda: self.client.connection_failed(-1))
-        error = self.client.connection_error(-1)
-        assert isinstance(error, AuthenticationFailed)
-        assert self.client.connection_states.state(-1) is ConnectionState.AUTHENTICATION_FAILED
-        assert self.metadata.take_error() is error
-        assert "canary" not in str(error)
-        return error
-
-    def ask(self) -> None:
-        self.client.send(
-            ClientRequest(-1, ApiKey.LIST_GROUPS, lambda v: build(request_type(ApiKey.LIST_GROUPS, v), {}))
-        )
-
-    def keys(self) -> list[int]:
-        return [header.api_key for header, _ in self.broker.requests]
-
-    def close(self) -> None:
-        self.client.close()
-        self.broker.close()
 
 
 @pytest.fixture
@@ -330,7 +257,7 @@ def test_consumer_that_polls_is_told_of_each_refusal_once(make: Callable[..., Ri
     [
         ({"sasl_mechanism": "DIGEST-MD5"}, "sasl.mechanism DIGEST-MD5 is not built in; it may be one of PLAIN, SCRAM-"),
         ({"sasl_mechanism": "GSSAPI"}, "another login module than Krb5LoginModule"),
-        ({"sasl_mechanism": "AWS_MSK_IAM"}, "set sasl.oauthbearer.token.command"),
+        ({"sasl_mechanism": "AWS_MSK_IAM"}, "options of IAMLoginModule that are not supported: password, username"),
         ({"sasl_jaas_config": None}, "sasl.jaas.config is not set"),
         ({"sasl_jaas_config": PLAIN_LOGIN.replace("username", "user")}, "username is not in sasl.jaas.config"),
         ({"sasl_login_callback_handler_class": "com.example.Vault"}, "the Java class com.example.Vault cannot be used"),

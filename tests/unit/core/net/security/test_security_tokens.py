@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import http.server
 import json
 import sys
 import threading
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 from support.manual_clock import ManualClock
+from support.token_endpoint import TokenEndpoint
 
 from kafkatools.core import config as tables
 from kafkatools.core.config import Config
@@ -98,33 +98,10 @@ def test_unsecured_claims_of_all_kinds() -> None:
     assert token.expires_ms == 1_060_000
 
 
-class Endpoint(http.server.BaseHTTPRequestHandler):
-    answers: list[tuple[int, Any]]
-    requests: list[tuple[str, dict[str, str], str]]
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        self.requests.append((self.path, dict(self.headers), body))
-        status, answer = self.answers.pop(0)
-        self.send_response(status)
-        self.send_header("Location", "/elsewhere")
-        self.end_headers()
-        self.wfile.write(json.dumps(answer).encode())
-
-    def log_message(self, *args: Any) -> None:
-        pass
-
-
 @pytest.fixture
-def endpoint() -> Iterator[tuple[type[Endpoint], str]]:
-    handler = type("Handler", (Endpoint,), {"answers": [], "requests": []})
-    server = http.server.HTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield handler, f"http://127.0.0.1:{server.server_port}/oauth/token?tenant=1"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+def endpoint() -> Iterator[TokenEndpoint]:
+    with TokenEndpoint() as made:
+        yield made
 
 
 def credentials(url: str, **more: str) -> Config:
@@ -150,22 +127,20 @@ def fetch(config: Config, clock: ManualClock) -> bytes:
     return login.start("host").initial()
 
 
-def test_token_by_client_credentials(endpoint: tuple[type[Endpoint], str]) -> None:
-    handler, url = endpoint
-    handler.answers += [(503, {}), (200, {"access_token": "abc.def.ghi", "expires_in": 300})]
-    assert fetch(credentials(url), ManualClock()) == b"n,,\x01auth=Bearer abc.def.ghi\x01\x01"
-    path, headers, body = handler.requests[1]
+def test_token_by_client_credentials(endpoint: TokenEndpoint) -> None:
+    endpoint.answers += [(503, {}), (200, {"access_token": "abc.def.ghi", "expires_in": 300})]
+    assert fetch(credentials(endpoint.url), ManualClock()) == b"n,,\x01auth=Bearer abc.def.ghi\x01\x01"
+    path, headers, body = endpoint.requests[1]
     assert path == "/oauth/token?tenant=1"
     assert headers["Authorization"] == "Basic " + base64.b64encode(b"me:1:s3cret-canary").decode()
     assert headers["Content-Type"] == "application/x-www-form-urlencoded"
     assert body == "grant_type=client_credentials&scope=read+write"
 
 
-def test_header_may_be_url_encoded(endpoint: tuple[type[Endpoint], str]) -> None:
-    handler, url = endpoint
-    handler.answers.append((200, {"access_token": "abc"}))
-    fetch(credentials(url, sasl_oauthbearer_header_urlencode="true"), ManualClock())
-    assert base64.b64decode(handler.requests[0][1]["Authorization"].split()[1]) == b"me%3A1:s3cret-canary"
+def test_header_may_be_url_encoded(endpoint: TokenEndpoint) -> None:
+    endpoint.answers.append((200, {"access_token": "abc"}))
+    fetch(credentials(endpoint.url, sasl_oauthbearer_header_urlencode="true"), ManualClock())
+    assert base64.b64decode(endpoint.requests[0][1]["Authorization"].split()[1]) == b"me%3A1:s3cret-canary"
 
 
 @pytest.mark.parametrize(
@@ -177,15 +152,12 @@ def test_header_may_be_url_encoded(endpoint: tuple[type[Endpoint], str]) -> None
         (200, {"access_token": "two words"}, "its response has no access_token"),
     ],
 )
-def test_endpoint_that_gives_no_token(
-    endpoint: tuple[type[Endpoint], str], status: int, answer: Any, message: str
-) -> None:
-    handler, url = endpoint
-    handler.answers.append((status, answer))
+def test_endpoint_that_gives_no_token(endpoint: TokenEndpoint, status: int, answer: Any, message: str) -> None:
+    endpoint.answers.append((status, answer))
     with pytest.raises(AuthenticationFailed, match=message) as caught:
-        fetch(credentials(url), ManualClock())
+        fetch(credentials(endpoint.url), ManualClock())
     assert "canary" not in str(caught.value)
-    assert len(handler.requests) == 1
+    assert len(endpoint.requests) == 1
 
 
 def test_endpoint_that_is_down_is_given_up() -> None:
