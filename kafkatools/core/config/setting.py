@@ -108,7 +108,8 @@ class Setting(NamedTuple):
         if self.validator is not None and value is not None:
             problem = self.validator.check(value)
             if problem is not None:
-                raise invalid(self.name, problem.item if isinstance(problem, ItemProblem) else raw, problem)
+                shown = to_text(value) if self.type == DOUBLE else raw
+                raise invalid(self.name, problem.item if isinstance(problem, ItemProblem) else shown, problem)
         return value
 
 

@@ -1,8 +1,5 @@
-"""The layers of a broker's settings, and the rules for changing them at runtime.
-
-Source: DynamicBrokerConfig and DynamicThreadPool of Apache Kafka 4.3. Unlike in Kafka, `listeners` and
-`listener.security.protocol.map` are not dynamic. A node id also sets broker.id.
-"""
+"""The layers of a broker's settings (DynamicBrokerConfig of Apache Kafka 4.3). A node id also sets broker.id.
+`dynamic_checks.py` has the rules for changes."""
 
 from __future__ import annotations
 
@@ -10,8 +7,7 @@ from collections.abc import Mapping
 
 from kafkatools.core.broker.metadata.image import BROKER_RESOURCE, MetadataImage
 from kafkatools.core.config import Config, to_text
-from kafkatools.core.config.setting import PER_BROKER, READ_ONLY
-from kafkatools.core.errors import ConfigError, InvalidConfig, InvalidRequest
+from kafkatools.core.errors import InvalidConfig
 
 (
     TOPIC_CONFIG,
@@ -25,29 +21,6 @@ from kafkatools.core.errors import ConfigError, InvalidConfig, InvalidRequest
 ) = range(1, 9)
 ELIGIBLE_LEADER_REPLICAS = "eligible.leader.replicas.version"
 MIN_ISR = "min.insync.replicas"
-SECURITY = frozenset(
-    (
-        "ssl.key.password",
-        "ssl.keystore.certificate.chain",
-        "ssl.keystore.key",
-        "ssl.keystore.location",
-        "ssl.keystore.password",
-        "ssl.keystore.type",
-        "ssl.truststore.certificates",
-        "ssl.truststore.location",
-        "ssl.truststore.password",
-        "ssl.truststore.type",
-    )
-)
-THREADS = frozenset(
-    (
-        "background.threads",
-        "num.io.threads",
-        "num.network.threads",
-        "num.recovery.threads.per.data.dir",
-        "num.replica.fetchers",
-    )
-)
 SYNONYM_GROUPS = (
     ("log.roll.ms", "log.roll.hours"),
     ("log.roll.jitter.ms", "log.roll.jitter.hours"),
@@ -88,7 +61,8 @@ class BrokerSettings:
         """Return the configuration that all layers give together."""
         values = {**self.dynamic_default(), **self.dynamic()}
         if self._effective is None or values != self._effective_of:
-            supported = {name: value for name, value in values.items() if name in self.static.table}
+            table = self.static.table
+            supported = {name: text for name, text in values.items() if name in table or table.is_prefixed(name)}
             self._effective, self._effective_of = self.static.replace(supported), values
         return self._effective
 
@@ -115,48 +89,6 @@ class BrokerSettings:
                 layers.append((synonym, default, DEFAULT_CONFIG))
         first = next((index for index, layer in enumerate(layers) if layer[0] == name), len(layers))
         return layers[first:]
-
-
-def check_broker_configs(
-    changes: Mapping[str, str | None], remaining: Mapping[str, str], settings: BrokerSettings, *, is_default: bool
-) -> None:
-    """Check a change of dynamic broker settings; `remaining` has the values after it. Raises InvalidRequest."""
-    names = [name for name in changes if name in settings.static.table]
-    secret = [name for name in names if name in SECURITY]
-    if secret:
-        raise InvalidRequest(
-            "These security configs can be dynamically updated only per-listener using the listener prefix: "
-            f"[{', '.join(secret)}]"
-        )
-    table = settings.static.table
-    fixed = [name for name in names if table[name].update_mode == READ_ONLY]
-    if fixed:
-        raise InvalidRequest(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
-    single = [name for name in names if table[name].update_mode == PER_BROKER]
-    if single and is_default:
-        raise InvalidRequest(
-            f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(single)}]"
-        )
-    try:
-        config = settings.static.replace({name: value for name, value in remaining.items() if name in names})
-    except ConfigError as error:
-        raise InvalidRequest(str(error)) from None
-    for name in names:
-        if name in THREADS:
-            _check_threads(name, config[name], settings.effective()[name])
-
-
-def _check_threads(name: str, value: int, current: int) -> None:
-    problem = ""
-    if value > current * 2:
-        problem = f"value should not be greater than double the current value {current}"
-    elif value < current / 2:
-        problem = f"value should be at least half the current value {current}"
-    if problem:
-        raise InvalidRequest(
-            "Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update validation "
-            f"failed for {name}={value}, {problem} for configuration Invalid dynamic configuration"
-        )
 
 
 def check_min_isr(changes: Mapping[str, str | None], resource: str, features: Mapping[str, int]) -> None:

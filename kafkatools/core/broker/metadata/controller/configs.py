@@ -13,9 +13,9 @@ from kafkatools.core.broker.metadata.broker_settings import (
     ELIGIBLE_LEADER_REPLICAS,
     MIN_ISR,
     BrokerSettings,
-    check_broker_configs,
     check_min_isr,
 )
+from kafkatools.core.broker.metadata.dynamic_checks import check_broker_configs
 from kafkatools.core.broker.metadata.image import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
@@ -194,7 +194,7 @@ def _records(
     elif kind == CLIENT_METRICS_RESOURCE:
         _validate_client_metrics(remaining)
     else:
-        check_broker_configs(changes, remaining, settings, is_default=not name)
+        check_broker_configs(remaining, settings, is_default=not name)
         check_min_isr(changes, name, image.features)
     records = [
         ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)

@@ -1,0 +1,53 @@
+"""Changes of dynamic settings: what Apache Kafka 4.3.1 answered, and what becomes of those that are accepted."""
+
+import json
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+from support.dynamic_settings import TOPIC_NAME, Alteration, answers
+from support.raw_client import RawClient
+
+from kafkatools.core.protocol.api_versions import ApiKey
+
+RECORDED = pathlib.Path(__file__).parents[4] / "golden/config/dynamic_changes.jsonl"
+
+
+def alter(client: RawClient, name: str, *changes: tuple[str, int, str | None]) -> tuple[int, str | None]:
+    configs = [{"name": key, "config_operation": operation, "value": value} for key, operation, value in changes]
+    resource = {"resource_type": 4, "resource_name": name, "configs": configs}
+    fields = {"resources": [resource], "validate_only": False}
+    (response,) = client.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, fields).responses
+    return int(response.error_code), response.error_message
+
+
+def test_dynamic_settings_are_accepted_and_refused_as_by_kafka(run_node: Callable[..., Any]) -> None:
+    rows = [json.loads(line) for line in RECORDED.read_text().splitlines()]
+    asked = [Alteration(kind, name, tuple(map(tuple, changes))) for kind, name, changes, *_ in rows]
+    bootstrap = run_node().node.bootstrap
+    with RawClient(bootstrap) as client:
+        client.create_topic(TOPIC_NAME)
+    answered = answers(bootstrap, asked)
+    expected = [(code, message) for *_, code, message in rows]
+    assert [
+        (alteration, ours, theirs)
+        for alteration, ours, theirs in zip(asked, answered, expected, strict=True)
+        if ours != theirs
+    ] == []
+
+
+def test_a_removed_setting_is_not_checked(run_node: Callable[..., Any]) -> None:
+    with RawClient(run_node().node.bootstrap) as client:
+        assert alter(client, "1", ("num.partitions", 1, None)) == (0, None)
+        assert alter(client, "1", ("num.partitions", 0, "3"))[0] == 42
+
+
+def test_thread_counts_double_from_the_current_value(run_node: Callable[..., Any]) -> None:
+    with RawClient(run_node().node.bootstrap) as client:
+        assert alter(client, "", ("num.io.threads", 0, "16")) == (0, None)
+        assert alter(client, "", ("num.io.threads", 0, "32")) == (0, None)
+        code, message = alter(client, "", ("num.io.threads", 0, "15"))
+        assert code == 42
+        assert (
+            message is not None and "num.io.threads=15, value should be at least half the current value 32" in message
+        )
