@@ -10,6 +10,7 @@ WORKERS ?= 5
 WAITERS ?= 5
 SMALL := tests/unit tests/faults tests/cli tests/fuzz tests/crash
 ALONE := tests/soak tests/history tests/scenarios/test_broker_scale.py
+CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "kafkatools needs Python 3.11 or later, this is " + sys.version.split()[0])'
 JAVA = JAVA_HOME="$$(sh .ci/find-java)"
 # What reaches a kernel: core itself, the dumps, the two consoles.
 KERNELS := tests/unit/core $(wildcard tests/cli/test_dump_log*.py tests/cli/test_console_*.py tests/cli/test_cli_console_*.py)
@@ -24,7 +25,7 @@ setup: $(STAMP)
 environment: $(VENV)/.created
 
 $(VENV)/.created:
-	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "kafkatools needs Python 3.11 or later, this is " + sys.version.split()[0])'
+	@$(CHECK_PYTHON)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q --upgrade pip
 	@touch $@
@@ -42,8 +43,17 @@ $(STAMP): $(VENV)/.dependencies setup.py $(wildcard kafkatools/core/*/_*.py kafk
 	$(BIN)/pip install -q --no-build-isolation --config-settings editable_mode=compat -e '.[$(EXTRAS)]'
 	@touch $@
 
-demo: setup
-	@$(JAVA) $(BIN)/python -m demo
+# In the environment of the tests if it is there, otherwise in a small one: the package without extras and without compiled
+# kernels, which would take most of the time, and the rows.
+demo: $(if $(wildcard $(STAMP)),setup,.venv-demo/.installed)
+	@$(JAVA) $(if $(wildcard $(STAMP)),$(BIN),.venv-demo/bin)/python -m demo
+
+.venv-demo/.installed: pyproject.toml setup.py $(wildcard kafkatools/core/*/_*.py kafkatools/core/*/_*.pxd)
+	@$(CHECK_PYTHON)
+	$(PYTHON) -m venv .venv-demo
+	KT_PURE_PYTHON=1 .venv-demo/bin/pip install -q --config-settings editable_mode=compat -e .
+	.venv-demo/bin/pip install -q --no-deps $$($(PYTHON) .ci/requirements --only demo)
+	@touch $@
 
 tools: $(STAMP)
 	@sh .ci/ensure-tools
@@ -150,5 +160,5 @@ bench: $(STAMP) tools
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
 clean:
-	rm -rf $(VENV) .venv-oldest .venv-newest build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -f kafkatools/core/*/_*.c kafkatools/core/*/_*.so
+	rm -rf $(VENV) .venv-oldest .venv-newest .venv-demo build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -f kafkatools/core/*/_*.c kafkatools/core/*/_*.so kafkatools/_version.py

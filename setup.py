@@ -1,25 +1,35 @@
 """The optional extensions: the kernels, compiled when Cython and a C compiler are there, plain Python otherwise."""
 
 import os
+import pathlib
+import sys
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
-RECORDS = "kafkatools.core.records"
-RECORD_KERNELS = (
-    "_kernel",
-    "_kernel_text",
-    "_scan_kernel",
-    "_dump_kernel",
-    "_clean_kernel",
-    "_gather_kernel",
-    "_format_kernel",
-    "_search_kernel",
-    "_avro_kernel",
-    "_arrow_kernel",
-)
-KERNELS = (*(f"{RECORDS}.{name}" for name in RECORD_KERNELS), "kafkatools.core.protocol._codec")
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+from kafkatools.core.kernels import KERNELS  # noqa: E402
+
+LEVEL = () if "-O" in os.environ.get("CFLAGS", "") else ("-O3",)  # who chooses a level gets it
+# 64-bit sums wrap as Java's do; Python's own flags bring -g, which makes a kernel three times as large
+UNIX_FLAGS = (*LEVEL, "-g0", "-fwrapv")
 # pairs of numbers that were just written one by one would be read back as one, which costs half of the loop's time
-MORE_FLAGS = {f"{RECORDS}._gather_kernel": ("-fno-tree-slp-vectorize",)}
+MORE_UNIX_FLAGS = {"kafkatools.core.records._gather_kernel": ("-fno-tree-slp-vectorize",)}
+LINK_FLAGS = ("-Wl,-s",) if sys.platform == "linux" else ()  # without the table of symbols
+MSVC_FLAGS = ("/O2",)  # its signed sums wrap anyway
+
+
+class BuildKernels(build_ext):
+    """Compiles with the flags that the compiler at hand understands, one kernel for each core at a time."""
+
+    def build_extension(self, ext: Extension) -> None:
+        if self.compiler.compiler_type == "msvc":
+            ext.extra_compile_args = [*MSVC_FLAGS]
+        else:
+            ext.extra_compile_args = [*UNIX_FLAGS, *MORE_UNIX_FLAGS.get(ext.name, ())]
+            ext.extra_link_args = [*LINK_FLAGS]
+        super().build_extension(ext)
 
 
 def extensions() -> list[Extension]:
@@ -30,25 +40,15 @@ def extensions() -> list[Extension]:
         from Cython.Build import cythonize
     except ImportError:
         return []
-    level = [] if "-O" in os.environ.get("CFLAGS", "") else ["-O3"]  # who chooses a level gets it
     modules = []
     for name in KERNELS:
-        source = name.replace(".", "/")
-        # -fwrapv: 64-bit sums wrap as Java's do
-        modules.append(
-            Extension(
-                name,
-                [f"{source}.py"],
-                depends=[f"{source}.pxd"],
-                optional=True,
-                extra_compile_args=[*level, "-g0", "-fwrapv", *MORE_FLAGS.get(name, ())],
-            )
-        )
+        source = f"kafkatools/core/{name.replace('.', '/')}"
+        modules.append(Extension(f"kafkatools.core.{name}", [f"{source}.py"], depends=[f"{source}.pxd"]))
     # the branches for plain Python are unreachable by design
     built: list[Extension] = cythonize(modules, language_level=3, compiler_directives={"warn.unreachable": False})
     for extension in built:
-        extension.optional = True  # cythonize makes new ones and forgets it
+        extension.optional = os.environ.get("KT_REQUIRE_KERNELS") != "1"
     return built
 
 
-setup(ext_modules=extensions(), options={"build_ext": {"parallel": True}})  # one C compiler for each core
+setup(ext_modules=extensions(), cmdclass={"build_ext": BuildKernels}, options={"build_ext": {"parallel": True}})

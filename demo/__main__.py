@@ -5,6 +5,7 @@ Every step is a `kt` command that a person could type; it is printed before it r
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -52,9 +53,10 @@ def say(text: str) -> None:
 
 def rows() -> bytes:
     """Real rows, one JSON object a line: the daily weather of two cities that the package vega-datasets ships."""
-    import vega_datasets
-
-    data = pathlib.Path(vega_datasets.__file__).parent / "_data"
+    package = importlib.util.find_spec("vega_datasets")  # its import would need pandas
+    if package is None or package.origin is None:
+        raise SystemExit("demo: the package vega-datasets is not installed; run make demo")
+    data = pathlib.Path(package.origin).parent / "_data"
     lines = []
     for name in ("cars.json", "seattle-weather.csv"):
         text = (data / name).read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ from kafkatools.commands import ALIASES, COMMANDS, GROUPS, has_kafka_script, loa
 from kafkatools.options.environment import ENVIRONMENT
 from kafkatools.options.table import Command
 from kafkatools.options.usage import deprecated_options, option_sections, option_text, spelling, synopsis
-from kafkatools.version import KAFKA_VERSION, __version__
+from kafkatools.version import KAFKA_VERSION
 
 DIRECTORY = pathlib.Path(__file__).resolve().parent / "man"
 EXIT_STATUSES = {
@@ -81,7 +81,7 @@ def _usage(command: Command, parent: str) -> str:
 def _head(title: str, summary: str) -> list[str]:
     return [
         '.\\" Made from the tables of options by docs/generate_man.py.',
-        f'.TH {title.upper()} 1 "" "kafkatools {__version__}" "User Commands"',
+        f'.TH {title.upper()} 1 "" "kafkatools" "User Commands"',  # no version, which changes with every commit
         ".SH NAME",
         escaped(f"{title} - {summary.rstrip('.')}"),
     ]

@@ -296,12 +296,22 @@ def _application(arguments: Sequence[str], console: Console) -> ExitStatus:
 
 
 def _version(arguments: Sequence[str], console: Console) -> ExitStatus:
+    from kafkatools.core.kernels import KERNELS, compiled_kernels
+
     unexpected = next((argument for argument in arguments if argument != "--json"), None)
     if unexpected is not None:
         _complain(console, "USAGE", f"Unexpected argument '{unexpected}'", "", ExitStatus.USAGE, "See kt --help.")
         return ExitStatus.USAGE
-    row = {"version": __version__, "kafka_version": KAFKA_VERSION}
-    console.print(f"kafkatools {__version__} (Apache Kafka {KAFKA_VERSION} tools)", row)
+    compiled = 0 if console.environ.get("KT_PURE_PYTHON") == "1" else len(compiled_kernels())
+    row = {
+        "version": __version__,
+        "kafka_version": KAFKA_VERSION,
+        "kernels": len(KERNELS),
+        "compiled_kernels": compiled,
+    }
+    some = f"{compiled} of {len(KERNELS)} compiled"
+    kernels = {0: "not compiled, slower", len(KERNELS): "compiled"}.get(compiled, some)
+    console.print(f"kafkatools {__version__} (Apache Kafka {KAFKA_VERSION} tools; kernels: {kernels})", row)
     return ExitStatus.OK
 
 

@@ -57,7 +57,9 @@ def run(console: Console, args: Args) -> ExitStatus:
         from kafkatools.tools.mcp.http_server import LOOPBACK, serve_http
         from kafkatools.tools.mcp.server import serve
     except ImportError:
-        hint = "Install it with pip install 'kafkatools[mcp]'."
+        from kafkatools.core.install_command import install_command
+
+        hint = f"Install it with {install_command('mcp')}."
         raise CommandError("kt mcp needs the package mcp 2.3 or later", hint=hint) from None
     calls = _calls(console, args)
     if args.http is None:

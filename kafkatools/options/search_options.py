@@ -46,7 +46,9 @@ def _where(condition: str, *, hides_contents: bool) -> Filter:
 
         return Where(condition, hides_contents=hides_contents)
     except ImportError as error:
-        raise CommandError(f"--where needs the Python package {error.name}: pip install 'kafkatools[sql]'") from None
+        from kafkatools.core.install_command import install_command
+
+        raise CommandError(f"--where needs the Python package {error.name}: {install_command('sql')}") from None
     except SqlError as error:
         raise UsageError(f"Invalid value of --where: {error}") from None
 

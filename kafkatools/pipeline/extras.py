@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from kafkatools.core.install_command import install_command
 from kafkatools.pipeline.errors import PipelineError
 
 
@@ -11,4 +12,4 @@ def ensure_installed(*packages: str, extra: str = "sql") -> None:
     """Raise PipelineError for the first of the packages that is not installed; it names the extra to install."""
     for package in packages:
         if find_spec(package) is None:
-            raise PipelineError(f"The Python package {package} is not installed: pip install 'kafkatools[{extra}]'")
+            raise PipelineError(f"The Python package {package} is not installed: {install_command(extra)}")

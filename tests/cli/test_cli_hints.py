@@ -15,6 +15,8 @@ from support.embedded import embedded_broker
 from support.kt import Ran, run_kt
 
 from kafkatools import __version__
+from kafkatools.core.kernels import KERNELS
+from kafkatools.core.records import kernel
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +62,19 @@ def test_an_empty_list_of_brokers_is_named() -> None:
         assert "The list of brokers is empty: write HOST:PORT" in ran.err.splitlines()[1]
 
 
+def test_kt_version_says_whether_the_kernels_are_compiled() -> None:
+    row = json.loads(run_kt("version", "--json").out)
+    assert (row["compiled_kernels"] > 0) == kernel.COMPILED
+    assert row["kernels"] == len(KERNELS)
+    assert ("kernels: compiled)" in run_kt("version").out) == (row["compiled_kernels"] == row["kernels"])
+    assert "kernels: not compiled, slower)" in run_kt("version", environ={"KT_PURE_PYTHON": "1"}).out
+
+
 def test_kt_version_is_the_version() -> None:
     assert run_kt("version").out == run_kt("--version").out
     assert __version__ in run_kt("version").out
-    assert json.loads(run_kt("version", "--json").out) == {"version": __version__, "kafka_version": "4.3.1"}
+    row = json.loads(run_kt("version", "--json").out)
+    assert (row["version"], row["kafka_version"]) == (__version__, "4.3.1")
     for words in (("version", "--verbose"), ("--version", "topics"), ("version", "--json", "x")):
         ran = run_kt(*words)
         assert (ran.status, ran.out) == (2, "")

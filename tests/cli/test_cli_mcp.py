@@ -26,6 +26,7 @@ from support.mcp_client import McpClient, mcp_client
 from support.waiting import eventually
 
 from kafkatools import Admin
+from kafkatools.core.install_command import install_command
 from kafkatools.exit_status import ExitStatus
 from kafkatools.tools.mcp.answers import MAX_BYTES
 
@@ -371,7 +372,7 @@ def test_a_missing_package_is_named_with_its_extra(package: str, monkeypatch: py
     ran = run_kt("mcp", "--bootstrap-server", "127.0.0.1:1")
     assert (ran.status, ran.err) == (
         ExitStatus.FAILED,
-        "kt mcp needs the package mcp 2.3 or later\nInstall it with pip install 'kafkatools[mcp]'.\n",
+        f"kt mcp needs the package mcp 2.3 or later\nInstall it with {install_command('mcp')}.\n",
     )
 
 

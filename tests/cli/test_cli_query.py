@@ -20,9 +20,10 @@ try:
     import pyarrow as pa
     import pyarrow.parquet as parquet
 except ImportError:
-    require("DuckDB is not installed: pip install 'kafkatools[sql]'")
+    require("DuckDB is not installed: pip install '.[sql]'")
 
 import kafkatools
+from kafkatools.core.install_command import install_command
 from kafkatools.pipeline.query import query as queries
 from kafkatools.pipeline.scan import plans
 
@@ -331,7 +332,7 @@ def test_a_missing_package_is_named_with_its_extra(package: str) -> None:
         "sys.exit(int(main(['query', 'SELECT 1'], Console.of_process())))"
     )
     done = subprocess.run([sys.executable, "-c", code, package], capture_output=True, text=True, check=False)
-    line = f"The Python package {package} is not installed: pip install 'kafkatools[sql]'"
+    line = f"The Python package {package} is not installed: {install_command('sql')}"
     assert (done.returncode, done.stderr.splitlines()[0]) == (2, line)
 
 

@@ -30,6 +30,7 @@ from kafkatools.commands.monitor.terminal.collecting import Collected
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.topics import NewTopic, create_topics, delete_topics
 from kafkatools.core.clock import SystemClock
+from kafkatools.core.install_command import install_command
 from kafkatools.exit_status import ExitStatus
 
 HOSTILE = "[red]x\x1b[2J\u202e"
@@ -430,6 +431,6 @@ def test_without_textual_the_screen_names_the_extra(bootstrap: str, tmp_path: pa
     )
     path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
     tty = Tty(tmp_path, "--bootstrap-server", bootstrap, PYTHONPATH=path)
-    tty.wait_for(b"pip install 'kafkatools[monitor]'")
+    tty.wait_for(install_command("monitor").encode())
     tty.process.send_signal(signal.SIGINT)
     assert tty.end() == ExitStatus.INTERRUPTED

@@ -38,7 +38,7 @@ def course() -> Iterator[Course]:
     try:
         import confluent_kafka  # noqa: F401
     except ImportError:
-        require("confluent_kafka is not installed: pip install 'kafkatools[clients]'")
+        require("confluent_kafka is not installed: pip install '.[clients]'")
     kept = pathlib.Path(os.environ.get("KT_HISTORY_DIR") or tempfile.mkdtemp(prefix="kt-history-"))
     made = Course(
         kept / f"seed-{SEED}{'-kafka' if IS_BASELINE else ''}",

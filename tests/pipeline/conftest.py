@@ -28,7 +28,7 @@ def spark() -> Iterator[SparkSession]:
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        require("PySpark is not installed: pip install 'kafkatools[spark]'")
+        require("PySpark is not installed: pip install '.[spark]'")
     from kafkatools.pipeline.errors import PipelineError
     from kafkatools.pipeline.run.session import find_java
 

@@ -19,7 +19,7 @@ def test_every_record_comes_once_through_kills_of_the_driver(tmp_path: pathlib.P
     try:
         import pyspark  # noqa: F401
     except ImportError:
-        require("PySpark is not installed: pip install 'kafkatools[spark]'")
+        require("PySpark is not installed: pip install '.[spark]'")
     with embedded_broker(tmp_path / "broker") as bootstrap, KilledQuery(bootstrap, tmp_path, 7) as query:
         wanted = query.fill(RECORDS)
         for _ in range(KILLS):

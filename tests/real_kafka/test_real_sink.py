@@ -21,7 +21,7 @@ def cluster(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         import pyarrow  # noqa: F401
         import pyspark  # noqa: F401
     except ImportError:
-        require("PySpark is not installed: pip install 'kafkatools[spark]'")
+        require("PySpark is not installed: pip install '.[spark]'")
     made = ApacheKafka(tmp_path_factory.mktemp("sink"), settings={"num.partitions": "2"})
     made.start()
     yield made

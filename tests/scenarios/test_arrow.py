@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 
 import kafkatools
+from kafkatools.core.install_command import install_command
 from kafkatools.core.producer.interceptors import ProducerInterceptor
 from kafkatools.core.records import arrow
 from kafkatools.testing import Kafka, Topic
@@ -275,7 +276,7 @@ def test_without_pyarrow_the_error_says_what_to_install() -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT], capture_output=True, text=True, env=dict(os.environ), check=True
     )
-    assert done.stdout == 2 * "Arrow record batches need pyarrow 16 or later: pip install 'kafkatools[arrow]'\n"
+    assert done.stdout == 2 * f"Arrow record batches need pyarrow 16 or later: {install_command('arrow')}\n"
 
 
 # --- notebooks

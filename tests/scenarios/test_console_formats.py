@@ -23,6 +23,8 @@ from support.raw_client import RawClient
 from support.requirements import require
 from support.waiting import eventually
 
+from kafkatools.core.install_command import install_command
+
 START = 1_700_000_000_000
 ROWS = [
     (START, b"k1", b"plain", ()),
@@ -183,7 +185,7 @@ def test_binary_is_not_shown_on_a_terminal() -> None:
 def test_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch, form: str, package: str) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     ran = consume("127.0.0.1:1", "--output-format", form)
-    line = f"--output-format {form} needs the Python package {package}: pip install 'kafkatools[{form}]'"
+    line = f"--output-format {form} needs the Python package {package}: {install_command(form)}"
     assert (ran.status, ran.err) == (1, line + "\n")
 
 
@@ -415,7 +417,7 @@ def test_wrong_input_options_are_refused(options: list[str], message: str) -> No
 def test_missing_package_of_an_input_names_the_extra(monkeypatch: pytest.MonkeyPatch, form: str, package: str) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     ran = produce("127.0.0.1:1", "--input-format", form)
-    line = f"--input-format {form} needs the Python package {package}: pip install 'kafkatools[{form}]'"
+    line = f"--input-format {form} needs the Python package {package}: {install_command(form)}"
     assert (ran.status, ran.err) == (1, line + "\n")
 
 

@@ -29,7 +29,7 @@ def survives(bootstrap: str, directory: pathlib.Path, kills: int) -> None:
     try:
         import pyspark  # noqa: F401
     except ImportError:
-        require("PySpark is not installed: pip install 'kafkatools[spark]'")
+        require("PySpark is not installed: pip install '.[spark]'")
     print(f"KT_SOAK_SEED={SEED}: {kills} kills", flush=True)
     with KilledQuery(bootstrap, directory, SEED) as query:
         wanted = query.fill(RECORDS_A_KILL * kills)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from kafkatools.console import Console
+from kafkatools.core.install_command import install_command
 from kafkatools.exit_status import CommandError, UsageError
 from kafkatools.options import Args
 from kafkatools.options.common import format_of_file
@@ -90,9 +91,7 @@ def _ensure_package(name: str, package: str) -> None:
     from importlib.util import find_spec
 
     if find_spec(package) is None:
-        raise CommandError(
-            f"--output-format {name} needs the Python package {package}: pip install 'kafkatools[{name}]'"
-        )
+        raise CommandError(f"--output-format {name} needs the Python package {package}: {install_command(name)}")
 
 
 def table_formatter(name: str, row_group_bytes: Callable[[], int] = lambda: _ROW_GROUP_BYTES) -> MessageFormatter:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
 from kafkatools.console import Console
+from kafkatools.core.install_command import install_command
 from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.lines.existing_partitions import ExistingPartitions
@@ -26,9 +27,7 @@ def ensure_package(form: str) -> None:
 
     package = _PACKAGES.get(form)
     if package is not None and find_spec(package) is None:
-        raise CommandError(
-            f"--input-format {form} needs the Python package {package}: pip install 'kafkatools[{form}]'"
-        )
+        raise CommandError(f"--input-format {form} needs the Python package {package}: {install_command(form)}")
 
 
 class RowInput:

@@ -93,4 +93,6 @@ def _otlp(url: HttpUrl, started_ms: int) -> OtlpSender:
     try:
         return OtlpSender(url, started_ms)
     except ImportError as error:
-        raise CommandError(f"--otlp needs the Python package {error.name}: pip install 'kafkatools[otlp]'") from None
+        from kafkatools.core.install_command import install_command
+
+        raise CommandError(f"--otlp needs the Python package {error.name}: {install_command('otlp')}") from None

@@ -59,8 +59,10 @@ def _metrics_route(board: Board, options: MonitorOptions, access: Access) -> Rou
     try:
         page = MetricsPage(board, options.families)
     except ImportError as error:
+        from kafkatools.core.install_command import install_command
+
         raise CommandError(
-            f"--prometheus needs the Python package {error.name}: pip install 'kafkatools[prometheus]'"
+            f"--prometheus needs the Python package {error.name}: {install_command('prometheus')}"
         ) from None
 
     def metrics(visit: Visit) -> Content:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from kafkatools.console import Console
+from kafkatools.core.install_command import install_command
 
-EXTRA = "Keys, sorting, filters and details: pip install 'kafkatools[monitor]'"
+EXTRA = f"Keys, sorting, filters and details: {install_command('monitor')}"
 """The line that names the extra if it is missing."""
 
 

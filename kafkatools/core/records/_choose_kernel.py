@@ -6,19 +6,7 @@ from __future__ import annotations
 import os
 import sys
 
-RECORD_KERNELS = (
-    "_kernel",
-    "_kernel_text",
-    "_scan_kernel",
-    "_dump_kernel",
-    "_clean_kernel",
-    "_gather_kernel",
-    "_format_kernel",
-    "_search_kernel",
-    "_avro_kernel",
-    "_arrow_kernel",
-)
-KERNELS = (*(f"records.{name}" for name in RECORD_KERNELS), "protocol._codec")
+from kafkatools.core.kernels import KERNELS
 
 
 def _load_source(name: str) -> None:

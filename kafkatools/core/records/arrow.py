@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kafkatools.core.install_command import install_command
 from kafkatools.core.records import _arrow_kernel as arrow_kernel
 from kafkatools.core.records import _gather_kernel as gather
 from kafkatools.core.records import kernel
@@ -35,7 +36,7 @@ def ensure_pyarrow() -> None:
         pyarrow.binary_view()
     except (ImportError, AttributeError):
         raise ImportError(
-            "Arrow record batches need pyarrow 16 or later: pip install 'kafkatools[arrow]'", name="pyarrow"
+            f"Arrow record batches need pyarrow 16 or later: {install_command('arrow')}", name="pyarrow"
         ) from None
 
 

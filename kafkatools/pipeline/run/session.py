@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
+from kafkatools.core.install_command import install_command
 from kafkatools.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 JAVA_NEEDED = 17
 DEFAULT_MASTER = "local[*]"
 _GUESSED_CORES = 8
-EXTRA = "pip install 'kafkatools[spark]'"
+EXTRA = install_command("spark")
 
 _LOGGING = os.path.join(os.path.dirname(__file__), "log4j2.properties")
 _DEFAULTS = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.core.install_command import install_command
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.tools.declared.model import Place
 
@@ -92,7 +93,7 @@ def _yaml(path: str, text: str) -> Iterator[Node]:
     try:
         import yaml
     except ImportError:
-        raise invalid(f"{path}: YAML needs the Python package PyYAML: pip install 'kafkatools[yaml]'") from None
+        raise invalid(f"{path}: YAML needs the Python package PyYAML: {install_command('yaml')}") from None
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
     try:
         _ensure_shallow(path, yaml.parse(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))

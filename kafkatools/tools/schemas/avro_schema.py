@@ -7,6 +7,7 @@ import json
 from collections.abc import Collection
 from typing import Any
 
+from kafkatools.core.install_command import install_command
 from kafkatools.tools.schemas.errors import SchemaError
 from kafkatools.tools.schemas.registry import RegisteredSchema
 
@@ -19,7 +20,7 @@ def ensure_installed() -> None:
     from importlib.util import find_spec
 
     if find_spec("fastavro") is None:
-        raise SchemaError("Avro needs the Python package fastavro: pip install 'kafkatools[avro]'")
+        raise SchemaError(f"Avro needs the Python package fastavro: {install_command('avro')}")
 
 
 class AvroSchema:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+from kafkatools.core.install_command import install_command
 from kafkatools.exit_status import UsageError
 from kafkatools.tools.schemas.errors import InvalidValue, SchemaError
 from kafkatools.tools.schemas.registry import AVRO, JSON, PROTOBUF, RegisteredSchema, SchemaRegistry
@@ -78,7 +79,7 @@ class JsonBody:
             from jsonschema.exceptions import SchemaError as InvalidSchema
             from jsonschema.validators import validator_for
         except ImportError:
-            package = "JSON Schema needs the Python package jsonschema: pip install 'kafkatools[schemas]'"
+            package = f"JSON Schema needs the Python package jsonschema: {install_command('schemas')}"
             raise SchemaError(package) from None
         from referencing import Registry, Resource
         from referencing.exceptions import Unresolvable

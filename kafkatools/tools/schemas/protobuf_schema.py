@@ -14,6 +14,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
+from kafkatools.core.install_command import install_command
 from kafkatools.tools.schemas.errors import SchemaError
 from kafkatools.tools.schemas.registry import RegisteredSchema
 
@@ -32,7 +33,7 @@ def ensure_installed() -> None:
     try:
         import google.protobuf  # noqa: F401
     except ImportError:
-        package = "Protobuf needs the Python package protobuf: pip install 'kafkatools[protobuf]'"
+        package = f"Protobuf needs the Python package protobuf: {install_command('protobuf')}"
         raise SchemaError(package) from None
 
 
@@ -113,7 +114,7 @@ def _compile(folder: str, name: str, origin: str) -> bytes:
     elif (path := shutil.which("protoc")) is not None:
         compiler = [path]
     else:
-        raise SchemaError(f"{origin} cannot be compiled without protoc: pip install 'kafkatools[protobuf]'")
+        raise SchemaError(f"{origin} cannot be compiled without protoc: {install_command('protobuf')}")
     with tempfile.TemporaryDirectory(prefix="kt-proto-") as directory:
         target = os.path.join(directory, "set")
         words = [*compiler, f"-I{folder}", "--include_imports", f"--descriptor_set_out={target}", name]

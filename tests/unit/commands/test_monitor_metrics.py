@@ -13,6 +13,7 @@ from test_monitor_values import board_of, ill_view, labels, samples, well_view
 
 from kafkatools.commands.monitor.sections import DEFAULT_FAMILIES, FAMILIES
 from kafkatools.core.admin.log_dirs import LogDir, ReplicaInfo
+from kafkatools.core.install_command import install_command
 from kafkatools.exit_status import ExitStatus
 from kafkatools.tools.monitor.metrics.exposition import ALL_METRICS, MetricsPage
 from kafkatools.tools.monitor.view import NO_BROKER, ClusterView, GroupPartition, GroupView, Owner
@@ -133,6 +134,4 @@ def test_without_prometheus_client_the_extra_is_named(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     ran = run_kt("monitor", "--bootstrap-server", "127.0.0.1:1", "--prometheus", "0")
     assert ran.status is ExitStatus.FAILED and ran.out == ""
-    assert ran.err == (
-        "--prometheus needs the Python package prometheus_client: pip install 'kafkatools[prometheus]'\n"
-    )
+    assert ran.err == (f"--prometheus needs the Python package prometheus_client: {install_command('prometheus')}\n")

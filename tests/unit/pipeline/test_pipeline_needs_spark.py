@@ -11,11 +11,12 @@ import pytest
 from support.kt import run_kt
 
 from kafkatools.commands.pipeline import SUBCOMMANDS
+from kafkatools.core.install_command import install_command
 from kafkatools.exit_status import ExitStatus
 
 ROOT = pathlib.Path(__file__).parents[3]
 EXTRA = ("pyspark", "py4j", "pyarrow", "pandas")
-HINT = "The Python package pyspark is not installed: pip install 'kafkatools[spark]'"
+HINT = f"The Python package pyspark is not installed: {install_command('spark')}"
 WORDS = {
     "run": ["--from", "topic:t", "--to", "parquet:out"],
     "verify": ["manifest.json"],

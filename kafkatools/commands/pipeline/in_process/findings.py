@@ -32,7 +32,9 @@ def check_and_salvage(console: Console, args: Args) -> ExitStatus:
     try:
         from kafkatools.pipeline.jobs.check import CheckFinding, check_here, files_to_check
     except ModuleNotFoundError as error:
-        raise UsageError(f"kt check needs the Python package {error.name}: pip install 'kafkatools[sql]'") from None
+        from kafkatools.core.install_command import install_command
+
+        raise UsageError(f"kt check needs the Python package {error.name}: {install_command('sql')}") from None
     has_salvage = args.has_option("salvage")
     if has_salvage and not args.salvage:
         raise UsageError("--salvage needs the name of a directory")

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from kafkatools.core.broker.security.kerberos_names import KerberosNames, NoName
 from kafkatools.core.broker.security.mechanisms import Exchange, InvalidMessage
 from kafkatools.core.errors import ConfigError
+from kafkatools.core.install_command import install_command
 from kafkatools.core.net.security.jaas import LoginModule
 from kafkatools.core.net.security.kerberos import NO_LAYER, gss_reason
 
 if TYPE_CHECKING:
     from gssapi import Credentials
 
-_MISSING = "the Python package gssapi is not installed: pip install 'kafkatools[gssapi]'"
+_MISSING = f"the Python package gssapi is not installed: {install_command('gssapi')}"
 
 
 def gssapi_acceptor(module: LoginModule | None, rules: Iterable[str]) -> Callable[[], GssapiServer]:

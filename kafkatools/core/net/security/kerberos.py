@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.config import Config
 from kafkatools.core.errors import AuthenticationFailed, ConfigError, KafkaError, SaslAuthenticationFailed
+from kafkatools.core.install_command import install_command
 from kafkatools.core.net.security.jaas import LoginModule
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ NO_LAYER = b"\x01\0\0\0"
 _MODULE = "Krb5LoginModule"
 _USED = ("useKeyTab", "keyTab", "principal", "useTicketCache", "ticketCache", "serviceName")
 _WITHOUT_EFFECT = ("storeKey", "doNotPrompt", "refreshKrb5Config", "isInitiator", "debug")
-_MISSING = "SASL GSSAPI needs the Python package gssapi: pip install 'kafkatools[gssapi]'"
+_MISSING = f"SASL GSSAPI needs the Python package gssapi: {install_command('gssapi')}"
 _numbers = itertools.count(1)
 
 

@@ -11,10 +11,11 @@ import re
 from collections.abc import Iterable, Mapping
 
 from kafkatools.core.errors import AuthenticationFailed, ConfigError
+from kafkatools.core.install_command import install_command
 from kafkatools.core.net.security.tokens import Token, TokenSource
 from kafkatools.core.secrets import redacted, remember
 
-_MISSING = "IAM of Amazon MSK needs the Python package aws-msk-iam-sasl-signer-python: pip install 'kafkatools[msk]'"
+_MISSING = f"IAM of Amazon MSK needs the Python package aws-msk-iam-sasl-signer-python: {install_command('msk')}"
 _HOST = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?(?::\d+)?")
 _USED = ("awsProfileName", "awsRoleArn", "awsRoleSessionName", "awsRegion")
 _WITHOUT_EFFECT = ("awsDebugCreds", "awsMaxRetries", "awsMaxBackOffTimeMs")

@@ -15,6 +15,7 @@ import pytest
 from support.kt import run_kt
 
 from kafkatools.commands.pipeline.spark import failures
+from kafkatools.core.install_command import install_command
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run import session
 from kafkatools.pipeline.run.batch import plain_errors
@@ -61,7 +62,7 @@ def test_without_pyspark_the_command_says_what_to_install(monkeypatch: pytest.Mo
     pytest.importorskip("pyspark")
     ran = run_kt("pipeline", "run", "--from", "json:rows", "--to", "console:")
     assert (ran.status, ran.out) == (2, "")
-    assert ran.err.splitlines()[0] == "The Python package pyarrow is not installed: pip install 'kafkatools[spark]'"
+    assert ran.err.splitlines()[0] == f"The Python package pyarrow is not installed: {install_command('spark')}"
 
 
 WORKER = """An error occurred while calling o123.save.

@@ -15,7 +15,7 @@ try:
     import numpy as np
     import pyspark  # noqa: F401
 except ImportError:
-    require("PySpark is not installed: pip install 'kafkatools[spark]'")
+    require("PySpark is not installed: pip install '.[spark]'")
 
 from kafkatools.commands.pipeline.show import report_result
 from kafkatools.console import Console

@@ -16,7 +16,7 @@ from support.requirements import require
 try:
     import pyarrow as pa
 except ImportError:
-    require("pyarrow is not installed: pip install 'kafkatools[sql]'")
+    require("pyarrow is not installed: pip install '.[sql]'")
 
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "core" / "records"))
 

@@ -11,7 +11,7 @@ from support.requirements import require
 try:
     import pyarrow as pa
 except ImportError:
-    require("pyarrow is not installed: pip install 'kafkatools[query]'")
+    require("pyarrow is not installed: pip install '.[sql]'")
 
 from kafkatools.pipeline.scan.ordered import read_in_order
 

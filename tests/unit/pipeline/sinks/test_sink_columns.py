@@ -16,7 +16,7 @@ try:
     import pyarrow as pa
     import pyspark  # noqa: F401
 except ImportError:
-    require("PySpark is not installed: pip install 'kafkatools[spark]'")
+    require("PySpark is not installed: pip install '.[spark]'")
 
 UTC = datetime.UTC
 NOW_MS = 1_700_000_000_000

@@ -19,7 +19,7 @@ try:
     import pyarrow as pa
     import pyspark  # noqa: F401
 except ImportError:
-    require("PySpark is not installed: pip install 'kafkatools[spark]'")
+    require("PySpark is not installed: pip install '.[spark]'")
 
 
 @pytest.fixture(scope="module", params=[1, 2])

@@ -15,7 +15,7 @@ try:
     import numpy as np
     import pyarrow as pa
 except ImportError:
-    require("pyarrow is not installed: pip install 'kafkatools[sql]'")
+    require("pyarrow is not installed: pip install '.[sql]'")
 
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "core" / "records"))
 

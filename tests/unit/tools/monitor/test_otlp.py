@@ -14,6 +14,7 @@ from support.kt import run_kt
 from support.ports import free_port
 
 from kafkatools.core.admin.log_dirs import LogDir
+from kafkatools.core.install_command import install_command
 from kafkatools.exit_status import ExitStatus
 from kafkatools.tools.monitor.metrics.otlp import OtlpSender
 from kafkatools.tools.monitor.metrics.otlp_metrics import METRICS, UP
@@ -158,7 +159,7 @@ def test_without_the_packages_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
     ran = run_kt("monitor", "--bootstrap-server", "127.0.0.1:1", "--otlp", "http://127.0.0.1:4318")
     assert (ran.status, ran.out) == (ExitStatus.FAILED, "")
     assert ran.err.startswith("--otlp needs the Python package opentelemetry")
-    assert ran.err.endswith(": pip install 'kafkatools[otlp]'\n")
+    assert ran.err.endswith(f": {install_command('otlp')}\n")
 
 
 def test_the_page_names_every_metric_with_unit_and_attributes() -> None:

@@ -11,7 +11,7 @@ try:
     import duckdb  # noqa: F401
     import pyarrow  # noqa: F401
 except ImportError:
-    require("DuckDB is not installed: pip install 'kafkatools[sql]'")
+    require("DuckDB is not installed: pip install '.[sql]'")
 
 from kafkatools.core.consumer.completed_fetch import FetchedColumns  # noqa: E402
 from kafkatools.core.records.batch import RecordBatch  # noqa: E402

@@ -20,7 +20,7 @@ try:
     import pyarrow as pa
     import pyspark  # noqa: F401
 except ImportError:
-    require("PySpark is not installed: pip install 'kafkatools[spark]'")
+    require("PySpark is not installed: pip install '.[spark]'")
 
 sys.path.append(str(pathlib.Path(__file__).parents[3] / "core" / "records"))
 

@@ -15,7 +15,7 @@ try:
     import pyarrow  # noqa: F401
     import pyspark  # noqa: F401
 except ImportError:
-    require("PySpark is not installed: pip install 'kafkatools[spark]'")
+    require("PySpark is not installed: pip install '.[spark]'")
 
 from support.file_batches import read_file_batches
 

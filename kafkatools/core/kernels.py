@@ -1,0 +1,31 @@
+"""The kernels: modules that run as Python and, compiled by setup.py, as C.
+
+One table for the build, for the choice between both forms (`records/_choose_kernel.py`) and for `kt --version`.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.machinery import EXTENSION_SUFFIXES
+
+KERNELS = (
+    "records._kernel",
+    "records._kernel_text",
+    "records._scan_kernel",
+    "records._dump_kernel",
+    "records._clean_kernel",
+    "records._gather_kernel",
+    "records._format_kernel",
+    "records._search_kernel",
+    "records._avro_kernel",
+    "records._arrow_kernel",
+    "protocol._codec",
+)
+"""Modules below `kafkatools.core`."""
+
+
+def compiled_kernels(suffixes: list[str] = EXTENSION_SUFFIXES) -> tuple[str, ...]:
+    """Return the kernels that are installed in compiled form for this interpreter."""
+    core = os.path.dirname(__file__)
+    places = {name: os.path.join(core, *name.split(".")) for name in KERNELS}
+    return tuple(name for name, place in places.items() if any(os.path.exists(place + suffix) for suffix in suffixes))
