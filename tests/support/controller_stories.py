@@ -18,6 +18,10 @@ from typing import Any
 
 from support.whole_messages import decode_all
 
+from kafkatools.core import config as tables
+from kafkatools.core.broker.metadata.controller.client_quotas import ClientQuotas
+from kafkatools.core.broker.server.mutation_quotas import MutationQuotas
+from kafkatools.core.config import Config
 from kafkatools.core.protocol.entities import Entity
 
 STORY = pathlib.Path(__file__).parent.parent / "golden" / "controller" / "story.json"
@@ -294,6 +298,7 @@ class Player:
         self.processes = dict.fromkeys(self.alive, 0)
         self.controller = self.cluster.controller
         self.clock = self.cluster.clock
+        self.mutation_quotas = MutationQuotas(ClientQuotas(), Config(tables.BROKER), self.clock)
 
     @staticmethod
     def authorize(*wanted: Any) -> bool:

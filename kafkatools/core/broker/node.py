@@ -40,6 +40,7 @@ from kafkatools.core.broker.server.acceptor import Dispatch
 from kafkatools.core.broker.server.authorizer import Authorizing, open_authorizer
 from kafkatools.core.broker.server.channels import Quorum
 from kafkatools.core.broker.server.dispatch import Dispatcher
+from kafkatools.core.broker.server.mutation_quotas import MutationQuotas
 from kafkatools.core.broker.server.node_listener import add_acceptors, bound_end_points
 from kafkatools.core.broker.server.purgatory import Purgatory
 from kafkatools.core.broker.server.quotas import Quotas
@@ -96,6 +97,7 @@ class Node(Authorizing):
         self.broker_settings = BrokerSettings(config, self.image, self.node_id)
         self.authorizer = open_authorizer(config, self.image.acls)
         self.quotas = Quotas(self.image.client_quotas, config, clock)
+        self.mutation_quotas = MutationQuotas(self.image.client_quotas, config, clock)
         self._changes = SlicedChanges(self.apply_delta, self.image)
         self.controller = self._make_controller()
         self.member = self._make_member(setup.random, is_new=resources.is_new)

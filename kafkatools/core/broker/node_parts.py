@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.server.authorizer import StandardAuthorizer
     from kafkatools.core.broker.server.controller_link import ControllerLink
     from kafkatools.core.broker.server.deferred import WaitingResponses
+    from kafkatools.core.broker.server.mutation_quotas import MutationQuotas
     from kafkatools.core.broker.server.requests import Request
     from kafkatools.core.clock import Clock
     from kafkatools.core.config import Config
@@ -38,6 +39,11 @@ class HasConfig(Protocol):
 class HasBrokerSettings(Protocol):
     @property
     def broker_settings(self) -> BrokerSettings: ...
+
+
+class HasMutationQuotas(Protocol):
+    @property
+    def mutation_quotas(self) -> MutationQuotas: ...
 
 
 class HasImage(Protocol):

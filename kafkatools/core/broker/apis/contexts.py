@@ -15,6 +15,7 @@ from kafkatools.core.broker.node_parts import (
     HasConfig,
     HasImage,
     HasMetadataOffset,
+    HasMutationQuotas,
     HasRaft,
     Rights,
 )
@@ -51,7 +52,7 @@ class _Coordination(Protocol):
 
 
 # -- metadata ----------------------------------------------------------------------------------------------------------
-class ChangeContext(_Image, HasBrokerSettings, Protocol):
+class ChangeContext(_Image, HasBrokerSettings, HasMutationQuotas, Protocol):
     """The node for handlers that change or describe metadata: topics, configs, ACLs, client quotas, SCRAM credentials.
     `controller` is the node's own controller, or `RefusedChanges` when no active controller accepted the request."""
 

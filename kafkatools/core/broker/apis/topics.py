@@ -24,6 +24,7 @@ from kafkatools.core.broker.metadata.image import INTERNAL_TOPICS, TopicState
 from kafkatools.core.broker.replicas.delayed_delete_records import DeleteRecordsStatus
 from kafkatools.core.broker.replicas.delayed_produce import DelayedProduce
 from kafkatools.core.broker.replicas.replica_manager import error_code_of
+from kafkatools.core.broker.server.mutation_quotas import MutationQuota
 from kafkatools.core.broker.server.requests import DELAYED, Request, Response, error_fields
 from kafkatools.core.errors import (
     InvalidRequest,
@@ -41,6 +42,8 @@ from kafkatools.core.protocol.slices import paced
 NameAndId = tuple[str | None, uuid.UUID | None]
 ConfigItems = tuple[tuple[str, str], ...]
 MOST_DESCRIBED = 100
+CREATE_TOPICS_STRICT, DELETE_TOPICS_STRICT, CREATE_PARTITIONS_STRICT = 6, 5, 3
+"""The versions from which on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 _Outcome = DeleteRecordsStatus | int
 
 
@@ -48,8 +51,8 @@ def handle_create_topics(node: ChangeContext, request: Request) -> Response:
     """Answer CreateTopics: create topics, one result per distinct name; a name that is there twice has INVALID_REQUEST.
 
     A request may assign replicas, use defaults (-1), set configs, and validate only. From version 5 on the results have
-    the configs of new topics, if the client has DESCRIBE_CONFIGS. Needs CREATE on the cluster or the topic. Not done:
-    CreateTopicPolicy, controller mutation quotas.
+    the configs of new topics, if the client has DESCRIBE_CONFIGS. Needs CREATE on the cluster or the topic. The quota
+    controller_mutation_rate is strict from version 6 on. Not done: CreateTopicPolicy.
     """
     entity = request.decode()
     counts = Counter(topic.name for topic in entity.topics)
@@ -68,14 +71,21 @@ def handle_create_topics(node: ChangeContext, request: Request) -> Response:
             configs = {config.name: config.value for config in topic.configs}
             numbers = topic.num_partitions, topic.replication_factor
             allowed.append(NewTopic(topic.name, *numbers, tuple(assignments), configs))
-    results = node.controller.create_topics(allowed, validate_only=entity.validate_only)
+    quota = node.mutation_quotas.of(request, CREATE_TOPICS_STRICT)
+    results = node.controller.create_topics(allowed, validate_only=entity.validate_only, charge=quota.charge)
     overrides = {topic.name: topic.configs for topic in allowed}
     described: dict[ConfigItems, Shared] = {}
 
     def describe(name: str) -> Fields:
         return _created_topic(node, request, results[name], overrides[name], name, described)
 
-    return request.respond({"topics": _Described(list(responses.values()), list(results), describe)})
+    return _respond(request, quota, {"topics": _Described(list(responses.values()), list(results), describe)})
+
+
+def _respond(request: Request, quota: MutationQuota, fields: Fields) -> Response:
+    """Respond with the throttle time of a quota of changes, for which the connection is then not read."""
+    request.throttle_ms = max(request.throttle_ms, quota.throttle_ms)
+    return request.respond({"throttle_time": request.throttle_ms, **fields})
 
 
 class _Described:
@@ -133,7 +143,8 @@ def handle_delete_topics(node: ChangeContext, request: Request) -> Response:
 
     Needs DELETE on the cluster or the topic. A topic that the client may not describe either has only the name or id
     that the request contains (ControllerApis.deleteTopics). With delete.topic.enable=false the error is
-    TOPIC_DELETION_DISABLED. The files are removed after file.delete.delay.ms. Not done: controller mutation quotas.
+    TOPIC_DELETION_DISABLED. The files are removed after file.delete.delay.ms. The quota controller_mutation_rate is
+    strict from version 5 on.
     """
     entity = request.decode()
     if request.version >= 6:
@@ -143,11 +154,12 @@ def handle_delete_topics(node: ChangeContext, request: Request) -> Response:
     ids = {topic_id for name, topic_id in topics if name is None and topic_id is not None}
     counts = Counter(topics)
     responses: dict[NameAndId, Fields] = {}
+    quota = node.mutation_quotas.of(request, DELETE_TOPICS_STRICT)
     for topic in paced(sorted(counts, key=lambda topic: topic[0] is None)):
-        response = _delete_topic(node, request, topic, counts, ids)
+        response = _delete_topic(node, request, topic, counts, ids, quota)
         if not (topic[0] is None and _is_named_too(node, topic[1], counts)):
             responses[topic] = response
-    return request.respond({"responses": list(responses.values())})
+    return _respond(request, quota, {"responses": list(responses.values())})
 
 
 def _is_named_too(node: ChangeContext, topic_id: uuid.UUID | None, counts: Mapping[NameAndId, int]) -> bool:
@@ -157,7 +169,12 @@ def _is_named_too(node: ChangeContext, topic_id: uuid.UUID | None, counts: Mappi
 
 
 def _delete_topic(
-    node: ChangeContext, request: Request, requested: NameAndId, counts: Mapping[NameAndId, int], ids: set[uuid.UUID]
+    node: ChangeContext,
+    request: Request,
+    requested: NameAndId,
+    counts: Mapping[NameAndId, int],
+    ids: set[uuid.UUID],
+    quota: MutationQuota,
 ) -> Fields:
     name, topic_id = requested
     try:
@@ -172,7 +189,7 @@ def _delete_topic(
             raise InvalidRequest("The provided topic name maps to an ID that was already supplied.")
         if requested[0] is None and _is_named_too(node, topic_id, counts):
             return {}
-        node.controller.delete_topic(*requested)
+        node.controller.delete_topic(*requested, quota.charge)
     except _Denied as denied:
         return {"name": denied.name, "topic_id": denied.topic_id, **error_fields(TopicAuthorizationFailed())}
     except KafkaError as error:
@@ -213,11 +230,12 @@ def _permitted(
 
 def handle_create_partitions(node: ChangeContext, request: Request) -> Response:
     """Answer CreatePartitions: add partitions to topics, or with `validate_only` check that; one result per distinct
-    topic. A topic that is named twice has INVALID_REQUEST. Needs ALTER on the topic. Not done: controller mutation
-    quotas."""
+    topic. A topic that is named twice has INVALID_REQUEST. Needs ALTER on the topic. The quota controller_mutation_rate
+    is strict from version 3 on."""
     entity = request.decode()
     counts = Counter(topic.name for topic in entity.topics)
     results: dict[str, dict[str, Any]] = {}
+    quota = node.mutation_quotas.of(request, CREATE_PARTITIONS_STRICT)
     for topic in paced(entity.topics):
         response = {"name": topic.name}
         try:
@@ -227,13 +245,15 @@ def handle_create_partitions(node: ChangeContext, request: Request) -> Response:
             assignments = topic.assignments
             if assignments is not None:
                 assignments = [tuple(assignment.broker_ids) for assignment in assignments]
-            node.controller.create_partitions(topic.name, topic.count, assignments, validate_only=entity.validate_only)
+            node.controller.create_partitions(
+                topic.name, topic.count, assignments, validate_only=entity.validate_only, charge=quota.charge
+            )
         except (UnknownTopicOrPartition, TopicAuthorizationFailed) as error:
             response["error_code"] = error.code
         except KafkaError as error:
             response.update(error_fields(error))
         results[topic.name] = response
-    return request.respond({"results": list(results.values())})
+    return _respond(request, quota, {"results": list(results.values())})
 
 
 def handle_delete_records(node: ReplicaContext, request: Request) -> Response:

@@ -30,6 +30,7 @@ from kafkatools.core.broker.node_parts import (
     HasImage,
     HasLink,
     HasMetadataOffset,
+    HasMutationQuotas,
     Rights,
 )
 from kafkatools.core.broker.security.principal_data import ClientPrincipal, encode_principal
@@ -47,7 +48,9 @@ class ControllerMember(HasController, HasMetadataOffset, Protocol):
     """A node with a controller, which is active while the node leads the quorum."""
 
 
-class Member(ControllerMember, Rights, HasConfig, HasClock, HasImage, HasBrokerSettings, HasLink, Protocol):
+class Member(
+    ControllerMember, Rights, HasConfig, HasClock, HasImage, HasBrokerSettings, HasLink, HasMutationQuotas, Protocol
+):
     """A node of a cluster that can forward requests to the active controller."""
 
     def no_controller_reason(self) -> str: ...
@@ -55,6 +58,8 @@ class Member(ControllerMember, Rights, HasConfig, HasClock, HasImage, HasBrokerS
 
 
 _SLICED: Final = {api.key for api in BROKER_APIS.values() if api.work is Work.APPLIED}
+_THROTTLED: Final = (ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS)
+"""Responses that begin with a throttle time, which a quota of changes may set."""
 _GONE: Final[int] = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 
 
@@ -197,7 +202,15 @@ class Forwarded:
             self._later.close_connection(CloseConnection("the controller did not answer the request"))
         else:
             data = bytes(response.response_data)
+            self._note_throttle(data)
             self._later.complete([len(data).to_bytes(4, "big") + data])
+
+    def _note_throttle(self, data: bytes) -> None:
+        """Throttle the client as the controller's response says, which exceeded its quota of changes there."""
+        if self._request.api_key in _THROTTLED:
+            begin = 5 if self._request.is_flexible else 4
+            throttle_ms = int.from_bytes(data[begin : begin + 4], "big")
+            self._request.throttle_ms = max(self._request.throttle_ms, throttle_ms)
 
     def _refuse(self, words: str) -> None:
         """Respond REQUEST_TIMED_OUT with this message, in the form of the API; close the connection if its response has
@@ -232,7 +245,7 @@ class RefusedChanges:
         return self.settings.effective()
 
     def create_topics(
-        self, new_topics: Sequence[topics.NewTopic], *, validate_only: bool = False
+        self, new_topics: Sequence[topics.NewTopic], *, validate_only: bool = False, charge: object = None
     ) -> dict[str, TopicState | KafkaError]:
         """The error for each topic, by name."""
         return {topic.name: self._error for topic in new_topics}
@@ -258,6 +271,7 @@ class Refusing:
         self.controller = RefusedChanges(node.image, node.broker_settings, error)
         self.image, self.broker_settings, self.authorizer = node.image, node.broker_settings, node.authorizer
         self.node_id, self.clock, self.quorum = node.node_id, node.clock, node.raft
+        self.mutation_quotas = node.mutation_quotas
         self.authorize, self.authorize_or_raise = node.authorize, node.authorize_or_raise
         self.authorize_any, self.authorized_operations = node.authorize_any, node.authorized_operations
         self.no_controller_reason = node.no_controller_reason

@@ -5,8 +5,7 @@ Rules: Produce and Fetch count bytes; requests count their processing time in pe
 quota decides: user and client id, user, client id, each by name before its default. All connections of a user, of a
 client id, or of both, share one rate, also when the quota is a default. A client above its quota gets a throttle time,
 and its connection is not read until it is over (KIP-219). A Fetch then gets no records and is not counted. Without
-quotas nothing is measured. Not done: connection rates per address and controller mutation rates are stored and
-described, not enforced.
+quotas nothing is measured. `mutation_quotas.py` has the quotas of changes.
 """
 
 from __future__ import annotations
@@ -77,37 +76,16 @@ class Rate:
         return round((rate - bound) / bound * self.elapsed_ms(now_ms))
 
 
-class ClientQuotaManager:
-    """The rates and limits of all clients for one kind of quota."""
+class QuotaLimits:
+    """The limits of all clients for one kind of quota."""
 
-    def __init__(self, quotas: ClientQuotas, key: str, make_rate: Callable[[], Rate]) -> None:
+    def __init__(self, quotas: ClientQuotas, key: str) -> None:
         self._quotas = quotas
         self._key = key
-        self._make_rate = make_rate
-        self._rates: dict[Tags, Rate] = {}
         self._limits: dict[Tags, tuple[float, Tags] | None] = {}
         self._version = -1
 
-    def record(self, client: Tags, value: float, now_ms: int) -> int:
-        """Count what a client, a user name and a client id, used; returns its throttle time in ms. Without a quota for
-        the client nothing is counted and the time is 0."""
-        limit = self._limit(client)
-        if limit is None:
-            return 0
-        bound, tags = limit
-        rate = self._rates.get(tags)
-        if rate is None:
-            rate = self._rates[tags] = self._make_rate()
-        rate.record(value, now_ms)
-        return rate.throttle_ms(bound, now_ms)
-
-    def take_back(self, client: Tags, value: float, now_ms: int) -> None:
-        """Subtract what `record` counted, because it was not sent after all."""
-        limit = self._limit(client)
-        if limit is not None and limit[1] in self._rates:
-            self._rates[limit[1]].record(-value, now_ms)
-
-    def _limit(self, client: Tags) -> tuple[float, Tags] | None:
+    def of(self, client: Tags) -> tuple[float, Tags] | None:
         """The limit of a client and the key of the rate that it shares; None without a quota (DefaultQuotaCallback)."""
         if self._version != self._quotas.version:
             self._version = self._quotas.version
@@ -115,7 +93,6 @@ class ClientQuotaManager:
         if client not in self._limits:
             if len(self._limits) >= MAX_CLIENT_IDS:  # a client that invents client ids must not fill the memory
                 self._limits.clear()
-                self._rates.clear()
             self._limits[client] = None
             for entity, tags in _candidates(*client):
                 bound = self._quotas.by_entity.get(entity, {}).get(self._key)
@@ -123,6 +100,36 @@ class ClientQuotaManager:
                     self._limits[client] = bound, tags
                     break
         return self._limits[client]
+
+
+class ClientQuotaManager:
+    """The rates of all clients for one kind of quota."""
+
+    def __init__(self, quotas: ClientQuotas, key: str, make_rate: Callable[[], Rate]) -> None:
+        self._limits = QuotaLimits(quotas, key)
+        self._make_rate = make_rate
+        self._rates: dict[Tags, Rate] = {}
+
+    def record(self, client: Tags, value: float, now_ms: int) -> int:
+        """Count what a client, a user name and a client id, used; returns its throttle time in ms. Without a quota for
+        the client nothing is counted and the time is 0."""
+        limit = self._limits.of(client)
+        if limit is None:
+            return 0
+        bound, tags = limit
+        rate = self._rates.get(tags)
+        if rate is None:
+            if len(self._rates) >= MAX_CLIENT_IDS:
+                self._rates.clear()
+            rate = self._rates[tags] = self._make_rate()
+        rate.record(value, now_ms)
+        return rate.throttle_ms(bound, now_ms)
+
+    def take_back(self, client: Tags, value: float, now_ms: int) -> None:
+        """Subtract what `record` counted, because it was not sent after all."""
+        limit = self._limits.of(client)
+        if limit is not None and limit[1] in self._rates:
+            self._rates[limit[1]].record(-value, now_ms)
 
 
 def _candidates(user: str, client_id: str) -> Sequence[tuple[Entity, Tags]]:
@@ -140,7 +147,7 @@ def _candidates(user: str, client_id: str) -> Sequence[tuple[Entity, Tags]]:
     )
 
 
-def _client_of(request: Request) -> Tags:
+def client_of(request: Request) -> Tags:
     """The user name and the client id of a request."""
     return request.principal.partition(":")[2], request.client_id or ""
 
@@ -177,18 +184,18 @@ class Quotas:
             return
         elapsed_ns, request.started_ns = self._clock.now_ns() - request.started_ns, 0
         used = elapsed_ns / PERCENT_PER_SECOND_NS
-        throttle_ms = self._request.record(_client_of(request), used, self._clock.now_ms())
+        throttle_ms = self._request.record(client_of(request), used, self._clock.now_ms())
         request.throttle_ms = max(request.throttle_ms, min(throttle_ms, self._max_request_throttle_ms))
 
     def note_produce(self, request: Request, size_bytes: int) -> None:
         """Count the bytes of a Produce request and raise its throttle time."""
-        throttle_ms = self._produce.record(_client_of(request), size_bytes, self._clock.now_ms())
+        throttle_ms = self._produce.record(client_of(request), size_bytes, self._clock.now_ms())
         request.throttle_ms = max(request.throttle_ms, throttle_ms)
 
     def note_fetch(self, request: Request, size_bytes: int) -> bool:
         """Count the processing time and the bytes of a Fetch response. Returns False if the client is throttled: it
         then gets no records, and the bytes are not counted."""
-        client, now_ms = _client_of(request), self._clock.now_ms()
+        client, now_ms = client_of(request), self._clock.now_ms()
         self.note_request(request)
         request.throttle_ms = max(request.throttle_ms, self._fetch.record(client, size_bytes, now_ms))
         if request.throttle_ms:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from struct import Struct
 from typing import Any, Final, Protocol
 
-from kafkatools.core.errors import KafkaError, UnknownServerError
+from kafkatools.core.errors import KafkaError, ThrottlingQuotaExceeded, UnknownServerError
 from kafkatools.core.protocol.entities import Fields
 from kafkatools.core.protocol.slices import pausing
 
@@ -21,9 +21,10 @@ _SIZE_AND_CORRELATION = Struct(">ii")
 
 
 def error_fields(error: KafkaError) -> Fields:
-    """The fields `error_code` and `error_message` of a result; UNKNOWN_SERVER_ERROR has no message, as in Kafka."""
-    is_unknown = isinstance(error, UnknownServerError)
-    return {"error_code": error.code, "error_message": None if is_unknown else str(error)}
+    """The fields `error_code` and `error_message` of a result; UNKNOWN_SERVER_ERROR and THROTTLING_QUOTA_EXCEEDED have
+    no message, as in Kafka."""
+    has_no_text = isinstance(error, (UnknownServerError, ThrottlingQuotaExceeded))
+    return {"error_code": error.code, "error_message": None if has_no_text else str(error)}
 
 
 def outcome_fields(error: KafkaError | None) -> Fields:

@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 
 PRODUCER_ID_BLOCK = 1000
 LONG_MAX = 2**63 - 1
+Charge = Callable[[int], None]
+"""Counts created or deleted partitions for the client's quota. Raises ThrottlingQuotaExceeded."""
 MAX_RECORDS_PER_BATCH = 10_000
 TOPICS_AT_ONCE = 10
 CHANGES_AT_ONCE = 250
@@ -184,10 +186,10 @@ class ClientChanges:
         return Placement(self.image, self.random, config.num_partitions, config.default_replication_factor, random_uuid)
 
     def create_topics(
-        self, new_topics: Sequence[topics.NewTopic], *, validate_only: bool = False
+        self, new_topics: Sequence[topics.NewTopic], *, validate_only: bool = False, charge: Charge = lambda _: None
     ) -> dict[str, TopicState | KafkaError]:
         """Create topics, as one change unless in the slow lane. Returns the topic or the error for each name; with
-        `validate_only` nothing is created, and the topic is as it would be."""
+        `validate_only` nothing is created, and the topic is as it would be. `charge` may refuse a valid topic."""
         placement = self._placement()
         results: dict[str, TopicState | KafkaError] = {**topics.collisions(self.image, new_topics)}
         topic_records: dict[str, list[Any]] = {}
@@ -203,10 +205,12 @@ class ClientChanges:
                 continue
             try:
                 if pause is not None and size > PARTITIONS_AT_ONCE:
-                    results[topic.name] = self._create_large_topic(topic, placement, validate_only=validate_only)
+                    planned_topic = self._create_large_topic(topic, placement, charge, validate_only=validate_only)
+                    results[topic.name] = planned_topic
                     continue
                 with pausing(None):
                     state, records = self._plan_topic(topic, placement)
+                charge(size)
                 results[topic.name] = planned(state, records) if validate_only else state
                 if not validate_only:
                     topic_records[topic.name] = records
@@ -219,7 +223,9 @@ class ClientChanges:
         configs.validate_topic_configs(topic.configs, self.effective_config)
         return topics.create_topic(placement.image, topic, placement)
 
-    def _create_large_topic(self, topic: topics.NewTopic, placement: Placement, *, validate_only: bool) -> TopicState:
+    def _create_large_topic(
+        self, topic: topics.NewTopic, placement: Placement, charge: Charge, *, validate_only: bool
+    ) -> TopicState:
         """Create a topic of very many partitions as one change, which is planned in slices."""
 
         def plan(image: MetadataImage) -> NewPartitions:
@@ -228,6 +234,7 @@ class ClientChanges:
 
         change = plan_in_slices(lambda: self.image, plan)
         topics.check_new_topic(self.image, topic.name)  # another request may have created it in a pause
+        charge(len(change.partitions))
         if validate_only:
             return TopicState(topic.name, change.topic_id, change.partitions)
         self._commit_partitions(change)
@@ -242,30 +249,34 @@ class ClientChanges:
         return {name: self.image.topics[name] for name in topic_records}
 
     def create_partitions(
-        self, name: str, count: int, assignments: Sequence[Sequence[int]] | None, *, validate_only: bool
+        self,
+        name: str,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None,
+        *,
+        validate_only: bool,
+        charge: Charge = lambda _: None,
     ) -> None:
         """Increase the number of a topic's partitions to `count`, on these brokers or (None) where the controller
         places them. With `validate_only` nothing changes. Raises the errors of `topics.create_partitions`."""
         placement = self._placement()
         topic = self.image.topics.get(name)
         if topic is not None and current_pause() is not None and count - len(topic.partitions) > PARTITIONS_AT_ONCE:
-            self._create_many_partitions(name, count, assignments, placement, validate_only=validate_only)
+            plan = self._plan_many_partitions(name, count, assignments, placement)
+            charge(len(plan.partitions))
+            if not validate_only:
+                self._commit_partitions(plan)
             return
         with pausing(None):
             records = topics.create_partitions(self.image, name, count, assignments, placement)
+        charge(len(records))
         if not validate_only:
             self._commit(records)
 
-    def _create_many_partitions(
-        self,
-        name: str,
-        count: int,
-        assignments: Sequence[Sequence[int]] | None,
-        placement: Placement,
-        *,
-        validate_only: bool,
-    ) -> None:
-        """Add very many partitions as one change, which is planned in slices."""
+    def _plan_many_partitions(
+        self, name: str, count: int, assignments: Sequence[Sequence[int]] | None, placement: Placement
+    ) -> NewPartitions:
+        """Plan very many new partitions as one change, in slices."""
 
         def plan(image: MetadataImage) -> NewPartitions:
             there = replace(placement, image=image)
@@ -276,14 +287,13 @@ class ClientChanges:
             topic = self.image.topics.get(name)
             return topic and (topic.topic_id, len(topic.partitions))
 
-        change = plan_in_slices(lambda: self.image, plan, basis)
-        if not validate_only:
-            self._commit_partitions(change)
+        return plan_in_slices(lambda: self.image, plan, basis)
 
-    def delete_topic(self, name: str | None, topic_id: uuid.UUID | None) -> TopicState:
+    def delete_topic(self, name: str | None, topic_id: uuid.UUID | None, charge: Charge = lambda _: None) -> TopicState:
         """Delete a topic by name or id and return it. Raises InvalidRequest unless exactly one is given,
-        UnknownTopicOrPartition, UnknownTopicId."""
+        UnknownTopicOrPartition, UnknownTopicId, and what `charge` raises."""
         state, records = topics.delete_topic(self.image, name, topic_id)
+        charge(len(state.partitions))
         self._commit(records)
         return state
 

@@ -11,7 +11,7 @@ import pytest
 from support.broker_client import BrokerClient, batch
 
 from kafkatools.core.broker.metadata.controller.client_quotas import ClientQuotas
-from kafkatools.core.broker.server.quotas import ClientQuotaManager, Rate
+from kafkatools.core.broker.server.quotas import ClientQuotaManager, QuotaLimits, Rate
 from kafkatools.core.clock import SystemClock
 
 PRODUCE, FETCH, METADATA, ALTER_QUOTAS = 0, 1, 3, 49
@@ -67,8 +67,8 @@ def test_bytes_that_were_not_sent_are_taken_back() -> None:
     ],
 )
 def test_the_most_exact_entity_gives_the_quota(rows: list[Any], expected: float) -> None:
-    manager = ClientQuotaManager(quota_records(*rows), "producer_byte_rate", rate)
-    limit = manager._limit(("ANONYMOUS", "c"))
+    limits = QuotaLimits(quota_records(*rows), "producer_byte_rate")
+    limit = limits.of(("ANONYMOUS", "c"))
     assert limit is not None
     assert limit[0] == expected
 
