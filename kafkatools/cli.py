@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkatools.commands import ALIASES, COMMANDS, GROUPS, has_kafka_script, load
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options.args import Args
+from kafkatools.options.indirect_settings import indirect_settings
 from kafkatools.options.parser import parse
 from kafkatools.options.profiles import ensure_confirmed, profile_for
 from kafkatools.options.table import Command, all_options
@@ -124,6 +125,7 @@ def run_command(command: Command, arguments: Sequence[str], console: Console, op
             console.print(KAFKA_VERSION)
             return ExitStatus.OK
         _quiet_logs(console)
+        args.indirect = indirect_settings(console)
         args.profile = profile_for(args, options.profile, console.environ)
         if args.profile is not None:
             ensure_confirmed(console, command, args, args.profile, options.confirm)

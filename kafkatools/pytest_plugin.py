@@ -83,13 +83,17 @@ def pytest_configure(config: pytest.Config) -> None:
 def _client_settings(path: str | None) -> Mapping[str, object]:
     if path is None:
         return {}
+    import os
+
     from kafkatools.core.config import ADMIN, Config
     from kafkatools.core.errors import ConfigError
     from kafkatools.exit_status import CommandError
+    from kafkatools.options.indirect_settings import IndirectSettings
     from kafkatools.options.properties import read_properties
 
     try:
-        settings = read_properties(path)
+        environ = os.environ  # noqa: TID251 - the file names a variable by ${env:NAME}
+        settings = IndirectSettings(environ).resolved(read_properties(path), path)
         Config(ADMIN, {"bootstrap.servers": "localhost:9092", **settings})
     except (CommandError, ConfigError) as error:
         raise pytest.UsageError(f"--kafka-config {path}: {error}") from None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int, read_properties
+from kafkatools.options.common import properties_file
 from kafkatools.options.connection import BOOTSTRAP_CONTROLLER, connect_admin
 from kafkatools.options.table import ARGPARSE4J
 
@@ -176,7 +177,7 @@ def _add_controller(console: Console, args: Args) -> ExitStatus:
         raise UsageError(
             "You must supply the configuration file of the controller you are adding when using add-controller."
         )
-    settings = read_properties(args.command_config)
+    settings = properties_file(args, "command_config")
     controller_id = _controller_id(settings)
     directory_id = _directory_of(settings)
     endpoints = _endpoints(settings)

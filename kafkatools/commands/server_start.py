@@ -27,7 +27,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     """Run kt server-start until SIGTERM or Ctrl-C, then shut down cleanly. Raises UsageError or CommandError."""
     if args.operand is None:
         raise UsageError("USAGE: kt server-start [--override property=value]* server.properties")
-    values = read_properties(args.operand)
+    values = args.indirect.resolved(read_properties(args.operand), args.operand)
     for text in args.override:
         key, equals, value = text.partition("=")
         if not equals:

@@ -87,15 +87,16 @@ def _warn_of_unknown(name: str, path: str) -> None:
 
 
 def profile_settings(args: Args) -> dict[str, str]:
-    """Return the client settings of the profile, empty without one."""
-    return dict(args.profile.settings) if args.profile is not None else {}
+    """Return the client settings of the profile with the values of their references, empty without one. Raises
+    CommandError for a reference that has no value."""
+    return args.indirect.resolved(args.profile.settings, args.profile.path) if args.profile is not None else {}
 
 
 def properties_file(args: Args, file_option: str) -> dict[str, str]:
-    """Return the settings in the file that an option names, empty without the option. Raises CommandError for an
-    unreadable file."""
+    """Return the settings in the file that an option names with the values of their references, empty without the
+    option. Raises CommandError for an unreadable file and for a reference that has no value."""
     path = getattr(args, file_option)
-    return read_properties(path) if path else {}
+    return args.indirect.resolved(read_properties(path), path) if path else {}
 
 
 _REGISTRY_PREFIXES = ("basic.auth.", "bearer.auth.", "schema.registry.")

@@ -10,7 +10,7 @@
     journal = "required"                    # of kt undo: on (default), off or required
 
     [profiles.prod.settings]                # client settings, overriding those of the file
-    "sasl.jaas.config" = { env = "PROD_JAAS" }
+    "sasl.jaas.config" = { env = "PROD_JAAS" }          # also file, command, keyring and prompt
 
 Rules: the user's file is `config.toml` in $XDG_CONFIG_HOME/kafkatools (or KT_CONFIG), the project's the nearest
 `.kt.toml` in or above the working directory. A name defined in both is an error: entering a directory must not redefine
@@ -207,19 +207,34 @@ def _profile(name: str, path: str, table: object, environ: Mapping[str, str], is
     )  # fmt: skip
 
 
+_REFERENCES = ("env", "file", "command", "keyring", "prompt")
+
+
 def _setting(value: object, path: str, key: str, environ: Mapping[str, str]) -> str:
-    """Return a setting's value as text; `{ env = "NAME" }` is read from the environment. Raises UsageError."""
+    """Return a setting's value as text; `{ env = "NAME" }` is read from the environment, other tables become references
+    that are resolved when the settings are used. Raises UsageError."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | int | float):
         return str(value)
-    if isinstance(value, dict) and list(value) == ["env"] and isinstance(value["env"], str):
-        if value["env"] not in environ:
-            raise UsageError(
-                f"{path}: {key} takes its value from the environment variable {value['env']}, which is not set"
-            )
-        return environ[value["env"]]
-    raise UsageError(f'{path}: {key} must be a string, a number, true or false, or {{ env = "NAME" }}')
+    if isinstance(value, dict) and len(value) == 1:
+        (kind, place), *_ = value.items()
+        if kind in _REFERENCES and isinstance(place, str) and place:
+            return _reference(kind, place, path, key, environ)
+    tables = ", ".join(f'{{ {kind} = "..." }}' for kind in _REFERENCES)
+    raise UsageError(f"{path}: {key} must be a string, a number, true or false, or one of {tables}")
+
+
+def _reference(kind: str, place: str, path: str, key: str, environ: Mapping[str, str]) -> str:
+    if kind == "env":
+        if place not in environ:
+            raise UsageError(f"{path}: {key} takes its value from the environment variable {place}, which is not set")
+        return environ[place]
+    if kind == "file":
+        place = os.path.join(os.path.dirname(os.path.abspath(path)), os.path.expanduser(place))
+    if "}" in place or (kind == "file" and ":" in place):
+        raise UsageError(f"{path}: {key}: '{place}' may not contain {'}' if '}' in place else 'a colon'}")
+    return f"${{{kind}:{place}}}"
 
 
 def _ensure_keys(table: Mapping[str, object], allowed_keys: tuple[str, ...], path: str, prefix: str) -> None:

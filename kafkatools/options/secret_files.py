@@ -1,7 +1,7 @@
 """Warn about files with secrets that every user of the machine can read.
 
 Such files are settings, and key stores and private keys that settings name. Trust stores hold certificates only, so
-anyone may read them.
+anyone may read them. A value with a reference such as `${env:NAME}` is no secret itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ def warn_if_others_can_read(path: str, settings: Mapping[str, str]) -> None:
     be intended and does not count."""
     from kafkatools.core.secrets import holds_secret
 
-    secret = next((name for name, value in settings.items() if holds_secret(name, value)), None)
+    secret = next(
+        (name for name, value in settings.items() if holds_secret(name, value) and not _has_reference(value)), None
+    )
     if secret is None or not _is_open(path):
         return
     _warn(path, secret)
@@ -30,6 +32,14 @@ def warn_if_others_can_read_keys(settings: Mapping[str, str]) -> None:
     for name, path in settings.items():
         if name.endswith(_PRIVATE_KEY_FILES) and _is_open(path):
             _warn(path, "the private key")
+
+
+def _has_reference(value: str) -> bool:
+    if "${" not in value:
+        return False
+    from kafkatools.core.config.providers import has_reference
+
+    return has_reference(value)
 
 
 def _warn(path: str, secret: str) -> None:

@@ -46,6 +46,30 @@ def test_tools_of_apache_kafka_with_every_mechanism(secure: SecureBroker) -> Non
     assert refused == "Error while executing topic command : Authentication failed: Invalid username or password\n"
 
 
+def test_config_providers_are_those_of_apache_kafka(secure: SecureBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_PASSWORD", "alice-canary")
+    (secure.home / "secret.properties").write_text("user=al\\u0069ce\n")
+    (secure.home / "store").write_text(str(secure.authority.certificate))
+    provider = "org.apache.kafka.common.config.provider"
+    login = LOGINS["PLAIN"].replace('"alice"', f'"${{f:{secure.home}/secret.properties:user}}"')
+    values = {
+        **secure.sasl("PLAIN", login=login.replace("alice-canary", "${e:KAFKA_PASSWORD}")),
+        "ssl.truststore.location": f"${{d:{secure.home}:store}}",
+        "config.providers": "f,d,e",
+        "config.providers.f.class": f"{provider}.FileConfigProvider",
+        "config.providers.f.param.allowed.paths": str(secure.home),
+        "config.providers.d.class": f"{provider}.DirectoryConfigProvider",
+        "config.providers.e.class": f"{provider}.EnvVarConfigProvider",
+        "config.providers.e.param.allowlist.pattern": "KAFKA_.*",
+    }
+    where = ("--bootstrap-server", secure.bootstrap("SASL_SSL"))
+    file = ("--command-config", secure.client_file("providers", values))
+    java = subprocess.run(apache_kafka.command("topics", "--list", *where, *file), capture_output=True, check=False)
+    ours = run_kt("topics", "--list", *where, *file, environ={"KAFKA_PASSWORD": "alice-canary"})
+    assert (ours.status, ours.out.split(), ours.err) == (0, ["seen"], "")
+    assert java.stdout.split() == [b"seen"], java.stdout + java.stderr
+
+
 def test_librdkafka_with_every_mechanism(secure: SecureBroker) -> None:
     confluent = pytest.importorskip("confluent_kafka")
     trust = {"ssl.ca.location": str(secure.authority.certificate), "auto.offset.reset": "earliest"}

@@ -9,7 +9,8 @@ from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.configs import TOPIC_CONFIG
 from kafkatools.core.admin.topics import NewTopic, TopicDescription, create_topics
 from kafkatools.exit_status import CommandError, UsageError
-from kafkatools.options import Args, client_settings, read_properties
+from kafkatools.options import Args, client_settings
+from kafkatools.options.common import properties_file
 from kafkatools.options.connection import Connection
 from kafkatools.options.profiles import find_profile
 from kafkatools.tools.copying.client_cluster import ClientCluster, topic_configs
@@ -24,7 +25,7 @@ def clusters_of(console: Console, args: Args) -> tuple[ClientCluster, ClientClus
     a profile without brokers."""
     source = ClientCluster(console.connect(args), client_settings(args), _CLIENT_ID)
     if args.to_bootstrap_server is not None:
-        settings = read_properties(args.to_command_config) if args.to_command_config else {}
+        settings = properties_file(args, "to_command_config")
         target = ClientCluster(args.to_bootstrap_server, settings, _CLIENT_ID)
         return source, target, Connection(target.bootstrap, None, args.to_command_config)
     if args.to_profile is None:
@@ -32,7 +33,9 @@ def clusters_of(console: Console, args: Args) -> tuple[ClientCluster, ClientClus
     profile = find_profile(args.to_profile, console.environ, os.getcwd())
     if profile is None or profile.bootstrap_servers is None:
         raise UsageError(f"The profile '{args.to_profile}' has no bootstrap_servers")
-    target = ClientCluster(profile.bootstrap_servers, profile.settings, _CLIENT_ID)
+    target = ClientCluster(
+        profile.bootstrap_servers, args.indirect.resolved(profile.settings, profile.path), _CLIENT_ID
+    )
     return source, target, Connection(target.bootstrap, profile, None)
 
 

@@ -13,7 +13,8 @@ from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.groups import describe_groups
 from kafkatools.core.producer.batch_producer import BatchProducer
 from kafkatools.exit_status import ExitStatus, UsageError
-from kafkatools.options import Args, client_settings, read_properties
+from kafkatools.options import Args, client_settings
+from kafkatools.options.common import properties_file
 from kafkatools.options.connection import Connection, noting_changes_through
 from kafkatools.options.profiles import find_profile
 from kafkatools.options.topic_renames import target_names
@@ -80,14 +81,16 @@ def _target(console: Console, args: Args) -> tuple[ClientCluster, Connection]:
     """Return the target cluster and the connection to it. Raises UsageError or CommandError for a profile without
     brokers."""
     if args.to_bootstrap_server is not None:
-        settings = read_properties(args.to_command_config) if args.to_command_config else {}
+        settings = properties_file(args, "to_command_config")
         connection = Connection(args.to_bootstrap_server, None, args.to_command_config)
         return ClientCluster(connection.servers, settings, _CLIENT_ID), connection
     profile = find_profile(args.to_profile, console.environ, os.getcwd())
     if profile is None or profile.bootstrap_servers is None:
         raise UsageError(f"The profile '{args.to_profile}' has no bootstrap_servers")
     connection = Connection(profile.bootstrap_servers, profile, None)
-    return ClientCluster(connection.servers, profile.settings, _CLIENT_ID), connection
+    return ClientCluster(
+        connection.servers, args.indirect.resolved(profile.settings, profile.path), _CLIENT_ID
+    ), connection
 
 
 def _follow(console: Console, args: Args, migration: Migration, producer: BatchProducer) -> None:

@@ -78,5 +78,5 @@ def right_source(console: Console, args: Args, reports: str) -> job_source.JobSo
     if uri.kind != "topic":
         raise UsageError(f"--right-bootstrap-server needs a topic as second source, not {text}")
     topics = [name for name in uri.target.split(",") if name]
-    cluster = other_cluster(console, args.right_bootstrap_server, args.right_command_config, *topics)
+    cluster = other_cluster(console, args, args.right_bootstrap_server, args.right_command_config, *topics)
     return job_source.new_source(console, args, uri, cluster, f"{reports}/right")

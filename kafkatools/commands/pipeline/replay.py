@@ -67,7 +67,7 @@ def print_plan(console: Console, rows: Iterable[tuple[str, str | None, str, int]
 def target_cluster(console: Console, args: Args, topics: Sequence[str]) -> Cluster:
     """Return the cluster to send to, after a check that it has these topics. Raises KafkaError or CommandError."""
     if args.has_option("to-bootstrap-server"):
-        return other_cluster(console, args.to_bootstrap_server, args.to_command_config, *topics)
+        return other_cluster(console, args, args.to_bootstrap_server, args.to_command_config, *topics)
     return cluster_of(console, args, *topics)
 
 

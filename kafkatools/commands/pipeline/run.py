@@ -131,7 +131,7 @@ def _clusters(console: Console, args: Args, values: PipelineValues) -> dict[str,
     if str(values.get("to", "")).startswith("topic:"):
         if values.get("to-bootstrap-server"):
             servers, file = values["to-bootstrap-server"], values.get("to-command-config")
-            clusters[""] = other_cluster(console, servers, file)
+            clusters[""] = other_cluster(console, args, servers, file)
         else:
             clusters[""] = _cluster(console, args, values, values, [])
     return clusters
@@ -144,7 +144,7 @@ def _cluster(console: Console, args: Args, values: PipelineValues, table: Pipeli
         servers = values.get("bootstrap-server")
     if servers is not None:
         file = table.get("command-config") or values.get("command-config")
-        return other_cluster(console, servers, file, *topics)
+        return other_cluster(console, args, servers, file, *topics)
     return cluster_of(console, args, *topics)
 
 

@@ -173,9 +173,11 @@ def cluster_of(console: Console, args: Args, *topics: str) -> Cluster:
     return cluster
 
 
-def other_cluster(console: Console, bootstrap: str, config_file: str | None, *topics: str) -> Cluster:
+def other_cluster(console: Console, args: Args, bootstrap: str, config_file: str | None, *topics: str) -> Cluster:
     """Return a second cluster, after a check that it has these topics. Raises KafkaError or CommandError."""
-    cluster = Cluster(bootstrap, _of_kafka(read_properties(config_file)) if config_file else {})
+    cluster = Cluster(
+        bootstrap, _of_kafka(args.indirect.resolved(read_properties(config_file), config_file)) if config_file else {}
+    )
     ensure_reached(console, cluster, topics)
     return cluster
 

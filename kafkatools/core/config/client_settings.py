@@ -2,7 +2,8 @@
 
 Rules: a keyword argument is the name with underscores and wins over the mapping. An unknown name raises ConfigError
 with the closest name. Python objects where Kafka expects a class name (a serializer, a partitioner) are not settings:
-`take_objects` removes them from the mapping first.
+`take_objects` removes them from the mapping first. With config.providers, references in values are resolved, as in
+Kafka; that setting alone makes core read the environment.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from kafkatools.core.config import Config, Password, Table, to_text
 from kafkatools.core.errors import ConfigError
 
 Settings = Config | Mapping[str, object]
+_PROVIDERS = "config.providers"
 
 
 def config_of(table: Table, settings: Settings | None, keywords: Mapping[str, object]) -> Config:
@@ -26,7 +28,7 @@ def config_of(table: Table, settings: Settings | None, keywords: Mapping[str, ob
         if settings.table.label != table.label:
             raise ConfigError(f"Expected {table.label} settings, not {settings.table.label} settings")
         return settings.replace(overrides) if overrides else settings
-    return Config(table, {**_checked(table, settings), **overrides})
+    return Config(table, {**_direct(_checked(table, settings)), **overrides})
 
 
 def take_objects(settings: Settings | None, names: Iterable[str]) -> tuple[Settings | None, dict[str, Any]]:
@@ -50,6 +52,20 @@ def _checked(table: Table, settings: Mapping[str, object] | None) -> Mapping[str
         if not isinstance(name, str):
             raise ConfigError(f"The name of a {table.label} setting is text, not {name!r}")
     return settings
+
+
+def _direct(settings: Mapping[str, object]) -> Mapping[str, object]:
+    """Settings with the values of their references, if config.providers names providers. Raises ConfigError."""
+    if _PROVIDERS not in settings:
+        return settings
+    import os
+
+    from kafkatools.core.config.providers import Providers, Surroundings
+
+    texts = {name: value for name, value in settings.items() if isinstance(value, str)}
+    others = {name: value for name, value in settings.items() if name not in texts}
+    environ = os.environ  # noqa: TID251 - the program asks for a variable by ${env:NAME}
+    return others | Providers(Surroundings(environ, None), known=()).resolved(texts)
 
 
 def _dotted(table: Table, keyword: str) -> str:

@@ -1,0 +1,75 @@
+"""References in client settings of properties files and profiles, such as `${env:NAME}` and `${prompt:Password}`.
+
+core/config/providers.py resolves them. It is imported only for settings that have some, as most have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from kafkatools.exit_status import CommandError
+
+if TYPE_CHECKING:
+    from kafkatools.core.config.providers import Providers
+
+_TERMINAL = "/dev/tty"
+
+
+class _Terminal(Protocol):
+    @property
+    def is_error_terminal(self) -> bool: ...
+
+    environ: Mapping[str, str]
+
+
+class IndirectSettings:
+    """Resolves references for one command, each once; without `ask` a prompt is an error."""
+
+    def __init__(self, environ: Mapping[str, str], ask: Callable[[str], str] | None = None) -> None:
+        self._environ = environ
+        self._ask = ask
+        self._providers: Providers | None = None
+
+    def resolved(self, settings: Mapping[str, str], path: str) -> dict[str, str]:
+        """Return the settings of a file with the values of its references. Raises CommandError, which names the file
+        and the setting."""
+        if not any("${" in value or name.startswith("config.providers") for name, value in settings.items()):
+            return dict(settings)
+        from kafkatools.core.config.providers import Providers, Surroundings
+        from kafkatools.core.errors import ConfigError
+
+        if self._providers is None:
+            self._providers = Providers(Surroundings(self._environ, self._ask))
+        try:
+            return self._providers.resolved(settings)
+        except ConfigError as error:
+            raise CommandError(f"{path}: {error}") from None
+
+
+def indirect_settings(console: _Terminal) -> IndirectSettings:
+    """The references of a command, with a prompt when stderr is a terminal, wherever stdin comes from. Completion
+    scripts and programs that read stderr therefore get no prompt."""
+    return IndirectSettings(console.environ, ask if console.is_error_terminal else None)
+
+
+def ask(label: str) -> str:
+    """Prompt for a password on the terminal of this process, without showing it. Raises ConfigError without a terminal
+    or a password."""
+    import getpass
+    import os
+
+    from kafkatools.core.control_characters import visible
+    from kafkatools.core.errors import ConfigError
+
+    try:
+        os.close(os.open(_TERMINAL, os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        raise ConfigError(f"there is no terminal to prompt on for ${{prompt:{label}}}") from None
+    try:
+        typed = getpass.getpass(f"{visible(label)}: ")
+    except EOFError:
+        typed = ""
+    if not typed:
+        raise ConfigError(f"no password was typed for ${{prompt:{label}}}")
+    return typed
