@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kafkatools.core.errors import KafkaError as KafkaError
     from kafkatools.core.group.metadata import ConsumerGroupMetadata as ConsumerGroupMetadata
     from kafkatools.core.group.metadata import OffsetAndMetadata as OffsetAndMetadata
+    from kafkatools.core.prepared_transaction import PreparedTransaction as PreparedTransaction
     from kafkatools.core.producer.futures import ColumnsFuture as ColumnsFuture
     from kafkatools.core.producer.futures import RecordFuture as RecordFuture
     from kafkatools.core.producer.futures import RecordMetadata as RecordMetadata
@@ -65,6 +66,7 @@ _EXPORTS = {
     "NewPartitions": "core.admin.topics",
     "NewTopic": "core.admin.topics",
     "OffsetAndMetadata": "core.group.metadata",
+    "PreparedTransaction": "core.prepared_transaction",
     "Producer": "core.producer.producer",
     "ProducerRecord": "core.producer.producer_record",
     "RebalanceListener": "core.consumer.group_subscription",

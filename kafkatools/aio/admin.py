@@ -119,6 +119,7 @@ class Admin:
     describe_producers = _awaited(blocking.Admin.describe_producers)
     abort_transaction = _awaited(blocking.Admin.abort_transaction)
     fence_producer = _awaited(blocking.Admin.fence_producer)
+    end_transaction = _awaited(blocking.Admin.end_transaction)
     find_hanging_transactions = _awaited(blocking.Admin.find_hanging_transactions)
     describe_acls = _awaited(blocking.Admin.describe_acls)
     create_acls = _awaited(blocking.Admin.create_acls)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from support import two_phase_story
 from support.apache_kafka import ApacheKafka, run_tool
 from support.kt import run_kt
 from support.prepared_transactions import STEPS, Steps
@@ -35,6 +36,7 @@ def cluster(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "300",
             "broker.session.timeout.ms": "2000",
             "broker.heartbeat.interval.ms": "500",
+            **two_phase_story.SETTINGS,
         },
     )
     made.start()
@@ -267,3 +269,19 @@ def test_the_console_producer_commits_in_portions(cluster: ApacheKafka, topic: s
 @pytest.mark.parametrize("name", STEPS)
 def test_prepared_transactions(cluster: ApacheKafka, version: int, name: str) -> None:
     STEPS[name](Steps(cluster.bootstrap, version), f"{name}_{version}")
+
+
+def test_two_phase_commit(cluster: ApacheKafka) -> None:
+    """Where the answers with two-phase commit in tests/golden/broker/two-phase-commit.json come from; those without it
+    are of a node with unstable.api.versions.enable alone."""
+    set_version(cluster, 2)
+    assert two_phase_story.announced(cluster.bootstrap) == (0, 6)
+    answers = two_phase_story.tell_of_two_phases(cluster.bootstrap, is_enabled=True)
+    assert answers == two_phase_story.golden(is_enabled=True)
+    two_phase_story.prepare_and_complete(cluster.bootstrap)
+
+
+def test_two_phase_commit_is_not_offered_by_default(real_kafka: ApacheKafka) -> None:
+    assert two_phase_story.announced(real_kafka.bootstrap) == (0, 5)
+    refusal = two_phase_story.refused_producer(real_kafka.bootstrap)
+    assert "needs brokers with InitProducerId 6 (KIP-939)" in refusal

@@ -62,11 +62,16 @@ class Steps:
         """The state at the coordinator, once it has written its markers."""
         deadline = time.monotonic() + _PATIENCE_S
         while True:
-            with self.admin() as admin:
-                found = describe_transactions(admin, [transactional_id])[transactional_id]
-            assert isinstance(found, TransactionDescription), found
+            found = self.description(transactional_id)
             if not found.state.startswith("Prepare") or time.monotonic() > deadline:
                 return found.state
+
+    def description(self, transactional_id: str) -> TransactionDescription:
+        """What the coordinator says of a transactional id."""
+        with self.admin() as admin:
+            found = describe_transactions(admin, [transactional_id])[transactional_id]
+        assert isinstance(found, TransactionDescription), found
+        return found
 
     def read(self, topic: str, level: str = "read_committed") -> list[str]:
         options = ["--topic", topic, "--from-beginning", "--exit-at-end", "--isolation-level", level]

@@ -82,12 +82,19 @@ class Teller:
 
     # -- what a producer asks --------------------------------------------------------------------------------------
     def init(
-        self, transactional_id: str, *, version: int = 5, timeout_ms: int = 60000, expected: Identity = (-1, -1)
+        self,
+        transactional_id: str,
+        *,
+        version: int = 5,
+        timeout_ms: int = 60000,
+        expected: Identity = (-1, -1),
+        **two_phases: bool,
     ) -> Identity:
-        """InitProducerId."""
+        """InitProducerId; `two_phases` are fields of version 6."""
         fields: dict[str, Any] = {"transactional_id": transactional_id, "transaction_timeout": timeout_ms}
         if version >= 3:
             fields.update(producer_id=expected[0], producer_epoch=expected[1])
+        fields.update(two_phases)
         answer = self._call(ApiKey.INIT_PRODUCER_ID, version, fields, lambda found: found.error_code)
         self.note("init", error(answer.error_code), self.who(answer.producer_id), answer.producer_epoch)
         return answer.producer_id, answer.producer_epoch

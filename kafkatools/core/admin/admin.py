@@ -17,6 +17,7 @@ from kafkatools.core.admin.configs import ConfigChange, ConfigEntry
 from kafkatools.core.admin.groups import GroupDescription, GroupListing
 from kafkatools.core.admin.offsets import PartitionOffset
 from kafkatools.core.admin.operations import ClusterOperations
+from kafkatools.core.admin.prepared_transactions import end_transactions
 from kafkatools.core.admin.topics import CreatedTopic, NewPartitions, NewTopic, TopicDescription, TopicListing
 from kafkatools.core.admin.transactions import (
     OpenTransaction,
@@ -25,6 +26,7 @@ from kafkatools.core.admin.transactions import (
     TransactionListing,
 )
 from kafkatools.core.group.metadata import OffsetAndMetadata, committed
+from kafkatools.core.prepared_transaction import PreparedTransaction
 from kafkatools.core.topic_partition import TopicPartition
 
 P = TypeVar("P", bound=tuple[str, int])
@@ -266,6 +268,14 @@ class Admin(ClusterOperations):
         error = self._call(transactions.force_terminate, transactional_id)
         if error is not None:
             raise error
+
+    def end_transaction(self, prepared: PreparedTransaction, *, commit: bool) -> None:
+        """Commit or abort a transaction that `Producer.prepare_transaction` left open, from any process (KIP-939). Ends
+        no later transaction of the id. Repeating the call is harmless. Raises InvalidTxnState or ProducerFenced if it
+        was ended otherwise, as by its time-out."""
+        errors = self._call(end_transactions, [prepared], commit=commit)
+        if errors:
+            raise errors[prepared.transactional_id]
 
     def find_hanging_transactions(
         self, partitions: Iterable[tuple[str, int]], max_timeout_ms: int = 900_000

@@ -37,6 +37,7 @@ from kafkatools.core.broker.replicas.log_tasks import LogTasks
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.broker.replicas.replica_manager import ReplicaManager, Surroundings
 from kafkatools.core.broker.server.acceptor import Dispatch
+from kafkatools.core.broker.server.apis import BROKER_APIS, with_unstable_versions
 from kafkatools.core.broker.server.authorizer import Authorizing, open_authorizer
 from kafkatools.core.broker.server.channels import Quorum
 from kafkatools.core.broker.server.dispatch import Dispatcher
@@ -135,11 +136,13 @@ class Node(Authorizing):
         return AuthenticatingDispatcher(dispatch, self._sasl[listener_name], around)
 
     def _dispatcher_behind(self, listener_name: str) -> Dispatcher:
+        apis = with_unstable_versions(BROKER_APIS) if self.config.unstable_api_versions_enable else BROKER_APIS
         if self.cluster.is_alone:
-            return Dispatcher(self)
+            return Dispatcher(self, apis)
         from kafkatools.core.broker.server.cluster_dispatch import BrokerDispatcher, ControllerDispatcher
 
-        return ControllerDispatcher(self) if self.is_controller_listener(listener_name) else BrokerDispatcher(self)
+        is_controller = self.is_controller_listener(listener_name)
+        return ControllerDispatcher(self) if is_controller else BrokerDispatcher(self, apis)
 
     def _make_member(self, random: Random, *, is_new: bool) -> SoleMember | ClusterMember:
         """Create this node's membership; `is_new`: the metadata log was just created."""

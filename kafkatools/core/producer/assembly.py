@@ -66,16 +66,17 @@ def is_idempotent(config: Config) -> bool:
 
 def transactions_of(config: Config) -> TransactionManager | None:
     """The manager of a transactional or idempotent producer; None for any other. Raises ConfigError for a
-    transactional.id without idempotence, and for two-phase commit."""
+    transactional.id without idempotence, and for a time-out of transactions with two-phase commit."""
     is_numbered = is_idempotent(config)
     if config.transactional_id is None:
         return TransactionManager() if is_numbered else None
     if not is_numbered:
         raise ConfigError("Cannot set a transactional.id without also enabling idempotence.")
-    if config.transaction_two_phase_commit_enable:
+    is_two_phase: bool = config.transaction_two_phase_commit_enable
+    if is_two_phase and config.is_explicit("transaction.timeout.ms"):
         raise ConfigError(
-            "transaction.two.phase.commit.enable is not supported: it needs InitProducerId 6, which no release of "
-            "Apache Kafka offers as stable"
+            "Cannot set transaction.timeout.ms when transaction.two.phase.commit.enable is set to true. Transactions "
+            "will not expire with two-phase commit enabled."
         )
     from kafkatools.core.producer.transactions import TransactionalManager
 
@@ -84,6 +85,7 @@ def transactions_of(config: Config) -> TransactionManager | None:
         config.transaction_timeout_ms,
         config.retry_backoff_ms,
         ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms),
+        is_two_phase=is_two_phase,
     )
 
 

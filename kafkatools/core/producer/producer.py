@@ -38,6 +38,7 @@ from kafkatools.core.producer.producer_record import AnyHeaders, ProducerRecord
 from kafkatools.core.producer.row_groups import Partitions, cells_of
 from kafkatools.core.producer.sender import MAX_POLL_MS
 from kafkatools.core.producer.serializers import AnySerializer
+from kafkatools.core.producer.transaction_manager import State
 from kafkatools.core.records.columns import RowColumns, decode_headers
 from kafkatools.core.steps import run
 
@@ -383,10 +384,25 @@ class Producer(ProducerBase):
         """Wait until every record and offset is acknowledged, and leave the transaction open for another process to end
         (KIP-939).
 
-        Afterwards nothing can be added and `close` does not abort; `commit_transaction` and `abort_transaction` are
-        still possible. The broker aborts the transaction after transaction.timeout.ms. Raises as `commit_transaction`.
+        Afterwards nothing can be added and `close` does not abort; `complete_transaction`, `commit_transaction` and
+        `abort_transaction` are still possible. The broker aborts the transaction after transaction.timeout.ms, unless
+        transaction.two.phase.commit.enable is set. Raises as `commit_transaction`.
         """
         return self._transactional().prepare(self.flush, lambda: self._accumulator.has_incomplete, self._max_block_ms)
+
+    def complete_transaction(self, decided: PreparedTransaction, timeout_ms: int | None = None) -> bool:
+        """Commit the prepared transaction if it is the one that the external coordinator decided to commit, else abort
+        it (KIP-939). Returns whether it was committed. `decided`: what `prepare_transaction` returned when the decision
+        was stored. Raises IllegalState without a prepared transaction, else as `commit_transaction`."""
+        manager = self._transactional()
+        if manager.state is not State.PREPARED_TRANSACTION:
+            raise IllegalState("Cannot complete a transaction that is not prepared: call prepare_transaction first")
+        is_commit = decided[:3] == (manager.transactional_id, *manager.identity)
+        if is_commit:
+            self.commit_transaction(timeout_ms)
+        else:
+            self.abort_transaction(timeout_ms)
+        return is_commit
 
     def abort_transaction(self, timeout_ms: int | None = None) -> None:
         """Abort the transaction within `timeout_ms` (None: max.block.ms); records that were not sent fail. After a

@@ -25,6 +25,7 @@ from kafkatools.core.errors import (
     ProducerFenced,
     Timeout,
     TopicAuthorizationFailed,
+    TransactionalIdAuthorizationFailed,
     UnknownMemberId,
     UnsupportedVersion,
     error_from_code,
@@ -51,10 +52,20 @@ LAST_OFFSET_COMMIT_BEFORE_V2 = 4
 LAST_ADD_PARTITIONS_OF_CLIENTS = 3
 FIRST_OFFSET_COMMIT_WITH_GROUP_METADATA = 3
 FIRST_INIT_PRODUCER_ID_WITH_BUMP = 3
+FIRST_INIT_PRODUCER_ID_WITH_TWO_PHASES = 6
 
 COMPLETING_BACKOFF_MS = 20
 """The pause while the transaction before is still being completed (CONCURRENT_TRANSACTIONS): for the first partitions
 of a transaction, as in Kafka, and for EndTxn, which meets it when one is aborted right after the one before."""
+
+NO_TWO_PHASE_COMMIT = (
+    "transaction.two.phase.commit.enable needs brokers with InitProducerId 6 (KIP-939). Apache Kafka 4.3 has it only "
+    "with unstable.api.versions.enable=true on every broker"
+)
+TWO_PHASE_COMMIT_REFUSED = (
+    "Two-phase commit was refused: it needs transaction.two.phase.commit.enable=true on every broker, and the rights "
+    "Write and TwoPhaseCommit on the transactional id"
+)
 
 
 @unique
@@ -116,6 +127,7 @@ class RequestingManager(Protocol):
 
     transactional_id: str
     transaction_timeout_ms: int
+    is_two_phase: bool
     retry_backoff_ms: int
     transaction_started: bool
     partitions_in_transaction: set[TopicPartition]
@@ -249,6 +261,8 @@ class InitProducerId(TxnRequest):
         super().__init__(manager, result)
         self.is_epoch_bump = is_epoch_bump
         self.min_version = FIRST_INIT_PRODUCER_ID_WITH_BUMP if is_epoch_bump else 0
+        if manager.is_two_phase:
+            self.min_version = FIRST_INIT_PRODUCER_ID_WITH_TWO_PHASES
 
     def fields(self, version: int) -> dict[str, object]:
         manager = self.manager
@@ -260,8 +274,19 @@ class InitProducerId(TxnRequest):
         return {
             "transactional_id": manager.transactional_id,
             "transaction_timeout": manager.transaction_timeout_ms,
+            "enable2_pc": manager.is_two_phase,
             **identity,
         }
+
+    def react(self, error: KafkaError, now_ms: int) -> None:
+        if self.manager.is_two_phase and isinstance(error, TransactionalIdAuthorizationFailed):
+            error = TransactionalIdAuthorizationFailed(TWO_PHASE_COMMIT_REFUSED)
+        super().react(error, now_ms)
+
+    def fatal(self, error: Exception) -> None:
+        """Fail the producer, with the reason if the coordinator has no two-phase commit."""
+        is_missing = self.manager.is_two_phase and isinstance(error, UnsupportedVersion)
+        super().fatal(UnsupportedVersion(NO_TWO_PHASE_COMMIT) if is_missing else error)
 
     def succeeded(self, response: Entity, now_ms: int) -> None:
         if (identity := self.identity_or_fatal(response)) is not None:

@@ -96,11 +96,13 @@ class TransactionalManager(TransactionManager):
         transaction_timeout_ms: int,
         retry_backoff_ms: int,
         lookup_backoff: ExponentialBackoff | None = None,
+        is_two_phase: bool = False,
     ) -> None:
         super().__init__()
         self.lock = threading.RLock()
         self.transactional_id = transactional_id
         self.transaction_timeout_ms = transaction_timeout_ms
+        self.is_two_phase = is_two_phase
         self.retry_backoff_ms = retry_backoff_ms
         self.transaction_started = False
         self.is_v2 = False

@@ -7,7 +7,7 @@ client uses the newest version that both sides support.
 from __future__ import annotations
 
 from enum import IntEnum, unique
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kafkatools.core.errors import UnsupportedVersion
 
@@ -58,7 +58,7 @@ class ApiKey(IntEnum):
     CREATE_TOPICS = 19, 2, 7, 5
     DELETE_TOPICS = 20, 1, 6, 4
     DELETE_RECORDS = 21, 0, 2, 2
-    INIT_PRODUCER_ID = 22, 0, 5, 2
+    INIT_PRODUCER_ID = 22, 0, 6, 2
     OFFSET_FOR_LEADER_EPOCH = 23, 2, 4, 4
     ADD_PARTITIONS_TO_TXN = 24, 0, 5, 3
     ADD_OFFSETS_TO_TXN = 25, 0, 4, 3
@@ -136,9 +136,18 @@ class ApiKey(IntEnum):
         return self.name.title().replace("_", "")
 
     @property
+    def last_stable_version(self) -> int:
+        """The last version that brokers announce without `unstable.api.versions.enable`."""
+        return self.last_version - (self.name in UNSTABLE_LAST_VERSIONS)
+
+    @property
     def versions(self) -> range:
         """The versions of the API that kafkatools supports."""
         return range(self.first_version, self.last_version + 1)
+
+
+UNSTABLE_LAST_VERSIONS: Final = frozenset(("INIT_PRODUCER_ID",))
+"""The APIs whose last version Kafka 4.3.1 still develops (`latestVersionUnstable`): InitProducerId 6 (KIP-939)."""
 
 
 def versions_of(api_key: int) -> range:

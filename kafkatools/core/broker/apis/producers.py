@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from kafkatools.core.broker.apis.contexts import TransactionContext
-from kafkatools.core.broker.coordinators.transactions.coordinator import NOBODY, IdentityCallback, ProducerIdentity
+from kafkatools.core.broker.coordinators.transactions.coordinator import (
+    NOBODY,
+    IdentityCallback,
+    InitRequest,
+    ProducerIdentity,
+)
 from kafkatools.core.broker.metadata.controller.acls import (
     CLUSTER,
     CLUSTER_NAME,
@@ -11,6 +16,7 @@ from kafkatools.core.broker.metadata.controller.acls import (
     READ,
     TOPIC,
     TRANSACTIONAL_ID,
+    TWO_PHASE_COMMIT,
     WRITE,
 )
 from kafkatools.core.broker.server.deferred import Deferred
@@ -29,6 +35,7 @@ from kafkatools.core.protocol.slices import paced
 
 # InitProducerId
 FIRST_VERSION_OF_FENCING = 4
+FIRST_VERSION_OF_TWO_PHASE_COMMIT = 6
 
 
 def handle_init_producer_id(node: TransactionContext, request: Request) -> Response:
@@ -36,7 +43,8 @@ def handle_init_producer_id(node: TransactionContext, request: Request) -> Respo
 
     Without a transactional id the producer id is new and its epoch 0. With one the transaction coordinator bumps the
     epoch; a new transactional id gets a new producer id. From version 3 on a producer that recovers from an error sends
-    the id and epoch it has (KIP-360). Not done: version 6 (KIP-939), which Apache Kafka 4.3 does not list either.
+    the id and epoch it has (KIP-360). Version 6 (KIP-939), served with unstable.api.versions.enable, has two-phase
+    commit, which needs a right of its own. A prepared transaction is never kept, as in Apache Kafka 4.3.1.
     """
     entity = request.decode()
     response = Deferred(request)
@@ -47,7 +55,8 @@ def handle_init_producer_id(node: TransactionContext, request: Request) -> Respo
         if entity.transactional_id is None:
             respond(0, ProducerIdentity(node.producer_ids.next_id(), 0))
         else:
-            node.transactions.init_producer_id(entity.transactional_id, entity.transaction_timeout, current, respond)
+            start = InitRequest(entity.transaction_timeout, current, **_two_phase_fields(request.version, entity))
+            node.transactions.init_producer_id(entity.transactional_id, start, respond)
     except KafkaError as error:
         respond(error.code, NOBODY)
     return response.result()
@@ -56,10 +65,18 @@ def handle_init_producer_id(node: TransactionContext, request: Request) -> Respo
 def _authorize(node: TransactionContext, request: Request, entity: Entity) -> None:
     if entity.transactional_id is not None:
         node.authorize_or_raise(request, WRITE, TRANSACTIONAL_ID, entity.transactional_id)
+        if request.version >= FIRST_VERSION_OF_TWO_PHASE_COMMIT and entity.enable2_pc:
+            node.authorize_or_raise(request, TWO_PHASE_COMMIT, TRANSACTIONAL_ID, entity.transactional_id)
     elif not (
         node.authorize(request, IDEMPOTENT_WRITE, CLUSTER, CLUSTER_NAME) or node.authorize_any(request, WRITE, TOPIC)
     ):
         raise ClusterAuthorizationFailed()
+
+
+def _two_phase_fields(version: int, entity: Entity) -> dict[str, bool]:
+    if version < FIRST_VERSION_OF_TWO_PHASE_COMMIT:
+        return {}
+    return {"is_two_phase": entity.enable2_pc, "keeps_prepared": entity.keep_prepared_txn}
 
 
 def _current_identity(entity: Entity) -> ProducerIdentity | None:

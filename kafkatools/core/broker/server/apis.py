@@ -1,15 +1,15 @@
 """The table of the APIs that a node serves, one row per API.
 
-Both listeners, forwarding, ApiVersions, the limits on requests and docs/apis.md read it. A node serves all versions of
-`ApiKey`, unless the row has a higher `lowest`. A module of handlers is imported when one of its APIs is first used,
-so that a node starts faster.
+Both listeners, forwarding, ApiVersions, the limits on requests and docs/apis.md read it. A node serves all stable
+versions of `ApiKey`, unless the row has a higher `lowest`; with unstable.api.versions.enable it serves all. A module of
+handlers is imported when one of its APIs is first used, so that a node starts faster.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum, unique
 from importlib import import_module
 from typing import Any, Final, Protocol
@@ -87,17 +87,14 @@ class Api:
     most_elements: int = 0  # the limit on all array elements of a request; 0: MOST_READ or MOST_CHANGED
     lowest: int = -1  # the first served version; -1: the key's first version
     name: str = ""  # the handler's name; empty: the key's name
+    highest: int = -1  # the last served version; -1: the key's last stable version
 
     def __post_init__(self) -> None:
         most = MOST_READ if self.work in (Work.SLICED, Work.LARGE) else MOST_CHANGED
         object.__setattr__(self, "most_elements", self.most_elements or most)
         object.__setattr__(self, "lowest", self.key.first_version if self.lowest < 0 else self.lowest)
         object.__setattr__(self, "name", self.name or self.key.name.lower())
-
-    @property
-    def highest(self) -> int:
-        """The last served version."""
-        return self.key.last_version
+        object.__setattr__(self, "highest", self.key.last_stable_version if self.highest < 0 else self.highest)
 
     @property
     def flexible_since(self) -> int:
@@ -260,3 +257,8 @@ def decode_permitted(node: Authorizes, request: Request) -> Any:
 def ensure_permitted(node: Authorizes, request: Request) -> None:
     """Raise ClusterAuthorizationFailed unless the client has the right on the cluster that the API's row requires."""
     node.authorize_or_raise(request, _OPERATIONS[ApiKey(request.api_key)], CLUSTER, CLUSTER_NAME)
+
+
+def with_unstable_versions(apis: Mapping[int, Api]) -> dict[int, Api]:
+    """The same APIs with the versions that Kafka still develops (unstable.api.versions.enable)."""
+    return {key: replace(api, highest=api.key.last_version) for key, api in apis.items()}

@@ -561,7 +561,10 @@ def test_a_newer_version_counts_from_the_next_transaction_on() -> None:
     [
         ({"enable.idempotence": "false"}, "Cannot set a transactional.id without also enabling idempotence."),
         ({"acks": "1"}, "Cannot set a transactional.id without also enabling idempotence."),
-        ({"transaction.two.phase.commit.enable": "true"}, "transaction.two.phase.commit.enable is not supported"),
+        (
+            {"transaction.two.phase.commit.enable": "true", "transaction.timeout.ms": "5000"},
+            "Cannot set transaction.timeout.ms when transaction.two.phase.commit.enable is set to true.",
+        ),
     ],
 )
 def test_settings_that_contradict_a_transactional_id(settings: dict[str, str], words: str) -> None:

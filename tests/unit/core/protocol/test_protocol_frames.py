@@ -80,7 +80,7 @@ def test_frame_over_the_limit_is_refused_on_its_size_alone() -> None:
 
 def test_table_of_versions_is_kafkas() -> None:
     recorded = {int(row[0]): (row[1], int(row[2]), int(row[3])) for row in APIS}
-    ours = {int(api): (api.label, api.first_version, api.last_version) for api in ApiKey}
+    ours = {int(api): (api.label, api.first_version, api.last_stable_version) for api in ApiKey}
     assert ours == recorded
 
 
@@ -88,6 +88,7 @@ def test_table_of_versions_is_kafkas() -> None:
 def test_header_versions_are_kafkas(row: list[str]) -> None:
     key = int(row[0])
     ours = [f"{v}:{2 if is_flexible(key, v) else 1}:{response_header_version(key, v)}" for v in versions_of(key)]
+    ours = ours[: len(ours) - (ApiKey(key).last_version - ApiKey(key).last_stable_version)]
     assert ours == row[4].split()
 
 

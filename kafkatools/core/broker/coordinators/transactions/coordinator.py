@@ -27,6 +27,7 @@ from kafkatools.core.broker.coordinators.transactions.states import TransactionS
 from kafkatools.core.broker.coordinators.transactions.transaction import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
+    NO_TIMEOUT_MS,
     TopicPartition,
     Transaction,
     TransactionValue,
@@ -51,6 +52,18 @@ class ProducerIdentity(NamedTuple):
 
 
 NOBODY = ProducerIdentity()
+
+
+class InitRequest(NamedTuple):
+    """A transactional InitProducerId. `expected` is the identity of a producer that recovers from an error (KIP-360),
+    else None. `is_two_phase`: an external coordinator decides, so transactions never time out (KIP-939)."""
+
+    timeout_ms: int
+    expected: ProducerIdentity | None = None
+    is_two_phase: bool = False
+    keeps_prepared: bool = False
+
+
 IdentityCallback = Callable[[int, ProducerIdentity], None]
 CodeCallback = Callable[[int], None]
 
@@ -85,25 +98,21 @@ class TransactionCoordinator:
         return self.find(transactional_id)
 
     # -- InitProducerId --------------------------------------------------------------------------------------------
-    def init_producer_id(
-        self, transactional_id: str, timeout_ms: int, expected: ProducerIdentity | None, respond: IdentityCallback
-    ) -> None:
+    def init_producer_id(self, transactional_id: str, request: InitRequest, respond: IdentityCallback) -> None:
         """InitProducerId: give a transactional producer a producer id and the next epoch. Calls `respond` with an error
         code and the identity to use, -1 and -1 after an error. An open transaction is aborted instead, with the code of
-        ConcurrentTransactions, after which the client tries again. Creates an unknown transactional id. `expected` is
-        the identity of a producer that recovers from an error (KIP-360), else None."""
+        ConcurrentTransactions, after which the client tries again. Creates an unknown transactional id."""
         try:
             if not transactional_id:
                 raise errors.InvalidRequest()
-            if not 0 < timeout_ms <= self.config.transaction_max_timeout_ms:
-                raise errors.InvalidTransactionTimeout()
+            timeout_ms = self._resolved_timeout_ms(request)
             self.log.coordinator_epoch(transactional_id)
             transaction = self.transactions.get(transactional_id)
             if transaction is None:
                 producer_id = self.new_producer_id()
                 transaction = Transaction.new(transactional_id, producer_id, timeout_ms, self.clock.wall_ms())
                 self.transactions[transactional_id] = transaction
-            value = self._prepare_init(transaction, timeout_ms, expected)
+            value = self._prepare_init(transaction, timeout_ms, request.expected)
         except errors.KafkaError as error:
             respond(error.code, NOBODY)
             return
@@ -112,6 +121,19 @@ class TransactionCoordinator:
             return
         identity = ProducerIdentity(value.producer_id, value.producer_epoch)
         self._write(transaction, value, lambda code: respond(code, NOBODY if code else identity))
+
+    def _resolved_timeout_ms(self, request: InitRequest) -> int:
+        """The time-out of a producer's transactions. Raises TransactionalIdAuthorizationFailed if two-phase commit is
+        not enabled, UnsupportedVersion for a prepared transaction to keep, and InvalidTransactionTimeout."""
+        if request.is_two_phase and not self.config.transaction_two_phase_commit_enable:
+            raise errors.TransactionalIdAuthorizationFailed()
+        if request.keeps_prepared:
+            raise errors.UnsupportedVersion()
+        if request.is_two_phase:
+            return NO_TIMEOUT_MS
+        if not 0 < request.timeout_ms <= self.config.transaction_max_timeout_ms:
+            raise errors.InvalidTransactionTimeout()
+        return request.timeout_ms
 
     def _prepare_init(
         self, transaction: Transaction, timeout_ms: int, expected: ProducerIdentity | None

@@ -20,6 +20,7 @@ NO_PRODUCER_EPOCH = -1
 MAX_EPOCH = 0x7FFF
 LAST_USABLE_EPOCH = MAX_EPOCH - 1
 NO_TIMESTAMP = -1
+NO_TIMEOUT_MS = 0x7FFFFFFF
 EPOCH_BUMP_VERSION = 2
 
 TopicPartition = tuple[str, int]
@@ -87,7 +88,7 @@ class Transaction:
     def has_timeout(self) -> bool:
         """Return whether the transaction can time out: the highest timeout marks transactions of an external
         coordinator (KIP-939)."""
-        return self.value.timeout_ms != 0x7FFFFFFF
+        return self.value.timeout_ms != NO_TIMEOUT_MS
 
     def is_timed_out(self, now_ms: int) -> bool:
         """Return whether the transaction is ongoing and older than its timeout. False while a change is pending."""

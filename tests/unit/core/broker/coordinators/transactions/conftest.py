@@ -12,6 +12,7 @@ from support.manual_clock import ManualClock
 from kafkatools.core.broker.coordinators.transactions.coordinator import (
     NOBODY,
     EndRequest,
+    InitRequest,
     ProducerIdentity,
     TransactionCoordinator,
 )
@@ -157,7 +158,7 @@ class Harness:
         return ProducerIdentity(*self.answer[1:])
 
     def init(self, expected: ProducerIdentity | None = None, timeout_ms: int = 60_000) -> tuple[int, int, int]:
-        self.coordinator.init_producer_id("x", timeout_ms, expected, self._answer)
+        self.coordinator.init_producer_id("x", InitRequest(timeout_ms, expected), self._answer)
         return self.answer
 
     def add(self, producer: tuple[int, int], *places: Place, version: int = 2) -> int:

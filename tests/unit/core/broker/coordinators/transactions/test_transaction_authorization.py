@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Iterator
 
 import pytest
@@ -9,11 +10,13 @@ from support.embedded import embedded_broker
 from support.raw_client import RawClient
 from support.transaction_teller import Teller
 
+import kafkatools
 from kafkatools.core.protocol.api_versions import ApiKey
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 NO_TRANSACTIONAL_ID = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
 P = (1, 0)
+TWO_PHASES = {"unstable_api_versions_enable": "true", "transaction_two_phase_commit_enable": "true"}
 
 
 @pytest.fixture(scope="module")
@@ -71,4 +74,23 @@ def test_nothing_is_shown(nobody: Teller) -> None:
         ["describe", NO_TRANSACTIONAL_ID],
         ["list", "OK", [], []],
         ["producers", "TOPIC_AUTHORIZATION_FAILED"],
+    ]
+
+
+def test_two_phase_commit_is_a_right_of_its_own(tmp_path: pathlib.Path) -> None:
+    """KafkaApis checks WRITE, then TWO_PHASE_COMMIT; a client without the latter may write without two phases."""
+    settings = {"authorizer_class_name": AUTHORIZER, "super_users": "User:admin", **TWO_PHASES}
+    with embedded_broker(tmp_path, allow_everyone_if_no_acl_found="true", **settings) as bootstrap:
+        with kafkatools.Admin(bootstrap_servers=bootstrap) as admin:
+            admin.create_acls([kafkatools.Acl("TRANSACTIONAL_ID", "x", "User:ANONYMOUS", "WRITE")])
+        teller = Teller(bootstrap, "two_phases")
+        with teller.client:
+            teller.find_coordinator("y")
+            teller.init("x", version=6, enable2_pc=True)
+            teller.init("x", version=6)
+            teller.init("y", version=6, enable2_pc=True)
+    assert teller.answers == [
+        ["init", NO_TRANSACTIONAL_ID, "nobody", -1],
+        ["init", "OK", "P0", 0],
+        ["init", "OK", "P1", 0],
     ]

@@ -10,7 +10,7 @@ from support.coordinator_cluster import NOBODY, Asked, CoordinatorCluster, Sent
 
 from kafkatools.core.broker.coordinators.internal_topic import partition_for
 from kafkatools.core.broker.coordinators.transactions.add_partitions import Operation, ensure_in_transaction
-from kafkatools.core.broker.coordinators.transactions.coordinator import ProducerIdentity
+from kafkatools.core.broker.coordinators.transactions.coordinator import InitRequest, ProducerIdentity
 
 STATES, OFFSETS = "__transaction_state", "__consumer_offsets"
 INIT, ADD, END, MARKERS, OFFSET_COMMIT, DESCRIBE, LIST, OFFSET_FETCH = 22, 24, 26, 27, 28, 65, 66, 9
@@ -254,7 +254,7 @@ def test_markers_of_several_transactions_for_one_broker_go_together() -> None:
     names = [name for name in "abcdefghijklmnop" if partition_for(name, 3) == cluster.index][:3]
     coordinator = cluster.nodes[1].transactions
     for name in names:
-        coordinator.init_producer_id(name, 60_000, None, lambda code, identity: None)
+        coordinator.init_producer_id(name, InitRequest(60_000), lambda code, identity: None)
         cluster.settle()
         value = coordinator.transactions[name].value
         identity = ProducerIdentity(value.producer_id, value.producer_epoch)
