@@ -40,6 +40,7 @@ from kafkatools.core.broker.server.acceptor import Dispatch
 from kafkatools.core.broker.server.apis import BROKER_APIS, with_unstable_versions
 from kafkatools.core.broker.server.authorizer import Authorizing, open_authorizer
 from kafkatools.core.broker.server.channels import Quorum
+from kafkatools.core.broker.server.connection_rates import address_rates
 from kafkatools.core.broker.server.dispatch import Dispatcher
 from kafkatools.core.broker.server.mutation_quotas import MutationQuotas
 from kafkatools.core.broker.server.node_listener import add_acceptors, bound_end_points
@@ -90,6 +91,7 @@ class Node(Authorizing):
         self.advertised_port = setup.settings.advertised_port or self.end_points[0].port
         self.is_stopping = self._is_closed = self._has_logs = False
         self._counted_offset = -1
+        self._applied: tuple[Config, int] = (config, -1)
         self._partitions = 0
         self.fetch_purgatory = Purgatory("Fetch", self.timer)
         self.produce_purgatory = Purgatory("Produce", self.timer)
@@ -390,8 +392,16 @@ class Node(Authorizing):
 
     def _limit_connections(self) -> None:
         """Apply changed settings and a changed number of nodes to the connection limits."""
+        self._applied = (self.broker_settings.effective(), self.image.client_quotas.version)
         others = {*self.cluster.voters, *self.image.brokers} - {self.node_id}
-        self.limits.configure(self.broker_settings.effective(), len(others))
+        rates = address_rates(self.image.client_quotas)
+        self.limits.configure(self.broker_settings.effective(), len(others), rates)
+
+    def _maybe_apply_settings(self) -> None:
+        """Apply dynamic settings and quotas of connections, if they have changed since the last turn."""
+        config, version = self._applied
+        if self.broker_settings.effective() is not config or self.image.client_quotas.version != version:
+            self._limit_connections()
 
     # -- the crank -------------------------------------------------------------------------------------------------
     def run_once(self, max_wait_ms: int = MAX_POLL_MS) -> int:
@@ -406,6 +416,7 @@ class Node(Authorizing):
         wait_ms = max_wait_ms if next_ms is None else max(0, min(max_wait_ms, next_ms - now_ms))
         if self.replicas.has_news:
             wait_ms = 0  # responses of the last turn led to appends, which wait for the disk or have readers
+        self._maybe_apply_settings()
         events = self.listener.poll(wait_ms, now_ms)
         if self.replicas.commits is not None:
             self.replicas.commits.turn()

@@ -1,10 +1,11 @@
-"""Limits on a broker's connections: max.connections, max.connections.per.ip with its overrides (Kafka's
-ConnectionQuotas), and the process's limit of open files.
+"""Limits on a broker's connections: max.connections of the broker and of each listener, max.connections.per.ip with
+its overrides (Kafka's ConnectionQuotas), and the process's limit of open files.
 
-Rules: a connection above a limit is accepted, closed at once and counted. At most once a minute per limit a line
+Rules: a connection above max.connections waits until another one is closed, and with it those after it on the listener.
+A connection above another limit is accepted, closed at once and counted. At most once a minute per limit a line
 reports how many were refused, why, and what to change. A protected listener, where only other nodes connect, is exempt
-from all limits but max.connections.per.ip. For its connection the least recently used one of another listener is
-closed; without any it is refused.
+from all limits but max.connections.per.ip and its own max.connections. For its connection the least recently used one
+of another listener is closed; without any it is refused. `connection_rates.py` has the limits per second.
 
 Log files and each other node (NODE_DESCRIPTORS) have reserved descriptors; clients get the rest. A client that reads
 slowly also holds descriptors of log files. When none is left for it, it is disconnected.
@@ -15,9 +16,11 @@ from __future__ import annotations
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
+from kafkatools.core.broker.metadata.dynamic_checks import listener_names, of_listener
+from kafkatools.core.broker.server.connection_rates import BROKER, ConnectionRates
 from kafkatools.core.broker.server.requests import FileRegion
 from kafkatools.core.config import Config
 from kafkatools.core.log.files import MAX_OPEN_FILES
@@ -31,6 +34,7 @@ NODE_DESCRIPTORS = 12
 REPORT_INTERVAL_MS = 60_000
 MAX_RAISED_LIMIT = 1 << 20
 PER_IP = "max.connections.per.ip"
+WAITING = "waiting"
 
 
 class Connected(Protocol):
@@ -81,6 +85,9 @@ class ConnectionLimits:
         self._reserve = log_files + PROCESS_DESCRIPTORS + (_open_now() if descriptors < UNLIMITED else 0)
         self._other_nodes = 0
         self._max_connections = self._per_ip = UNLIMITED
+        self._listener_max: dict[str, int] = {}
+        self._by_listener: Counter[str] = Counter()
+        self.rates = ConnectionRates()
         self._overrides_text = ""
         self._overrides: dict[str, int] = {}
         self._by_host: Counter[str] = Counter()
@@ -89,8 +96,13 @@ class ConnectionLimits:
         self._reasons: dict[str, str] = {}
         self._reported_ms: dict[str, int] = {}
 
-    def configure(self, config: Config, other_nodes: int = 0) -> None:
-        """Apply the current max.connections settings and the number of other nodes in the cluster."""
+    def configure(self, config: Config, other_nodes: int = 0, address_rates: Mapping[str, float] | None = None) -> None:
+        """Apply the current settings, the number of other nodes in the cluster, and the quotas of IP addresses."""
+        names = list(listener_names(config))
+        self._listener_max = {name: _number(config, name, "max.connections") for name in names}
+        rates = {name: float(_number(config, name, "max.connection.creation.rate")) for name in names}
+        rates[BROKER] = config.max_connection_creation_rate
+        self.rates.configure(config, rates, address_rates or {})
         self._other_nodes = other_nodes
         self._max_connections = config.max_connections
         self._per_ip = config.max_connections_per_ip
@@ -111,7 +123,21 @@ class ConnectionLimits:
         return max(1, self._descriptors - self.reserved_count)
 
     # -- connections -----------------------------------------------------------------------------------------------
-    def admit(self, connections: Collection[Connected], host: str, now_ms: int, *, is_protected: bool) -> bool:
+    def has_slot(self, listener: str, count: int, *, is_protected: bool) -> bool:
+        """Return whether max.connections of a listener and of the broker, which has `count` connections, leave room for
+        one more."""
+        if self._by_listener[listener] >= self._listener_max.get(listener, UNLIMITED):
+            return False
+        return is_protected or count < self._max_connections
+
+    def close_excess(self, connections: Collection[Connected]) -> None:
+        """Close the least recently used connection of a client if max.connections was lowered below their number."""
+        if len(connections) > self._max_connections:
+            _make_room(connections)
+
+    def admit(
+        self, connections: Collection[Connected], host: str, now_ms: int, *, is_protected: bool, listener: str = ""
+    ) -> bool:
         """Return whether to accept a new connection from `host`, which then counts until `forget`. A refused one is
         counted for the next report. For a protected one the least recently used connection of a client may be
         closed."""
@@ -120,6 +146,7 @@ class ConnectionLimits:
             reason = None
         if reason is None:
             self._by_host[host] += 1
+            self._by_listener[listener] += 1
             return True
         setting, text = reason
         self._refused[setting] = self._refused.get(setting, 0) + 1
@@ -127,8 +154,9 @@ class ConnectionLimits:
         self.report_refused(now_ms)
         return False
 
-    def forget(self, host: str) -> None:
-        """Count a connection from this address as closed."""
+    def forget(self, host: str, listener: str = "") -> None:
+        """Count a connection from this address to this listener as closed."""
+        self._by_listener[listener] -= 1
         self._by_host[host] -= 1
         if self._by_host[host] <= 0:
             del self._by_host[host]
@@ -162,6 +190,13 @@ class ConnectionLimits:
         self._owned -= 1
 
     # -- reporting -------------------------------------------------------------------------------------------------
+    def report_waiting(self, count: int, now_ms: int) -> None:
+        """Report that new connections wait for a free slot of `count` used ones, at most once a minute."""
+        reported_ms = self._reported_ms.get(WAITING)
+        if reported_ms is None or now_ms - reported_ms >= REPORT_INTERVAL_MS:
+            self._reported_ms[WAITING] = now_ms
+            self._report(f"WARN New connections wait: {count} are open, as many as max.connections allows")
+
     def report_refused(self, now_ms: int) -> None:
         """Report the refused connections since the last report, at most one line a minute for each limit."""
         for setting, count in list(self._refused.items()):
@@ -213,6 +248,11 @@ def _open_now() -> int:
         return len(os.listdir("/proc/self/fd"))
     except OSError:
         return 0
+
+
+def _number(config: Config, listener: str, name: str) -> int:
+    value = of_listener(config, listener, name)
+    return value if isinstance(value, int) else UNLIMITED
 
 
 def _overrides(text: str) -> dict[str, int]:

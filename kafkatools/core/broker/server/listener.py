@@ -50,6 +50,8 @@ class Listener:
         self.lane = SlowLane()
         self._unfinished: deque[Connection] = deque()
         self.acceptors: list[Acceptor] = []
+        self._held: dict[Acceptor, tuple[socket.socket, str, int]] = {}
+        self._refused: set[socket.socket] = set()
         self.is_intercepted = False
         self._selector = selectors.DefaultSelector()
         self._wake_receiver, self._wake_sender = socket.socketpair()
@@ -87,6 +89,8 @@ class Listener:
     def close_acceptor(self, acceptor: Acceptor) -> None:
         """Accept no more connections on this address; the open ones stay."""
         self.unwatch(acceptor.socket)
+        if acceptor in self._held:
+            self._held.pop(acceptor)[0].close()
         acceptor.close()
 
     def watch(self, descriptor: HasDescriptor, run: Callable[[], None]) -> None:
@@ -138,9 +142,12 @@ class Listener:
         """Close idle connections that are not muted or throttled, report refused ones, and accept again after a lack of
         descriptors. The node calls this between polls."""
         self._now_ms = now_ms
+        for acceptor in list(self._held):
+            self._maybe_serve_held(acceptor)
+        self.limits.close_excess(self.connections)
         if self._accept_again_ms is not None and now_ms >= self._accept_again_ms:
             self._accept_again_ms = None
-            for acceptor in self._open_acceptors():
+            for acceptor in self._accepting():
                 self._selector.register(acceptor.socket, READ, acceptor)
         if now_ms >= self._next_idle_check_ms:
             self._next_idle_check_ms = now_ms + IDLE_CHECK_MS
@@ -164,8 +171,8 @@ class Listener:
         if mask & READ and not connection.is_closed:
             connection.handle_readable()
 
-    def _open_acceptors(self) -> list[Acceptor]:
-        return [acceptor for acceptor in self.acceptors if acceptor.is_open]
+    def _accepting(self) -> list[Acceptor]:
+        return [acceptor for acceptor in self.acceptors if acceptor.is_open and acceptor not in self._held]
 
     def _accept(self, acceptor: Acceptor) -> None:
         if self._accept_again_ms is not None:
@@ -177,12 +184,47 @@ class Listener:
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
                 raise
-            for open_acceptor in self._open_acceptors():
+            for open_acceptor in self._accepting():
                 self._selector.unregister(open_acceptor.socket)
             self._accept_again_ms = self._now_ms + ACCEPT_PAUSE_MS
             return
         host = str(address[0])
-        if not self.limits.admit(self.connections, host, self._now_ms, is_protected=acceptor.is_protected):
+        delay_ms = self.limits.rates.delay_ms(acceptor.name, self._now_ms, is_protected=acceptor.is_protected)
+        has_slot = self._has_slot(acceptor)
+        if not has_slot:
+            self.limits.report_waiting(len(self.connections), self._now_ms)
+        if delay_ms or not has_slot:
+            self.unwatch(acceptor.socket)
+            self._held[acceptor] = (sock, host, self._now_ms + delay_ms)
+            if delay_ms:
+                self.schedule(delay_ms, lambda _now_ms: None)  # `maintain` serves it in the turn of this timer
+        else:
+            self._serve(acceptor, sock, host)
+
+    def _has_slot(self, acceptor: Acceptor) -> bool:
+        return self.limits.has_slot(acceptor.name, len(self.connections), is_protected=acceptor.is_protected)
+
+    def _maybe_serve_held(self, acceptor: Acceptor) -> None:
+        """Serve the waiting connection of an acceptor, if its time has come and there is room, and accept others
+        again."""
+        sock, host, until_ms = self._held[acceptor]
+        if self._now_ms < until_ms or not self._has_slot(acceptor):
+            return
+        del self._held[acceptor]
+        if self._accept_again_ms is None:
+            self._selector.register(acceptor.socket, READ, acceptor)
+        self._serve(acceptor, sock, host)
+
+    def _serve(self, acceptor: Acceptor, sock: socket.socket, host: str) -> None:
+        is_protected = acceptor.is_protected
+        refusal_ms = self.limits.rates.refusal_ms(host, acceptor.name, self._now_ms, is_protected=is_protected)
+        if refusal_ms and len(self.connections) + len(self._refused) < self.limits.room:
+            self._refused.add(sock)
+            self.schedule(refusal_ms, lambda _now_ms: self._close_refused(sock))
+            return
+        if refusal_ms or not self.limits.admit(
+            self.connections, host, self._now_ms, is_protected=is_protected, listener=acceptor.name
+        ):
             sock.close()
             return
         sock.setblocking(False)
@@ -191,10 +233,14 @@ class Listener:
             connection = Connection(self, acceptor, sock, self._now_ms, host)
         except OSError:  # the client is gone before TLS could begin
             sock.close()
-            self.limits.forget(host)
+            self.limits.forget(host, acceptor.name)
             return
         self.connections.add(connection)
         self._selector.register(connection.socket, READ, connection)
+
+    def _close_refused(self, sock: socket.socket) -> None:
+        self._refused.discard(sock)
+        sock.close()
 
     def change_events(self, connection: Connection, before: int, after: int) -> None:
         """Change the selector's events of a connection; 0 means none, for a muted connection."""
@@ -210,7 +256,7 @@ class Listener:
         if events:
             self._selector.unregister(connection.socket)
         self.connections.discard(connection)
-        self.limits.forget(connection.client_host)
+        self.limits.forget(connection.client_host, connection.acceptor.name)
 
     def duplicate(self, file: HasDescriptor) -> OwnedDescriptor | None:
         """Duplicate a descriptor for a response to a slow client; None if the limits or the system have none left."""
@@ -234,6 +280,8 @@ class Listener:
         self.lane.close()
         for connection in list(self.connections):
             connection.close()
+        for sock in (*self._refused, *(held[0] for held in self._held.values())):
+            sock.close()
         for acceptor in self.acceptors:
             if acceptor.is_open and self._accept_again_ms is None:
                 self.unwatch(acceptor.socket)

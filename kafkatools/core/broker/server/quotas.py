@@ -5,7 +5,8 @@ Rules: Produce and Fetch count bytes; requests count their processing time in pe
 quota decides: user and client id, user, client id, each by name before its default. All connections of a user, of a
 client id, or of both, share one rate, also when the quota is a default. A client above its quota gets a throttle time,
 and its connection is not read until it is over (KIP-219). A Fetch then gets no records and is not counted. Without
-quotas nothing is measured. `mutation_quotas.py` has the quotas of changes.
+quotas nothing is measured. `mutation_quotas.py` has the quotas of changes, `connection_rates.py` those of
+connections.
 """
 
 from __future__ import annotations

@@ -7,7 +7,9 @@ import pathlib
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,9 +18,12 @@ from support.listeners import open_acceptor, open_listener
 from support.waiting import eventually
 
 from kafkatools.core import config as tables
+from kafkatools.core.broker.metadata.controller.client_quotas import ClientQuotas
 from kafkatools.core.broker.node import single_node_config, start_node
 from kafkatools.core.broker.node_setup import NodeSetup
 from kafkatools.core.broker.server.connection_limits import UNLIMITED, ConnectionLimits, max_log_files
+from kafkatools.core.broker.server.connection_rates import BROKER as BROKER_RATE
+from kafkatools.core.broker.server.connection_rates import ConnectionRates, address_rates
 from kafkatools.core.broker.server.listener import Listener
 from kafkatools.core.broker.server.requests import FileRegion, Request, Response
 from kafkatools.core.clock import SystemClock
@@ -78,30 +83,84 @@ def free(broker: Broker, client: BrokerClient | None) -> None:
     eventually(lambda: len(broker.node.listener.connections) < count, 10)
 
 
-def is_served(broker: Broker) -> bool:
-    return broker.connect() is not None
+def waiting_client(broker: Broker) -> BrokerClient:
+    """A client that connects and sends a request, whose answer has not come yet."""
+    client = BrokerClient("127.0.0.1", broker.node.listener.port)
+    client.socket.sendall(client.frame(API_VERSIONS, 0, {}))
+    client.socket.settimeout(0.2)
+    with pytest.raises(TimeoutError):
+        client.socket.recv(1)
+    client.socket.settimeout(20)
+    return client
 
 
-def test_connections_above_max_connections_are_closed_until_there_is_room(tmp_path: pathlib.Path) -> None:
-    with running(tmp_path, max_connections="3") as broker:
+@pytest.mark.parametrize("name", ["max_connections", "listener_name_plaintext_max_connections"])
+def test_connections_above_max_connections_wait_until_there_is_room(tmp_path: pathlib.Path, name: str) -> None:
+    with running(tmp_path, **{name: "3"}) as broker:
         eventually(lambda: not broker.node.listener.connections, 10)
         served = [broker.connect() for _ in range(3)]
         assert None not in served
-        assert broker.connect() is None and broker.connect() is None
-        assert refusals(broker) == ["WARN 1 connection was refused: 3 are open, as many as max.connections allows"]
-        free(broker, served[0])
+        waiting = waiting_client(broker)
+        assert broker.reports == ["WARN New connections wait: 3 are open, as many as max.connections allows"]
+        assert served[0] is not None
+        served[0].close()
+        assert waiting.receive(API_VERSIONS, 0).error_code == 0
+        waiting.close()
+
+
+def test_a_lower_max_connections_closes_the_least_used_ones(tmp_path: pathlib.Path) -> None:
+    with running(tmp_path, max_connections="4") as broker:
+        served = [broker.connect() for _ in range(3)]
+        client = served[-1]
+        assert client is not None
+        assert alter(client, "max.connections", "1") == 0
+        eventually(lambda: len(broker.node.listener.connections) == 1, 10)
+        assert client.call(API_VERSIONS, 0).error_code == 0
+
+
+def alter(client: BrokerClient, name: str, value: str) -> int:
+    change = {"name": name, "config_operation": 0, "value": value}
+    resource = {"resource_type": BROKER, "resource_name": "", "configs": [change]}
+    answer = client.call(INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False)
+    return int(answer.responses[0].error_code)
+
+
+def test_connections_above_the_rate_of_the_broker_come_later(tmp_path: pathlib.Path) -> None:
+    with running(tmp_path) as broker:
+        client = broker.connect()
+        assert client is not None
+        assert alter(client, "max.connection.creation.rate", "1") == 0
+        begun_s = time.monotonic()
+        assert [broker.connect() is not None for _ in range(12)] == [True] * 12
+        assert 1.5 < time.monotonic() - begun_s < 15  # the 11th and the 12th wait for a window each
+        assert alter(client, "max.connection.creation.rate", "1000") == 0
+        begun_s = time.monotonic()
         assert broker.connect() is not None
+        assert time.monotonic() - begun_s < 1
+
+
+def test_an_address_above_its_rate_is_closed_later_and_others_are_served(tmp_path: pathlib.Path) -> None:
+    quotas = ClientQuotas()
+    entity = [SimpleNamespace(entity_type="ip", entity_name=None)]
+    quotas.replay(SimpleNamespace(entity=entity, key="connection_creation_rate", value=1.0, remove=False))
+    rates = ConnectionRates()
+    rates.configure(
+        Config(tables.BROKER, {"node.id": "1", "log.dirs": "/none"}), {BROKER_RATE: 1e6}, address_rates(quotas)
+    )
+    delays = [rates.refusal_ms("10.0.0.1", "A", now_ms, is_protected=False) for now_ms in (0,) * 12]
+    assert delays == [0] * 10 + [1000] * 2
+    assert rates.refusal_ms("10.0.0.2", "A", 0, is_protected=False) == 0
+    assert rates.refusal_ms("10.0.0.1", "A", 11_000, is_protected=False) == 0
 
 
 def test_max_connections_changes_while_the_broker_runs(tmp_path: pathlib.Path) -> None:
     with running(tmp_path, max_connections="1") as broker:
         client = broker.connect()
-        assert client is not None and broker.connect() is None
-        change = {"name": "max.connections", "config_operation": 0, "value": "2"}
-        resource = {"resource_type": BROKER, "resource_name": "", "configs": [change]}
-        answer = client.call(INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False)
-        assert answer.responses[0].error_code == 0
-        eventually(lambda: is_served(broker), 10)
+        assert client is not None
+        waiting = waiting_client(broker)
+        assert alter(client, "max.connections", "2") == 0
+        assert waiting.receive(API_VERSIONS, 0).error_code == 0
+        waiting.close()
 
 
 def test_an_address_has_its_own_limit(tmp_path: pathlib.Path) -> None:
