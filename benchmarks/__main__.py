@@ -17,6 +17,7 @@ WORKLOADS = (
     "arrow",
     "broker",
     "fetch",
+    "clients",
     "aio",
     "scale",
     "monitor_page",

@@ -2,7 +2,8 @@
 
 Rules: `send` waits before it queues a record, never afterwards, so a cancelled send has queued nothing. It waits for
 metadata, while records before it wait for memory (buffer.memory), and for a turn of the loop after some hundred
-records, so that a loop of sends does not starve other tasks. The records of one turn are appended together (outbox.py).
+records, so that a loop of sends does not starve other tasks. The records of one turn are appended together
+(core/producer/unbatched/outbox.py).
 A cancelled commit or abort of a transaction continues in the background, and the next transaction waits for it.
 """
 
@@ -10,13 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from kafkatools.aio.deliveries import RowsDelivery, TaskRecords
 from kafkatools.aio.names import LoopResolver
-from kafkatools.aio.outbox import Outbox, Outgoing, RowsDelivery
 from kafkatools.aio.turns import Turn, Turns, run
 from kafkatools.core.clock import Clock
 from kafkatools.core.closing import ensure_close_timeout
@@ -32,7 +33,7 @@ from kafkatools.core.producer.producer_batch import RowsSink
 from kafkatools.core.producer.producer_record import AnyHeaders, ProducerRecord
 from kafkatools.core.producer.record_appends import AppendResult
 from kafkatools.core.producer.serializers import AnySerializer
-from kafkatools.core.records.columns import RowColumns
+from kafkatools.core.producer.unbatched.outbox import Outbox
 
 if TYPE_CHECKING:
     from kafkatools.core.net.metadata import ClusterView
@@ -80,7 +81,7 @@ class Producer(ProducerBase):
         self._resolver = LoopResolver(lambda: self._turns.soon())
         self._use_parts(None, self._resolver)
         self._turns = Turns(self._step, self.sender.client.fileno)
-        self._outbox = Outbox(self._accumulator.pool, self._interceptors, self._append_known, self._max_block_ms)
+        self._outbox: Outbox[TaskRecords] = Outbox(self._accumulator.pool, self._append_known, self._max_block_ms)
         self._has_interceptors = bool(interceptors)
         self._is_busy = False
         self._unfinished: _Unfinished | None = None
@@ -134,7 +135,7 @@ class Producer(ProducerBase):
                 return future
         if type(value_bytes) is not bytes or key_bytes is not None:
             key_bytes, value_bytes = _fixed(key_bytes), _fixed(value_bytes)
-        outgoing.add(future, key_bytes, value_bytes)
+        outgoing.add_with(future, key_bytes, value_bytes)
         return future
 
     async def _send_record(self, record: ProducerRecord) -> asyncio.Future[RecordMetadata]:
@@ -152,10 +153,10 @@ class Producer(ProducerBase):
         except KafkaError as error:
             self._fail_record(record, future, error)
             return future
-        outgoing.add(future, _fixed(key), _fixed(value), record.timestamp, record.headers)
+        outgoing.add_with(future, _fixed(key), _fixed(value), record.timestamp, record.headers)
         return future
 
-    async def _open(self, topic: str, partition: int | None) -> Outgoing:
+    async def _open(self, topic: str, partition: int | None) -> TaskRecords:
         """Wait until records of a topic may be added. Raises IllegalState after close, KafkaError without metadata,
         and BufferExhausted after max.block.ms without memory."""
         if partition is not None and (not isinstance(partition, int) or partition < 0):
@@ -169,18 +170,13 @@ class Producer(ProducerBase):
                 await self._run(self._metadata_steps(topic, partition, self._max_block_ms))
                 continue
             now_ms = self.clock.now_ms()
-            outgoing = self._outbox.open(topic, partition, now_ms, self.clock.wall_ms())
+            outgoing = TaskRecords(topic, partition, self.clock.wall_ms(), self._interceptors)
+            self._outbox.open(outgoing, now_ms)
             if not self._outbox.is_blocked:
                 self._turns.call_soon(self._append_all)
                 break
         self._ensure_ready_to_send()
         return outgoing
-
-    def _append_known(
-        self, topic: str, rows: RowColumns, partition: int | None, sink: RowsSink
-    ) -> Generator[int, bytearray, None]:
-        """Append rows of a topic whose metadata is there."""
-        return self._append_rows(topic, rows, partition, sink, self._metadata.cluster)
 
     def _append_all(self) -> None:
         """Append the records that tasks have sent since the last turn."""

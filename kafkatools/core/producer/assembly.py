@@ -7,6 +7,7 @@ explicit idempotence is an error; default idempotence is disabled with a log lin
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import NamedTuple
 
 from kafkatools.core.clock import Clock
@@ -112,9 +113,14 @@ def compression_level(config: Config, codec: CompressionType) -> int | None:
     return level
 
 
-def assemble(config: Config, clock: Clock, resolver: Resolver | None = None) -> ProducerParts:
-    """Build the parts of a producer, without a connection; `resolver` as in NetworkClient. Raises ConfigError, and
-    KeyStoreUnreadable for unreadable TLS files."""
+def assemble(
+    config: Config,
+    clock: Clock,
+    resolver: Resolver | None = None,
+    collect: Callable[[int], int | None] = lambda now_ms: None,
+) -> ProducerParts:
+    """Build the parts of a producer, without a connection; `resolver` as in NetworkClient, `collect` as in Sender.
+    Raises ConfigError, and KeyStoreUnreadable for unreadable TLS files."""
     codec = CompressionType.for_label(config.compression_type)
     timeout_ms = delivery_timeout_ms(config)
     transactions = transactions_of(config)
@@ -148,5 +154,5 @@ def assemble(config: Config, clock: Clock, resolver: Resolver | None = None) -> 
         config.retry_backoff_ms,
         config.max_in_flight_requests_per_connection == 1,
     )
-    sender = Sender(sender_settings, client, metadata, accumulator, clock, transactions, metrics)
+    sender = Sender(sender_settings, client, metadata, accumulator, clock, transactions, metrics, collect)
     return ProducerParts(metadata, accumulator, sender)

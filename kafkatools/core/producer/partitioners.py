@@ -15,8 +15,9 @@ The accumulator's lock guards the state of a StickyPartitioner.
 from __future__ import annotations
 
 import os
+from array import array
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import accumulate
 from typing import Protocol
 
@@ -35,9 +36,11 @@ class Partitioner(Protocol):
         error."""
 
 
-def random_int31() -> int:
-    """A random number of 31 bits from the system, needed only when the sticky partition changes."""
-    return int.from_bytes(os.urandom(4), "little") & 0x7FFFFFFF
+def random_numbers() -> Iterator[int]:
+    """Yield random numbers of 31 bits from the system, which is asked for many at a time."""
+    while True:
+        for number in array("I", os.urandom(1024)):
+            yield number & 0x7FFFFFFF
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
@@ -63,12 +66,12 @@ class StickyPartitionInfo:
 class StickyPartitioner:
     """Kafka's BuiltInPartitioner: chooses the partition of one topic's records without a key."""
 
-    def __init__(self, topic: str, sticky_batch_size: int, draw: Callable[[], int] = random_int31) -> None:
+    def __init__(self, topic: str, sticky_batch_size: int, draw: Callable[[], int] | None = None) -> None:
         if sticky_batch_size < 1:
             raise ValueError("sticky_batch_size must be > 0")
         self.topic = topic
         self.sticky_batch_size = sticky_batch_size
-        self._draw = draw
+        self._draw = random_numbers().__next__ if draw is None else draw
         self._current: StickyPartitionInfo | None = None
         self._cumulative: list[int] | None = None
         self._partition_ids: list[int] = []

@@ -13,7 +13,7 @@ import threading
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, cast, overload
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.closing import ensure_close_timeout
@@ -33,12 +33,15 @@ from kafkatools.core.producer.futures import (
 from kafkatools.core.producer.interceptors import ProducerInterceptor
 from kafkatools.core.producer.partitioners import UNKNOWN_PARTITION
 from kafkatools.core.producer.producer_base import INTERRUPTED_CLOSE_MS, PAUSE_AFTER_FAILURE_MS, Place, ProducerBase
-from kafkatools.core.producer.producer_batch import Callback, RowsCallback, RowsSink
+from kafkatools.core.producer.producer_batch import Callback, Payload, RowsCallback, RowsSink, batch_size_upper_bound
 from kafkatools.core.producer.producer_record import AnyHeaders, ProducerRecord
+from kafkatools.core.producer.record_appends import AppendResult
 from kafkatools.core.producer.row_groups import Partitions, cells_of
 from kafkatools.core.producer.sender import MAX_POLL_MS
-from kafkatools.core.producer.serializers import AnySerializer
+from kafkatools.core.producer.serializers import AnySerializer, serialize_bytes
 from kafkatools.core.producer.transaction_manager import State
+from kafkatools.core.producer.unbatched.outbox import MOST_BYTES, Outbox
+from kafkatools.core.producer.unbatched.send_queue import QueuedFuture, QueuedRecords, SendQueue
 from kafkatools.core.records.columns import RowColumns, decode_headers
 from kafkatools.core.steps import run
 
@@ -86,8 +89,16 @@ class Producer(ProducerBase):
             value_serializer=value_serializer,
             settings=settings,
         )
-        self._use_parts(parts)
+        self._use_parts(parts, collect=self._collect)
         self._force_close = False
+        self._is_collecting = False
+        self._queue: SendQueue | None = None
+        if parts is None and not interceptors and self._partitioner is None and self._transactions is None:
+            outbox: Outbox[QueuedRecords] = Outbox(self._accumulator.pool, self._append_known, self._max_block_ms)
+            room_bytes = min(MOST_BYTES, self._max_request_bytes // 4, self._memory_bytes // 4)
+            self._queue = SendQueue(outbox, self.clock, room_bytes)
+        self._linger_ms: int = self.config.linger_ms
+        self._is_plain = self._value_serializer is serialize_bytes
         self._thread: threading.Thread | None = None
         if start_thread:
             self._thread = threading.Thread(target=self._run_sender, name="kafka-producer-network-thread", daemon=True)
@@ -125,8 +136,10 @@ class Producer(ProducerBase):
         value: object = None,
         key: object = None,
         *,
+        partition: int | None = None,
+        timestamp: int | None = None,
+        headers: AnyHeaders = (),
         callback: Callback | None = None,
-        **place: Any,
     ) -> RecordFuture:
         """Queue a record and return its future: `send(ProducerRecord(...), callback)` or `send("topic", value, key,
         partition=..., timestamp=..., headers=...)`.
@@ -139,13 +152,71 @@ class Producer(ProducerBase):
         transaction of a transactional producer, and the error of a transaction that must be aborted. All other errors
         are in the future.
         """
-        if isinstance(record, ProducerRecord):
-            callback = cast("Callback | None", value) if callback is None else callback
-        else:
-            record = ProducerRecord(record, value, key, **place)
-        return self._send(record, callback)
+        queue = self._queue
+        if queue is None or type(record) is not str or timestamp is not None or headers:
+            if isinstance(record, ProducerRecord):
+                callback = cast("Callback | None", value) if callback is None else callback
+            else:
+                record = ProducerRecord(record, value, key, partition, timestamp, headers)
+            return self._send(record, callback)
+        key_bytes = None if key is None else self._key_serializer(record, key)
+        value_bytes = value if self._is_plain and type(value) is bytes else self._value_serializer(record, value)
+        wall_ms = self.clock.wall_ms()
+        with queue.lock:
+            records = queue.collected.get(record)
+            if (
+                records is not None
+                and (0 if value_bytes is None else len(value_bytes)) < records.room_bytes
+                and records.partition == partition
+                and (key_bytes is None or len(key_bytes) < records.room_bytes)
+            ):
+                row = records.add(key_bytes, value_bytes, wall_ms)
+                if callback is not None:
+                    records.callbacks[row] = callback
+                return QueuedFuture(records, row)
+        plain = ProducerRecord(record, value, key, partition)
+        return self._begin_plain(queue, plain, Payload(wall_ms, key_bytes, value_bytes, ()), callback)
+
+    def _begin_plain(
+        self, queue: SendQueue, record: ProducerRecord, payload: Payload, callback: Callback | None
+    ) -> RecordFuture:
+        """Add a record to a new collection of its topic, after waiting for metadata and memory."""
+        topic, partition = record.topic, record.partition
+        try:
+            self._ensure_open()
+            self._wait_on_metadata(topic, partition)
+            self._ensure_valid_size(batch_size_upper_bound(payload))
+            future = queue.begin(topic, partition, payload, callback)
+        except KafkaError as error:
+            number = UNKNOWN_PARTITION if partition is None else partition
+            return FailedFuture(self._failed_to_send(record, number, callback, error), error)
+        now_ms = self.clock.now_ms()
+        if not now_ms < self.sender.next_turn_ms <= now_ms + self._linger_ms:
+            self.sender.wakeup()
+        return future
+
+    def _collect(self, now_ms: int) -> int | None:
+        """Append the queued records to batches, in a turn of the sender."""
+        if self._queue is None:
+            return None
+        # The turn looks for ready batches afterwards, so it needs no wake-up for these.
+        self._is_collecting = True
+        try:
+            return self._queue.collect(now_ms)
+        finally:
+            self._is_collecting = False
+
+    def _note_append(self, result: AppendResult) -> None:
+        if not self._is_collecting:
+            super()._note_append(result)
+
+    def _end_queued(self, topic: str) -> None:
+        """Append the queued records of a topic, before others are sent to it in another way."""
+        if self._queue is not None:
+            self._queue.end(topic)
 
     def _send(self, record: ProducerRecord, callback: Callback | None) -> RecordFuture:
+        self._end_queued(record.topic)
         record, callback, partition = self._intercepted(record, callback)
         try:
             cluster, remaining_ms = self._wait_on_metadata(record.topic, record.partition)
@@ -224,6 +295,7 @@ class Producer(ProducerBase):
 
     def _send_rows(self, topic: str, rows: RowColumns, partitions: Partitions, sink: RowsSink) -> None:
         self._ensure_ready_to_send()
+        self._end_queued(topic)
         if self._interceptors:
             self._send_rows_singly(topic, rows, partitions, sink)
             return
@@ -289,6 +361,8 @@ class Producer(ProducerBase):
         self._accumulator.begin_flush()
         try:
             self.sender.wakeup()
+            if self._queue is not None:
+                self._queue.empty()
             for batch in self._accumulator.incomplete_results():
                 batch.produce_future.wait_for_all()
         finally:
@@ -301,12 +375,16 @@ class Producer(ProducerBase):
         Safe to call again. In a callback it returns without waiting. Raises ValueError for a negative `timeout_ms`.
         """
         ensure_close_timeout(timeout_ms)
+        thread = self._thread
+        is_own_thread = thread is threading.current_thread()
+        started_ms = self.clock.now_ms()
+        if self._queue is not None:
+            self._queue.close(0 if is_own_thread else timeout_ms)
         self._is_closed = True
         self._accumulator.close()
         self.sender.wakeup()
-        thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(None if timeout_ms is None else timeout_ms / 1000)
+        if thread is not None and not is_own_thread:
+            thread.join(None if timeout_ms is None else max(0, timeout_ms - self.clock.now_ms() + started_ms) / 1000)
             if thread.is_alive():
                 self._force_close = True
                 self.sender.wakeup()
@@ -424,6 +502,11 @@ class Producer(ProducerBase):
         while not self._force_close and self._has_work():
             self._turn(lambda now_ms: sender.run_once(now_ms, min(MAX_POLL_MS, self._max_block_ms)))
         self._shut_down()
+
+    def _shut_down(self) -> None:
+        if self._queue is not None:
+            self._queue.fail(IllegalState("Producer is closed forcefully."))
+        super()._shut_down()
 
     def _turn(self, run_once: Callable[[int], None]) -> None:
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from array import array
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from kafkatools.core import config as tables
@@ -99,9 +99,14 @@ class ProducerBase:
         self._is_closed = False
         self._end_deadline_ms: int | None = None
 
-    def _use_parts(self, parts: ProducerParts | None, resolver: Resolver | None = None) -> None:
+    def _use_parts(
+        self,
+        parts: ProducerParts | None,
+        resolver: Resolver | None = None,
+        collect: Callable[[int], int | None] = lambda now_ms: None,
+    ) -> None:
         """Build the parts, unless they are given. Raises ConfigError and KeyStoreUnreadable."""
-        self._parts = parts if parts is not None else assemble(self.config, self.clock, resolver)
+        self._parts = parts if parts is not None else assemble(self.config, self.clock, resolver, collect)
         self.sender = self._parts.sender
         self._accumulator = self._parts.accumulator
         self._metadata = self._parts.metadata
@@ -196,6 +201,12 @@ class ProducerBase:
             )
 
     # -- rows --
+
+    def _append_known(
+        self, topic: str, rows: RowColumns, partition: int | None, sink: RowsSink
+    ) -> Generator[int, bytearray, None]:
+        """Append rows of a topic whose metadata is there."""
+        return self._append_rows(topic, rows, partition, sink, self._metadata.cluster)
 
     def _rows_of(self, topic: str, values: Sequence[object], keys: Sequence[object] | None) -> RowColumns:
         """Serialize values and keys into columns. Raises ValueError when their numbers differ."""

@@ -41,6 +41,7 @@ from kafkatools.core.producer.transactional import as_transactional
 from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from uuid import UUID
 
     from kafkatools.core.net.metadata import NodeEndpoint
@@ -72,7 +73,8 @@ class SenderSettings(NamedTuple):
 
 class Sender:
     """Sends a producer's batches; belongs to one thread, except `wakeup`. `watch`: reports connection outages to the
-    user; None for no report."""
+    user; None for no report. `collect(now_ms)`, called in each turn, appends the records that wait for it, and returns
+    the ms until it must be called again, or None."""
 
     def __init__(
         self,
@@ -83,8 +85,10 @@ class Sender:
         clock: Clock,
         transactions: TransactionManager | None = None,
         metrics: ProducerMetrics | None = None,
+        collect: Callable[[int], int | None] = lambda now_ms: None,
     ) -> None:
         self.settings = settings
+        self._collect = collect
         self.client = client
         self.metadata = metadata
         self.accumulator = accumulator
@@ -105,6 +109,8 @@ class Sender:
         self._init_producer_id_retry_ms = 0
         self._is_signalled = False
         self._is_polling = False
+        self.next_turn_ms = 0
+        """The time of the next turn if nothing happens before; 0 during a turn, until its poll."""
 
     # -- one turn --
 
@@ -112,6 +118,7 @@ class Sender:
         """Run one turn: send what is ready, then poll for at most `max_poll_ms`, or until something is due. After a
         fatal error of the producer it fails the batches that are not in flight."""
         poll_ms = min(max_poll_ms, self.prepare(now_ms))
+        self.next_turn_ms = now_ms + poll_ms
         self._is_polling = True
         self.client.poll(0 if self._is_signalled else poll_ms, now_ms)
         self._is_polling = False
@@ -119,7 +126,11 @@ class Sender:
     def prepare(self, now_ms: int) -> int:
         """Send what is ready, without the poll that must follow; return how long that poll may wait, in ms."""
         self._is_signalled = False
+        self.next_turn_ms = 0
         poll_ms = MAX_POLL_MS
+        delay_ms = self._collect(now_ms)
+        if delay_ms is not None:
+            poll_ms = delay_ms
         if self._driver is not None:
             poll_ms = min(poll_ms, self._driver.step(now_ms, lambda: self.is_idle))
         elif self.transactions is not None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum, unique
-from itertools import repeat
+from itertools import accumulate, repeat
 from operator import add
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from kafkatools.core.records import kernel
 from kafkatools.core.records.kernel import read_varint, varint
@@ -300,11 +300,18 @@ def _cell(buffer: Buffer, position: int, length: int, row: int) -> bytes | None:
 
 def gather_cells(data: bytearray, cells: Sequence[bytes | None]) -> tuple[array[int], array[int]]:
     """Append the cells to `data`. Return their positions and lengths, -1 for null."""
-    positions, lengths = array("i"), array("i")
-    for cell in cells:
-        positions.append(len(data))
-        lengths.append(-1 if cell is None else len(cell))
-        data += cell or b""
+    start = len(data)
+    if None in cells:
+        lengths = array("i", [-1 if cell is None else len(cell) for cell in cells])
+        data += b"".join([cell for cell in cells if cell])
+        sizes: Iterable[int] = (max(length, 0) for length in lengths)
+    else:
+        filled = cast("Sequence[bytes]", cells)
+        lengths = array("i", map(len, filled))
+        data += b"".join(filled)
+        sizes = lengths
+    positions = array("i", accumulate(sizes, initial=start))
+    positions.pop()
     return positions, lengths
 
 

@@ -1,0 +1,236 @@
+"""SendQueue: plain records that threads send one by one, collected until a batch takes them together.
+
+Strategy: an append for each record, with its locks and checks, costs ten times a row of columns. So `send` only adds a
+record to the collection of its topic. The collection is appended when it is full, with each turn of the sender, and
+before whatever must come after its records: another kind of send to the topic, flush, close.
+
+`lock` guards the outbox and may be held while the accumulator's locks are taken, never the other way round. A thread
+that needs memory releases it and waits for `_has_progressed`, which the sender's turn notifies.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from kafkatools.core.errors import IllegalState, KafkaError, Timeout
+from kafkatools.core.producer.futures import (
+    NO_OFFSET,
+    NO_TIMESTAMP,
+    ColumnsFuture,
+    RecordFuture,
+    RecordMetadata,
+    RowsRun,
+)
+from kafkatools.core.producer.partitioners import UNKNOWN_PARTITION
+from kafkatools.core.producer.producer_batch import Callback, Payload, RowsSink
+from kafkatools.core.producer.unbatched.outbox import Outbox, Outgoing
+
+if TYPE_CHECKING:
+    from kafkatools.core.clock import Clock
+
+_log = logging.getLogger(__name__)
+
+
+class QueuedRecords(Outgoing):
+    """Records of one topic with their callbacks and, once known, their results."""
+
+    __slots__ = ("callbacks", "_runs", "_has_result")
+
+    def __init__(self, topic: str, partition: int | None, room_bytes: int) -> None:
+        super().__init__(topic, partition, room_bytes)
+        self.callbacks: dict[int, Callback] = {}
+        self._runs: list[RowsRun] = []
+        self._has_result = threading.Condition(threading.Lock())
+
+    def sink(self) -> RowsSink:
+        """Return the receiver of the results of all records."""
+        return RowsSink(_Results(self), None, range(self.count))
+
+    def complete(self, run: RowsRun) -> None:
+        """Take the results of a run of records: call their callbacks, then wake the threads that wait for them."""
+        if self.callbacks:
+            for position, row in enumerate(run.rows):
+                callback = self.callbacks.pop(row, None)
+                if callback is not None:
+                    self._call(callback, self.metadata(row, run, offset_at(run, position)), run.error)
+        with self._has_result:
+            self._runs.append(run)
+            self._has_result.notify_all()
+
+    def _call(self, callback: Callback, metadata: RecordMetadata, error: Exception | None) -> None:
+        try:
+            callback(metadata, error)
+        except Exception:  # noqa: BLE001 - a caller's callback must not end the sender's thread
+            _log.error(
+                "Error executing user-provided callback on message for topic-partition '%s-%s'",
+                metadata.topic,
+                metadata.partition,
+                exc_info=True,
+            )
+
+    def run_of(self, row: int) -> RowsRun | None:
+        """Return the run with the result of a record, None before it is acknowledged or failed."""
+        return next((run for run in self._runs if row in run.rows), None)
+
+    def await_run(self, row: int, timeout_ms: int | None) -> RowsRun | None:
+        """Return the run with the result of a record, None when the time is up."""
+        run = self.run_of(row)
+        if run is None:
+            with self._has_result:
+                self._has_result.wait_for(
+                    lambda: self.run_of(row) is not None, None if timeout_ms is None else timeout_ms / 1000
+                )
+            run = self.run_of(row)
+        return run
+
+
+class _Results(ColumnsFuture):
+    """The results of QueuedRecords, as the batches report them."""
+
+    __slots__ = ("_records",)
+
+    def __init__(self, records: QueuedRecords) -> None:
+        super().__init__(records.count)
+        self._records = records
+
+    def add(self, run: RowsRun) -> None:
+        """Pass the results of a run on."""
+        self._records.complete(run)
+
+
+def offset_at(run: RowsRun, position: int) -> int:
+    """Return the offset of a record by its position in a run, NO_OFFSET when unknown."""
+    return NO_OFFSET if run.base_offset == NO_OFFSET else run.base_offset + position
+
+
+class QueuedFuture(RecordFuture):
+    """The future of a record of a SendQueue."""
+
+    __slots__ = ("_records", "_row")
+
+    def __init__(self, records: QueuedRecords, row: int) -> None:
+        self._records = records
+        self._row = row
+
+    def done(self) -> bool:
+        """Return whether the record was acknowledged or failed."""
+        return self._records.run_of(self._row) is not None
+
+    def get(self, timeout_ms: int | None = None) -> RecordMetadata:
+        """Wait for the acknowledgement and return the RecordMetadata. Raises Timeout, or the record's error.
+        `timeout_ms` None waits without limit."""
+        run = self._records.await_run(self._row, timeout_ms)
+        if run is None:
+            raise Timeout(f"Timeout after waiting for {timeout_ms} ms.")
+        if run.error is not None:
+            raise run.error
+        return self._metadata_of(run)
+
+    def exception(self) -> Exception | None:
+        """The error of a failed record; None when it was acknowledged or is not completed. Does not wait."""
+        run = self._records.run_of(self._row)
+        return None if run is None else run.error
+
+    def metadata(self) -> RecordMetadata:
+        """The RecordMetadata known so far, without waiting. Offset and partition are -1 until the acknowledgement, the
+        partition unless the caller chose it; the offset stays -1 after an error and when unknown."""
+        run = self._records.run_of(self._row)
+        if run is None:
+            partition = self._records.partition
+            place = self._records.topic, UNKNOWN_PARTITION if partition is None else partition
+            run = RowsRun(*place, (self._row,), NO_OFFSET, NO_TIMESTAMP, None)
+        return self._metadata_of(run)
+
+    def _metadata_of(self, run: RowsRun) -> RecordMetadata:
+        return self._records.metadata(self._row, run, offset_at(run, run.rows.index(self._row)))
+
+
+class SendQueue:
+    """The plain records of a producer that are in no batch so far. `room_bytes`: the size of a collection. Keys and
+    values that are smaller need no check of the record's size."""
+
+    def __init__(self, outbox: Outbox[QueuedRecords], clock: Clock, room_bytes: int) -> None:
+        self._room_bytes = room_bytes
+        self.lock = threading.Lock()
+        self.collected = outbox.collected
+        self.is_closed = False
+        self._outbox = outbox
+        self._clock = clock
+        self._has_progressed = threading.Condition(self.lock)
+        self._waiting = 0
+
+    def collect(self, now_ms: int) -> int | None:
+        """Append all records to batches, as far as there is memory; return the ms until an append that waits for memory
+        fails, None when none waits. The sender calls it in each turn."""
+        if not self._outbox:
+            return None
+        with self.lock:
+            self._outbox.append_all(now_ms)
+            if self._waiting:
+                self._has_progressed.notify_all()
+            return self._outbox.delay_ms(now_ms)
+
+    def begin(self, topic: str, partition: int | None, payload: Payload, callback: Callback | None) -> QueuedFuture:
+        """Add a record to a new collection of its topic, after the append of the last one. Waits for memory while that
+        append does, which fails after max.block.ms. Raises IllegalState after `close`."""
+        with self.lock:
+            records = self._outbox.outgoing(topic, partition)
+            while records is None:
+                self._outbox.append_topic(topic, self._clock.now_ms())
+                self._await_progress_locked(None)
+                if self.is_closed:
+                    raise IllegalState("Cannot perform operation after producer has been closed")
+                if topic not in self.collected:  # another thread may have begun one during the wait
+                    self._outbox.open(QueuedRecords(topic, partition, self._room_bytes), self._clock.now_ms())
+                records = self._outbox.outgoing(topic, partition)
+            row = records.add(payload.key, payload.value, payload.timestamp)
+            if callback is not None:
+                records.callbacks[row] = callback
+            return QueuedFuture(records, row)
+
+    def end(self, topic: str) -> None:
+        """Append the records of a topic, waiting for memory as `begin`."""
+        if self._outbox:
+            with self.lock:
+                self._outbox.append_topic(topic, self._clock.now_ms())
+                self._await_progress_locked(None)
+
+    def empty(self, limit_ms: int | None = None) -> bool:
+        """Append all records to batches, waiting at most `limit_ms` for memory (None: as long as max.block.ms lets
+        appends wait). Return whether none is left."""
+        if not self._outbox:
+            return True
+        with self.lock:
+            self._outbox.append_all(self._clock.now_ms())
+            self._await_progress_locked(limit_ms)
+            return not self._outbox
+
+    def _await_progress_locked(self, limit_ms: int | None) -> None:
+        deadline_ms = None if limit_ms is None else self._clock.now_ms() + limit_ms
+        while self._outbox.is_blocked:
+            now_ms = self._clock.now_ms()
+            delay_ms = self._outbox.delay_ms(now_ms) or 1
+            if deadline_ms is not None:
+                if now_ms >= deadline_ms:
+                    return
+                delay_ms = min(delay_ms, deadline_ms - now_ms)
+            self._waiting += 1
+            try:
+                self._has_progressed.wait(delay_ms / 1000)
+            finally:
+                self._waiting -= 1
+            self._outbox.advance(self._clock.now_ms())
+
+    def close(self, limit_ms: int | None) -> None:
+        """Refuse further records, and append those that are there, waiting at most `limit_ms`."""
+        with self.lock:
+            self.is_closed = True
+        self.empty(limit_ms)
+
+    def fail(self, error: KafkaError) -> None:
+        """Fail the records that are in no batch."""
+        with self.lock:
+            self._outbox.fail(error)
+            self._has_progressed.notify_all()
