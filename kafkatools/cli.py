@@ -32,6 +32,16 @@ _HINTS = {
     "SECURITY_DISABLED": "Brokers keep ACLs when authorizer.class.name is set. A sandbox with it: kt sandbox stop && "
     "kt sandbox start --set authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer "
     "--set super.users=User:ANONYMOUS",
+    **{
+        f"{name}_AUTHORIZATION_FAILED": f"This user lacks a right on the {thing}: an administrator sees the rights "
+        "with kt acls --list and adds one with kt acls --add."
+        for name, thing in (
+            ("TOPIC", "topic"),
+            ("GROUP", "group"),
+            ("CLUSTER", "cluster"),
+            ("TRANSACTIONAL_ID", "transactional id"),
+        )
+    },
     "NOT_KAFKA": "Is this the port of a broker's plaintext listener?",
 }
 """Advice by the name of an error."""

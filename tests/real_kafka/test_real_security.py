@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 from support.kt import Ran, run_kt
+from support.login_matrix import CASES, CLIENTS, logins_that_work
 from support.secure_kafka import (
     KEY_PASSWORD,
-    MODULES,
     PLAIN_LOGIN,
     SCRAM_LOGIN,
     SHORT_SESSION_MS,
@@ -24,12 +24,11 @@ from support.secure_kafka import (
 from support.waiting import eventually
 
 from kafkatools import Admin, Consumer, Producer
-from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.clock import SystemClock
-from kafkatools.core.protocol.api_versions import ApiKey
 
 pytestmark = [pytest.mark.real_kafka, pytest.mark.slow]
 
+Works = dict[tuple[str, str], bool]
 SASL = {
     "PLAIN": PLAIN_LOGIN,
     "SCRAM-SHA-256": SCRAM_LOGIN,
@@ -73,11 +72,20 @@ def list_topics(secure: SecureKafka, listener: str, values: dict[str, str], host
     return ran
 
 
+@pytest.fixture(scope="module")
+def works(secure: SecureKafka) -> Works:
+    return logins_that_work(secure, stores(secure)["pem"])
+
+
+@pytest.mark.parametrize("login", CASES)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_every_login(works: Works, client: str, login: str) -> None:
+    assert works[client, login]
+
+
 @pytest.mark.parametrize("mechanism", SASL)
-@pytest.mark.parametrize("tls", [False, True], ids=["SASL_PLAINTEXT", "SASL_SSL"])
-def test_every_mechanism(secure: SecureKafka, mechanism: str, tls: bool) -> None:
-    values = sasl(secure, mechanism, tls=tls)
-    ran = list_topics(secure, values["security.protocol"], values)
+def test_every_mechanism_without_tls(secure: SecureKafka, mechanism: str) -> None:
+    ran = list_topics(secure, "SASL_PLAINTEXT", sasl(secure, mechanism, tls=False))
     assert (ran.status, ran.err) == (0, "")
     assert "seen" in ran.out.split()
 
@@ -166,18 +174,6 @@ def test_sessions_end_and_begin_anew_under_load_and_after_idleness(secure: Secur
         futures.append(producer.send("seen", b"last"))
     offsets = [future.get(0).offset for future in futures]
     assert offsets == list(range(offsets[0], offsets[0] + len(offsets)))
-
-
-def test_delegation_token(secure: SecureKafka) -> None:
-    with AdminClient(secure.bootstrap("SASL_SSL"), sasl(secure, "SCRAM-SHA-256"), SystemClock()) as client:
-        fields = {"renewers": (), "max_lifetime": 60_000}
-        made = client.send(ApiKey.CREATE_DELEGATION_TOKEN, fields, max_version=2)
-    secret = base64.b64encode(made.hmac).decode()
-    login = (
-        f'{MODULES}.scram.ScramLoginModule required username="{made.token_id}" password="{secret}" tokenauth="true";'
-    )
-    values = {**sasl(secure, "SCRAM-SHA-256"), "sasl.jaas.config": login}
-    eventually(lambda: list_topics(secure, "SASL_SSL", values).status == 0)
 
 
 WRONG_PLAIN = PLAIN_LOGIN.replace("alice-canary", "wrong-canary")

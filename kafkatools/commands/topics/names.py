@@ -8,7 +8,7 @@ from kafkatools.console import Console
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.topics import list_topics
 from kafkatools.exit_status import CommandError, ExitStatus
-from kafkatools.options import INTERNAL_TOPICS, Args, TopicFilter
+from kafkatools.options import INTERNAL_TOPICS, Args, TopicFilter, client_settings
 
 
 def run_list(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
@@ -38,7 +38,10 @@ def matching_names(admin: AdminClient, args: Args, *, exclude_internal: bool) ->
 def ensure_matches(matches: Sequence[object], args: Args) -> None:
     """Raise CommandError if --topic is used and no topic was found, unless --if-exists."""
     if args.topic and not matches and not args.if_exists:
-        raise CommandError(f"Topic '{args.topic}' does not exist as expected", kind="UNKNOWN_TOPIC_OR_PARTITION")
+        has_users = client_settings(args).get("security.protocol", "PLAINTEXT").upper() != "PLAINTEXT"
+        hint = "It does not exist, or this user may not describe it (kt acls --list)." if has_users else ""
+        kind = "UNKNOWN_TOPIC_OR_PARTITION"
+        raise CommandError(f"Topic '{args.topic}' does not exist as expected", kind=kind, hint=hint)
 
 
 def targets(console: Console, args: Args, admin: AdminClient) -> list[str]:

@@ -174,7 +174,10 @@ class Authenticator:
     def _respond(self, mechanism: Mechanism, body: Entity) -> bytes | None:
         if body.error_code:
             kind = error_for_code(body.error_code)
-            raise kind(redacted(body.error_message) if body.error_message else None)
+            text = redacted(body.error_message) if body.error_message else None
+            if text is not None and mechanism.name == "OAUTHBEARER" and text.startswith("{"):
+                text = f"the server does not accept the token: {text}"
+            raise kind(text)
         token = mechanism.respond(body.auth_bytes)
         if token is None and not mechanism.is_complete:
             raise SaslAuthenticationFailed("the server refused the credentials without a reason")

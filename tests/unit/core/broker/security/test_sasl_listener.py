@@ -112,6 +112,26 @@ def test_rights_belong_to_the_authenticated_user(secure: SecureBroker) -> None:
         producer.send("seen", b"x").get(10_000)
 
 
+def test_a_missing_right_says_what_to_do(secure: SecureBroker) -> None:
+    dave = f'{MODULES}.plain.PlainLoginModule required username="dave" password="dave-canary";'
+    file = secure.client_file("dave", secure.sasl("PLAIN", login=dave))
+    where = ("--bootstrap-server", secure.bootstrap("SASL_SSL"), "--command-config", file)
+    created = run_kt("topics", *where, "--create", "--topic", "new")
+    assert (created.status, created.err.splitlines()) == (
+        1,
+        [
+            "Error while executing topic command : Authorization failed.",
+            "This user lacks a right on the topic: an administrator sees the rights with kt acls --list and adds one "
+            "with kt acls --add.",
+        ],
+    )
+    described = run_kt("topics", *where, "--describe", "--topic", "seen")
+    assert described.err.splitlines() == [
+        "Error while executing topic command : Topic 'seen' does not exist as expected",
+        "It does not exist, or this user may not describe it (kt acls --list).",
+    ]
+
+
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "OAUTHBEARER"])
 def test_sessions_end_and_begin_anew(secure: SecureBroker, mechanism: str) -> None:
     clock = SystemClock()
@@ -178,7 +198,8 @@ def test_signed_tokens(secure: SecureBroker, claims: dict[str, Any], accepted: b
     values["sasl.oauthbearer.token.endpoint.url"] = path.as_uri()
     ran = list_topics(secure, "SIGNED", values)
     assert (ran.status, "seen" in ran.out.split()) == ((0, True) if accepted else (1, False))
-    expected = "the token has expired" if claims.get("exp") == 1 else '{"status":"invalid_token"}'
+    refusal = 'the server does not accept the token: {"status":"invalid_token"}'
+    expected = "the token has expired" if claims.get("exp") == 1 else refusal
     assert accepted or f"failed: {expected}" in ran.err
 
 
