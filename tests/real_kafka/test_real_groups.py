@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support import offset_id_story
 from support.apache_kafka import ApacheKafka
 from support.group_members import (
     CLIENTS_PYTHON,
@@ -176,3 +177,15 @@ def test_members_of_both_protocols_share_while_a_group_is_upgraded(cluster: Apac
             settle([old, new], 1, 1)
             old.close()
             settle([new], 2)
+
+
+def test_offsets_by_topic_id(cluster: ApacheKafka) -> None:
+    """Where tests/golden/broker/offsets-by-topic-id.json comes from."""
+    assert offset_id_story.tell(cluster.bootstrap) == offset_id_story.golden()
+
+
+@pytest.mark.parametrize(("protocol", "version"), [("consumer", 10), ("classic", 9)])
+def test_members_of_the_consumer_protocol_commit_by_topic_id(
+    cluster: ApacheKafka, protocol: str, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offset_id_story.commit_as_member(cluster.bootstrap, protocol, version, monkeypatch)

@@ -25,7 +25,7 @@ from kafkatools.core.consumer import offset_requests
 from kafkatools.core.consumer.coordinator_channel import CoordinatorChannel
 from kafkatools.core.consumer.errors import RetriableCommitFailed
 from kafkatools.core.consumer.network import Steps
-from kafkatools.core.consumer.offset_requests import MAX_VERSION, Fetched, Offsets
+from kafkatools.core.consumer.offset_requests import BY_NAME, Fetched, Offsets, TopicIds
 from kafkatools.core.consumer.subscription import SubscriptionState, TopicPartition
 from kafkatools.core.errors import (
     CommitFailed,
@@ -36,6 +36,7 @@ from kafkatools.core.errors import (
     StaleMemberEpoch,
     Timeout,
     UnknownMemberId,
+    UnknownTopicId,
 )
 from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
 from kafkatools.core.group.requests import GroupRequest
@@ -65,6 +66,12 @@ class CommitIdentity(Protocol):
 class _Waiting(NamedTuple):
     offsets: dict[TopicPartition, OffsetAndMetadata]
     on_done: OnCommitted
+
+
+class _Sent(NamedTuple):
+    member: ConsumerGroupMetadata
+    offsets: Offsets
+    topic_ids: TopicIds
 
 
 class Attempt:
@@ -98,6 +105,7 @@ class OffsetCommits:
         self._waiting: deque[_Waiting] = deque()
         self._pending_async = 0
         self._completed: deque[Callable[[], None]] = deque()
+        self._sends_topic_ids: bool = settings.group_protocol.lower() == "consumer"
         self.is_fenced = False
         self.on_commit: Callable[[Offsets], None] | None = None
         self.is_auto: bool = self.settings.enable_auto_commit
@@ -114,32 +122,40 @@ class OffsetCommits:
         if isinstance(member, KafkaError):
             on_done(member)
             return
+        topic_ids = self._topic_ids(offsets)
         request = GroupRequest(
             ApiKey.OFFSET_COMMIT,
-            partial(offset_requests.commit_fields, member, offsets),
-            partial(self._committed, member, offsets, on_done),
+            partial(offset_requests.commit_fields, member, offsets, topic_ids),
+            partial(self._committed, _Sent(member, offsets, topic_ids), on_done),
             partial(self._not_committed, on_done),
             min_version=2,
-            max_version=MAX_VERSION,
+            max_version=topic_ids.newest_version,
         )
         self.channel.send(request)
 
-    def _committed(
-        self, sent_metadata: ConsumerGroupMetadata, offsets: Offsets, on_done: OnCommitted, entity: Entity, now_ms: int
-    ) -> None:
-        error = offset_requests.commit_error(entity, self.settings.group_id)
+    def _topic_ids(self, parts: Iterable[TopicPartition]) -> TopicIds:
+        """The ids to name the topics by, none with the classic protocol."""
+        return TopicIds.of(parts, self.channel.client.cluster.topic_id) if self._sends_topic_ids else BY_NAME
+
+    def _committed(self, sent: _Sent, on_done: OnCommitted, entity: Entity, now_ms: int) -> None:
+        try:
+            error = offset_requests.commit_error(entity, self.settings.group_id, sent.topic_ids)
+        except KafkaError as unreadable:
+            error = unreadable
         if error is None:
             if self.on_commit is not None:
-                self._completed.append(partial(self.on_commit, offsets))
+                self._completed.append(partial(self.on_commit, sent.offsets))
             on_done(None)
             return
         _log.info("OffsetCommit of %s failed: %s", self.settings.group_id, error)
         if isinstance(error, offset_requests.MOVED):
             self.channel.lookup.mark_unknown()
+        elif isinstance(error, UnknownTopicId):
+            self.channel.client.leaders.request_update()
         elif isinstance(
             error, (RebalanceInProgress, UnknownMemberId, IllegalGeneration, FencedInstanceId, StaleMemberEpoch)
         ):
-            error = self.identity.note_commit_error(sent_metadata, error)
+            error = self.identity.note_commit_error(sent.member, error)
             self.is_fenced |= isinstance(error, FencedInstanceId)
         on_done(error)
 
@@ -323,11 +339,17 @@ class OffsetCommits:
         """Send OffsetFetch to the coordinator without retrying; `on_fetched` gets the offsets or the error,
         CoordinatorNotAvailable while the coordinator is unknown."""
         partitions = list(parts)
+        topic_ids = self._topic_ids(partitions)
 
         def on_response(entity: Entity, now_ms: int) -> None:
-            response = offset_requests.read_fetch(entity, self.settings.group_id)
+            try:
+                response = offset_requests.read_fetch(entity, self.settings.group_id, topic_ids)
+            except KafkaError as unreadable:
+                response = Fetched({}, unreadable)
             if isinstance(response.error, offset_requests.MOVED):
                 self.channel.lookup.mark_unknown()
+            elif isinstance(response.error, UnknownTopicId):
+                self.channel.client.leaders.request_update()
             on_fetched(response)
 
         def on_failure(error: KafkaError, now_ms: int) -> None:
@@ -337,9 +359,10 @@ class OffsetCommits:
 
         with self.channel.lock:
             member = self.identity.fetch_metadata()
-        fields = offset_requests.fetch_fields(member, self.settings.group_id, partitions)
+        fields = offset_requests.fetch_fields(member, self.settings.group_id, partitions, topic_ids)
+        newest = topic_ids.newest_version
         self.channel.send(
-            GroupRequest(ApiKey.OFFSET_FETCH, fields, on_response, on_failure, min_version=1, max_version=MAX_VERSION)
+            GroupRequest(ApiKey.OFFSET_FETCH, fields, on_response, on_failure, min_version=1, max_version=newest)
         )
 
     def committed(

@@ -1,11 +1,13 @@
 """OffsetCommit and OffsetFetch of a consumer: build request fields and read responses, without I/O.
 
-OffsetCommit versions 2 to 9 and OffsetFetch versions 1 to 9, by topic name. Errors are interpreted as in
-ConsumerCoordinator's OffsetCommitResponseHandler and OffsetFetchResponseHandler.
+OffsetCommit versions 2 to 10 and OffsetFetch versions 1 to 10. Version 10 names topics by id and is used when the ids
+of all topics are known, by consumers of the protocol `consumer` only, as in Kafka 4.3.1 (CommitRequestManager). Errors
+are interpreted as in ConsumerCoordinator's OffsetCommitResponseHandler and OffsetFetchResponseHandler.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +25,7 @@ from kafkatools.core.errors import (
     TopicAuthorizationFailed,
     UnknownMemberId,
     UnknownServerError,
+    UnknownTopicId,
     UnknownTopicOrPartition,
     UnstableOffsetCommit,
     error_for_code,
@@ -35,7 +38,8 @@ from kafkatools.core.topic_partition import topic_fields
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity
 
-MAX_VERSION = 9
+_NEWEST_WITH_NAMES = 9
+_NEWEST_WITH_IDS = 10
 _COMMIT_WITH_INSTANCE = 7
 _COMMIT_WITH_EPOCH = 6
 _FETCH_IN_GROUPS = 8
@@ -60,6 +64,45 @@ EXECUTING_REBALANCE = (
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
+class TopicIds:
+    """The ids of the topics in one request, empty when they are sent by name."""
+
+    def __init__(self, ids: Mapping[str, uuid.UUID]) -> None:
+        self._ids = ids
+        self._names = {topic_id: name for name, topic_id in ids.items()}
+
+    @classmethod
+    def of(cls, parts: Iterable[TopicPartition], topic_id: Callable[[str], uuid.UUID | None]) -> TopicIds:
+        """The ids of the topics of these partitions if all are known, else none. `topic_id` returns None for a topic
+        without one."""
+        ids = {topic: topic_id(topic) for topic in {part.topic for part in parts}}
+        known = {topic: found for topic, found in ids.items() if found is not None}
+        return cls(known if len(known) == len(ids) else {})
+
+    @property
+    def newest_version(self) -> int:
+        """The newest version of OffsetCommit and OffsetFetch that can be sent."""
+        return _NEWEST_WITH_IDS if self._ids else _NEWEST_WITH_NAMES
+
+    def identify(self, topics: list[dict[str, object]], version: int) -> list[dict[str, object]]:
+        """Return the topics of a request with ids instead of names if the version has ids."""
+        if version < _NEWEST_WITH_IDS:
+            return topics
+        return [{**topic, "name": None, "topic_id": self._ids[str(topic["name"])]} for topic in topics]
+
+    def name_of(self, topic: Entity) -> str:
+        """Return the name of a topic in the response. Raises KafkaError for an id that was not sent."""
+        topic_id = getattr(topic, "topic_id", None)
+        if topic_id is None:
+            return str(topic.name)
+        if topic_id not in self._names:
+            raise UnknownServerError(f"The response has the topic id {topic_id}, which was not requested")
+        return self._names[topic_id]
+
+
+BY_NAME = TopicIds({})
+
+
 class Fetched(NamedTuple):
     """The committed offsets in an OffsetFetch response (None = none committed), or its error."""
 
@@ -67,22 +110,25 @@ class Fetched(NamedTuple):
     error: KafkaError | None = None
 
 
-def commit_fields(member: ConsumerGroupMetadata, offsets: Offsets, version: int) -> dict[str, object]:
+def commit_fields(
+    member: ConsumerGroupMetadata, offsets: Offsets, topic_ids: TopicIds, version: int
+) -> dict[str, object]:
     """Return the fields of an OffsetCommit request; versions before 6 omit leader epochs, those before 7 the instance
     id."""
     fields: dict[str, object] = {
         "group_id": member.group_id,
         "generation_id_or_member_epoch": member.generation_id,
         "member_id": member.member_id,
-        "topics": commit_topics(offsets.items(), has_epochs=version >= _COMMIT_WITH_EPOCH),
+        "topics": topic_ids.identify(commit_topics(offsets.items(), has_epochs=version >= _COMMIT_WITH_EPOCH), version),
     }
     if version >= _COMMIT_WITH_INSTANCE:
         fields["group_instance_id"] = member.group_instance_id
     return fields
 
 
-def commit_error(entity: Entity, group_id: str) -> KafkaError | None:
-    """Return an OffsetCommit response's first partition error, or one for all unauthorized topics, or None."""
+def commit_error(entity: Entity, group_id: str, topic_ids: TopicIds = BY_NAME) -> KafkaError | None:
+    """Return an OffsetCommit response's first partition error, or one for all unauthorized topics, or None. Raises
+    KafkaError for a topic id that was not sent."""
     unauthorized: list[str] = []
     for topic in entity.topics:
         for data in topic.partitions:
@@ -92,7 +138,7 @@ def commit_error(entity: Entity, group_id: str) -> KafkaError | None:
             error = error_for_code(code)
             if error is not TopicAuthorizationFailed:
                 return with_group(error(), group_id)
-            unauthorized.append(topic.name)
+            unauthorized.append(topic_ids.name_of(topic))
     return unauthorized_topics(unauthorized) if unauthorized else None
 
 
@@ -102,7 +148,10 @@ def is_retriable_commit(error: KafkaError) -> bool:
 
 
 def fetch_fields(
-    member: ConsumerGroupMetadata | None, group_id: str, parts: Iterable[TopicPartition]
+    member: ConsumerGroupMetadata | None,
+    group_id: str,
+    parts: Iterable[TopicPartition],
+    topic_ids: TopicIds = BY_NAME,
 ) -> Callable[[int], dict[str, object]]:
     """Return a function from version to OffsetFetch fields. `member`: the sender's identity in KIP-848 groups."""
     topics = topic_fields(((part, part.partition) for part in parts), partitions="partition_indexes")
@@ -111,7 +160,7 @@ def fetch_fields(
         stable = {"require_stable": True} if version >= _FETCH_WITH_STABLE else {}
         if version < _FETCH_IN_GROUPS:
             return {"group_id": group_id, "topics": topics, **stable}
-        group: dict[str, object] = {"group_id": group_id, "topics": topics}
+        group: dict[str, object] = {"group_id": group_id, "topics": topic_ids.identify(topics, version)}
         if version >= _FETCH_WITH_MEMBER and member is not None and member.member_id:
             group |= {"member_id": member.member_id, "member_epoch": member.generation_id}
         return {"groups": [group], **stable}
@@ -119,8 +168,9 @@ def fetch_fields(
     return fields
 
 
-def read_fetch(entity: Entity, group_id: str) -> Fetched:
-    """Read an OffsetFetch response. An error of the group or of any partition replaces all offsets."""
+def read_fetch(entity: Entity, group_id: str, topic_ids: TopicIds = BY_NAME) -> Fetched:
+    """Read an OffsetFetch response. An error of the group or of any partition replaces all offsets. Raises KafkaError
+    for a topic id that was not sent."""
     groups = getattr(entity, "groups", None)
     group = entity if groups is None else next((entry for entry in groups if entry.group_id == group_id), None)
     if group is None:
@@ -131,13 +181,14 @@ def read_fetch(entity: Entity, group_id: str) -> Fetched:
     offsets: dict[TopicPartition, OffsetAndMetadata | None] = {}
     unauthorized: list[str] = []
     for topic in group.topics:
+        name = topic_ids.name_of(topic)
         for data in topic.partitions:
-            part = TopicPartition(topic.name, int(data.partition_index))
+            part = TopicPartition(name, int(data.partition_index))
             code = int(data.error_code)
             if code == NONE:
                 offsets[part] = _committed(data)
             elif error_for_code(code) is TopicAuthorizationFailed:
-                unauthorized.append(topic.name)
+                unauthorized.append(name)
             else:
                 return Fetched({}, _partition_error(part, code))
     if unauthorized:
@@ -156,6 +207,8 @@ def _partition_error(part: TopicPartition, code: int) -> KafkaError:
     error = error_for_code(code)
     if error is UnstableOffsetCommit:
         return error(f"The offset of {part} waits for the end of a transaction")
+    if error is UnknownTopicId:
+        return error(f"The topic of {part} was deleted, or deleted and created again")
     if error is UnknownTopicOrPartition:
         return KafkaError(f"Topic or Partition {part} does not exist")
     return KafkaError(f"Unexpected error in fetch offset response for partition {part}: {error.default_message()}")

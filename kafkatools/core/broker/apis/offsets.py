@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kafkatools.core.broker.apis.commit_results import TopicResults, for_all, response_topics, with_error
 from kafkatools.core.broker.apis.contexts import GroupContext
 from kafkatools.core.broker.apis.groups import committed_response
 from kafkatools.core.broker.apis.offset_fetch_framing import GroupRows, PartitionRow, TopicRows, response_body
@@ -20,7 +21,6 @@ from kafkatools.core.broker.replicas.delayed_produce import DelayedProduce, Prod
 from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import (
-    GroupAuthorizationFailed,
     GroupSubscribedToTopic,
     InvalidGroupId,
     KafkaError,
@@ -37,7 +37,6 @@ from kafkatools.core.protocol.slices import current_pause, paced, paced_sorted, 
 # OffsetCommit
 LONG_MAX = 2**63 - 1
 FIRST_OFFSET_COMMIT_VERSION_OF_IDS = 10
-Answers = list[tuple[Any, list[dict[str, int]]]]
 # OffsetFetch
 FIRST_VERSION_OF_GROUP_ERRORS = 2
 FIRST_VERSION_OF_BATCHES = 8
@@ -52,38 +51,37 @@ def handle_offset_commit(node: GroupContext, request: Request) -> Response:
 
     All valid partitions are one batch of records. The response waits until the replicas have the batch, and with
     log.durability=fsync the disk, at most offsets.commit.timeout.ms. An error of the group or the member is that of
-    every existing partition, and none is committed. A large request is checked and encoded in slices. The member is
-    checked again before the write: it may have been fenced between two slices.
+    every partition of an existing topic that the client may read, and none is committed. A large request is checked and
+    encoded in slices; the member is checked right before the write.
     """
     entity = request.decode()
-    version = request.version
-    identity = MemberIdentity(entity.member_id, entity.group_instance_id)
-    offsets: list[tuple[Place, CommittedOffset]] = []
     try:
         node.authorize_or_raise(request, READ, GROUP, entity.group_id)
+    except KafkaError as error:  # the codes must not reveal which topics exist
+        return _respond_commit(request, for_all(entity.topics, error.code))
+    offsets: list[tuple[Place, CommittedOffset]] = []
+    now_ms, retention_ms = node.clock.wall_ms(), entity.retention_time
+    # Old clients set how long the offset is kept; otherwise the broker's setting applies.
+    expire_ms = None if retention_ms < 0 else min(now_ms + retention_ms, LONG_MAX)
+    times_ms = now_ms, expire_ms
+    results = [TopicResults(topic, _collect(node, request, topic, times_ms, offsets)) for topic in paced(entity.topics)]
+    try:
         if not entity.group_id:
             raise InvalidGroupId()
-        node.groups.ensure_may_commit(entity.group_id, identity, entity.generation_id_or_member_epoch, version)
-        now_ms, retention_ms = node.clock.wall_ms(), entity.retention_time
-        # Old clients set how long the offset is kept; otherwise the broker's setting applies.
-        expire_ms = None if retention_ms < 0 else min(now_ms + retention_ms, LONG_MAX)
-        times_ms = now_ms, expire_ms
-        responses = [(topic, _collect(node, request, topic, times_ms, offsets)) for topic in paced(entity.topics)]
         records = committed_offsets(entity.group_id, offsets)
         with pausing(None):
-            status = _commit(node, entity, identity, version, offsets, records)
+            status = _commit(node, entity, request.version, offsets, records)
     except KafkaError as error:
-        return _respond_commit(request, _commit_failed(node, version, entity, error))
+        return _respond_commit(request, with_error(results, coordinator_error_code(error)))
     if status is None:
-        return _respond_commit(request, responses)
+        return _respond_commit(request, results)
     with pausing(None):
-        return _respond_when_written(node, request, entity, responses, status)
+        return _respond_when_written(node, request, entity.group_id, results, status)
 
 
 def _commit(
     node: GroupContext,
     entity: Entity,
-    identity: MemberIdentity,
     version: int,
     offsets: Sequence[tuple[Place, CommittedOffset]],
     records: Sequence[Record],
@@ -91,6 +89,7 @@ def _commit(
     """Write the batch if the member may commit every partition; None when there is nothing to write. Raises a
     KafkaError otherwise: as in Kafka one partition that the member did not have in its epoch fails the whole
     request."""
+    identity = MemberIdentity(entity.member_id, entity.group_instance_id)
     check = node.groups.ensure_may_commit(entity.group_id, identity, entity.generation_id_or_member_epoch, version)
     if check is not None:
         for (name, index), committed in offsets:
@@ -99,28 +98,24 @@ def _commit(
 
 
 def _respond_when_written(
-    node: GroupContext, request: Request, entity: Entity, responses: Answers, status: ProduceStatus
+    node: GroupContext, request: Request, group_id: str, results: Sequence[TopicResults], status: ProduceStatus
 ) -> Response:
-    response, version = Deferred(request), request.version
+    response = Deferred(request)
 
     def complete(code: int) -> None:
-        failed = _commit_failed(node, version, entity, error_for_code(code)()) if code else responses
+        failed = with_error(results, coordinator_error_code(error_for_code(code)())) if code else results
         response.complete(_respond_commit(request, failed))
 
     if node.coordination.is_clustered:
-        node.coordination.groups.when_committed(entity.group_id, complete)
+        node.coordination.groups.when_committed(group_id, complete)
     else:
         waiting = DelayedProduce(node.config.offsets_commit_timeout_ms, [status], lambda s: complete(s[0].error_code))
         node.produce_purgatory.try_complete_else_watch(waiting, [status.partition.key], node.clock.now_ms())
     return response.result()
 
 
-def _respond_commit(request: Request, responses: Answers) -> Response:
-    topics = [
-        {"name": topic.name, "topic_id": topic.topic_id, "partitions": partitions}
-        for topic, partitions in paced(responses)
-    ]
-    return request.respond({"topics": topics})
+def _respond_commit(request: Request, results: Sequence[TopicResults]) -> Response:
+    return request.respond({"topics": response_topics(results)})
 
 
 def _commit_topic(node: GroupContext, version: int, topic: Entity) -> tuple[TopicState | None, int]:
@@ -131,31 +126,15 @@ def _commit_topic(node: GroupContext, version: int, topic: Entity) -> tuple[Topi
     return image.topics.get(topic.name), UnknownTopicOrPartition.code
 
 
-def _commit_failed(node: GroupContext, version: int, entity: Entity, error: KafkaError) -> Answers:
-    """The results of a failed OffsetCommit: the error for every partition. A topic that does not exist has its own
-    error instead, unless the client may not read the group."""
-    responses = []
-    for topic in paced(entity.topics):
-        image, missing_code = _commit_topic(node, version, topic)
-        is_refused = isinstance(error, GroupAuthorizationFailed)  # must not reveal which topics exist
-        code = coordinator_error_code(error) if image is not None or is_refused else missing_code
-        indexes = (partition.partition_index for partition in paced(topic.partitions))
-        responses.append((topic, [{"partition_index": index, "error_code": code} for index in indexes]))
-    return responses
-
-
 def _collect(
     node: GroupContext,
     request: Request,
     topic: Entity,
     times_ms: tuple[int, int | None],
     offsets: list[tuple[Place, CommittedOffset]],
-) -> list[dict[str, int]]:
+) -> list[tuple[int, int]]:
     """Append the offsets of a topic that can be committed to `offsets`, with (commit time, expiration time or None) in
-    ms.
-
-    Returns the results of its partitions, with their errors, to be sent if the commit succeeds.
-    """
+    ms. Returns its partitions with their error codes, to be sent if the commit succeeds."""
     image, missing_code = _commit_topic(node, request.version, topic)
     name = topic.name if image is None else image.name
     is_named = image is not None or request.version < FIRST_OFFSET_COMMIT_VERSION_OF_IDS
@@ -174,10 +153,11 @@ def collect_offsets(
     times_ms: tuple[int, int | None],
     offsets: list[tuple[Place, CommittedOffset]],
     topic_id: uuid.UUID | None = None,
-) -> list[dict[str, int]]:
+) -> list[tuple[int, int]]:
     """Append the offsets of a topic that can be committed to `offsets`; `topic_state` may be the error code of all its
-    partitions. Returns the results of the partitions."""
-    max_bytes, results = node.config.offset_metadata_max_bytes, []
+    partitions. Returns the partitions with their error codes."""
+    max_bytes = node.config.offset_metadata_max_bytes
+    results: list[tuple[int, int]] = []
     for partition in paced(topic.partitions):
         index, metadata, code = partition.partition_index, partition.committed_metadata or "", 0
         if isinstance(topic_state, int):
@@ -189,7 +169,7 @@ def collect_offsets(
         else:
             offset, epoch = partition.committed_offset, partition.committed_leader_epoch
             offsets.append(((name, index), CommittedOffset(offset, epoch, metadata, *times_ms, topic_id)))
-        results.append({"partition_index": index, "error_code": code})
+        results.append((index, code))
     return results
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from kafkatools.core.broker.apis.commit_results import TopicResults, for_all, response_topics, with_error
 from kafkatools.core.broker.apis.contexts import TransactionContext
 from kafkatools.core.broker.apis.offsets import collect_offsets
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
@@ -30,7 +31,7 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
     error_for_code,
 )
-from kafkatools.core.protocol.entities import Entity, Fields
+from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.slices import paced, pausing
 
 # AddOffsetsToTxn
@@ -40,7 +41,6 @@ CLIENT_VERSION = 0
 FIRST_VERSION_OF_LEADER_EPOCH = 2
 FIRST_VERSION_OF_ABORTABLE = 4
 FIRST_VERSION_OF_ADDING = 5
-Codes = dict[Place, int]
 Offsets = list[tuple[Place, CommittedOffset]]
 
 
@@ -78,12 +78,14 @@ def handle_txn_offset_commit(node: TransactionContext, request: Request) -> Resp
     large request is decoded, checked and encoded in slices; the member is checked right before the write.
     """
     entity = request.decode()
-    codes: Codes = {}
+    results: list[TopicResults] = []
 
     def respond(code: int) -> Response:
         if code == CoordinatorLoadInProgress.code and request.version < FIRST_VERSION_OF_LEADER_EPOCH:
             code = CoordinatorNotAvailable.code
-        return request.respond({"topics": _topics(entity, codes, code)})
+        if not results:  # not authorized: nothing was checked
+            return request.respond({"topics": response_topics(for_all(entity.topics, code))})
+        return request.respond({"topics": response_topics(with_error(results, code) if code else results)})
 
     response = Deferred(request)
 
@@ -93,7 +95,7 @@ def handle_txn_offset_commit(node: TransactionContext, request: Request) -> Resp
     try:
         node.authorize_or_raise(request, WRITE, TRANSACTIONAL_ID, entity.transactional_id)
         node.authorize_or_raise(request, READ, GROUP, entity.group_id)
-        offsets = _collect(node, request, entity, codes)
+        offsets = _collect(node, request, entity, results)
         if not entity.group_id:
             raise InvalidGroupId()
         records = committed_offsets(entity.group_id, offsets)
@@ -147,28 +149,14 @@ def _commit(
     ensure_in_transaction(host, add_partitions, entity.transactional_id, producer, place, operation, verified)
 
 
-def _collect(node: TransactionContext, request: Request, entity: Entity, codes: Codes) -> Offsets:
-    """The offsets that may be committed; `codes` gets an error code, or 0, for every partition."""
+def _collect(node: TransactionContext, request: Request, entity: Entity, results: list[TopicResults]) -> Offsets:
+    """The offsets that may be committed; `results` gets an error code, or 0, for every partition."""
     offsets: Offsets = []
     times_ms = node.clock.wall_ms(), None
     for topic in paced(entity.topics):
         topic_state: TopicState | int = node.image.topics.get(topic.name) or UnknownTopicOrPartition.code
         if not node.authorize(request, READ, TOPIC, topic.name):
             topic_state = TopicAuthorizationFailed.code
-        for result in collect_offsets(node, topic, topic.name, topic_state, times_ms, offsets):
-            codes[topic.name, result["partition_index"]] = result["error_code"]
+        codes = collect_offsets(node, topic, topic.name, topic_state, times_ms, offsets)
+        results.append(TopicResults(topic, codes))
     return offsets
-
-
-def _topics(entity: Entity, codes: Codes, code: int) -> list[Fields]:
-    """The results with the error code of each partition: its own, else that of the whole request."""
-    return [
-        {
-            "name": topic.name,
-            "partitions": [
-                {"partition_index": index, "error_code": codes.get((topic.name, index), 0) or code}
-                for index in (partition.partition_index for partition in paced(topic.partitions))
-            ],
-        }
-        for topic in paced(entity.topics)
-    ]

@@ -3,12 +3,15 @@ connections, and what was committed is there after the node was started again.""
 
 from __future__ import annotations
 
+import pathlib
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support import offset_id_story
 from support.broker_client import BrokerClient
+from support.embedded import embedded_broker
 
 COMMIT, FETCH, FIND, JOIN, HEARTBEAT, LEAVE, SYNC, DESCRIBE, LIST, DELETE_GROUPS, OFFSET_DELETE = (
     8, 9, 10, 11, 12, 13, 14, 15, 16, 42, 47,
@@ -69,7 +72,15 @@ def commit(client: BrokerClient, version: int = 9, group: str = "g", offset: int
             {"topic_id": topic_id(client, "basket") if name == "basket" else None} if version >= 10 else {"name": name}
         )
     answer = client.call(COMMIT, version, group_id=group, topics=topics, **fields)
-    return [each.error_code for topic in answer.topics for each in topic.partitions]
+    basket = topics[0].get("topic_id") or "basket"
+    is_basket = [basket in (getattr(topic, "name", None), getattr(topic, "topic_id", None)) for topic in answer.topics]
+    assert is_basket in ([True, False], [False, True])
+    rows = {
+        (not of_basket, each.partition_index): each.error_code
+        for of_basket, topic in zip(is_basket, answer.topics, strict=True)
+        for each in topic.partitions
+    }
+    return [code for _, code in sorted(rows.items())]  # Kafka's order is that of tests/support/offset_id_story.py
 
 
 @pytest.mark.parametrize("version", range(7))
@@ -268,3 +279,18 @@ def test_commits_wait_for_the_disk_when_it_is_asked_for(run_node: Callable[..., 
         assert commit(client) == [0, 3, 3]
     joined = join(client, group_id="h")
     assert joined.error_code == 0
+
+
+def test_offsets_by_topic_id_are_answered_and_written_as_by_apache_kafka(tmp_path: pathlib.Path) -> None:
+    """Topics that are unknown, deleted, and created again; tests/golden/broker/offsets-by-topic-id.json is Kafka's."""
+    with embedded_broker(tmp_path, offsets_topic_num_partitions="2") as bootstrap:
+        assert offset_id_story.tell(bootstrap) == offset_id_story.golden()
+
+
+@pytest.mark.parametrize(("protocol", "version"), [("consumer", 10), ("classic", 9)])
+def test_members_of_the_consumer_protocol_commit_by_topic_id(
+    tmp_path: pathlib.Path, protocol: str, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"offsets_topic_num_partitions": "2", "group_initial_rebalance_delay_ms": "0"}
+    with embedded_broker(tmp_path, **settings) as bootstrap:
+        offset_id_story.commit_as_member(bootstrap, protocol, version, monkeypatch)
