@@ -53,9 +53,9 @@ def run_random_uuid(console: Console, args: Args) -> ExitStatus:
     return ExitStatus.OK
 
 
-def _server_settings(path: str) -> dict[str, str]:
+def _server_settings(args: Args) -> dict[str, str]:
     """Read server.properties. Raises CommandError if process.roles or node.id is missing."""
-    settings = read_properties(path)
+    settings = args.indirect.resolved(read_properties(args.config), args.config)
     for name in ("process.roles", "node.id"):
         if name not in settings:
             raise CommandError(f'Missing required configuration "{name}" which has no default value.')
@@ -69,7 +69,7 @@ def run_info(console: Console, args: Args) -> ExitStatus:
     """
     from kafkatools.tools.storage_format import log_directories
 
-    settings = _server_settings(args.config)
+    settings = _server_settings(args)
     metadata_directory = settings.get("metadata.log.dir")
     directories, metadata, problems = _inspect({*log_directories(settings), *filter(None, [metadata_directory])})
     if args.json:
@@ -127,7 +127,7 @@ def run_format(console: Console, args: Args) -> ExitStatus:
     from kafkatools.tools.storage_format import FormatOptions, announcement, format_request, is_uuid
 
     options = FormatOptions(**{name: getattr(args, name) for name in FormatOptions._fields})
-    request = format_request(options, _server_settings(args.config))
+    request = format_request(options, _server_settings(args))
     files = RealFileSystem()
     directories = formatter.plan(files, request)
     if directories and not is_uuid(request.cluster_id):

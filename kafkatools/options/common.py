@@ -132,7 +132,7 @@ def client_values(
 ) -> dict[str, str]:
     """Return the settings of the profile and of --command-config, or of the deprecated option `older_file` if given.
     The `key=value` options named in `pair_options` override them. Raises UsageError for an unknown setting in such an
-    option, CommandError for an unreadable file."""
+    option, CommandError for an unreadable file and for a reference that has no value."""
     file_option = attribute_name(older_file) if args.has_option(older_file) else "command_config"
     values = settings_for(table, args, file_option, note)
     for option in pair_options:
@@ -141,7 +141,7 @@ def client_values(
         for name in pairs:
             if name not in table and not table.is_prefixed(name):
                 raise UsageError(str(table.unknown(name)))
-        values |= with_plain_numbers(pairs)
+        values |= with_plain_numbers(args.indirect.resolved(pairs, f"--{option}"))
     return values
 
 

@@ -55,6 +55,17 @@ def test_password_of_a_reference(bootstrap: str, secret_file: pathlib.Path, refe
     assert (ran.status, ran.err) == (0, "")
 
 
+def test_property_of_the_command_line(bootstrap: str, secret_file: pathlib.Path) -> None:
+    login = JAAS % f"${{file:{secret_file}}}"
+    settings = ("security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN", f"sasl.jaas.config={login}")
+    pairs = [word for setting in settings for word in ("--command-property", setting)]
+    ran = run_kt("console-producer", "--topic", "t", "--bootstrap-server", bootstrap, *pairs, stdin=b"one\n")
+    assert (ran.status, ran.err) == (0, "1 sent, 0 failed\n")
+    pairs[-1] = pairs[-1].replace(str(secret_file), "/no/such")
+    ran = run_kt("console-producer", "--topic", "t", "--bootstrap-server", bootstrap, *pairs, stdin=b"one\n")
+    assert ran.status == 1 and "--command-property: sasl.jaas.config: /no/such cannot be read" in ran.err
+
+
 def test_reference_without_a_value_is_one_line(bootstrap: str, tmp_path: pathlib.Path) -> None:
     file = properties(tmp_path, "${env:PASSWORD}")
     ran = list_topics(bootstrap, file)

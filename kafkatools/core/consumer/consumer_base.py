@@ -380,12 +380,23 @@ class ConsumerBase:
         if self._client.metadata_version != self._seen_metadata:
             self._seen_metadata = self._client.metadata_version
             self._offsets.note_leaders()
+            self._check_assigned_topics()
         for request in self._offsets.validation_requests(now_ms):
             self._send(request, self._offsets.handle_validation_response)
         if self._group is None:
             self._subscriptions.reset_initializing_positions()
         for request in self._offsets.reset_requests(now_ms, self._clock.wall_ms()):
             self._send(request, self._offsets.handle_reset_response)
+
+    def _check_assigned_topics(self) -> None:
+        """Raise InvalidTopic or TopicAuthorizationFailed for a topic that is assigned by hand; a group checks its
+        own."""
+        if self._group is not None and self._group.subscription.topics:
+            return
+        for topic in self._subscriptions.topics():
+            error = self._client.cluster.topic_error(topic)
+            if error is not None:
+                raise error
 
     def _send(self, request: NodeRequest, handle: Callable[[NodeRequest, Entity, int], None]) -> None:
         def on_response(entity: Entity) -> None:

@@ -110,6 +110,9 @@ def test_rights_belong_to_the_authenticated_user(secure: SecureBroker) -> None:
     assert list_topics(secure, "SASL_SSL", secure.sasl("PLAIN", login=dave)).out.count("seen") == 0
     with Producer(settings) as producer, pytest.raises(TopicAuthorizationFailed, match="seen"):
         producer.send("seen", b"x").get(10_000)
+    with Consumer(settings) as consumer, pytest.raises(TopicAuthorizationFailed, match="seen"):
+        consumer.assign([("seen", 0)])
+        consumer.poll(10_000)
 
 
 def test_a_missing_right_says_what_to_do(secure: SecureBroker) -> None:

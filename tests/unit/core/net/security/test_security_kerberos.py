@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import pathlib
 import re
+import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -12,7 +14,7 @@ from support import kerberos
 from support.kt import Ran, run_kt
 from support.ports import free_port
 
-from kafkatools import Producer
+from kafkatools import Producer, aio
 from kafkatools.core import config as tables
 from kafkatools.core.broker.node import single_node_config
 from kafkatools.core.broker.node_setup import NodeSetup
@@ -86,6 +88,19 @@ def test_default_ticket_cache_needs_no_jaas_config(site: Site, monkeypatch: pyte
     monkeypatch.setenv("KRB5CCNAME", str(site.realm.ticket_cache("alice", site.alice, "default")))
     ran = site.list_topics(None)
     assert (ran.status, ran.out, ran.err) == (0, "seen\n", "")
+
+
+def test_producer_of_asyncio_keeps_no_thread_of_the_login(site: Site) -> None:
+    settings = {"bootstrap.servers": f"localhost:{site.ports['SASL']}", **CLIENT}
+    settings["sasl.jaas.config"] = kerberos.login(site.alice, "alice")
+
+    async def send() -> tuple[int, list[str]]:
+        async with aio.Producer(settings) as producer:
+            metadata = await (await producer.send("asynchronous", b"x"))
+            return metadata.offset, [thread.name for thread in threading.enumerate()]
+
+    offset, threads = asyncio.run(send())
+    assert offset == 0 and not [name for name in threads if name.startswith("kafkatools")]
 
 
 def test_rights_belong_to_the_principal(site: Site) -> None:
