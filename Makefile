@@ -3,7 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-EXTRAS ?= avro,clients,demo,dev,keyring,msk,protobuf,schemas,spark,sql
+ALL_EXTRAS := avro,clients,demo,dev,keyring,msk,protobuf,schemas,spark,sql
+EXTRAS ?= $(ALL_EXTRAS)
+# The versions and hashes of everything that these extras need, for Python 3.11 and later: `make lock` makes them anew.
+LOCK = $(if $(filter $(ALL_EXTRAS),$(EXTRAS)),.ci/lock/all.txt,$(if $(filter dev,$(EXTRAS)),.ci/lock/dev.txt))
 WORKERS ?= 5
 # Tests wait for servers half of the time, so there are more workers than cores. Those that share little are dealt in equal parts, and a worker that has ended takes over
 # from others; those that share a cluster or a Spark session stay together; times and kills want the machine for themselves. tests/architecture belongs to `make lint`.
@@ -18,7 +21,7 @@ KERNELS := tests/unit/core $(wildcard tests/cli/test_dump_log*.py tests/cli/test
 # Every command of a test and every broker is a process. Without bytecode on the disk each compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: environment demo test test-registry test-small test-large test-alone test-pure test-pythons test-oldest test-newest setup-oldest setup-newest dependencies dependencies-others bytecode bytecode-newest lint format docs bench soak history fuzz crash clean tools setup install-check
+.PHONY: environment demo test test-registry test-small test-large test-alone test-pure test-pythons test-oldest test-newest setup-oldest setup-newest dependencies dependencies-others bytecode bytecode-newest lint format docs bench soak history fuzz crash clean tools setup install-check lock
 
 setup: $(STAMP)
 
@@ -34,7 +37,9 @@ $(VENV)/.created:
 # be installed in one after the other: its kernels are made in the source tree.
 dependencies: $(VENV)/.dependencies
 
-$(VENV)/.dependencies: $(VENV)/.created pyproject.toml
+# What the lock file lacks, because pyproject.toml names more than at the last `make lock`, is installed from what its versions allow.
+$(VENV)/.dependencies: $(VENV)/.created pyproject.toml $(LOCK)
+	$(if $(LOCK),$(BIN)/pip install -q --require-hashes -r $(LOCK))
 	$(BIN)/python .ci/requirements $(EXTRAS) > $(VENV)/requirements.txt
 	$(BIN)/pip install -q -r $(VENV)/requirements.txt
 	@touch $@
@@ -115,6 +120,8 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/bandit -q -c pyproject.toml -r kafkatools
+	$(BIN)/python .ci/audit .ci/lock/all.txt
 	$(BIN)/python -m pytest -q tests/architecture
 
 format: $(STAMP)
@@ -148,6 +155,22 @@ fuzz: $(STAMP)
 # KT_CRASH_SEED chooses the courses.
 crash: $(STAMP)
 	KT_CRASH_STATES=$${KT_CRASH_STATES:-50000} $(BIN)/python -m pytest -n 2 tests/crash $(PYTEST_ARGS)
+
+# The newest versions that pyproject.toml allows, with their hashes, for every Python from 3.11 and every system.
+lock: .venv-release/.installed
+	.venv-release/bin/python .ci/requirements $(ALL_EXTRAS) | .venv-release/bin/uv pip compile $(LOCK_FLAGS) -o .ci/lock/all.txt -
+	.venv-release/bin/python .ci/requirements dev | .venv-release/bin/uv pip compile $(LOCK_FLAGS) -c .ci/lock/all.txt -o .ci/lock/dev.txt -
+	.venv-release/bin/python .ci/requirements --only release | .venv-release/bin/uv pip compile $(LOCK_FLAGS) -o .ci/lock/release.txt -
+	.venv-release/bin/python .ci/requirements "" | .venv-release/bin/uv pip compile $(LOCK_FLAGS) -c .ci/lock/all.txt -o packaging/homebrew/requirements.txt -
+
+LOCK_FLAGS := --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
+
+.venv-release/.installed: $(wildcard .ci/lock/release.txt)
+	$(PYTHON) -m venv .venv-release
+	.venv-release/bin/pip install -q $(if $(wildcard .ci/lock/release.txt),--require-hashes -r .ci/lock/release.txt,$$($(PYTHON) .ci/requirements --only release))
+	@touch $@
+
+include packaging/shipping.mk
 
 install-check:
 	sh .ci/install-check $(PYTHON)

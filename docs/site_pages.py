@@ -1,4 +1,4 @@
-"""A hook of mkdocs (mkdocs.yml): CONTRIBUTING.md and CHANGELOG.md, which lie beside docs/, become pages of the site.
+"""A hook of mkdocs (mkdocs.yml): pages that lie beside docs/ (BESIDE) become pages of the site.
 
 Rules: the files themselves are not changed. Links are rewritten so that they lead where they lead in the repository,
 and an escaped bar in a table's code is shown as a bar, as repository browsers do.
@@ -13,7 +13,7 @@ from typing import Any
 from mkdocs.structure.files import File
 
 ROOT = pathlib.Path(__file__).parents[1]
-BESIDE = ("CONTRIBUTING.md", "CHANGELOG.md")
+BESIDE = ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 
 
 def on_files(files: Any, config: Any) -> Any:

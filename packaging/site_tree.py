@@ -36,11 +36,20 @@ def _install(dist: pathlib.Path, layer: pathlib.Path, python: str) -> str:
     wheels = sorted(dist.glob(f"kafkatools-*-{tag}-{tag}-*.whl"))
     if len(wheels) != 1:
         raise SystemExit(f"{dist} has {len(wheels)} wheels for {tag}, expected one; build them with make dist")
-    pip = [python, "-m", "pip", "install", "-q", "--no-compile", "--only-binary", ":all:"]
+    pip = [python, "-m", "pip", "install", "-q", "--no-compile", "--only-binary", ":all:", "--root-user-action=ignore"]
     subprocess.run([*pip, "--target", str(layer / "site"), str(wheels[0])], check=True)
+    _strip(layer)
     shutil.rmtree(layer / "site" / "bin")
     shutil.move(layer / "site" / "share", layer / "share")
     return version
+
+
+def _strip(layer: pathlib.Path) -> None:
+    """Remove debug information, which some wheels have: two thirds of their size."""
+    strip = shutil.which("strip")
+    modules = [str(path) for path in layer.rglob("*.so")]
+    if strip and sys.platform == "linux":
+        subprocess.run([strip, "--strip-unneeded", *modules], check=True)
 
 
 def _merge(layer: pathlib.Path, target: pathlib.Path) -> None:
@@ -55,8 +64,8 @@ def _merge(layer: pathlib.Path, target: pathlib.Path) -> None:
 
 
 def _describes_a_wheel(name: pathlib.Path) -> bool:
-    """Whether a file is about the wheel that was installed, whose tags and list of files differ by version."""
-    return name.parent.name.endswith(".dist-info") and name.name in ("RECORD", "WHEEL", "direct_url.json")
+    """Whether a file is about the wheel that was installed: its tags, its files, what it was built from."""
+    return any(part.endswith(".dist-info") for part in name.parts)
 
 
 if __name__ == "__main__":

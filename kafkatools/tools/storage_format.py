@@ -13,7 +13,7 @@ from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.uuids import uuid_from_text
 from kafkatools.exit_status import CommandError
 
-_DEFAULT_LOG_DIR = "/tmp/kafka-logs"
+_DEFAULT_LOG_DIR = "/tmp/kafka-logs"  # nosec B108
 _VOTERS_AND_DYNAMIC = (
     "You cannot specify controller.quorum.voters and format the node with --initial-controllers or --standalone. "
     "If you want to use dynamic quorum, please remove controller.quorum.voters and specify "

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from kafkatools.core.errors import ConfigError
+from kafkatools.core.install_command import install_command
 from kafkatools.core.java.properties_text import MalformedEscape, parse_properties
 from kafkatools.core.secrets import redacted, remember
 
@@ -188,7 +189,7 @@ def _of_keyring(service: str | None, user: str) -> str:
         import keyring
         from keyring.errors import KeyringError
     except ImportError:
-        raise ConfigError("the keyring needs the Python package keyring: pip install 'kafkatools[keyring]'") from None
+        raise ConfigError(f"the keyring needs the Python package keyring: {install_command('keyring')}") from None
     try:
         secret: str | None = keyring.get_password(service, user)
     except KeyringError as problem:

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[3]
 DOCS = ROOT / "docs"
-BESIDE = ("CONTRIBUTING.md", "CHANGELOG.md")
+BESIDE = ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 PAGES = [*sorted(DOCS.rglob("*.md")), *(ROOT / name for name in BESIDE)]
 FOLDERS_WITH_AN_INDEX = ("json", "formats")
 

@@ -168,7 +168,7 @@ class JwksAddress:
         from urllib.request import urlopen
 
         try:
-            with urlopen(self.url, timeout=_TIMEOUT_S) as response:  # noqa: S310 - open_keys checks the scheme
+            with urlopen(self.url, timeout=_TIMEOUT_S) as response:  # nosec B310
                 self._keys = parse_jwks(response.read(_MOST_BYTES))
         except (OSError, ValueError):
             self._next_ms = min(self._next_ms, self.clock.now_ms() + EARLY_MS)

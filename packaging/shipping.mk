@@ -1,0 +1,41 @@
+# Artefacts of a release, in dist/: docs/releases.md says what they are. They are built from the last commit, not from changed files.
+.PHONY: dist wheels pyz deb formula sbom image checksums release-check
+RELEASE := .venv-release/bin
+DIST := dist
+TREE := build/tree
+VERSION = $(shell ls $(DIST)/kafkatools-*.tar.gz | sed 's/.*kafkatools-\(.*\)\.tar\.gz/\1/')
+
+dist: wheels pyz sbom checksums
+
+wheels: .venv-release/.installed
+	packaging/wheels $(DIST)
+
+$(TREE)/pythons: $(wildcard $(DIST)/*.whl) packaging/site_tree.py
+	@[ -n "$$(ls $(DIST)/*.whl 2>/dev/null)" ] || { echo "build the wheels first: make wheels" >&2; exit 1; }
+	$(PYTHON) packaging/site_tree.py $(DIST) $(TREE) $$(sh .ci/find-pythons all)
+
+pyz: $(TREE)/pythons
+	$(PYTHON) packaging/build_pyz.py $(TREE) $(DIST)/kt.pyz
+
+deb: $(TREE)/pythons
+	packaging/debian/build $(TREE) $(VERSION) $(DIST)
+
+# The formula names the address of the source distribution: make formula FORMULA_URL=https://.../kafkatools-1.2.0.tar.gz
+FORMULA_URL ?= file://$(CURDIR)/$(DIST)/kafkatools-$(VERSION).tar.gz
+formula:
+	$(PYTHON) packaging/homebrew/make_formula.py $(DIST)/kafkatools-$(VERSION).tar.gz $(FORMULA_URL) > $(DIST)/kafkatools.rb
+
+# What an installation without extras contains, and under which licences.
+sbom: .venv-release/.installed
+	packaging/sbom $(RELEASE) $(DIST)
+
+checksums:
+	cd $(DIST) && sha256sum $$(ls | grep -v SHA256SUMS) > SHA256SUMS
+
+ENGINE ?= $(shell command -v podman || command -v docker || command -v buildah)
+image:
+	$(ENGINE) build -f packaging/container/Containerfile -t kafkatools .
+
+# Installs each artefact on its own and runs the first minute of README.md with it, with the oldest and the newest Python, without a compiler and without Java.
+release-check:
+	$(PYTHON) packaging/release_check.py $(DIST)
