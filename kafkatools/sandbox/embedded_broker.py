@@ -24,9 +24,11 @@ from kafkatools.sandbox.single import SandboxOptions, spawn
 from kafkatools.sandbox.spawn import SandboxError, folder
 
 if TYPE_CHECKING:
+    from kafkatools.core.broker.telemetry.metrics_file import Push
     from kafkatools.sandbox.faults.control import Faults
 
 _STOP_TIMEOUT_S = 30.0
+_METRICS_FILE = "client.metrics.file"
 _NOT_STARTED = "The embedded broker was not started: use it in a with statement, or call start()"
 
 
@@ -36,8 +38,9 @@ class EmbeddedBroker(Closing):
     `settings` are broker settings by Kafka's names (docs/config/broker.md), or keyword arguments with underscores; a
     wrong one raises ConfigError. Port 0 chooses a free port. `directory` keeps the data; without it the data is in a
     temporary directory, which is removed with the broker. `security` gives its listener TLS, SASL and ACLs
-    (`SecurityOptions`), and `client_settings` are then those of its clients. Nothing starts before `start` or `with`.
-    Any client that speaks Kafka's protocol may connect.
+    (`SecurityOptions`), and `client_settings` are then those of its clients. With `client_metrics` the broker takes the
+    metrics that clients push (KIP-714). Nothing starts before `start` or `with`. Any client that speaks Kafka's
+    protocol may connect.
     """
 
     def __init__(
@@ -47,12 +50,14 @@ class EmbeddedBroker(Closing):
         port: int = 0,
         directory: str | os.PathLike[str] | None = None,
         security: SecurityOptions | None = None,
+        client_metrics: bool = False,
         **keyword_settings: object,
     ) -> None:
         self._settings = settings_text("broker", settings, keyword_settings)
         self._port = port
         self._directory = None if directory is None else os.path.abspath(directory)
         self._requested = security or SecurityOptions()
+        self._takes_metrics = client_metrics
         self._security: Security | None = None
         self._home: str | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -109,6 +114,8 @@ class EmbeddedBroker(Closing):
         os.makedirs(os.path.join(self._home, "sandbox"), mode=0o700, exist_ok=True)
         try:
             self._security = self._security or prepare(self._home, self._requested, is_cluster=False)
+            if self._takes_metrics:
+                self._settings.setdefault(_METRICS_FILE, os.path.join(folder(self._home), "client-metrics.jsonl"))
             options = SandboxOptions(
                 self._port, self.directory, self._settings, 0, os.getpid(), self._home, self._security
             )
@@ -125,6 +132,16 @@ class EmbeddedBroker(Closing):
         """The settings of a client, with bootstrap.servers, and with `security` those of TLS and SASL for a user,
         by default the first one. Raises IllegalState before the first start, ValueError for an unknown user."""
         return {"bootstrap.servers": self.bootstrap, **settings_of(self._security, user)}
+
+    def client_metrics(self) -> list[Push]:
+        """The metrics that clients have pushed so far, the oldest push first. A resource of `kt client-metrics`, or of
+        `Admin`, selects metrics and clients. Raises IllegalState unless the broker was made with `client_metrics`."""
+        path = self._settings.get(_METRICS_FILE)
+        if path is None:
+            raise IllegalState("The embedded broker takes no metrics: make it with client_metrics=True")
+        from kafkatools.core.broker.telemetry.metrics_file import read_pushes
+
+        return list(read_pushes(path))
 
     def kill(self) -> None:
         """Kill the broker as kill -9 does, without flushing or closing files; does nothing when it is not running.

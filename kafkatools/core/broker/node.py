@@ -37,7 +37,7 @@ from kafkatools.core.broker.replicas.log_tasks import LogTasks
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.broker.replicas.replica_manager import ReplicaManager, Surroundings
 from kafkatools.core.broker.server.acceptor import Dispatch
-from kafkatools.core.broker.server.apis import BROKER_APIS, with_unstable_versions
+from kafkatools.core.broker.server.apis import BROKER_APIS, with_unstable_versions, without_telemetry
 from kafkatools.core.broker.server.authorizer import Authorizing, open_authorizer
 from kafkatools.core.broker.server.channels import Quorum
 from kafkatools.core.broker.server.connection_rates import address_rates
@@ -62,9 +62,11 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.server.controller_link import ControllerLink
     from kafkatools.core.broker.server.deferred import WaitingResponses
     from kafkatools.core.broker.server.forwarding import Member, Refusing
+    from kafkatools.core.broker.telemetry.client_metrics import ClientMetrics
 
 MAX_POLL_MS = 1000
 HOUSEKEEPING_MS = 1000
+LEAST_EXPIRY_MS = 60_000
 LONG_MAX = 2**63 - 1
 
 
@@ -101,6 +103,7 @@ class Node(Authorizing):
         self.authorizer = open_authorizer(config, self.image.acls)
         self.quotas = Quotas(self.image.client_quotas, config, clock)
         self.mutation_quotas = MutationQuotas(self.image.client_quotas, config, clock)
+        self._client_metrics: ClientMetrics | None = None
         self._changes = SlicedChanges(self.apply_delta, self.image)
         self.controller = self._make_controller()
         self.member = self._make_member(setup.random, is_new=resources.is_new)
@@ -138,7 +141,8 @@ class Node(Authorizing):
         return AuthenticatingDispatcher(dispatch, self._sasl[listener_name], around)
 
     def _dispatcher_behind(self, listener_name: str) -> Dispatcher:
-        apis = with_unstable_versions(BROKER_APIS) if self.config.unstable_api_versions_enable else BROKER_APIS
+        apis = BROKER_APIS if self.config["client.metrics.file"] else without_telemetry(BROKER_APIS)
+        apis = with_unstable_versions(apis) if self.config.unstable_api_versions_enable else apis
         if self.cluster.is_alone:
             return Dispatcher(self, apis)
         from kafkatools.core.broker.server.cluster_dispatch import BrokerDispatcher, ControllerDispatcher
@@ -366,6 +370,17 @@ class Node(Authorizing):
         """The share partitions that this broker leads, with their acquired records."""
         return self.coordination.share_partitions
 
+    @property
+    def client_metrics(self) -> ClientMetrics:
+        """The clients that push metrics, if the node has a file for them."""
+        if self._client_metrics is None:
+            from kafkatools.core.broker.telemetry.delivery import client_metrics_of
+
+            metrics = client_metrics_of(self.config, self.image, self.clock, self.note_failure)
+            self._client_metrics = metrics
+            self._scheduler.every(LEAST_EXPIRY_MS, metrics.remove_expired)
+        return self._client_metrics
+
     # -- periodic work ---------------------------------------------------------------------------------------------
     def keep_logs(self) -> None:
         """Begin the periodic work on the logs: retention, checkpoints, flushes, cleaning.
@@ -546,6 +561,7 @@ if TYPE_CHECKING:
         contexts.RaftContext,
         contexts.ReadContext,
         contexts.ShareContext,
+        contexts.TelemetryContext,
         contexts.TransactionContext,
         EnvelopeContext,
         Member,
@@ -554,4 +570,4 @@ if TYPE_CHECKING:
     ]:
         """Let the type checker verify that a node fits all handlers, which are found by name, and `Refusing` those of
         changes."""
-        return node, node, node, node, node, node, node, node, node, node, node, node, node, refusing, refusing
+        return node, node, node, node, node, node, node, node, node, node, node, node, node, node, refusing, refusing

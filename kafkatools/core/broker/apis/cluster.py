@@ -58,7 +58,7 @@ def handle_api_versions(node: ClusterContext, request: Request) -> Response:
     An unknown version is answered in version 0 with UNSUPPORTED_VERSION and the APIs, as in Kafka. A malformed client
     software name or version is answered with INVALID_REQUEST. Produce is listed from version 0 on, although version 3
     is the lowest served: old librdkafka reads its features from it (KAFKA-18659). Finalized features are those of the
-    metadata log. Not done: client telemetry is not listed.
+    metadata log. The APIs of client metrics are listed if the node has a place for them (client.metrics.file).
     """
     if request.version not in ApiKey.API_VERSIONS.versions:
         return [_unsupported_version(request)]
@@ -66,6 +66,7 @@ def handle_api_versions(node: ClusterContext, request: Request) -> Response:
         entity = request.decode()
         if not (_is_valid(entity.client_software_name) and _is_valid(entity.client_software_version)):
             return _respond_versions(request, {"error_code": INVALID_REQUEST})
+        request.connection.software = (entity.client_software_name, entity.client_software_version)
     fields: Fields = {"api_keys": listed_apis(request)}
     if request.version >= 3:
         from kafkatools.core.broker.metadata.batches import SUPPORTED_FEATURES

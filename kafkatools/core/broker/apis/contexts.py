@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.server.purgatory import Purgatory
     from kafkatools.core.broker.server.quotas import Quotas
     from kafkatools.core.broker.server.requests import Response
+    from kafkatools.core.broker.telemetry.client_metrics import ClientMetrics
     from kafkatools.core.errors import KafkaError
     from kafkatools.core.log.partition.log_manager import LogManager
 
@@ -162,6 +163,13 @@ class StreamsContext(GroupContext, Protocol):
     """The node for requests of streams groups, which create internal topics."""
 
     def create_topic_later(self, topic: NewTopic) -> TopicState | KafkaError | None: ...
+
+
+class TelemetryContext(Protocol):
+    """The node for requests of client metrics."""
+
+    @property
+    def client_metrics(self) -> ClientMetrics: ...
 
 
 class TransactionContext(GroupContext, Protocol):

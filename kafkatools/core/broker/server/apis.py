@@ -209,6 +209,8 @@ TABLE: Final = (
     Api(_K.CONSUMER_GROUP_HEARTBEAT, "consumer_groups"),
     Api(_K.CONSUMER_GROUP_DESCRIBE, "consumer_groups", work=_LARGE),
     Api(_K.CONTROLLER_REGISTRATION, "controller", _BY.ACTIVE_CONTROLLER, CLUSTER_ACTION),
+    Api(_K.GET_TELEMETRY_SUBSCRIPTIONS, "telemetry"),
+    Api(_K.PUSH_TELEMETRY, "telemetry"),
     Api(_K.ASSIGN_REPLICAS_TO_DIRS, "controller", _BY.ACTIVE_CONTROLLER, CLUSTER_ACTION),
     Api(_K.LIST_CONFIG_RESOURCES, "configs", operation=DESCRIBE_CONFIGS),
     Api(_K.DESCRIBE_TOPIC_PARTITIONS, "metadata", work=_SLICED),
@@ -257,6 +259,11 @@ def decode_permitted(node: Authorizes, request: Request) -> Any:
 def ensure_permitted(node: Authorizes, request: Request) -> None:
     """Raise ClusterAuthorizationFailed unless the client has the right on the cluster that the API's row requires."""
     node.authorize_or_raise(request, _OPERATIONS[ApiKey(request.api_key)], CLUSTER, CLUSTER_NAME)
+
+
+def without_telemetry(apis: Mapping[int, Api]) -> dict[int, Api]:
+    """The same APIs without those of client metrics, for a node that has no place for the metrics."""
+    return {key: api for key, api in apis.items() if api.module != "telemetry"}
 
 
 def with_unstable_versions(apis: Mapping[int, Api]) -> dict[int, Api]:

@@ -93,6 +93,7 @@ class Connection:
         self.is_handshaking = self._tls is not None
         self.principal = ANONYMOUS
         self.has_session_end = self.is_token_authenticated = False
+        self.software = ("", "")
         self._token_handler: TokenHandler | None = None
         self.max_request_bytes = min(listener.max_request_bytes, acceptor.max_first_request_bytes)
         self.last_active_ms = now_ms
@@ -121,6 +122,14 @@ class Connection:
     def is_protected(self) -> bool:
         """Return whether the connection's listener is used by other nodes of the cluster only."""
         return self.acceptor.is_protected
+
+    @property
+    def client_port(self) -> int:
+        """The client's port; 0 when it has disconnected."""
+        try:
+            return int(self.socket.getpeername()[1])
+        except OSError:
+            return 0
 
     # -- TLS -------------------------------------------------------------------------------------------------------
     def continue_handshake(self) -> None:

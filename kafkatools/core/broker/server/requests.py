@@ -112,9 +112,12 @@ class Client(Protocol):
     has_session_end: bool
     is_token_authenticated: bool
     max_request_bytes: int
+    software: tuple[str, str]
 
     @property
     def client_host(self) -> str: ...
+    @property
+    def client_port(self) -> int: ...
     @property
     def is_closed(self) -> bool: ...
     @property

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.broker_client import BrokerClient
 
-from kafkatools.core.broker.server.apis import BROKER_APIS
+from kafkatools.core.broker.server.apis import BROKER_APIS, without_telemetry
 from kafkatools.core.protocol.messages import build, encode, request_type
 
 API_VERSIONS = Path(__file__).parents[4] / "golden/protocol/api_versions.tsv"
@@ -32,7 +32,7 @@ def test_api_versions_lists_the_table_with_kafkas_ranges(client: BrokerClient) -
     assert answer.error_code == 0
     listed = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
     assert listed == {key: kafka[key] for key in listed}
-    assert set(listed) == set(BROKER_APIS)
+    assert set(listed) == set(without_telemetry(BROKER_APIS))
     assert {(f.name, f.max_version_level) for f in answer.finalized_features} >= {("metadata.version", 30)}
 
 
@@ -40,7 +40,7 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(client: Bro
     client.socket.sendall(struct.pack(">ihhih", 10, 18, 99, 7, -1))
     (size,) = struct.unpack(">i", client.read(4))
     correlation_id, error_code, count = struct.unpack(">ihi", client.read(size)[:10])
-    assert (correlation_id, error_code, count) == (7, 35, len(BROKER_APIS))
+    assert (correlation_id, error_code, count) == (7, 35, len(without_telemetry(BROKER_APIS)))
 
 
 def test_a_bad_software_name_is_an_invalid_request(client: BrokerClient) -> None:
