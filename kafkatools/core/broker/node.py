@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.quorum.raft import Raft
     from kafkatools.core.broker.replicas.directory_keeper import DirectoryKeeper
     from kafkatools.core.broker.replicas.share.partition_manager import SharePartitionManager
+    from kafkatools.core.broker.security.listener_reload import ListenerReload
+    from kafkatools.core.broker.security.sasl_dispatch import AuthenticatingDispatcher
     from kafkatools.core.broker.server.controller_link import ControllerLink
     from kafkatools.core.broker.server.deferred import WaitingResponses
     from kafkatools.core.broker.server.forwarding import Member, Refusing
@@ -111,10 +113,12 @@ class Node(Authorizing):
         self.coordination = Coordination(self._host(), lambda: self.producer_ids.next_id())
         self.cleaner = self._make_cleaner()
         self.keeper = self._make_keeper()
-        keepers = () if self.keeper is None else (self.keeper,)
+        keepers = [worker for worker in (self.keeper, self.cleaner) if worker is not None]
         log_tasks = LogTasks(self.logs.tasks, clock, self.note_failure)
         self.workers: tuple[Worker, ...] = (self._changes, *keepers, log_tasks, *self.member.workers)
+        self._authenticators: dict[str, AuthenticatingDispatcher] = {}
         add_acceptors(self.listener, self.cluster, setup.security, setup.sasl, resources.sockets, self._dispatcher_of)
+        self._reload = self._make_reload() if any(s.protocol != "PLAINTEXT" for s in setup.security.values()) else None
 
     # -- its parts -------------------------------------------------------------------------------------------------
     def _make_controller(self) -> Controller:
@@ -138,7 +142,15 @@ class Node(Authorizing):
         credentials = ImageCredentials(self.image, self.clock, self.config)
         limit: int = self.config.socket_request_max_bytes
         around = Surroundings(credentials, self.clock, self._scheduler.schedule, self.report_refusal, limit)
-        return AuthenticatingDispatcher(dispatch, self._sasl[listener_name], around)
+        made = AuthenticatingDispatcher(dispatch, self._sasl[listener_name], around)
+        self._authenticators[listener_name] = made
+        return made
+
+    def _make_reload(self) -> ListenerReload:
+        from kafkatools.core.broker.security.listener_reload import ListenerReload
+
+        points, acceptors = self.cluster.listeners, self.listener.acceptors
+        return ListenerReload(self.config, points, acceptors, self._authenticators, self.clock, self.report_refusal)
 
     def _dispatcher_behind(self, listener_name: str) -> Dispatcher:
         apis = BROKER_APIS if self.config["client.metrics.file"] else without_telemetry(BROKER_APIS)
@@ -198,7 +210,9 @@ class Node(Authorizing):
     def _make_cleaner(self) -> LogCleaner | None:
         if not self.config.log_cleaner_enable or self.config.log_cleaner_threads <= 0:
             return None
-        return LogCleaner(self.logs, self.config, self.clock, self.listener.wakeup, self.note_failure)
+        return LogCleaner(
+            self.logs, self.broker_settings.effective(), self.clock, self.listener.wakeup, self.note_failure
+        )
 
     def _make_keeper(self) -> DirectoryKeeper | None:
         if not self.logs.has_several and (self.cluster.is_alone or not self.cluster.is_broker):
@@ -240,12 +254,12 @@ class Node(Authorizing):
 
         Raises KafkaStorageError, ConfigError, OSError.
         """
-        self._limit_connections()
+        self._apply_settings()
         self.member.start()
         self.coordination.start()
         self.replicas.end_start()
         self._scheduler.every(HOUSEKEEPING_MS, self.member.maybe_snapshot)
-        self._scheduler.every(HOUSEKEEPING_MS, self._limit_connections)
+        self._scheduler.every(HOUSEKEEPING_MS, self._apply_settings)
         check_ms: int = self.config.delegation_token_expiry_check_interval_ms
         self._scheduler.every(check_ms, self.controller.remove_expired_tokens)
 
@@ -399,24 +413,31 @@ class Node(Authorizing):
         if self.keeper is not None:
             every(HOUSEKEEPING_MS, self.keeper.check, 0)
         if self.cleaner is not None:
-            every(max(1, config.log_cleaner_backoff_ms), self.cleaner.check)
+            self.cleaner.begin()
         interval = config.producer_id_expiration_check_interval_ms
         every(interval, lambda: logs.remove_expired_producers(self.clock.wall_ms()))
         if config.log_flush_scheduler_interval_ms < LONG_MAX:
             every(config.log_flush_scheduler_interval_ms, lambda: logs.flush_due(self.clock.wall_ms()))
 
-    def _limit_connections(self) -> None:
-        """Apply changed settings and a changed number of nodes to the connection limits."""
-        self._applied = (self.broker_settings.effective(), self.image.client_quotas.version)
+    def _apply_settings(self) -> None:
+        """Apply dynamic settings to the parts that keep their values, and a changed number of nodes to the connection
+        limits."""
+        config = self.broker_settings.effective()
+        self.groups.configure(config)
+        if self.cleaner is not None:
+            self.cleaner.configure(config)
+        self._applied = (config, self.image.client_quotas.version)
         others = {*self.cluster.voters, *self.image.brokers} - {self.node_id}
         rates = address_rates(self.image.client_quotas)
-        self.limits.configure(self.broker_settings.effective(), len(others), rates)
+        self.limits.configure(config, len(others), rates)
 
     def _maybe_apply_settings(self) -> None:
-        """Apply dynamic settings and quotas of connections, if they have changed since the last turn."""
+        """Apply dynamic settings and quotas of connections if they have changed since the last turn."""
         config, version = self._applied
+        if self._reload is not None:
+            self._reload.maybe_apply(self.image.broker_config_changes, self.broker_settings.effective)
         if self.broker_settings.effective() is not config or self.image.client_quotas.version != version:
-            self._limit_connections()
+            self._apply_settings()
 
     # -- the crank -------------------------------------------------------------------------------------------------
     def run_once(self, max_wait_ms: int = MAX_POLL_MS) -> int:

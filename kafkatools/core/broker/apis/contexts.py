@@ -122,7 +122,7 @@ class ReadContext(ReplicaContext, Protocol):
     def fetch_sessions(self) -> FetchSessionCache: ...
 
 
-class ProduceContext(ReplicaContext, HasConfig, _Coordination, Protocol):
+class ProduceContext(ReplicaContext, HasConfig, HasBrokerSettings, _Coordination, Protocol):
     """The node for Produce requests: client quotas, and the purgatory of requests that wait for followers."""
 
     @property

@@ -71,7 +71,7 @@ def handle(node: ProduceContext, request: Request, data: appends.ProduceData) ->
         return _refuse_all(
             request, data, InvalidProducerIdMapping.code, "Transactional records contained more than one producer ID"
         )
-    is_off = not operation.adds and not node.config.transaction_partition_verification_enable
+    is_off = not operation.adds and not node.broker_settings.effective().transaction_partition_verification_enable
     if not unverified or is_off:
         return appends.append_all(node, request, data)
     return _verified(node, request, data, (transactional_id, producers.pop(), unverified, operation))

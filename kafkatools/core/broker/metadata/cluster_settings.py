@@ -200,6 +200,11 @@ def _inter_broker_listener(config: Config, roles: set[str], names: list[str], br
     return name
 
 
+def listeners_of(config: Config) -> tuple[EndPoint, ...]:
+    """Return the listeners of a node as its settings name them. Raises ConfigError."""
+    return _end_points(config)
+
+
 def _end_points(config: Config) -> tuple[EndPoint, ...]:
     protocols = security_protocols(config)
     advertised = {name: (host, port) for name, host, port in map(parse_listener, config.advertised_listeners or ())}

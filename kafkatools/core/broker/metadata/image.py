@@ -155,6 +155,7 @@ class MetadataImage:
         self.topics: dict[str, TopicState] = {}
         self.topics_by_id: dict[uuid.UUID, TopicState] = {}
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
+        self.broker_config_changes = 0
         self.next_producer_id = 0
         self.acls = Acls()
         self.client_quotas = ClientQuotas()
@@ -320,6 +321,7 @@ class MetadataImage:
         else:
             values[record.name] = record.value
         self.delta.changed_configs.add(key)
+        self.broker_config_changes += key[0] == BROKER_RESOURCE
 
     def _set_producer_ids(self, record: Entity) -> None:
         self.next_producer_id = record.next_producer_id

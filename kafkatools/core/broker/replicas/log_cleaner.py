@@ -13,6 +13,7 @@ Rules:
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 from collections import deque
@@ -68,9 +69,9 @@ class LogCleaner:
         self._clock = clock
         self._wakeup = wakeup
         self._failed = failed
-        self._dedupe_buffer_bytes: int = config.log_cleaner_dedupe_buffer_size
-        self._load_factor: float = config.log_cleaner_io_buffer_load_factor
-        self._throttle = Throttle(config.log_cleaner_io_max_bytes_per_second, clock)
+        self._throttle = Throttle(clock)
+        self._due_ms: int | None = None
+        self.configure(config)
         own_files = isinstance(logs.files, RealFileSystem)
         self._files: FileSystem = RealFileSystem(CLEANER_OPEN_FILES) if own_files else logs.files
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -82,6 +83,30 @@ class LogCleaner:
         self._worked_since_ms = 0
 
     # on the listener's thread
+
+    def configure(self, config: Config) -> None:
+        """Apply the current settings of the cleaner. Sizes count for the next log that is cleaned."""
+        self._dedupe_buffer_bytes: int = config.log_cleaner_dedupe_buffer_size
+        self._load_factor: float = config.log_cleaner_io_buffer_load_factor
+        self._throttle.max_bytes_per_second = config.log_cleaner_io_max_bytes_per_second
+        self._backoff_ms = max(1, config.log_cleaner_backoff_ms)
+        if self._due_ms is not None:
+            self._due_ms = min(self._due_ms, self._clock.now_ms() + self._backoff_ms)
+
+    def begin(self) -> None:
+        """Check the logs from now on, which are open."""
+        self._due_ms = self._clock.now_ms() + self._backoff_ms
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """Return the time of the next check; None before `begin`."""
+        return self._due_ms
+
+    def tick(self, now_ms: int) -> None:
+        """Check the logs every log.cleaner.backoff.ms."""
+        if self._due_ms is not None and now_ms >= self._due_ms:
+            self._due_ms = now_ms + self._backoff_ms
+            self.check()
 
     @property
     def is_busy(self) -> bool:
@@ -214,8 +239,8 @@ class LogCleaner:
 class Throttle:
     """Limits the bytes read and written to log.cleaner.io.max.bytes.per.second (Kafka's Throttler)."""
 
-    def __init__(self, max_bytes_per_second: float, clock: Clock) -> None:
-        self._max_bytes_per_second = max_bytes_per_second
+    def __init__(self, clock: Clock, max_bytes_per_second: float = math.inf) -> None:
+        self.max_bytes_per_second = max_bytes_per_second
         self._clock = clock
         self._since_ms = clock.now_ms()
         self._size_bytes = 0
@@ -226,7 +251,7 @@ class Throttle:
         elapsed_ms = self._clock.now_ms() - self._since_ms
         if elapsed_ms < THROTTLE_CHECK_MS:
             return
-        due_ms = self._size_bytes * 1000 / self._max_bytes_per_second
+        due_ms = self._size_bytes * 1000 / self.max_bytes_per_second
         if due_ms > elapsed_ms:
             self._clock.sleep_ms(round(due_ms - elapsed_ms))
         self._since_ms = self._clock.now_ms()

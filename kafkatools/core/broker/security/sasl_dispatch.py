@@ -90,9 +90,13 @@ class AuthenticatingDispatcher:
     def __init__(self, dispatch: Dispatch, sasl: SaslListener, around: Surroundings) -> None:
         self.apis = dispatch.apis
         self._dispatch = dispatch
-        self._sasl = sasl
+        self.use(sasl)
         self._around = around
         self._sessions: dict[Client, Session] = {}
+
+    def use(self, sasl: SaslListener) -> None:
+        """Use these mechanisms and logins for the authentications that begin from now on."""
+        self._sasl = sasl
         self._enabled = hash_order(sasl.mechanisms)
 
     def __call__(self, request: Request) -> Response:
@@ -238,7 +242,8 @@ class AuthenticatingDispatcher:
             connection.complete(response)
             connection.close()
 
-        self._around.schedule(self._sasl.refusal_delay_ms, finish)
+        # Never within this call: the connection is muted, and can be completed, when it has returned.
+        self._around.schedule(max(1, self._sasl.refusal_delay_ms), finish)
         return DELAYED
 
     def _note(self, connection: Client, reason: str) -> None:

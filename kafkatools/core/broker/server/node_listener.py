@@ -67,13 +67,13 @@ def add_acceptors(
                 is_internal=is_controller,
                 is_protected=is_controller or (bool(clients) and point.name not in clients),
                 security_protocol=point.protocol,
-                secure=_secure(security[point.name]),
+                secure=secure_by(security[point.name]),
                 max_first_request_bytes=sasl[point.name].max_request_bytes if point.name in sasl else sys.maxsize,
             )
         )
 
 
-def _secure(security: ListenerSecurity) -> Secure | None:
+def secure_by(security: ListenerSecurity) -> Secure | None:
     """The function that begins TLS on an accepted socket of a listener; None without TLS."""
     if security.tls is None:
         return None

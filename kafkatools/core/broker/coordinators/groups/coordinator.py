@@ -27,7 +27,7 @@ from kafkatools.core.broker.coordinators.groups.loading import LoadedGroups
 from kafkatools.core.broker.coordinators.groups.modern.consumer_group import CONSUMER, CommitCheck, ConsumerGroup
 from kafkatools.core.broker.coordinators.groups.modern.consumer_groups import ConsumerGroups
 from kafkatools.core.broker.coordinators.groups.modern.consumer_heartbeats import HeartbeatRequest
-from kafkatools.core.broker.coordinators.groups.modern.consumer_settings import ConsumerGroupSettings
+from kafkatools.core.broker.coordinators.groups.modern.consumer_settings import ConsumerGroupSettings, MemberTimes
 from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset
 from kafkatools.core.broker.coordinators.groups.offsets import Offsets, Place
 from kafkatools.core.broker.coordinators.groups.offsets_topic import OffsetsTopic, Producer
@@ -98,10 +98,12 @@ class GroupCoordinator:
         def own_configs(group_id: str) -> Mapping[str, str]:
             return image.configs.get((GROUP_RESOURCE, group_id), {})
 
-        self.consumer = ConsumerGroups(self._course, ConsumerGroupSettings(config, own_configs), topics)
+        consumer_settings = ConsumerGroupSettings(config, own_configs)
+        self.consumer = ConsumerGroups(self._course, consumer_settings, topics)
+        share_settings = ShareGroupSettings(config, own_configs)
         self.share = ShareGroups(
             self.groups,
-            ShareGroupSettings(config, own_configs),
+            share_settings,
             topics,
             store,
             self._course.timer,
@@ -111,7 +113,13 @@ class GroupCoordinator:
         self.share_offsets = ShareOffsets(self.share)
         streams_settings = StreamsGroupSettings(config, own_configs)
         self.streams = StreamsGroups(self.groups, streams_settings, topics, store, self._course.timer, clock)
+        self._settings: tuple[MemberTimes, ...] = (consumer_settings, share_settings, streams_settings)
         self.ensure_active = ensure_active
+
+    def configure(self, config: Config) -> None:
+        """Apply the broker's current settings to groups that have none of their own."""
+        for settings in self._settings:
+            settings.config = config
 
     @property
     def groups(self) -> dict[str, AnyGroup]:

@@ -194,10 +194,11 @@ def ensure_in_transaction(
     partition's log holds the open transaction, or if transaction.partition.verification.enable is false and `operation`
     only verifies. Raises UnknownTopicOrPartition, NotLeaderOrFollower or KafkaStorageError if this broker does not lead
     the partition."""
-    if host.replicas.get(*place).log.has_ongoing_transaction(*producer):
+    log = host.replicas.get(*place).log
+    if log.has_ongoing_transaction(*producer):
         respond(0)
         return
-    if operation.adds or host.config.transaction_partition_verification_enable:
+    if operation.adds or log.config.transaction_partition_verification_enable:
         add_partitions.add_or_verify(
             transactional_id,
             producer,

@@ -15,7 +15,8 @@ from kafkatools.core.broker.metadata.broker_settings import (
     BrokerSettings,
     check_min_isr,
 )
-from kafkatools.core.broker.metadata.dynamic_checks import check_broker_configs
+from kafkatools.core.broker.metadata.cluster_settings import listeners_of
+from kafkatools.core.broker.metadata.dynamic_checks import base_name, check_broker_configs
 from kafkatools.core.broker.metadata.image import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
@@ -195,13 +196,31 @@ def _records(
         _validate_client_metrics(remaining)
     else:
         check_broker_configs(remaining, settings, is_default=not name)
+        if name == str(settings.node_id) and any(base_name(key) for key in changes):
+            _check_listeners(remaining, settings)
         check_min_isr(changes, name, image.features)
     records = [
         ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
         for key, value in changes.items()
-        if current.get(key) != value
+        if current.get(key) != value or kind == BROKER_RESOURCE  # a broker then reads its key stores again
     ]
     return records + _clear_elr(image, resource, [record.name for record in records])
+
+
+def _check_listeners(remaining: Mapping[str, str], settings: BrokerSettings) -> None:
+    """Check that this node, whose settings change, can read the key stores and logins of its listeners. Another broker
+    reports what it cannot read. Raises InvalidRequest."""
+    from kafkatools.core.broker.security.listener_reload import reloaded_security
+
+    static = settings.static
+    listeners = listeners_of(static)
+    if all(listener.protocol == "PLAINTEXT" for listener in listeners):
+        return
+    own = {name: value for name, value in remaining.items() if base_name(name)}
+    try:
+        reloaded_security(static, static.replace(own), listeners)
+    except ConfigError as error:
+        raise InvalidRequest(f"Invalid dynamic configuration: {error}") from None
 
 
 def _clear_elr(image: MetadataImage, resource: Resource, changed: Sequence[str]) -> list[Entity]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from support.dynamic_settings import TOPIC_NAME, Alteration, answers
 from support.raw_client import RawClient
+from support.waiting import eventually
 
 from kafkatools.core.protocol.api_versions import ApiKey
 
@@ -51,3 +52,17 @@ def test_thread_counts_double_from_the_current_value(run_node: Callable[..., Any
         assert (
             message is not None and "num.io.threads=15, value should be at least half the current value 32" in message
         )
+
+
+def test_settings_of_the_cleaner_and_of_groups_count_at_once(run_node: Callable[..., Any]) -> None:
+    node = run_node().node
+    course = node.groups.consumer
+    with RawClient(node.bootstrap) as client:
+        assert node.cleaner.next_deadline_ms - node.clock.now_ms() > 10_000
+        assert course.settings.assignment_interval_ms("g") == 1000
+        assert alter(client, "", ("log.cleaner.backoff.ms", 0, "300")) == (0, None)
+        assert alter(client, "", ("group.consumer.assignment.interval.ms", 0, "50")) == (0, None)
+        eventually(lambda: node.cleaner.next_deadline_ms - node.clock.now_ms() <= 300, 10)
+        eventually(lambda: course.settings.assignment_interval_ms("g") == 50, 10)
+        assert alter(client, "", ("log.cleaner.backoff.ms", 1, None)) == (0, None)
+        eventually(lambda: node.cleaner.next_deadline_ms - node.clock.now_ms() > 10_000, 10)

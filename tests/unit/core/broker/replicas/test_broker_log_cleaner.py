@@ -216,7 +216,7 @@ def test_a_damaged_partition_is_reported_once_and_the_others_go_on(owner: Owner)
 
 def test_the_throttle_waits_for_what_came_too_fast() -> None:
     clock = ManualClock(now_ms=0)
-    throttle = Throttle(1000.0, clock)
+    throttle = Throttle(clock, 1000.0)
     throttle.note(250)
     assert clock.now_ms() == 0  # looked at every 300 ms
     clock.advance_ms(300)
