@@ -113,6 +113,9 @@ def test_a_lower_max_connections_closes_the_least_used_ones(tmp_path: pathlib.Pa
         served = [broker.connect() for _ in range(3)]
         client = served[-1]
         assert client is not None
+        begun_ms = broker.node.clock.now_ms()
+        while broker.node.clock.now_ms() < begun_ms + 3:  # later than the others, whose time is in ms
+            client.call(API_VERSIONS, 0)
         assert alter(client, "max.connections", "1") == 0
         eventually(lambda: len(broker.node.listener.connections) == 1, 10)
         assert client.call(API_VERSIONS, 0).error_code == 0
