@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support import offset_id_story
+from support import offset_id_story, pattern_story
 from support.apache_kafka import ApacheKafka
 from support.group_members import (
     CLIENTS_PYTHON,
@@ -189,3 +189,8 @@ def test_members_of_the_consumer_protocol_commit_by_topic_id(
     cluster: ApacheKafka, protocol: str, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offset_id_story.commit_as_member(cluster.bootstrap, protocol, version, monkeypatch)
+
+
+def test_odd_patterns(cluster: ApacheKafka) -> None:
+    """Where tests/golden/re2/matches.json comes from."""
+    assert pattern_story.tell(cluster.bootstrap) == pattern_story.golden()

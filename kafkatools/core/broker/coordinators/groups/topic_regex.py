@@ -1,15 +1,12 @@
 """Topic patterns of consumer groups (subscribed_topic_regex, KIP-848): checked at once, resolved after the response.
 
 Patterns are resolved again when topics are created or the last result is old, but not within LEAST_REFRESH_INTERVAL_MS.
-Kafka takes RE2's syntax, which Python's `re` knows nearly all of. Syntax that only backtracking supports (lookaround,
-references) is refused, as by RE2. `re` parses a pattern and `linear_pattern.py` matches it, so no pattern takes long.
-Matching runs in slices of some milliseconds. A pattern must match the whole name. Source: GroupMetadataManager and
-TopicRegexResolver.
+`core/java/re2_patterns.py` compiles them, and no pattern takes long. Matching runs in slices of some milliseconds. A
+pattern must match the whole name. Source: GroupMetadataManager and TopicRegexResolver.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
@@ -28,58 +25,21 @@ from kafkatools.core.broker.coordinators.groups.modern.consumer_group import Con
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import ConsumerMember
 from kafkatools.core.clock import thread_time_ns
 from kafkatools.core.errors import InvalidRegularExpression
-from kafkatools.core.java.linear_pattern import LinearPattern, TooComplex
+from kafkatools.core.java.re2_patterns import InvalidPattern, Matcher, compile_re2
 
 LEAST_REFRESH_INTERVAL_MS = 10_000
 SLICE_NS = 5_000_000
 MayDescribe = Callable[[str], bool]
 _NEVER = -(1 << 63)
-_ONLY_BACKTRACKING = re.compile(r"(?:^|[^\\])(?:\\\\)*(?:\(\?(?:[=!>(]|<[=!]|P[=>])|\\[1-9]|[*+?}]\+)")
-UNSUPPORTED = "invalid or unsupported Perl syntax"
-_RE2_WORDS = {
-    "missing ), unterminated subpattern": "missing closing )",
-    "unbalanced parenthesis": "unexpected )",
-    "unterminated character set": "missing closing ]",
-    "nothing to repeat": "missing argument to repetition operator",
-    "multiple repeat": "invalid nested repetition operator",
-    "min repeat greater than max repeat": "invalid repeat count",
-    "the repetition number is too large": "invalid repeat count",
-    "bad character range": "invalid character class range",
-    "bad escape (end of pattern)": "trailing backslash at end of expression",
-    "bad escape": "invalid escape sequence",
-}
-_POSIX_CLASSES = {
-    "alnum": "0-9A-Za-z",
-    "alpha": "A-Za-z",
-    "ascii": r"\x00-\x7F",
-    "blank": r"\t ",
-    "cntrl": r"\x00-\x1F\x7F",
-    "digit": "0-9",
-    "graph": "!-~",
-    "lower": "a-z",
-    "print": " -~",
-    "punct": r"!-/:-@\[-`{-~",
-    "space": r"\t\n\v\f\r ",
-    "upper": "A-Z",
-    "word": "0-9A-Za-z_",
-    "xdigit": "0-9A-Fa-f",
-}
 
 
 @lru_cache(maxsize=64)
-def compiled(pattern: str, name: str = "SubscribedTopicRegex") -> LinearPattern:
+def compiled(pattern: str, name: str = "SubscribedTopicRegex") -> Matcher:
     """Compile an RE2 pattern. Raises InvalidRegularExpression, which names the request field `name`."""
     try:
-        if _ONLY_BACKTRACKING.search(pattern) is not None:
-            raise re.error(UNSUPPORTED)
-        text = re.sub(r"\[:(\w+):\]", lambda match: _POSIX_CLASSES.get(match[1], match[0]), pattern)
-        text = re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", text).replace(r"\z", r"\Z")
-        return LinearPattern(text, re.ASCII)
-    except re.error as error:
-        problem = next((words for start, words in _RE2_WORDS.items() if str(error).startswith(start)), UNSUPPORTED)
-    except (TooComplex, RecursionError, OverflowError):
-        problem = "expression too large"
-    raise InvalidRegularExpression(f"{name} `{pattern}` is not a valid regular expression: {problem}.")
+        return compile_re2(pattern)
+    except InvalidPattern as invalid:
+        raise InvalidRegularExpression(f"{name} `{pattern}` is not a valid regular expression: {invalid}.") from None
 
 
 def everything(_topic: str) -> bool:
