@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import datetime
+import http.server
 import threading
 from urllib.parse import parse_qs, urlsplit
 
@@ -159,3 +160,44 @@ def test_broker_gets_the_token_as_oauthbearer() -> None:
     address, fields = query_of(message.removeprefix("n,,\x01auth=Bearer ").rstrip("\x01"))
     assert address == "https://kafka.eu-west-1.amazonaws.com/"
     assert fields["Action"] == "kafka-cluster:Connect"
+
+
+class _Sts(http.server.BaseHTTPRequestHandler):
+    """AWS STS, which gives everyone the role's credentials."""
+
+    requests: list[dict[str, list[str]]]
+
+    def do_POST(self) -> None:
+        self.requests.append(parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode()))
+        answer = (
+            b'<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>'
+            b"<AccessKeyId>AKIDROLE</AccessKeyId><SecretAccessKey>role-canary</SecretAccessKey>"
+            b"<SessionToken>role-session</SessionToken><Expiration>2040-01-01T00:00:00Z</Expiration>"
+            b"</Credentials></AssumeRoleResult></AssumeRoleResponse>"
+        )
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+def test_role_is_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    handler = type("Handler", (_Sts,), {"requests": []})
+    server = http.server.HTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    role = "arn:aws:iam::123456789012:role/reader"
+    try:
+        token = msk_source({"awsRoleArn": role, "awsRoleSessionName": "reports"}, SERVERS)()
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    fields = query_of(token.value)[1]
+    assert fields["X-Amz-Credential"].startswith("AKIDROLE/") and fields["X-Amz-Security-Token"] == "role-session"
+    assert (handler.requests[0]["RoleArn"], handler.requests[0]["RoleSessionName"]) == ([role], ["reports"])
