@@ -38,6 +38,7 @@ GROUPS = {
         "consumer-groups": "consumer_groups",
         "share-groups": "consumer_groups.share_groups",
         "streams-groups": "consumer_groups.streams_groups",
+        "streams-application-reset": "consumer_groups.application_reset",
         "groups": "groups",
         "transactions": "transactions",
     },
@@ -101,8 +102,8 @@ _SCRIPTS = (
     "console-share-consumer", "consumer-groups", "consumer-perf-test", "delegation-tokens", "delete-records",
     "dump-log", "e2e-latency", "features", "get-offsets", "groups", "leader-election", "log-dirs", "metadata-quorum",
     "producer-perf-test", "reassign-partitions", "replica-verification", "server-start", "server-stop",
-    "share-consumer-perf-test", "share-groups", "storage", "streams-groups", "topics", "transactions",
-    "verifiable-consumer", "verifiable-producer", "verifiable-share-consumer",
+    "share-consumer-perf-test", "share-groups", "storage", "streams-application-reset", "streams-groups", "topics",
+    "transactions", "verifiable-consumer", "verifiable-producer", "verifiable-share-consumer",
 )  # fmt: skip
 
 KAFKA_SCRIPTS = {f"kafka-{name}.sh": name for name in _SCRIPTS}

@@ -26,7 +26,6 @@ MISSING_SCRIPTS = {
     "kafka-jmx.sh": "",
     "kafka-metadata-shell.sh": "",
     "kafka-run-class.sh": "",
-    "kafka-streams-application-reset.sh": "",
     "connect-distributed.sh": "",
     "connect-mirror-maker.sh": "kt copy",
     "connect-plugin-path.sh": "",

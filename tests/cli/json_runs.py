@@ -48,6 +48,7 @@ UNREACHABLE = {
     "consumer-groups": (*SERVER, "--list"),
     "groups": (*SERVER, "--list"),
     "share-groups": (*SERVER, "--list"),
+    "streams-application-reset": (*SERVER, "--application-id", "words", "--dry-run"),
     "streams-groups": (*SERVER, "--list"),
     "transactions": (*SERVER, "list"),
     "copy": (*SERVER, "t", "u"),
@@ -430,6 +431,7 @@ class JsonRuns:
             kt("consumer-groups", "--describe", *group, "--watch", "1", "--fail-if", "lag>=0", status=3)
             kt("groups", "--list")
             kt("consumer-groups", "--delete", "--group", "live", status=1)
+            kt("streams-application-reset", "--application-id", "live", "--force", "--dry-run")
             member.leave()
             kt("groups", "timeline", "live", at=1)
             kt("groups", "timeline", "absent", at=1, status=1)
@@ -486,6 +488,10 @@ class JsonRuns:
         kt("streams-groups", "--describe", "--group", "nobody", status=1)
         kt("streams-groups", "--delete", *group, "--dry-run")
         kt("streams-groups", "--delete", *group)
+        kt("topics", "--create", "--topic", "words-counts-changelog")
+        application = ("streams-application-reset", "--application-id", "words", "--input-topics", "orders")
+        kt(*application, "--input-topics", "ghost", "--dry-run", status=1)
+        kt(*application)
 
     def _transactions(self) -> None:
         kt, now_ms = self.kt, time.time_ns() // 1_000_000

@@ -40,6 +40,7 @@ FALLBACKS = (
     ("redrive", "seen", "--to", "unseen", "--dry-run"),
     ("share-groups", "--list"),
     ("streams-groups", "--list"),
+    ("streams-application-reset", "--application-id", "app", "--dry-run"),
     ("client-metrics", "--list"),
     ("broker-api-versions",),
     ("metadata-quorum", "describe", "--status"),

@@ -10,7 +10,7 @@ public class WordCount {
     public static void main(String[] args) throws Exception {
         Properties settings = new Properties();
         for (String setting : ("bootstrap.servers=" + args[0] + ";application.id=" + args[1] + ";state.dir=" + args[2] + ";client.id=" + args[3]
-            + ";application.server=" + args[4] + ";group.protocol=streams;processing.guarantee=exactly_once_v2;commit.interval.ms=100"
+            + ";application.server=" + args[4] + ";group.protocol=" + args[5] + ";processing.guarantee=exactly_once_v2;commit.interval.ms=100"
             + ";statestore.cache.max.bytes=0;auto.offset.reset=earliest;max.poll.interval.ms=20000;topology.optimization=all").split(";")) {
             settings.put(setting.split("=", 2)[0], setting.split("=", 2)[1]);
         }

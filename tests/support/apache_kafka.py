@@ -48,6 +48,7 @@ MAIN_CLASSES = {
     "verifiable-share-consumer": _TOOLS + "VerifiableShareConsumer",
     "share-groups": _TOOLS + "consumer.group.ShareGroupCommand",
     "reassign-partitions": _TOOLS + "reassign.ReassignPartitionsCommand",
+    "streams-application-reset": _TOOLS + "StreamsResetter",
     "server": "kafka.Kafka",
 }
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"

@@ -55,10 +55,10 @@ def word_count_classes() -> str:
 class WordCount:
     """One instance of WordCount.java, a process with a name of its own."""
 
-    def __init__(self, bootstrap: str, name: str, directory: pathlib.Path) -> None:
+    def __init__(self, bootstrap: str, name: str, directory: pathlib.Path, protocol: str = "streams") -> None:
         flags = ("-Xmx128m", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", f"{word_count_classes()}:{jars()}")
         state, endpoint = str(directory / name), f"{name}.example:7070"
-        words = ("WordCount", bootstrap, "words", state, name, endpoint)
+        words = ("WordCount", bootstrap, "words", state, name, endpoint, protocol)
         self._log = (directory / f"{name}.log").open("ab")
         self._process = subprocess.Popen(
             [apache_kafka.java_executable(), *flags, *words], stdout=self._log, stderr=self._log

@@ -39,7 +39,7 @@ def goal_of(args: Args) -> tuple[Goal, int]:
     """Return the target of --reset-offsets and its number: the value of --to-offset or --shift-by, else 0."""
     if args.from_file is not None:
         return Goal.PLAN, 0
-    if args.to_current:
+    if args.has_option("to-current"):
         return Goal.CURRENT, 0
     if args.has_option("shift-by"):
         return Goal.SHIFT, args.shift_by

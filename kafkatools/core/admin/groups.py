@@ -16,6 +16,7 @@ from kafkatools.core.admin.coordinators import (
     Coordinator,
     CoordinatorRequest,
     listing_errors,
+    one_key_each,
     send_to_coordinators,
 )
 from kafkatools.core.admin.results import refusals
@@ -42,6 +43,8 @@ CONSUMER_PROTOCOLS = ("", CONSUMER_PROTOCOL)
 
 _FIRST_LIST_WITH_STATES = 4
 _FIRST_LIST_WITH_TYPES = 5
+_FIRST_REMOVAL = 3
+_FIRST_REMOVAL_WITH_REASON = 5
 _CLASSIC_MEMBER = 0
 _CONSUMER_MEMBER = 1
 
@@ -307,3 +310,31 @@ def delete_groups(
 
     request = CoordinatorRequest(ApiKey.DELETE_GROUPS, _build("groups_names"), read)
     return refusals(send_to_coordinators(admin, group_ids, request, timeout_ms=timeout_ms))
+
+
+def remove_members(
+    admin: AdminClient, group_id: str, members: Sequence[MemberDescription], reason: str
+) -> dict[str, KafkaError | None]:
+    """Remove members from a group (LeaveGroup, KIP-345); return the outcome of each by member id. A static member is
+    named by its instance id. Raises KafkaError when the request itself fails."""
+
+    def build(key: str, version: int) -> Fields:
+        return {"group_id": key, "members": [_identity(member, reason, version) for member in members]}
+
+    def read(response: BrokerResponse, key: str) -> dict[str, KafkaError | None] | KafkaError:
+        error = error_in(response.entity)
+        return error or {
+            member.member_id: error_in(result) for member, result in zip(members, response.entity.members, strict=True)
+        }
+
+    request = one_key_each(ApiKey.LEAVE_GROUP, build, read, min_version=_FIRST_REMOVAL)
+    result = send_to_coordinators(admin, [group_id], request)[group_id]
+    if isinstance(result, KafkaError):
+        raise result
+    return result
+
+
+def _identity(member: MemberDescription, reason: str, version: int) -> Fields:
+    member_id = "" if member.group_instance_id is not None else member.member_id
+    identity: Fields = {"member_id": member_id, "group_instance_id": member.group_instance_id}
+    return identity | ({"reason": reason} if version >= _FIRST_REMOVAL_WITH_REASON else {})
