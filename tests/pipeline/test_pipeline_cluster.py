@@ -15,9 +15,11 @@ from collections.abc import Iterator
 
 import pytest
 from support import recorded_segments
+from support.bare_python import bare_python
 from support.requirements import require
 from support.spark_cluster import SparkCluster
 
+from kafkatools.core.records import kernel
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.session import find_java
 
@@ -89,3 +91,44 @@ def wait_for_tasks(driver: subprocess.Popen[bytes], sink: pathlib.Path) -> None:
         assert driver.poll() is None and driver.stderr is not None, driver.stderr and driver.stderr.read()
         assert time.monotonic() < end, "no task began"
         time.sleep(0.05)
+
+
+READ = """
+import sys
+from pyspark.sql import SparkSession
+from kafkatools.pipeline.run.session import register
+builder = SparkSession.builder.master(sys.argv[1]).config("spark.ui.enabled", "false")
+for setting in sys.argv[3:]:
+    builder = builder.config(*setting.split("=", 1))
+spark = builder.getOrCreate()
+register(spark)
+rows = spark.read.format("kafka-log").load(sys.argv[2]).select("offset", "value").collect()
+def worker(_):
+    import kafkatools.core.records.kernel as kernel
+    return kernel.__file__, kernel.COMPILED
+place, is_compiled = spark.sparkContext.parallelize([0], 1).map(worker).collect()[0]
+print(len(rows), len({row.offset for row in rows}), is_compiled, place)
+"""
+EXECUTOR = (
+    "spark.executor.memory=512m", "spark.driver.memory=512m", "spark.driver.host=127.0.0.1",
+    f"spark.executor.extraJavaOptions={JAVA_OPTIONS}", f"spark.driver.extraJavaOptions={JAVA_OPTIONS}",
+)  # fmt: skip
+
+
+def read_on(cluster: SparkCluster, python: str, directory: pathlib.Path) -> subprocess.CompletedProcess[str]:
+    """Run a program that registers the sources in a session of its own, with another Python on the executors."""
+    log = shutil.copytree(recorded_segments.log_directory("codec-lz4-java"), directory / "orders-0")
+    command = [sys.executable, "-c", READ, cluster.master, str(log), *EXECUTOR]
+    environ = {**cluster.environ, "PYSPARK_PYTHON": python}
+    return subprocess.run(command, cwd=directory, env=environ, capture_output=True, text=True, timeout=700, check=False)
+
+
+def test_executors_without_the_package_get_it_with_its_dependencies(
+    cluster: SparkCluster, tmp_path: pathlib.Path
+) -> None:
+    done = read_on(cluster, bare_python(tmp_path / "bare"), tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows, offsets, is_compiled, place = done.stdout.split()
+    assert rows == offsets and int(rows) > 0
+    assert is_compiled == str(kernel.COMPILED)
+    assert str(cluster.directory) in place, "from the archive in the executor's directory"

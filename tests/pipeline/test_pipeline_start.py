@@ -10,6 +10,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from support.embedded import embedded_broker
@@ -18,6 +19,11 @@ from support.recorded_logs import unpack_log
 from support.waiting import eventually
 
 from kafkatools.commands.pipeline import SUBCOMMANDS
+from kafkatools.pipeline.run.executors import use_own_python
+from kafkatools.pipeline.run.session import register
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytest.importorskip("pyspark", reason="PySpark is not installed")
 
@@ -111,7 +117,7 @@ def _processor_seconds(pid: int) -> float:
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
-@pytest.mark.parametrize("name", [command.name for command in SUBCOMMANDS])
+@pytest.mark.parametrize("name", [command.name for command in SUBCOMMANDS if command.name != "package"])
 def test_every_subcommand_announces_the_start_of_spark_within_two_seconds(
     tmp_path: pathlib.Path, bootstrap: str, java_home: pathlib.Path, name: str
 ) -> None:
@@ -157,3 +163,16 @@ def test_a_signal_at_the_start_leaves_no_jvm_behind(tmp_path: pathlib.Path, sign
     assert "Traceback" not in said
     eventually(lambda: not _processes_of(mark), 30)
     assert _processes_of(mark) == []
+
+
+def test_local_workers_run_the_python_of_the_program(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = spark.sparkContext
+    before = context.pythonExec
+    monkeypatch.setattr(context, "pythonExec", "python3")
+    use_own_python(context)
+    assert context.pythonExec == "python3", "PYSPARK_PYTHON has named another"
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    register(spark)
+    assert context.pythonExec == sys.executable
+    assert context.parallelize([0], 1).map(lambda _: sys.executable).collect() == [sys.executable]
+    monkeypatch.setattr(context, "pythonExec", before)

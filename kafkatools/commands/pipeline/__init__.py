@@ -377,7 +377,28 @@ PROFILE = Command(
     ),
 )
 
-SUBCOMMANDS = (_RUN, _VERIFY, EXPORT, COUNT, TOP_KEYS, DIFF, CHECK, REPLAY, RETENTION, COMPACTION, PROFILE)
+
+def _write_package(console: Console, args: Args) -> ExitStatus:
+    from kafkatools.commands.pipeline import package
+
+    return package.run(console, args)
+
+
+_PACKAGE = Command(
+    "package",
+    "Write kafkatools and its dependencies to a zip, for the nodes of a cluster. Needs no Spark.",
+    options=(
+        Option("--out", "The zip to write.", value="FILE", required=True),
+        Option("--python-only", "Leave out compiled modules: for --py-files, and for another Python or platform."),
+    ),
+    run=_write_package,
+    examples=(
+        "kt pipeline package --out kafkatools-env.zip",
+        "kt pipeline package --out kafkatools.zip --python-only",
+    ),
+)
+
+SUBCOMMANDS = (_RUN, _VERIFY, _PACKAGE, EXPORT, COUNT, TOP_KEYS, DIFF, CHECK, REPLAY, RETENTION, COMPACTION, PROFILE)
 
 COMMAND = Command(
     "pipeline",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import os
-import pathlib
 import re
 import shutil
 import signal
@@ -121,9 +120,8 @@ def ensure_can_start(master: str | None) -> None:
 def open_session(
     app_name: str, master: str | None = None, conf: Mapping[str, str] | None = None, *, is_verbose: bool = False
 ) -> SparkSession:
-    """Open a Spark session with the data sources `kafka-log` and `kt` registered, and send this package to executors
-    that lack it. `master` is a Spark master URL, or sc://HOST for Spark Connect; None: `spark.master` of `conf`, else
-    local[*].
+    """Open a Spark session with the data sources `kafka-log` and `kt` registered (see `register`). `master` is a Spark
+    master URL, or sc://HOST for Spark Connect; None: `spark.master` of `conf`, else local[*].
 
     `conf` overrides the default settings. If the process has a SparkContext, that one is used: `master` and settings
     that cannot change at run time are ignored. Spark Connect takes only `spark.sql.*`. `is_verbose` shows Spark's log
@@ -139,17 +137,24 @@ def open_session(
     else:
         session = _classic(app_name, master, settings, is_verbose)
     register(session)
-    if not master.startswith("local"):
-        ship_package(session)
     return session
 
 
 def register(spark: SparkSession) -> None:
     """Register the data sources `kafka-log` and `kt` for `spark.read.format` on any Spark session. Repeated calls are
-    harmless. Raises PipelineError if Spark refuses."""
+    harmless.
+
+    Executors of a cluster get this package, and those of its dependencies that they lack, if they have the same Python
+    and platform. Workers of a local session run the Python of this process, unless PYSPARK_PYTHON names another. Raises
+    PipelineError if an executor lacks what cannot be sent, and if Spark refuses.
+    """
+    from kafkatools.pipeline.run.executors import ship_package, use_own_python
     from kafkatools.pipeline.sources.live.source import KtDataSource
     from kafkatools.pipeline.sources.log.source import KafkaLogDataSource
 
+    if not is_connected(spark):
+        use_own_python(spark.sparkContext)
+        ship_package(spark.sparkContext)
     for source in (KafkaLogDataSource, KtDataSource):
         try:
             spark.dataSource.register(source)
@@ -309,43 +314,6 @@ def _connect(app_name: str, master: str, settings: Mapping[str, str]) -> SparkSe
     except Exception as error:
         raise PipelineError(f"Cannot connect to {master}: {plain_error(error)}") from error
     return session
-
-
-# -- The package on the executors --
-
-
-_shipped: list[tempfile.TemporaryDirectory[str]] = []  # kept until the process ends: executors that join later fetch it
-
-
-def ship_package(spark: SparkSession) -> None:
-    """Send this package as a zip, without compiled kernels, to the executors if one of them does not have it installed;
-    do nothing over Spark Connect. Packages that kafkatools depends on must be installed on the executors in any case
-    (see docs/pipeline.md)."""
-    if is_connected(spark):
-        return
-    from importlib.util import find_spec
-
-    context = spark.sparkContext
-    tasks = max(2, context.defaultParallelism)
-    if not all(context.parallelize(["kafkatools"] * tasks, tasks).map(find_spec).map(bool).collect()):
-        directory = tempfile.TemporaryDirectory(prefix="kafkatools-")
-        _shipped.append(directory)
-        context.addPyFile(zip_package(directory.name))
-
-
-def zip_package(directory: str) -> str:
-    """Write the package's Python, .txt and .properties files to kafkatools.zip in `directory` and return its path."""
-    import zipfile
-
-    root = str(pathlib.Path(__file__).parents[2])
-    path = os.path.join(directory, "kafkatools.zip")
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for folder, _, names in os.walk(root):
-            for name in names:
-                if name.endswith((".py", ".txt", ".properties")):
-                    file = os.path.join(folder, name)
-                    archive.write(file, os.path.join("kafkatools", os.path.relpath(file, root)))
-    return path
 
 
 # -- Errors in words --

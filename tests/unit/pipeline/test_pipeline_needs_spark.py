@@ -57,7 +57,7 @@ def kt(packages: pathlib.Path, directory: pathlib.Path, *words: str) -> subproce
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [command.name for command in SUBCOMMANDS])
+@pytest.mark.parametrize("name", [command.name for command in SUBCOMMANDS if command.name != "package"])
 def test_without_the_extra_nothing_is_done(without_spark: pathlib.Path, tmp_path: pathlib.Path, name: str) -> None:
     ran = kt(without_spark, tmp_path, "pipeline", name, *WORDS[name])
     assert (ran.returncode, ran.stdout, ran.stderr.splitlines()[0]) == (2, "", HINT)
@@ -71,7 +71,7 @@ def test_a_file_of_a_run_is_refused_likewise(without_spark: pathlib.Path, tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["daily.toml"]
 
 
-@pytest.mark.parametrize("name", [command.name for command in SUBCOMMANDS])
+@pytest.mark.parametrize("name", [command.name for command in SUBCOMMANDS if command.name != "package"])
 def test_without_java_nothing_is_done(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     pyspark = pytest.importorskip("pyspark", reason="PySpark is not installed")
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -6,9 +6,6 @@ import contextlib
 import os
 import pathlib
 import signal
-import subprocess
-import sys
-import zipfile
 from types import FrameType
 
 import pytest
@@ -122,28 +119,6 @@ def test_an_interrupted_call_that_fails_otherwise_is_an_interrupt() -> None:
                 raise RuntimeError("Gateway must be connected to send cancel cmd.")
     with pytest.raises(PipelineError, match="out of space"), plain_errors():
         raise RuntimeError("out of space")
-
-
-def test_the_zip_for_executors_holds_the_package(tmp_path: pathlib.Path) -> None:
-    names = zipfile.ZipFile(session.zip_package(str(tmp_path))).namelist()
-    assert {
-        "kafkatools/__init__.py",
-        "kafkatools/pipeline/sources/log/reader.py",
-        "kafkatools/core/records/kernel.py",
-    } <= {*names}
-    assert not [name for name in names if name.endswith((".so", ".c", ".pyc")) or os.path.isabs(name)]
-
-
-def test_the_package_works_from_the_zip_for_executors(tmp_path: pathlib.Path) -> None:
-    archive = session.zip_package(str(tmp_path))
-    program = (
-        "import kafkatools; from kafkatools.core import config; from kafkatools.core.protocol import definitions;"
-        "config.Config(config.CONSUMER, {}); definitions.definition_of('FetchRequest');"
-        "print(kafkatools.__file__)"
-    )
-    environ = {**os.environ, "PYTHONPATH": archive}
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environ, capture_output=True, check=False)
-    assert done.stdout.decode().startswith(archive), done.stderr.decode()
 
 
 def test_settings_that_may_be_secret_are_not_on_the_command_line_of_the_jvm() -> None:

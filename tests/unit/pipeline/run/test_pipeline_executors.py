@@ -1,0 +1,88 @@
+"""What executors lack: named where it cannot be sent, and the archive for the rest."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.run import executors
+
+WORKER = executors.Worker("host-1", "/usr/bin/python3", "cpython-311 linux-x86_64 glibc 2.36", "1.0", ())
+
+
+def test_executors_without_what_spark_needs_are_named() -> None:
+    executors.ensure_environment([WORKER])
+    with pytest.raises(
+        PipelineError, match=r"^The Python of the executor on host-1 \(/usr/bin/python3\) has no pyarrow"
+    ):
+        executors.ensure_environment([WORKER, WORKER._replace(missing=("kafkatools", "pyarrow"))])
+
+
+def test_another_version_of_python_is_told() -> None:
+    text = (
+        "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different "
+        "version: 3.12 than that in driver: 3.11, PySpark cannot run with different minor versions."
+    )
+    line = executors.version_mismatch(text)
+    assert line is not None
+    assert line.startswith("The executors have Python 3.12 and this process has Python 3.11")
+    assert "PYSPARK_PYTHON" in line
+    assert executors.version_mismatch("java.io.IOException: no space") is None
+
+
+def names_of(archive: str) -> set[str]:
+    return set(zipfile.ZipFile(archive).namelist())
+
+
+def test_the_archive_has_package_and_dependencies(tmp_path: pathlib.Path) -> None:
+    archive, left_out = executors.write_archive(str(tmp_path), ["lz4", "snappy"], with_compiled=True)
+    names = names_of(archive)
+    assert left_out == []
+    assert {"kafkatools/__init__.py", "kafkatools/core/protocol/kafka_messages.txt", "snappy/__init__.py"} <= names
+    assert any(name.startswith("lz4/") and ".so" in name for name in names)
+    assert not [name for name in names if name.endswith((".pyc", ".c")) or os.path.isabs(name) or ".." in name]
+
+
+def test_the_archive_for_another_platform_has_no_compiled_modules(tmp_path: pathlib.Path) -> None:
+    archive, left_out = executors.write_archive(str(tmp_path), ["lz4", "snappy"], with_compiled=False)
+    assert left_out == ["lz4"]
+    names = names_of(archive)
+    assert "snappy/__init__.py" in names
+    assert not [name for name in names if name.endswith((".so", ".pyd"))]
+
+
+def test_the_loader_imports_the_package_from_the_archive(tmp_path: pathlib.Path) -> None:
+    archive, _ = executors.write_archive(str(tmp_path), sorted(executors.DEPENDENCIES), with_compiled=True)
+    name = pathlib.Path(archive).stem
+    zipfile.ZipFile(archive).extractall(tmp_path / name)
+    (tmp_path / "kafkatools.py").write_text(executors.loader(name))
+    program = (
+        "import kafkatools; from kafkatools.core import config; from kafkatools.core.protocol import definitions;"
+        "config.Config(config.CONSUMER, {}); definitions.definition_of('FetchRequest');"
+        "import lz4; print(kafkatools.__file__); print(lz4.__file__)"
+    )
+    # -S: without the packages that are installed here
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert all(line.startswith(str(tmp_path / name)) for line in done.stdout.splitlines())
+
+
+def test_the_loader_without_the_archive_imports_what_is_installed(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "kafkatools.py").write_text(executors.loader("kafkatools-absent"))
+    done = subprocess.run(
+        [sys.executable, "-c", "import kafkatools; print(kafkatools.__file__)"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert pathlib.Path(done.stdout.strip()).name == "__init__.py"
