@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import AuthenticationFailed, ConfigError, KafkaError, SaslAuthenticationFailed
 from kafkatools.core.install_command import install_command
@@ -29,6 +30,7 @@ _MODULE = "Krb5LoginModule"
 _USED = ("useKeyTab", "keyTab", "principal", "useTicketCache", "ticketCache", "serviceName")
 _WITHOUT_EFFECT = ("storeKey", "doNotPrompt", "refreshKrb5Config", "isInitiator", "debug")
 _MISSING = f"SASL GSSAPI needs the Python package gssapi: {install_command('gssapi')}"
+_FRESH_MS = 30_000
 _numbers = itertools.count(1)
 
 
@@ -97,6 +99,14 @@ def gss_reason(problem: Exception) -> str:
     return "; ".join(map(str, texts)) or str(problem)
 
 
+class _Outcome(NamedTuple):
+    """What opening an exchange gave: the exchange or an error."""
+
+    made_ms: int
+    exchange: GssapiExchange | None
+    error: KafkaError | None
+
+
 @dataclass(eq=False, repr=False)
 class TicketLogin:
     """A login with Kerberos tickets; a thread opens the exchange with each host."""
@@ -104,10 +114,10 @@ class TicketLogin:
     mechanism = MECHANISM
 
     login: KerberosLogin
+    clock: Clock
     wakeup: Callable[[], None]
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)  # guards the fields below
-    _opened: dict[str, list[GssapiExchange]] = field(default_factory=dict, init=False)
-    _errors: dict[str, KafkaError] = field(default_factory=dict, init=False)
+    _outcomes: dict[str, list[_Outcome]] = field(default_factory=dict, init=False)
     _opening: set[str] = field(default_factory=set, init=False)
     _memory_cache: str = field(default_factory=lambda: f"MEMORY:kafkatools-{next(_numbers)}", init=False)
 
@@ -121,11 +131,12 @@ class TicketLogin:
         """Return whether an exchange with the host is open; if not, start to open one. Raises AuthenticationFailed when
         that failed."""
         with self._lock:
-            error = self._errors.pop(host, None)
-            if error is not None:
-                raise error
-            if self._opened.get(host):
-                return True
+            outcome = self._fresh_outcome(host)
+            if outcome is not None:
+                if outcome.error is None:
+                    return True
+                self._outcomes[host].remove(outcome)
+                raise outcome.error
             if host not in self._opening:
                 self._opening.add(host)
                 threading.Thread(target=self._run, args=(host,), name="kafkatools-kerberos", daemon=True).start()
@@ -142,18 +153,25 @@ class TicketLogin:
             error = AuthenticationFailed(f"no ticket for {self.login.service}@{host}: {type(problem).__name__}")
         with self._lock:
             self._opening.discard(host)
-            if opened is not None:
-                self._opened.setdefault(host, []).append(opened)
-            if error is not None:
-                self._errors[host] = error
+            self._outcomes.setdefault(host, []).append(_Outcome(self.clock.now_ms(), opened, error))
         self.wakeup()
+
+    def _fresh_outcome(self, host: str) -> _Outcome | None:
+        """The oldest outcome for a host after those that are too old are dropped: their connection was closed before it
+        could use them. A ticket is bound to the time of its message."""
+        oldest_ms = self.clock.now_ms() - _FRESH_MS
+        fresh = [outcome for outcome in self._outcomes.get(host, ()) if outcome.made_ms >= oldest_ms]
+        self._outcomes[host] = fresh
+        return fresh[0] if fresh else None
 
     def start(self, host: str) -> GssapiExchange:
         """Take the exchange that was opened for the host. Raises AuthenticationFailed without one."""
         with self._lock:
-            if not self._opened.get(host):
+            outcome = self._fresh_outcome(host)
+            if outcome is None or outcome.exchange is None:
                 raise AuthenticationFailed("there is no ticket")
-            return self._opened[host].pop()
+            self._outcomes[host].remove(outcome)
+            return outcome.exchange
 
     def _open(self, host: str) -> GssapiExchange:
         """Get the tickets and make the first message; waits for the KDC. Raises AuthenticationFailed."""

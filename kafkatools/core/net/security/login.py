@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from kafkatools.core.net.security.tokens import Token, TokenSource
 
 MECHANISMS = ("PLAIN", *HASHES, "OAUTHBEARER", "GSSAPI", AWS_MSK_IAM)
+_FRESH_MS = 30_000
+"""How long a failed fetch counts; an older one was for a connection that was closed meanwhile."""
 _EXTENSION = re.compile(r"[A-Za-z]+")
 
 
@@ -77,6 +79,7 @@ class TokenLogin:
     _token: Token | None = field(default=None, init=False)
     _renew_at_ms: int = field(default=0, init=False)
     _error: KafkaError | None = field(default=None, init=False)
+    _failed_at_ms: int = field(default=0, init=False)
     _is_fetching: bool = field(default=False, init=False)
 
     def is_ready(self, host: str) -> bool:
@@ -87,7 +90,7 @@ class TokenLogin:
             if self._token is not None and now_ms < self._renew_at_ms:
                 return True
             error, self._error = self._error, None
-            if error is not None:
+            if error is not None and self.clock.now_ms() - self._failed_at_ms <= _FRESH_MS:
                 if self._token is None or self._token.expires_ms is None or now_ms >= self._token.expires_ms:
                     raise error
                 self._renew_at_ms = min(now_ms + self.min_period_ms, self._token.expires_ms)
@@ -110,6 +113,7 @@ class TokenLogin:
             error = AuthenticationFailed(f"the token could not be fetched: {type(problem).__name__}")
         with self._lock:
             self._error, self._is_fetching = error, False
+            self._failed_at_ms = self.clock.now_ms()
             if token is not None:
                 self._token, self._renew_at_ms = token, self._renewal_ms(token)
         self.wakeup()
@@ -142,7 +146,7 @@ def login_of(config: Config, clock: Clock, wakeup: Callable[[], None]) -> Login:
     if mechanism == "GSSAPI":
         from kafkatools.core.net.security.kerberos import TicketLogin, kerberos_login
 
-        return TicketLogin(kerberos_login(config, module), wakeup)
+        return TicketLogin(kerberos_login(config, module), clock, wakeup)
     if module is None:
         raise ConfigError(f"SASL {mechanism} needs user name and password: sasl.jaas.config is not set")
     return _password_login(config, mechanism, module)

@@ -13,6 +13,7 @@ import pytest
 from support import kerberos
 from support.embedded_three_nodes import EmbeddedNodes
 from support.kt import Ran, run_kt
+from support.manual_clock import ManualClock
 from support.ports import free_port
 from support.waiting import eventually
 
@@ -90,6 +91,22 @@ def test_default_ticket_cache_needs_no_jaas_config(site: Site, monkeypatch: pyte
     monkeypatch.setenv("KRB5CCNAME", str(site.realm.ticket_cache("alice", site.alice, "default")))
     ran = site.list_topics(None)
     assert (ran.status, ran.out, ran.err) == (0, "seen\n", "")
+
+
+def test_exchange_that_no_connection_took_is_not_used_later(site: Site) -> None:
+    clock, done = ManualClock(), threading.Semaphore(0)
+    config = Config(tables.ADMIN, {**CLIENT, "sasl.jaas.config": kerberos.login(site.alice, "alice")})
+    login = login_of(config, clock, done.release)
+    first = []
+    for _ in range(2):
+        assert not login.is_ready("localhost")
+        assert done.acquire(timeout=20)
+        assert login.is_ready("localhost")
+        clock.advance_ms(31_000)
+        first.append(login.is_ready("localhost"))
+        assert done.acquire(timeout=20)
+        login.start("localhost")
+    assert first == [False, False]
 
 
 def test_producer_of_asyncio_keeps_no_thread_of_the_login(site: Site) -> None:

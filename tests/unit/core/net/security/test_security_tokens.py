@@ -223,3 +223,13 @@ def test_token_that_cannot_be_renewed_is_used_to_its_end() -> None:
     it.clock.advance_ms(15_001)
     with pytest.raises(AuthenticationFailed, match="down"):
         it.token()
+
+
+def test_failure_that_no_connection_was_told_of_does_not_count_later() -> None:
+    it = Refreshing(100_000)
+    it.error = AuthenticationFailed("down")
+    assert not it.login.is_ready("host")
+    assert it._done.acquire(timeout=20)
+    it.error = None
+    it.clock.advance_ms(31_000)
+    assert it.token() == b"t2"
