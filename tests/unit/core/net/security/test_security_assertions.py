@@ -164,6 +164,7 @@ def test_client_credentials_with_an_assertion_need_no_secret(
         (RSA_KEY.private_bytes(PEM, PKCS8, PLAIN), {"algorithm": "ES256"}, "ES256 needs a key on the curve P-256"),
         (EC_KEY.private_bytes(PEM, PKCS8, PLAIN), {}, "RS256 needs an RSA key"),
     ],
+    ids=["absent", "no key", "locked", "not locked", "wrong passphrase", "wrong algorithm", "wrong kind"],
 )
 def test_keys_that_do_not_do(
     endpoint: TokenEndpoint, tmp_path: pathlib.Path, data: bytes | None, assertion: dict[str, str], message: str
