@@ -156,14 +156,15 @@ fuzz: $(STAMP)
 crash: $(STAMP)
 	KT_CRASH_STATES=$${KT_CRASH_STATES:-50000} $(BIN)/python -m pytest -n 2 tests/crash $(PYTEST_ARGS)
 
-# The newest versions that pyproject.toml allows, with their hashes, for every Python from 3.11 and every system.
+# The lock files, with hashes, for every Python from 3.11 and every system: pins what is new in pyproject.toml and leaves the rest; with UPGRADE=--upgrade
+# everything gets its newest version.
 lock: .venv-release/.installed
 	.venv-release/bin/python .ci/requirements $(ALL_EXTRAS) | .venv-release/bin/uv pip compile $(LOCK_FLAGS) -o .ci/lock/all.txt -
 	.venv-release/bin/python .ci/requirements dev | .venv-release/bin/uv pip compile $(LOCK_FLAGS) -c .ci/lock/all.txt -o .ci/lock/dev.txt -
 	.venv-release/bin/python .ci/requirements --only release | .venv-release/bin/uv pip compile $(LOCK_FLAGS) -o .ci/lock/release.txt -
 	.venv-release/bin/python .ci/requirements "" | .venv-release/bin/uv pip compile $(LOCK_FLAGS) -c .ci/lock/all.txt -o packaging/homebrew/requirements.txt -
 
-LOCK_FLAGS := --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
+LOCK_FLAGS = --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
 .venv-release/.installed: $(wildcard .ci/lock/release.txt)
 	$(PYTHON) -m venv .venv-release
