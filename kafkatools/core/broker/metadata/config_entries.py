@@ -16,6 +16,7 @@ from kafkatools.core.broker.metadata.broker_settings import (
     BrokerSettings,
 )
 from kafkatools.core.broker.metadata.controller.configs import is_integer
+from kafkatools.core.broker.metadata.dynamic_checks import setting_of_listener
 from kafkatools.core.broker.metadata.image import CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, MetadataImage
 from kafkatools.core.config import Config, Setting, to_text
 from kafkatools.core.config.setting import PASSWORD, READ_ONLY
@@ -90,7 +91,7 @@ def describe_broker(settings: BrokerSettings, name: str, keys: Keys) -> Entries:
     names = values if is_default else settings.unknown()
     for unknown in names:
         if unknown not in settings.static.table and (keys is None or unknown in keys):
-            entries.append(_unknown_entry(settings, unknown))
+            entries.append(_listener_entry(settings, unknown, is_default) or _unknown_entry(settings, unknown))
     return entries
 
 
@@ -109,6 +110,20 @@ def check_broker_id(settings: BrokerSettings, name: str, words: str) -> None:
         raise InvalidRequest(f"Broker id must be an integer, but it is: {name}")
     if int(name) != settings.node_id:
         raise InvalidRequest(f"Unexpected broker id, expected {settings.node_id}{words} received {name}")
+
+
+def _listener_entry(settings: BrokerSettings, name: str, is_default: bool) -> Fields | None:
+    """Return the entry of a setting with a listener's prefix, whose synonym is the setting itself; None for another
+    name."""
+    base = setting_of_listener(settings.static.table, name)
+    if base is None:
+        return None
+    layers = [*settings.layers(name), *settings.layers(base)]
+    if is_default:
+        layers = [layer for layer in layers if layer[2] == DYNAMIC_DEFAULT_BROKER_CONFIG]
+    synonyms = [_synonym(*layer) for layer in layers]
+    setting = settings.static.table[base]._replace(name=name)
+    return _entry(setting, synonyms[0]["value"], synonyms, read_only=True)
 
 
 def _unknown_entry(settings: BrokerSettings, name: str) -> Fields:

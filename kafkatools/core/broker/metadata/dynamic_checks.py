@@ -63,6 +63,15 @@ def base_name(name: str) -> str | None:
     return base if name.startswith(_PREFIX) and listener and base else None
 
 
+def setting_of_listener(table: Table, name: str) -> str | None:
+    """Return the setting that a name with a listener's prefix, and perhaps a SASL mechanism's, is about; None for
+    another name."""
+    base = base_name(name)
+    if base is None or base in table:
+        return base
+    return next((setting for setting in _MECHANISM_SETTINGS if base.endswith(f".{setting}")), None)
+
+
 def check_broker_configs(remaining: Mapping[str, str], settings: BrokerSettings, *, is_default: bool) -> None:
     """Check the dynamic settings that a broker, or with `is_default` the cluster, has after a change. Raises
     InvalidRequest."""

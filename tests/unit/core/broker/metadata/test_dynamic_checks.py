@@ -66,3 +66,36 @@ def test_settings_of_the_cleaner_and_of_groups_count_at_once(run_node: Callable[
         eventually(lambda: course.settings.assignment_interval_ms("g") == 50, 10)
         assert alter(client, "", ("log.cleaner.backoff.ms", 1, None)) == (0, None)
         eventually(lambda: node.cleaner.next_deadline_ms - node.clock.now_ms() > 10_000, 10)
+
+
+def test_a_setting_of_a_listener_is_described_as_by_kafka(run_node: Callable[..., Any]) -> None:
+    """The entries that Apache Kafka 4.3.1 gives: value, read-only, source, sensitive, type, synonyms."""
+    with RawClient(run_node().node.bootstrap) as client:
+        for name, value in (
+            ("listener.name.plaintext.ssl.keystore.location", "/tmp/x"),
+            ("listener.name.plaintext.plain.sasl.jaas.config", "a.B required;"),
+            ("listener.name.other.max.connections.per.ip", "5"),
+            ("my.own", "v"),
+        ):
+            assert alter(client, "1", (name, 0, value)) == (0, None)
+        resource = {"resource_type": 4, "resource_name": "1", "configuration_keys": None}
+        fields = {"resources": [resource], "include_synonyms": True, "include_documentation": False}
+        (result,) = client.call(ApiKey.DESCRIBE_CONFIGS, 4, fields).results
+    found = {
+        entry.name: (
+            entry.value,
+            entry.read_only,
+            int(entry.config_source),
+            entry.is_sensitive,
+            int(entry.config_type),
+            [(synonym.name, synonym.value, int(synonym.source)) for synonym in entry.synonyms],
+        )
+        for entry in result.configs
+    }
+    location, jaas = (f"listener.name.plaintext.{rest}" for rest in ("ssl.keystore.location", "plain.sasl.jaas.config"))
+    per_ip = "listener.name.other.max.connections.per.ip"
+    assert found[location] == ("/tmp/x", True, 2, False, 2, [(location, "/tmp/x", 2)])
+    assert found[jaas] == (None, True, 2, True, 9, [(jaas, None, 2)])
+    defaults = ("max.connections.per.ip", "2147483647", 5)
+    assert found[per_ip] == ("5", True, 2, False, 3, [(per_ip, "5", 2), defaults])
+    assert found["my.own"] == (None, True, 2, True, 0, [("my.own", None, 2)])
