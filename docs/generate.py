@@ -19,8 +19,8 @@ PAGES = {
     "producer": "Settings of `core/producer` and `kt console-producer`.",
     "consumer": "Settings of `core/consumer`, also of share consumers, and of `kt console-consumer`.",
     "admin": "Settings of `core/admin` and of the commands that ask a cluster (`--command-config`).",
-    "broker": "Settings of `kt server-start` and of the embedded broker.\nOne that is not read-only and has no effect here "
-    "is accepted at run time as by Apache Kafka: threads, buffers and tiered storage, whose effect clients cannot see.",
+    "broker": "Settings of `kt server-start` and of the embedded broker.\nOne that is not read-only and has no effect "
+    "here is accepted at run time as by Apache Kafka: threads, buffers and tiered storage, whose effect clients cannot see.",
     "topic": "Settings of a topic; one that is not set takes the broker's, by the name in the last column.",
 }
 MORE_COLUMNS = {"topic": ["Broker's name"], "broker": ["Update mode", "Has an effect here"]}
