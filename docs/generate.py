@@ -20,7 +20,8 @@ PAGES = {
     "consumer": "Settings of `core/consumer`, also of share consumers, and of `kt console-consumer`.",
     "admin": "Settings of `core/admin` and of the commands that ask a cluster (`--command-config`).",
     "broker": "Settings of `kt server-start` and of the embedded broker.\nOne that is not read-only and has no effect "
-    "here is accepted at run time as by Apache Kafka: threads, buffers and tiered storage, whose effect clients cannot see.",
+    "here is accepted at run time as by Apache Kafka: threads, buffers and tiered storage, whose effect clients cannot "
+    "see.",
     "topic": "Settings of a topic; one that is not set takes the broker's, by the name in the last column.",
 }
 MORE_COLUMNS = {"topic": ["Broker's name"], "broker": ["Update mode", "Has an effect here"]}

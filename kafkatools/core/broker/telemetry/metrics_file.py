@@ -6,6 +6,7 @@ an older one. `read_pushes` reads both.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -31,10 +32,16 @@ class Push(TypedDict):
 
 
 def append_push(path: str, push: Push) -> None:
-    """Append a push. Raises OSError."""
-    with open(path, "a", encoding="utf-8") as file:
-        file.write(json.dumps(push) + "\n")
-        size_bytes = file.tell()
+    """Append a push by one write, as nodes of a cluster may share the file. Raises OSError."""
+    line = (json.dumps(push) + "\n").encode()
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        written_bytes = os.write(descriptor, line)
+        size_bytes = os.fstat(descriptor).st_size
+    finally:
+        os.close(descriptor)
+    if written_bytes < len(line):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
     if size_bytes > MAX_BYTES:
         os.replace(path, f"{path}.1")
 

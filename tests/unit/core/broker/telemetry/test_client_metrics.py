@@ -116,3 +116,16 @@ def push(number: int) -> Push:
         "resource": {},
         "metrics": [],
     }
+
+
+def test_a_file_that_cannot_be_written_is_reported_and_refuses_the_push(
+    run_node: Callable[..., Any], tmp_path: pathlib.Path, metrics_data: bytes
+) -> None:
+    running = run_node({"client.metrics.file": str(tmp_path / "none" / "metrics.jsonl")})
+    with RawClient(running.node.bootstrap) as client:
+        teller = Teller(client)
+        teller.get()
+        assert teller.push(metrics_data) == INVALID_RECORD
+    assert "Cannot write client.metrics.file" in running.failures[0]
+    assert "No such file or directory" in running.failures[0]
+    running.failures.clear()
