@@ -62,7 +62,7 @@ demo: $(if $(wildcard $(STAMP)),setup,.venv-demo/.installed)
 
 tools: $(STAMP)
 	@sh .ci/ensure-tools
-	@! command -v krb5-config >/dev/null || $(BIN)/pip install -q $$($(BIN)/python .ci/requirements gssapi | grep gssapi)
+	@! command -v krb5-config >/dev/null || $(BIN)/pip install -q $$($(BIN)/python .ci/requirements --only gssapi)
 	@cd tests && ../$(BIN)/python -m support.apache_kafka && ../$(BIN)/python -m support.kafkajs && ../$(BIN)/python -m support.official_spark
 
 # SMALL_STAGE=test-newest runs the small stage on the newest Python instead of $(PYTHON).

@@ -5,6 +5,7 @@ core/config/providers.py resolves them. It is imported only for settings that ha
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,7 +14,10 @@ from kafkatools.exit_status import CommandError
 if TYPE_CHECKING:
     from kafkatools.core.config.providers import Providers
 
+PROJECT_FILE = ".kt.toml"
+"""The file of a project's profiles. It is found in the working directory or above it, so it may be somebody else's."""
 _TERMINAL = "/dev/tty"
+_PROGRAM = "sasl.oauthbearer.token.command"
 
 
 class _Terminal(Protocol):
@@ -33,7 +37,9 @@ class IndirectSettings:
 
     def resolved(self, settings: Mapping[str, str], path: str) -> dict[str, str]:
         """Return the settings of a file with the values of its references. Raises CommandError, which names the file
-        and the setting."""
+        and the setting, also for a program in the settings of a project's file."""
+        if os.path.basename(path) == PROJECT_FILE:
+            _refuse_programs(settings, path)
         if not any("${" in value or name.startswith("config.providers") for name, value in settings.items()):
             return dict(settings)
         from kafkatools.core.config.providers import Providers, Surroundings
@@ -47,6 +53,16 @@ class IndirectSettings:
             raise CommandError(f"{path}: {error}") from None
 
 
+def _refuse_programs(settings: Mapping[str, str], path: str) -> None:
+    """Entering a directory must not make kt run programs of others."""
+    for name, value in settings.items():
+        if name == _PROGRAM or "${command:" in value:
+            raise CommandError(
+                f"{path}: {name} names a program, which a project's file may not: anybody may have written it",
+                hint="Define the profile in your own file (KT_CONFIG, or ~/.config/kafkatools/config.toml).",
+            )
+
+
 def indirect_settings(console: _Terminal) -> IndirectSettings:
     """The references of a command, with a prompt when stderr is a terminal, wherever stdin comes from. Completion
     scripts and programs that read stderr therefore get no prompt."""
@@ -57,7 +73,6 @@ def ask(label: str) -> str:
     """Prompt for a password on the terminal of this process, without showing it. Raises ConfigError without a terminal
     or a password."""
     import getpass
-    import os
 
     from kafkatools.core.control_characters import visible
     from kafkatools.core.errors import ConfigError

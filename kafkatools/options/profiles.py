@@ -29,10 +29,10 @@ from kafkatools.exit_status import CommandError, UsageError
 from kafkatools.options.args import Args
 from kafkatools.options.cluster_profile import JOURNAL_MODES, Profile
 from kafkatools.options.confirmation import Asking
+from kafkatools.options.indirect_settings import PROJECT_FILE
 from kafkatools.options.secret_files import warn_if_others_can_read, warn_if_others_can_read_keys
 from kafkatools.options.table import Command, attribute_name
 
-PROJECT_FILE = ".kt.toml"
 SANDBOX_PROFILE = "sandbox"
 _PROFILE_KEYS = ("bootstrap_servers", "command_config", "protected", "cluster", "journal", "settings")
 _FILE_KEYS = ("default", "profiles")

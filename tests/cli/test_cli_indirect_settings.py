@@ -94,6 +94,20 @@ def test_settings_of_a_profile(bootstrap: str, secret_file: pathlib.Path, table:
 
 
 @pytest.mark.parametrize(
+    "setting", ["'client.id' = { command = 'touch ran' }", "'client.id' = '${command:touch ran}'",
+    "'sasl.oauthbearer.token.command' = 'touch ran'"],
+)  # fmt: skip
+def test_file_of_a_project_runs_no_program(tmp_path: pathlib.Path, setting: str) -> None:
+    project = tmp_path / ".kt.toml"
+    project.write_text(f"default = 'p'\n[profiles.p]\nbootstrap_servers = 'b:1'\n[profiles.p.settings]\n{setting}\n")
+    ran = run_kt("topics", "--list", cwd=tmp_path)
+    assert ran.status == 1 and f"{project}: " in ran.err
+    assert "names a program, which a project's file may not" in ran.err.splitlines()[0]
+    assert "Define the profile in your own file" in ran.err.splitlines()[1]
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
     ("table", "message"),
     [
         ("{ vault = 'x' }", "must be a string, a number, true or false, or one of"),
