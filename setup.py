@@ -33,8 +33,8 @@ class BuildKernels(build_ext):
 
 
 def extensions() -> list[Extension]:
-    """The extensions to build; none when KT_PURE_PYTHON=1 or Cython is missing."""
-    if os.environ.get("KT_PURE_PYTHON") == "1":
+    """The extensions to build; none when KT_PURE_PYTHON=1 or Cython is missing, or for a command that compiles nothing."""
+    if os.environ.get("KT_PURE_PYTHON") == "1" or sys.argv[1:2] in (["egg_info"], ["dist_info"], ["sdist"]):
         return []
     try:
         from Cython.Build import cythonize
