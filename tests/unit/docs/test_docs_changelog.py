@@ -1,0 +1,29 @@
+"""CHANGELOG.md has the form of Keep a Changelog, which packaging/release_notes.py reads."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import runpy
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[3]
+TEXT = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+GROUPS = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+
+
+def test_a_version_has_each_group_once_and_in_order() -> None:
+    first, *versions = re.split(r"^## ", TEXT, flags=re.MULTILINE)
+    assert first.startswith("# Changelog\n")
+    assert versions[0].startswith("Unreleased\n")
+    for version in versions:
+        groups = re.findall(r"^### (.*)$", version, re.MULTILINE)
+        assert groups == [group for group in GROUPS if group in groups]
+
+
+def test_notes_of_a_release_are_its_part_of_the_changelog(capsys: pytest.CaptureFixture[str]) -> None:
+    notes = runpy.run_path(str(ROOT / "packaging" / "release_notes.py"))["main"]
+    assert notes("Unreleased") == 0
+    assert capsys.readouterr().out.startswith("### Added\n")
+    assert notes("0.0.99") == 1
