@@ -9,6 +9,9 @@ from support.dynamic_settings import TOPIC_NAME, Alteration, answers
 from support.raw_client import RawClient
 from support.waiting import eventually
 
+from kafkatools.core.config import BROKER, TOPIC
+from kafkatools.core.config.setting import CLUSTER_WIDE
+from kafkatools.core.config.topic import TOPIC_SYNONYMS
 from kafkatools.core.protocol.api_versions import ApiKey
 
 RECORDED = pathlib.Path(__file__).parents[4] / "golden/config/dynamic_changes.jsonl"
@@ -99,3 +102,48 @@ def test_a_setting_of_a_listener_is_described_as_by_kafka(run_node: Callable[...
     defaults = ("max.connections.per.ip", "2147483647", 5)
     assert found[per_ip] == ("5", True, 2, False, 3, [(per_ip, "5", 2), defaults])
     assert found["my.own"] == (None, True, 2, True, 0, [("my.own", None, 2)])
+
+
+VALUES = {
+    "log.cleanup.policy": "compact",
+    "compression.type": "zstd",
+    "log.message.timestamp.type": "LogAppendTime",
+    "log.local.retention.ms": "5",
+    "log.local.retention.bytes": "-2",
+    "log.cleaner.max.compaction.lag.ms": "900000",
+    "log.cleaner.min.cleanable.ratio": "0.25",
+    "compression.gzip.level": "5",
+    "compression.lz4.level": "5",
+    "compression.zstd.level": "5",
+    "log.segment.bytes": "2000000",
+}
+SAME = {"log.local.retention.bytes"}
+
+
+def test_a_default_of_topics_counts_for_topics_that_exist(run_node: Callable[..., Any]) -> None:
+    node = run_node().node
+    with RawClient(node.bootstrap) as client:
+        client.create_topic("t")
+        for topic_name, synonyms in sorted(TOPIC_SYNONYMS.items()):
+            name = synonyms[0].name
+            if BROKER[name].update_mode != CLUSTER_WIDE or TOPIC[topic_name].internal:
+                continue
+            if name == "min.insync.replicas":  # with eligible leader replicas the cluster keeps a value
+                continue
+            before = described(client, topic_name)
+            value = VALUES.get(name, "true" if BROKER[name].type == "BOOLEAN" else "70000")
+            assert alter(client, "", (name, 0, value)) == (0, None)
+            assert described(client, topic_name) == value
+            assert (before != value) == (name not in SAME), name
+            eventually(lambda: node.replicas.get("t", 0).log.config == node.replicas.log_config("t"), 10)
+            assert alter(client, "", (name, 1, None)) == (0, None)
+            assert described(client, topic_name) == before
+
+
+def described(client: RawClient, topic_setting: str) -> str | None:
+    resource = {"resource_type": 2, "resource_name": "t", "configuration_keys": [topic_setting]}
+    fields = {"resources": [resource], "include_synonyms": False, "include_documentation": False}
+    (result,) = client.call(ApiKey.DESCRIBE_CONFIGS, 4, fields).results
+    (entry,) = result.configs
+    value: str | None = entry.value
+    return value
