@@ -317,11 +317,12 @@ class Consumer(ConsumerBase):
 
     # --- the end
 
-    async def close(self, timeout_ms: int | None = None) -> None:
+    async def close(self, timeout_ms: int | None = None, *, leave_group: bool | None = None) -> None:
         """Leave the group within `timeout_ms` (default: 30 s), then end the fetch sessions and close the connections.
-        With enable.auto.commit, commits before leaving. A listener's coroutine that takes longer is cancelled. When
-        cancelled, it closes at once. Calls of other tasks raise IllegalState. A second call does nothing. Raises
-        KafkaError caused by a rebalance listener, after closing; ValueError if negative."""
+        With enable.auto.commit, commits before leaving. `leave_group` as in kafkatools.Consumer.close. A listener's
+        coroutine that takes longer is cancelled. When cancelled, it closes at once. Calls of other tasks raise
+        IllegalState. A second call does nothing. Raises KafkaError caused by a rebalance listener, after closing;
+        ValueError if negative."""
         ensure_close_timeout(timeout_ms)
         if self._is_closed or self._is_closing:
             return
@@ -331,17 +332,17 @@ class Consumer(ConsumerBase):
         self._close_deadline_ms = self._clock.now_ms() + limit_ms
         self._is_closing = True
         try:
-            await run(self._close_steps(limit_ms), self._pause_to_close)
+            await run(self._close_steps(limit_ms, leave_group), self._pause_to_close)
         finally:
             self._end()
 
-    def _close_steps(self, limit_ms: int) -> Steps[None]:
+    def _close_steps(self, limit_ms: int, leave_group: bool | None) -> Steps[None]:
         failure: KafkaError | None = None
         try:
             yield from self._finish_rebalance()
         except KafkaError as error:
             failure = error
-        yield from self._leave(limit_ms)
+        yield from self._leave(limit_ms, leave_group)
         if failure is not None:
             raise failure
 

@@ -14,6 +14,7 @@ from support.group_members import (
     CLIENTS_PYTHON,
     COOPERATIVE,
     RANGE,
+    close_as_told,
     java_member,
     librdkafka_member,
     new_topic,
@@ -194,3 +195,8 @@ def test_members_of_the_consumer_protocol_commit_by_topic_id(
 def test_odd_patterns(cluster: ApacheKafka) -> None:
     """Where tests/golden/re2/matches.json comes from."""
     assert pattern_story.tell(cluster.bootstrap) == pattern_story.golden()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_leaves_or_stays_when_it_closes(cluster: ApacheKafka, protocol: str) -> None:
+    close_as_told(cluster.bootstrap, protocol)

@@ -16,7 +16,9 @@ from typing import Any
 
 from support import apache_kafka
 from support.raw_client import RawClient
+from support.rebalances import settle
 
+import kafkatools
 from kafkatools.core.config import CONSUMER, Config
 from kafkatools.core.consumer.consumer import Consumer
 
@@ -151,3 +153,26 @@ def share_with(bootstrap: str, other: Any, *args: str, **settings: str) -> None:
         ours.until(lambda: len(ours.records) >= 44)
         together = ours.records + member.records
         assert sorted(together) == [(partition, n) for partition in range(4) for n in range(16)]
+
+
+def close_as_told(bootstrap: str, protocol: str) -> None:
+    """KIP-1092: which members are still in the group after `close(leave_group=...)`."""
+    topic, members = new_topic(bootstrap, 1), {}
+    for instance in (None, "static"):
+        for leave_group in (None, True, False):
+            group = f"closed-{protocol}-{instance}-{leave_group}"
+            settings = {} if instance is None else {"group_instance_id": instance}
+            member = our_member(bootstrap, group, group_protocol=protocol, **settings)
+            member.subscribe([topic])
+            settle([member], 1)
+            member.close(leave_group=leave_group)
+            with kafkatools.Admin(bootstrap_servers=bootstrap) as admin:
+                members[instance, leave_group] = len(admin.describe_groups(group)[group].members)
+    assert members == {
+        (None, None): 0,
+        (None, True): 0,
+        (None, False): 1,
+        ("static", None): 1,
+        ("static", True): 0,
+        ("static", False): 1,
+    }

@@ -116,15 +116,15 @@ class ClassicRebalance(MemberHeartbeats):
         with self._parts.channel.lock:
             self.membership.request_rejoin(reason)
 
-    def leave(self, reason: str, *, even_static: bool = False) -> Steps[None]:
+    def leave(self, reason: str, leaves: bool | None = None) -> Steps[None]:
         """Revoke all partitions (as lost during a rebalance or without a generation), reset the membership and send
         LeaveGroup without waiting. Follows Kafka's onLeavePrepare and maybeLeaveGroup. LeaveGroup is not sent by a
-        member that never joined, while the coordinator is unknown, or by a static member unless `even_static`."""
+        member that never joined, or while the coordinator is unknown. `leaves` as in `leave_request`."""
         with self._parts.channel.lock:
             is_lost = not self.membership.has_generation or self.membership.is_rebalancing
         yield from self._drop_all(as_lost=is_lost)
         with self._parts.channel.lock:
-            request = self.membership.leave_request(reason, even_static=even_static)
+            request = self.membership.leave_request(reason, leaves)
             if request is not None:
                 self._parts.channel.send(request)
         self._group_topics, self._snapshot, self._joined_topics = frozenset(), None, frozenset()

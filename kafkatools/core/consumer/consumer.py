@@ -221,15 +221,19 @@ class Consumer(ConsumerBase, RecordLoops):
         """Make the current or next blocking call, except `close`, raise WakeupError; callable from any thread."""
         self._client.wakeup()
 
-    def close(self, timeout_ms: int | None = None) -> None:
+    def close(self, timeout_ms: int | None = None, *, leave_group: bool | None = None) -> None:
         """Leave the group within `timeout_ms` (default: 30 s), then end the fetch sessions and close the connections.
         With enable.auto.commit, commits before leaving. A second call does nothing. Raises KafkaError caused by a
-        rebalance listener, after closing; ValueError if negative; IllegalState during another thread's call."""
+        rebalance listener, after closing; ValueError if negative; IllegalState during another thread's call.
+
+        `leave_group` (KIP-1092): True removes a member with group.instance.id from the group too. False leaves one
+        without it to the session time-out, so that a quick restart causes no rebalance. None leaves only without it.
+        """
         ensure_close_timeout(timeout_ms)
         if self._is_closed or not self._begin_close():
             return
         try:
-            self._client.run(self._leave(timeout_ms))
+            self._client.run(self._leave(timeout_ms, leave_group))
         finally:
             self._call_lock.release()
 

@@ -45,6 +45,7 @@ from kafkatools.core.consumer.subscription import (
 )
 from kafkatools.core.errors import (
     DecodeError,
+    IllegalState,
     InvalidGroupId,
     KafkaError,
     LeaderNotAvailable,
@@ -335,6 +336,12 @@ class ConsumerBase:
         return (yield from self._poll(whole_ms(timeout_ms), partial(self._fetcher.collect, _ALL_BUFFERED)))
 
     def _poll(self, timeout_ms: int, collect: Callable[[], list[Fetched]]) -> Steps[list[Fetched]]:
+        """Raises ValueError for a negative time-out, IllegalState without a subscription and assigned partitions."""
+        if timeout_ms < 0:
+            raise ValueError(f"Invalid negative timeout {timeout_ms}")
+        has_subscription = self._group is not None and self._group.subscription.is_automatic
+        if not has_subscription and not self._subscriptions.assigned_partitions():
+            raise IllegalState("Consumer is not subscribed to any topics or assigned any partitions")
         now_ms = self._clock.now_ms()
         deadline_ms = now_ms + timeout_ms
         while True:
@@ -491,11 +498,12 @@ class ConsumerBase:
 
     # --- the end
 
-    def _leave(self, timeout_ms: int | None) -> Steps[None]:
+    def _leave(self, timeout_ms: int | None, leave_group: bool | None = None) -> Steps[None]:
         """Commit, leave the group and close the connections, also after an error or a cancellation of a wait."""
         try:
             if self._group is not None:
-                yield from self._group.close(DEFAULT_CLOSE_TIMEOUT_MS if timeout_ms is None else timeout_ms)
+                limit_ms = DEFAULT_CLOSE_TIMEOUT_MS if timeout_ms is None else timeout_ms
+                yield from self._group.close(limit_ms, leave_group)
         finally:
             self._end()
 

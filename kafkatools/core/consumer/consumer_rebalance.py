@@ -62,15 +62,16 @@ class ConsumerRebalance(MemberHeartbeats):
         """Log a warning: in KIP-848 groups only the broker starts rebalances."""
         _log.warning("Ignored a request to rebalance: the consumer protocol has no rebalances on demand (%s)", reason)
 
-    def leave(self, reason: str, *, even_static: bool = False) -> Steps[None]:
+    def leave(self, reason: str, leaves: bool | None = None) -> Steps[None]:
         """Revoke all partitions (as lost without an epoch), reset the membership and send the leave heartbeat without
-        waiting. A member outside of the group or without a known coordinator sends none. Ignores both arguments."""
+        waiting. A member outside of the group or without a known coordinator sends none. `leaves` as in
+        `leave_request`; ignores `reason`."""
         with self._parts.channel.lock:
             is_member = self.membership.has_epoch
         yield from self._drop_all(as_lost=not is_member)
         self._commit.forget()
         with self._parts.channel.lock:
-            request = self.membership.leave_request()
+            request = self.membership.leave_request(leaves)
             if request is not None:
                 self._parts.channel.send(request)
 

@@ -344,10 +344,10 @@ class GroupConsumer:
 
     # --- the end
 
-    def close(self, timeout_ms: int) -> Steps[None]:
+    def close(self, timeout_ms: int, leave_group: bool | None = None) -> Steps[None]:
         """Commit (with enable.auto.commit), revoke partitions and leave the group. The commit and pending async commits
         wait up to `timeout_ms`, the leave request up to 1 s; both end without a reachable broker. A failed commit is
-        logged. Raises KafkaError with the listener's exception as its cause."""
+        logged. `leave_group` as in Consumer.close. Raises KafkaError with the listener's exception as its cause."""
         deadline = self._clock.now_ms() + timeout_ms
         self._client.ignores_wakeup = True
         try:
@@ -355,7 +355,7 @@ class GroupConsumer:
                 yield from self.commits.commit_before_end(deadline)
                 yield from self.commits.finish_pending(deadline)
             if self.subscription.is_automatic and self._rebalance is not None:
-                yield from self._rebalance.leave("the consumer is being closed")
+                yield from self._rebalance.leave("the consumer is being closed", leave_group)
                 self.subscription.unsubscribe()
                 self.channel.on_tick = None
         finally:

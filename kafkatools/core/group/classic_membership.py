@@ -394,16 +394,18 @@ class ClassicMembership(GroupMember):
 
     # --- LeaveGroup
 
-    def leave_request(self, reason: str, *, even_static: bool = False) -> GroupRequest | None:
+    def leave_request(self, reason: str, leaves: bool | None = None) -> GroupRequest | None:
         """Reset the membership and return a LeaveGroup request. None when the member is not joined or joining, has no
-        member id, the coordinator is unknown, or a static member leaves without `even_static`."""
+        member id, or the coordinator is unknown. `leaves` (KIP-1092): False sends none, True also for a static member;
+        None only for a dynamic one."""
+        is_wanted = self.settings.group_instance_id is None if leaves is None else leaves
         generation, settings = self.generation, self.settings
         is_member = self.state is not MemberState.UNJOINED and bool(generation.member_id)
         self._reset(keeps_member_id=False)
         self.request_rejoin(reason)
         self._needs_prepare = True
         self.joined, self.assignment = None, None
-        if not is_member or not self.lookup.is_known or (settings.group_instance_id is not None and not even_static):
+        if not is_member or not self.lookup.is_known or not is_wanted:
             return None
         member: dict[str, object] = {"member_id": generation.member_id, "group_instance_id": settings.group_instance_id}
 

@@ -265,15 +265,16 @@ class ConsumerMembership(GroupMember):
 
     # --- leaving
 
-    def leave_request(self) -> GroupRequest | None:
+    def leave_request(self, leaves: bool | None = None) -> GroupRequest | None:
         """Reset the membership to UNSUBSCRIBED and return the leaving heartbeat, with epoch -1, or -2 for a static
-        member. None when the member is not in the group or the coordinator is unknown."""
+        member. None when the member is not in the group or the coordinator is unknown. `leaves` (KIP-1092): True means
+        epoch -1 for a static member too, False None for a dynamic one, which the broker then removes by time-out."""
         was_member = self.is_in_group and self.lookup.is_known
         static = self.settings.group_instance_id
         fields = {
             "group_id": self.group_id,
             "member_id": self.member_id,
-            "member_epoch": LEAVE_EPOCH if static is None else LEAVE_STATIC_EPOCH,
+            "member_epoch": LEAVE_EPOCH if static is None or leaves else LEAVE_STATIC_EPOCH,
             "instance_id": static,
         }
         self.life += 1
@@ -283,7 +284,7 @@ class ConsumerMembership(GroupMember):
         self.target = self.current = None
         self._sent_fields = {}
         self.heartbeat.forget_request()
-        if not was_member:
+        if not was_member or (leaves is False and static is None):
             return None
         return GroupRequest(ApiKey.CONSUMER_GROUP_HEARTBEAT, fields, ignore_outcome, ignore_outcome, is_background=True)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 from support.embedded import embedded_broker
+from support.group_members import close_as_told
 from support.raw_client import RawClient
 from support.rebalances import Told, settle
 
@@ -564,3 +565,8 @@ def test_a_connection_that_is_lost_right_before_a_fetch_is_made_again(
         monkeypatch.setattr(network, "can_send", lose_once)
         assert offsets(consumer, 3) == [0, 1, 2]
         assert lost
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_leaves_or_stays_when_it_closes(broker: str, protocol: str) -> None:
+    close_as_told(broker, protocol)

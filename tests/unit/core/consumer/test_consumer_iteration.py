@@ -273,6 +273,23 @@ def test_assigning_no_partition_ends_a_subscription(bootstrap: str, topic: str) 
         assert len(consumer.poll(5000)) == 10
 
 
+@pytest.mark.parametrize("settings", [{}, GROUP])
+def test_a_poll_without_partitions_and_a_negative_time_out_are_mistakes(
+    bootstrap: str, topic: str, settings: dict[str, str]
+) -> None:
+    """The words are those of KafkaConsumer 4.3.1 and its Timer."""
+    with kafkatools.Consumer(settings, bootstrap_servers=bootstrap) as consumer:
+        for poll in (consumer.poll, consumer.poll_columns):
+            with pytest.raises(errors.IllegalState, match="not subscribed to any topics or assigned any partitions"):
+                poll(0)
+        consumer.assign([(topic, 0)])
+        with pytest.raises(ValueError, match="Invalid negative timeout -1"):
+            consumer.poll(-1)
+        consumer.assign([])
+        with pytest.raises(errors.IllegalState, match="not subscribed"):
+            consumer.poll(0)
+
+
 def test_values_that_can_only_be_mistakes_are_refused(bootstrap: str, topic: str) -> None:
     with reader(bootstrap, topic) as consumer:
         with pytest.raises(ValueError, match="The target time .*-0 is -5"):

@@ -298,7 +298,13 @@ def test_a_member_that_does_not_poll_leaves_and_loses_its_partitions() -> None:
 
 def test_a_static_member_stays_when_it_closes() -> None:
     assert Turned(group_instance_id="one").stable().member.leave_request("closed") is None
-    assert Turned(group_instance_id="one").stable().member.leave_request("closed", even_static=True) is not None
+    assert Turned(group_instance_id="one").stable().member.leave_request("closed", True) is not None
+
+
+def test_a_dynamic_member_leaves_unless_it_remains() -> None:
+    """CloseOptions of KIP-1092."""
+    assert Turned().stable().member.leave_request("closed") is not None
+    assert Turned().stable().member.leave_request("closed", False) is None
 
 
 def test_the_answer_to_a_join_after_leaving_is_ignored() -> None:

@@ -238,12 +238,21 @@ def test_a_lost_connection_and_a_broker_without_the_protocol() -> None:
     assert "group.protocol=classic" in str(failure)
 
 
-@pytest.mark.parametrize(("instance", "epoch"), [(None, -1), ("one", -2)])
-def test_leaving_says_so_in_the_epoch(instance: str | None, epoch: int) -> None:
+@pytest.mark.parametrize(
+    ("instance", "leaves", "epoch"),
+    [(None, None, -1), ("one", None, -2), (None, True, -1), ("one", True, -1), ("one", False, -2)],
+)
+def test_leaving_says_so_in_the_epoch(instance: str | None, leaves: bool | None, epoch: int) -> None:
     turned = Turned(group_instance_id=instance).stable()
-    sent = fields(turned.member.leave_request())
+    sent = fields(turned.member.leave_request(leaves))
     assert (sent["member_epoch"], sent["instance_id"]) == (epoch, instance)
     assert turned.member.leave_request() is None
+
+
+def test_a_dynamic_member_that_remains_sends_nothing() -> None:
+    turned = Turned().stable()
+    assert turned.member.leave_request(False) is None
+    assert not turned.member.is_in_group
 
 
 def test_a_member_that_does_not_poll_leaves_and_is_stale_until_it_does() -> None:

@@ -33,7 +33,7 @@ class LoadedGroups:
     def __init__(self, wall_ms: int) -> None:
         self.groups: dict[str, AnyGroup] = {}
         self.offsets = Offsets()
-        self.pending: list[tuple[int, str, Place, CommittedOffset]] = []
+        self.pending: list[tuple[int, str, Place, CommittedOffset | None]] = []
         self._wall_ms = wall_ms
 
     def take(self, key: Any, value: Any) -> None:
@@ -57,8 +57,9 @@ class LoadedGroups:
         group.apply(change)
 
     def take_pending(self, producer_id: int, key: Any, value: Any) -> None:
-        """Add an offset that an open transaction has committed."""
-        self.pending.append((producer_id, key.group, (key.topic, key.partition), committed_offset_of(value)))
+        """Add an offset that an open transaction has committed; `value` is None if a later commit replaced it."""
+        committed = None if value is None else committed_offset_of(value)
+        self.pending.append((producer_id, key.group, (key.topic, key.partition), committed))
 
     def take_replaced(self, end: int, previous_values: Mapping[bytes, bytes | None]) -> None:
         """Store the committed offsets (None: no offset) that a batch above the high watermark replaced. The batch ends

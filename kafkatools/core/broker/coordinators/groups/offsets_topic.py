@@ -100,43 +100,55 @@ class OffsetsTopic(InternalTopic):
         self._host.note_failure(error)
 
 
+class OpenRecord(NamedTuple):
+    """A record of an open transaction. `is_superseded`: a later write of the key has won, but the key stays unstable
+    until the transaction's marker."""
+
+    offset: int
+    value: bytes | None
+    is_superseded: bool = False
+
+
 class OpenTransactions:
     """The records of open transactions while a log is read, by producer and key."""
 
     def __init__(self) -> None:
-        self._producers: dict[Producer, dict[bytes, tuple[int, bytes | None]]] = {}
+        self._producers: dict[Producer, dict[bytes, OpenRecord]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._producers)
 
     def add(self, producer: Producer, offset: int, key: bytes, value: bytes | None) -> None:
         """Add a record of an open transaction. Replaces an earlier record of the producer with the same key."""
-        self._producers.setdefault(producer, {})[key] = (offset, value)
+        self._producers.setdefault(producer, {})[key] = OpenRecord(offset, value)
 
-    def supersede(self, key: bytes, end_offset: int) -> None:
-        """Drop transactional records of a key below offset `end_offset`, where a later write of the key lies."""
+    def supersede(self, key: bytes, end_offset: int, *, is_deletion: bool = False) -> None:
+        """Mark transactional records of a key below offset `end_offset`, where a later write of the key lies; drop them
+        if that write is a tombstone."""
         for records in self._producers.values():
-            if key in records and records[key][0] < end_offset:
-                del records[key]
+            if key in records and records[key].offset < end_offset:
+                if is_deletion:
+                    del records[key]
+                else:
+                    records[key] = records[key]._replace(is_superseded=True)
 
-    def end(self, producer_id: int) -> dict[bytes, tuple[int, bytes | None]]:
-        """Remove the records of a producer whose marker was read. Returns offset and value by key. The marker's epoch
-        may be higher than that of the records."""
-        ended: dict[bytes, tuple[int, bytes | None]] = {}
+    def end(self, producer_id: int) -> dict[bytes, OpenRecord]:
+        """Remove and return the records of a producer whose marker was read, by key. The marker's epoch may be higher
+        than that of the records."""
+        ended: dict[bytes, OpenRecord] = {}
         for producer in [producer for producer in self._producers if producer.producer_id == producer_id]:
             ended.update(self._producers.pop(producer))
         return ended
 
-    def records(self) -> Iterator[tuple[Producer, bytes, bytes]]:
-        """Producer, key and value of the records that are still open, in offset order, without tombstones."""
+    def records(self) -> Iterator[tuple[Producer, bytes, OpenRecord]]:
+        """Producer, key and record of those that are still open, in offset order, without tombstones."""
         rows = [
-            (offset, producer, key, value)
+            (producer, key, record)
             for producer, records in self._producers.items()
-            for key, (offset, value) in records.items()
-            if value is not None
+            for key, record in records.items()
+            if record.value is not None
         ]
-        for _, producer, key, value in sorted(rows, key=lambda row: row[0]):
-            yield producer, key, value
+        yield from sorted(rows, key=lambda row: row[2].offset)
 
 
 def read_last_values(
@@ -191,7 +203,7 @@ def _take(batch: Any, values: MutableMapping[bytes, bytes | None], open_transact
             continue
         values[key] = value
         if open_transactions:
-            open_transactions.supersede(key, columns.offsets[i])
+            open_transactions.supersede(key, columns.offsets[i], is_deletion=value is None)
 
 
 def _end_transaction(
@@ -204,9 +216,10 @@ def _end_transaction(
         return
     records = open_transactions.end(batch.producer_id)
     if marker.type is ControlRecordType.COMMIT:
-        for key, (offset, value) in records.items():
-            values[key] = value
-            open_transactions.supersede(key, offset)
+        for key, record in records.items():
+            if not record.is_superseded:
+                values[key] = record.value
+                open_transactions.supersede(key, record.offset)
 
 
 def decoded(values: Mapping[bytes, bytes | None]) -> Iterator[tuple[Any, Any]]:
@@ -224,8 +237,9 @@ def decoded(values: Mapping[bytes, bytes | None]) -> Iterator[tuple[Any, Any]]:
 
 
 def decoded_open(open_transactions: OpenTransactions) -> Iterator[tuple[Producer, Any, Any]]:
-    """Producer, key entity and value entity of the offsets that open transactions have committed, in offset order."""
-    for producer, key, value in open_transactions.records():
-        for key_entity, value_entity in decoded({key: value}):
+    """Producer, key entity and value entity of the offsets that open transactions have committed, in offset order; None
+    for the value of an offset that a later commit has replaced."""
+    for producer, key, record in open_transactions.records():
+        for key_entity, value_entity in decoded({key: record.value}):
             if type(key_entity).__schema__.name == "OffsetCommitKey":
-                yield producer, key_entity, value_entity
+                yield producer, key_entity, None if record.is_superseded else value_entity

@@ -23,9 +23,9 @@ class _Pending:
 
     __slots__ = ("committed", "order")
 
-    def __init__(self, order: int, committed: CommittedOffset) -> None:
+    def __init__(self, order: int, committed: CommittedOffset | None) -> None:
         self.order = order
-        self.committed: CommittedOffset | None = committed
+        self.committed = committed
 
 
 class PendingOffsets:
@@ -35,8 +35,8 @@ class PendingOffsets:
         self._producers: dict[int, dict[str, dict[Place, _Pending]]] = {}
         self._order = 0
 
-    def put(self, producer_id: int, group_id: str, place: Place, committed: CommittedOffset) -> None:
-        """Add an offset that is pending until its transaction ends."""
+    def put(self, producer_id: int, group_id: str, place: Place, committed: CommittedOffset | None) -> None:
+        """Add an offset that is pending until its transaction ends; None if a later commit has won already."""
         self._order += 1
         places = self._producers.setdefault(producer_id, {}).setdefault(group_id, {})
         places[place] = _Pending(self._order, committed)

@@ -218,10 +218,16 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         changes: list[Change],
     ) -> ShareMember:
         """The member with its target assignment. The target is computed again for all members, and added to `changes`,
-        if the group epoch is above the assignment epoch or `changes` has new state partitions."""
+        if the group epoch is above the assignment epoch or `changes` has new state partitions, but not within
+        share.assignment.interval.ms of the last one."""
         target = group.target.get(updated.member_id, NOTHING)
         states = next((change.partitions for change in changes if isinstance(change, StatePartitionsChange)), None)
-        if epoch > group.assignment_epoch or states is not None:
+        is_outdated = epoch > group.assignment_epoch or states is not None
+        if is_outdated and not self._may_assign(group):
+            is_outdated = False
+            if epoch == group.assignment_epoch:  # so that a later heartbeat assigns the new partitions
+                changes.append(GroupEpochChange(epoch + 1, group.metadata_hash))
+        if is_outdated:
             initialized = (states or group.states).initialized
             partitions = {topic_id: indexes for topic_id, (_, indexes) in initialized.items()}
             subscriptions = {member.member_id: self.topics.ids_of(member.subscribed_topic_names) for member in members}
@@ -240,6 +246,12 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         member = replace(updated, member_epoch=epoch, previous_member_epoch=updated.member_epoch, assigned=target)
         changes.append(CurrentAssignmentChange(member.member_id, member))
         return member
+
+    def _may_assign(self, group: ShareGroup) -> bool:
+        """Return whether the assignment interval has passed. A last assignment in the future, by a coordinator whose
+        clock was ahead, does not count."""
+        last_ms = group.assignment_timestamp_ms
+        return not last_ms <= self.clock.wall_ms() < last_ms + self.settings.assignment_interval_ms(group.group_id)
 
     def write(self, group: ShareGroup, changes: list[Change]) -> None:
         """Append all changes as one batch, then apply them and add the group to the registry. Does nothing without

@@ -3,6 +3,7 @@ that outlives the node."""
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,11 @@ HEARTBEAT, DESCRIBE, FETCH, ACKNOWLEDGE, OFFSETS, ALTER = 76, 77, 78, 79, 90, 91
 ACCEPT, RELEASE = 1, 2
 GROUP_DENIED, UNSUPPORTED_VERSION, FENCED_MEMBER_EPOCH, NON_EMPTY, NO_GROUP, NO_SESSION = 30, 35, 110, 68, 69, 122
 STANDARD = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
-SETTINGS = {"share.coordinator.state.topic.num.partitions": "2", "offsets.topic.num.partitions": "2"}
+SETTINGS = {
+    "group.share.assignment.interval.ms": "0",
+    "share.coordinator.state.topic.num.partitions": "2",
+    "offsets.topic.num.partitions": "2",
+}
 
 
 def create_topic(client: BrokerClient, partitions: int = 2) -> uuid.UUID:
@@ -118,6 +123,21 @@ def test_members_share_partitions_and_are_described(run_node: Callable[..., Any]
     assert join(client, "b", -1).error_code == 0
     left = join(client, "a", moved.member_epoch)
     assert partitions_of(left) == [0, 1]
+
+
+def test_a_group_is_assigned_again_after_the_assignment_interval(run_node: Callable[..., Any]) -> None:
+    client = run_node({**SETTINGS, "group.share.assignment.interval.ms": "1000"}).connect()
+    create_topic(client)
+    first = join(client, "a")
+    assert partitions_of(first) == [0, 1]  # the first assignment waits for nothing
+    begun = time.monotonic()
+    second = join(client, "b")
+    assert (partitions_of(second), second.member_epoch) == ([], first.member_epoch)
+    while (beaten := join(client, "b", second.member_epoch)).assignment is None:
+        assert time.monotonic() < begun + 10
+        time.sleep(0.02)
+    assert len(partitions_of(beaten)) == 1
+    assert time.monotonic() > begun + 0.5
 
 
 @pytest.mark.parametrize("durability", ["none", "fsync"])

@@ -29,7 +29,7 @@ class Shares(CoordinatorCluster):
     """The group is coordinated by node 1, its states are kept by node 2, partition 0 of `t` is led by node 3."""
 
     def __init__(self, **settings: str) -> None:
-        super().__init__(**settings)
+        super().__init__(**{"group_share_assignment_interval_ms": "0", **settings})
         self.topic = self.add_topic("t", 1, leader=3)
         self.add_topic(OFFSETS, 2, leader=1)
         self.add_topic(STATES, 2, leader=2)
