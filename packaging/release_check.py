@@ -195,6 +195,9 @@ def _try_deb(root: pathlib.Path, release: str) -> str:
     assert version.endswith("kernels: compiled)"), version
     _run_readme(run)
     run(["/usr/lib/kafkatools/bin/python3", "-c", _readme_block("python")])
+    run(["install", "-d", "-o", "kafkatools", "-m", "700", "/var/lib/kafkatools"])  # as StateDirectory= does
+    run(["/usr/lib/kafkatools/format"])
+    assert (root / "var/lib/kafkatools/data/meta.properties").exists(), "the service formats no data directory"
     run(["dpkg", "--purge", "kafkatools"])
     left = {path for path in _files(root) - before if path.startswith(("usr/", "etc/", "var/lib/kafkatools"))}
     assert not left, f"the purged package leaves {sorted(left)[:5]}"
