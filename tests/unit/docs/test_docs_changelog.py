@@ -27,3 +27,12 @@ def test_notes_of_a_release_are_its_part_of_the_changelog(capsys: pytest.Capture
     assert notes("Unreleased") == 0
     assert capsys.readouterr().out.startswith("### Added\n")
     assert notes("0.0.99") == 1
+
+
+def test_entries_go_to_the_group_that_their_first_word_names() -> None:
+    grouped = runpy.run_path(str(ROOT / "packaging" / "group_changelog.py"))["grouped"]
+    part = "- New.\n  More.\n\n### Added\n\n- **Changed:** one.\n- Fixed: two.\n  Rest.\n\n### Fixed\n\n- Three.\n"
+    assert (
+        grouped(part)
+        == "### Added\n\n- New.\n  More.\n\n### Changed\n\n- One.\n\n### Fixed\n\n- Two.\n  Rest.\n- Three."
+    )
