@@ -4,6 +4,7 @@ serves an observer of ours; what they have is the same, byte for byte. And Apach
 from __future__ import annotations
 
 import pathlib
+import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -22,6 +23,7 @@ from kafkatools.core.protocol.schemas.metadata import TopicRecord
 pytestmark = [pytest.mark.real_kafka, pytest.mark.slow]
 
 APACHE, OWN, OBSERVER = 1, 2, 9
+OWN_DIRECTORY, OBSERVER_DIRECTORY = uuid.UUID(int=5 << 80), uuid.UUID(int=6 << 80)
 NEVER_MS = 10_000_000
 PART_BYTES = 1000
 SETTINGS = {"metadata.log.max.record.bytes.between.snapshots": "500"}
@@ -36,7 +38,9 @@ class HalfQuorum:
         self.voters = {APACHE: ("127.0.0.1", self.kafka.controller_ports[0]), OWN: ("127.0.0.1", port)}
         voters = ",".join(f"{node}@{host}:{port}" for node, (host, port) in self.voters.items())
         self.kafka.settings = {**SETTINGS, "controller.quorum.voters": voters}
-        settings = RaftSettings(CLUSTER_ID, election_timeout_ms=NEVER_MS, fetch_timeout_ms=NEVER_MS)
+        settings = RaftSettings(
+            CLUSTER_ID, election_timeout_ms=NEVER_MS, fetch_timeout_ms=NEVER_MS, directory_id=OWN_DIRECTORY
+        )
         self.own = RaftNode(OWN, self.voters, root / "own", settings)
 
     def close(self) -> None:
@@ -54,7 +58,7 @@ class HalfQuorum:
 
     def observer(self, root: pathlib.Path) -> RaftNode:
         """A node of ours that only listens."""
-        settings = RaftSettings(CLUSTER_ID, fetch_snapshot_max_bytes=PART_BYTES)
+        settings = RaftSettings(CLUSTER_ID, fetch_snapshot_max_bytes=PART_BYTES, directory_id=OBSERVER_DIRECTORY)
         return RaftNode(OBSERVER, self.voters, root / "observer", settings)
 
 
@@ -90,7 +94,9 @@ def test_apache_kafka_leads_with_the_vote_and_the_disk_of_ours(half_quorum: Half
         finally:
             observer.close()
     assert quorum.leader_id == APACHE
+    assert {each.id: each.directory_id for each in quorum.observers} == {OBSERVER: OBSERVER_DIRECTORY}
     voters = {voter.id: voter for voter in quorum.voters}
+    assert {voter.directory_id for voter in voters.values()} == {None}  # kraft.version 0
     assert sorted(voters) == [APACHE, OWN]
     assert voters[OWN].log_end_offset > 30
     assert voters[OWN].last_caught_up_timestamp > 0

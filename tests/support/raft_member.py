@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, NamedTuple
@@ -205,6 +206,7 @@ class Member:
         max_wait_ms: int = 0,
         high_watermark: int = -1,
         cluster_id: str = CLUSTER,
+        directory_id: uuid.UUID | None = None,
     ) -> list[Any]:
         """Fetch from this node behind (offset, epoch); the list gets the answer's partition, or the answer, when it
         comes."""
@@ -214,6 +216,7 @@ class Member:
             "last_fetched_epoch": end[1],
             "log_start_offset": 0,
             "high_watermark": high_watermark,
+            "replica_directory_id": directory_id,
         }
         fields = wire.fetch_request(cluster_id, replica_id, (max_wait_ms, 1 << 20), wanted)
         answers: list[Any] = []

@@ -1,7 +1,8 @@
 """Handlers for the metadata quorum: Fetch, FetchSnapshot, Vote, BeginQuorumEpoch, EndQuorumEpoch, DescribeQuorum.
 
-The voters are static. A Vote or BeginQuorumEpoch for this voter with another directory id gets INVALID_VOTER_KEY. Other
-directory ids in requests are ignored, and this node sends none.
+The voters are static. A Vote or BeginQuorumEpoch for this voter with another directory id gets INVALID_VOTER_KEY. Vote,
+Fetch and FetchSnapshot carry the directory id of this node. Observers differ by node and directory id, static voters by
+node id only, as in Kafka with kraft.version 0.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kafkatools.core.broker.metadata.quorum import raft_messages as wire
-from kafkatools.core.broker.metadata.quorum.quorum_states import Candidate, Leader, State
+from kafkatools.core.broker.metadata.quorum.quorum_states import Candidate, Leader, ReplicaKey, State
 from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
 from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
 from kafkatools.core.broker.metadata.snapshot import Snapshot
@@ -17,7 +17,7 @@ from kafkatools.core.broker.metadata.snapshot import Snapshot
 class ParkedFetch:
     """A Fetch request that waits for records, up to `deadline_ms`; `respond` sends the response."""
 
-    replica_id: int
+    replica: ReplicaKey
     epoch: int
     offset: int
     last_epoch: int
@@ -61,7 +61,7 @@ class Member(Protocol):
     def lose_pre_vote(self) -> None: ...
     def back_off(self, state: Candidate) -> None: ...
     def note_high_watermark(self, offset: int) -> None: ...
-    def note_fetch(self, state: Leader, replica_id: int, offset: int | None) -> None: ...
+    def note_fetch(self, state: Leader, replica: ReplicaKey, offset: int | None) -> None: ...
     def fault(self, error: Exception) -> None: ...
 
 

@@ -3,8 +3,10 @@ KIP-996)."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kafkatools.core.broker.metadata.snapshot import SnapshotDownload
 
@@ -98,6 +100,13 @@ class Follower:
     download: SnapshotDownload | None = None
 
 
+class ReplicaKey(NamedTuple):
+    """A replica of the metadata log: the node's id and its log directory's, which is None where unknown (KIP-853)."""
+
+    node_id: int
+    directory_id: uuid.UUID | None = None
+
+
 @dataclass
 class ReplicaProgress:
     """A leader's view of a voter or observer (LeaderState.ReplicaState); times are ms of `now_ms`."""
@@ -106,6 +115,7 @@ class ReplicaProgress:
     end_offset: int = -1
     last_fetch_ms: int | None = None
     last_caught_up_ms: int | None = None
+    directory_id: uuid.UUID | None = None
     leader_end_at_last_fetch: int = -1
 
     def note_fetch(self, offset: int, leader_end: int, now_ms: int) -> None:
@@ -131,15 +141,19 @@ class Leader:
     voters: dict[int, ReplicaProgress]
     granting_voters: tuple[int, ...]
     check_quorum_deadline_ms: int
-    observers: dict[int, ReplicaProgress] = field(default_factory=dict)
+    observers: dict[ReplicaKey, ReplicaProgress] = field(default_factory=dict)
     fetched_voters: set[int] = field(default_factory=set)
     announced_ms: dict[int, int] = field(default_factory=dict)
     high_watermark: int = -1
 
-    def progress(self, replica_id: int) -> ReplicaProgress:
-        """Return the progress of a voter or observer; an unknown replica becomes an observer."""
-        voter = self.voters.get(replica_id)
-        return voter if voter is not None else self.observers.setdefault(replica_id, ReplicaProgress(replica_id))
+    def progress(self, replica: ReplicaKey) -> ReplicaProgress:
+        """Return the progress of a voter or observer; an unknown replica becomes an observer. A static voter matches by
+        its node id and has no directory id, as in Kafka; observers differ by both."""
+        voter = self.voters.get(replica.node_id)
+        if voter is not None:
+            return voter
+        observer = ReplicaProgress(replica.node_id, directory_id=replica.directory_id)
+        return self.observers.setdefault(replica, observer)
 
     def hears(self, replica_id: int) -> bool:
         """Note a fetch of another voter; observers do not count. Returns whether a majority, with this leader, has
@@ -169,9 +183,9 @@ class Leader:
 
     def forget_observers(self, now_ms: int) -> None:
         """Remove the observers that have not fetched for five minutes."""
-        for replica_id, observer in list(self.observers.items()):
+        for replica, observer in list(self.observers.items()):
             if observer.last_fetch_ms is None or now_ms - observer.last_fetch_ms >= OBSERVER_SESSION_TIMEOUT_MS:
-                del self.observers[replica_id]
+                del self.observers[replica]
 
 
 @dataclass

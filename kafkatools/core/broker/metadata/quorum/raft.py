@@ -23,7 +23,7 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
-from kafkatools.core.broker.metadata.quorum import failed_member, raft_requests, raft_responses
+from kafkatools.core.broker.metadata.quorum import failed_member, raft_requests, raft_responses, replica_fetches
 from kafkatools.core.broker.metadata.quorum import raft_messages as wire
 from kafkatools.core.broker.metadata.quorum.election_store import ElectionState, ElectionStore
 from kafkatools.core.broker.metadata.quorum.leadership import initial_state
@@ -36,6 +36,7 @@ from kafkatools.core.broker.metadata.quorum.quorum_states import (
     Follower,
     Leader,
     Prospective,
+    ReplicaKey,
     ReplicaProgress,
     Resigned,
     State,
@@ -409,6 +410,7 @@ class Raft:
         candidate = {
             "replica_epoch": self.epoch,
             "replica_id": self.node_id,
+            "replica_directory_id": self.settings.directory_id,
             "last_offset_epoch": end.epoch,
             "last_offset": end.offset,
             "pre_vote": is_pre_vote,
@@ -462,9 +464,9 @@ class Raft:
     def _fetch_from(self, node_id: int) -> None:
         state = self.state
         if isinstance(state, Follower) and state.download is not None and node_id == state.leader_id:
-            self._send(node_id, wire.FETCH_SNAPSHOT, partial(self._snapshot_request, state))
+            self._send(node_id, wire.FETCH_SNAPSHOT, partial(replica_fetches.snapshot_request, self, state.download))
         else:
-            self._send(node_id, wire.FETCH, self._fetch_request)
+            self._send(node_id, wire.FETCH, partial(replica_fetches.fetch_request, self))
 
     def _fetch_from_anyone(self) -> None:
         """Send a Fetch to any voter, whose response names the leader."""
@@ -476,29 +478,6 @@ class Raft:
             self._fetch_from(self.random.choice(ready))
         else:
             self._wake_at(min(map(requests.backoff_until_ms, self.other_voters)))
-
-    def _fetch_request(self) -> wire.Fields:
-        end = self.log.end
-        limits = (self.settings.fetch_max_wait_ms, self.settings.fetch_max_bytes)
-        partition = {
-            "current_leader_epoch": self.epoch,
-            "fetch_offset": end.offset,
-            "last_fetched_epoch": end.epoch,
-            "log_start_offset": self.log.start_offset,
-            "high_watermark": self.high_watermark,
-        }
-        return wire.fetch_request(self.settings.cluster_id, self.node_id, limits, partition)
-
-    def _snapshot_request(self, state: Follower) -> wire.Fields:
-        assert state.download is not None
-        snapshot_id = state.download.snapshot_id
-        partition = {
-            "current_leader_epoch": state.epoch,
-            "snapshot_id": {"end_offset": snapshot_id.offset, "epoch": snapshot_id.epoch},
-            "position": state.download.size_bytes,
-        }
-        settings = self.settings
-        return wire.snapshot_request(settings.cluster_id, self.node_id, settings.fetch_snapshot_max_bytes, partition)
 
     def _send(self, node_id: int, api_key: int, fields: Callable[[], wire.Fields]) -> None:
         self._wake_at(self._requests.send(node_id, api_key, fields, self.now_ms))
@@ -534,12 +513,12 @@ class Raft:
             self.high_watermark = offset
             self.log.update_high_watermark(offset)
 
-    def note_fetch(self, state: Leader, replica_id: int, offset: int | None) -> None:
+    def note_fetch(self, state: Leader, replica: ReplicaKey, offset: int | None) -> None:
         """Record a replica's fetch from `offset`, or (None) its FetchSnapshot."""
-        if state.hears(replica_id):
+        if state.hears(replica.node_id):
             state.check_quorum_deadline_ms = self._check_quorum_deadline()
         if offset is not None:
-            state.progress(replica_id).note_fetch(offset, self.log.end_offset, self.now_ms)
+            state.progress(replica).note_fetch(offset, self.log.end_offset, self.now_ms)
             self.advance(state)
 
     # -- notifications -------------------------------------------------------------------------------------------------

@@ -49,7 +49,8 @@ def _topics(partition: Fields) -> list[Fields]:
 
 
 def vote_request(cluster_id: str | None, voter_id: int, candidate: Fields) -> Fields:
-    """Build a Vote request; `candidate` has replica_epoch, replica_id, last_offset_epoch, last_offset and pre_vote."""
+    """Build a Vote request; `candidate` has replica_epoch, replica_id, replica_directory_id, last_offset_epoch,
+    last_offset and pre_vote."""
     partition = {"partition_index": 0, "replica_directory_id": None, "voter_directory_id": None, **candidate}
     return {"cluster_id": cluster_id, "voter_id": voter_id, "topics": _topics(partition)}
 

@@ -13,7 +13,14 @@ from typing import Any
 from kafkatools.core.broker.metadata.quorum import raft_messages as wire
 from kafkatools.core.broker.metadata.quorum.leadership import note_leader
 from kafkatools.core.broker.metadata.quorum.member import Member, ParkedFetch
-from kafkatools.core.broker.metadata.quorum.quorum_states import Follower, Leader, Prospective, Unattached, may_grant
+from kafkatools.core.broker.metadata.quorum.quorum_states import (
+    Follower,
+    Leader,
+    Prospective,
+    ReplicaKey,
+    Unattached,
+    may_grant,
+)
 from kafkatools.core.broker.metadata.snapshot import SnapshotId
 from kafkatools.core.errors import (
     BrokerNotAvailable,
@@ -178,7 +185,7 @@ def fetch(raft: Member, entity: Entity, respond: Callable[[wire.Fields], None]) 
         respond(wire.fetch_response(raft.position, raft.voters, {"error_code": InvalidRequest.code}))
         return
     parked = ParkedFetch(
-        replica_id,
+        ReplicaKey(replica_id, getattr(partition, "replica_directory_id", None)),
         partition.current_leader_epoch,
         partition.fetch_offset,
         last_epoch,
@@ -209,8 +216,8 @@ def _fetched(raft: Member, parked: ParkedFetch) -> tuple[wire.Fields, bool]:
     elif validity.diverging is not None:
         fields["diverging_epoch"] = {"epoch": validity.diverging.epoch, "end_offset": validity.diverging.offset}
     else:
-        if parked.replica_id >= 0:
-            raft.note_fetch(state, parked.replica_id, parked.offset)
+        if parked.replica.node_id >= 0:
+            raft.note_fetch(state, parked.replica, parked.offset)
         fields["records"] = raft.log.read(parked.offset, parked.max_bytes)
         fields["high_watermark"] = state.high_watermark
         is_news = bool(fields["records"]) or state.high_watermark > parked.high_watermark
@@ -262,7 +269,8 @@ def fetch_snapshot(raft: Member, entity: Entity) -> wire.Fields:
     if not 0 <= partition.position < size:
         return response(PositionOutOfRange)
     if entity.replica_id >= 0:
-        raft.note_fetch(raft.state, entity.replica_id, None)
+        replica = ReplicaKey(entity.replica_id, getattr(partition, "replica_directory_id", None))
+        raft.note_fetch(raft.state, replica, None)
     part = {
         "snapshot_id": {"end_offset": snapshot_id.offset, "epoch": snapshot_id.epoch},
         "size": size,

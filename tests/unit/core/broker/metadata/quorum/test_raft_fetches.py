@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
 from typing import Any
 
@@ -224,17 +225,40 @@ def test_the_leader_describes_who_has_what() -> None:
     now_ms = WALL_MS + member.now_ms
     assert (found.leader_id, found.leader_epoch, found.high_watermark) == (1, 1, 2)
     assert found.voters == (
-        (1, 3, now_ms, now_ms),
-        (2, 2, now_ms - 30, fetched_ms),
-        (3, -1, -1, -1),
+        (1, 3, now_ms, now_ms, None),
+        (2, 2, now_ms - 30, fetched_ms, None),
+        (3, -1, -1, -1, None),
     )
-    assert found.observers == ((9, 0, now_ms - 30, -1),)
+    assert found.observers == ((9, 0, now_ms - 30, -1, None),)
     for _ in range(301):
         member.tick(1000)
         member.fetch(2, (3, 1))
     assert member.raft.describe(member.now_ms).observers == ()
     with pytest.raises(NotController):
         Member().raft.describe(0)
+
+
+def test_observers_differ_by_directory_and_static_voters_do_not() -> None:
+    member = Member()
+    member.be_elected()
+    first, second = sorted((uuid.uuid4(), uuid.uuid4()), key=str)
+    for directory_id in (first, second):
+        member.fetch(9, (0, 0), directory_id=directory_id)
+        member.fetch(2, (1, 1), directory_id=directory_id)
+    found = member.raft.describe(member.now_ms)
+    assert sorted(str(each.replica_directory_id) for each in found.observers) == [str(first), str(second)]
+    assert [(each.replica_id, each.replica_directory_id) for each in found.voters] == [(1, None), (2, None), (3, None)]
+
+
+def test_a_follower_sends_its_directory_id() -> None:
+    directory_id = uuid.uuid4()
+    member = Member(settings=RaftSettings(CLUSTER, directory_id=directory_id))
+    member.tick(5000)
+    votes = [as_request(wire.VOTE, sent.fields) for sent in member.take(wire.VOTE)]
+    assert {vote.topics[0].partitions[0].replica_directory_id for vote in votes} == {directory_id}
+    member.follow(2, 5)
+    (sent,) = member.take(wire.FETCH)
+    assert as_request(wire.FETCH, sent.fields).topics[0].partitions[0].replica_directory_id == directory_id
 
 
 # -- the follower --------------------------------------------------------------------------------------------------
