@@ -64,6 +64,7 @@ GROUPS = {
         "check": "pipeline.in_process.check",
         "retention-forecast": "pipeline.in_process.retention_forecast",
         "compact-forecast": "pipeline.in_process.compact_forecast",
+        "metadata-shell": "metadata_shell",
         "storage": "storage",
     },
     "Spark": {
@@ -101,9 +102,10 @@ _SCRIPTS = (
     "acls", "broker-api-versions", "client-metrics", "cluster", "configs", "console-consumer", "console-producer",
     "console-share-consumer", "consumer-groups", "consumer-perf-test", "delegation-tokens", "delete-records",
     "dump-log", "e2e-latency", "features", "get-offsets", "groups", "leader-election", "log-dirs", "metadata-quorum",
-    "producer-perf-test", "reassign-partitions", "replica-verification", "server-start", "server-stop",
-    "share-consumer-perf-test", "share-groups", "storage", "streams-application-reset", "streams-groups", "topics",
-    "transactions", "verifiable-consumer", "verifiable-producer", "verifiable-share-consumer",
+    "metadata-shell", "producer-perf-test", "reassign-partitions", "replica-verification", "server-start",
+    "server-stop", "share-consumer-perf-test", "share-groups", "storage", "streams-application-reset",
+    "streams-groups", "topics", "transactions", "verifiable-consumer", "verifiable-producer",
+    "verifiable-share-consumer",
 )  # fmt: skip
 
 KAFKA_SCRIPTS = {f"kafka-{name}.sh": name for name in _SCRIPTS}

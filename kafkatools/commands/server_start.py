@@ -104,7 +104,13 @@ def _serve(console: Console, setup: NodeSetup) -> None:
     run_file = RunFile(os.path.join(console.home, "servers", f"{os.getpid()}.json"))
     try:
         run_file.write(
-            {"pid": os.getpid(), "node_id": node.node_id, "bootstrap": node.bootstrap, "directory": node.log_directory}
+            {
+                "pid": os.getpid(),
+                "node_id": node.node_id,
+                "bootstrap": node.bootstrap,
+                "directory": node.log_directory,
+                "process_roles": ",".join(setup.config.process_roles),
+            }
         )
         signals.stop(node)
         if not node.is_ready:

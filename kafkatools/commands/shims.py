@@ -24,7 +24,6 @@ _PROGRAM = "kt"
 _SUFFIX = ".sh"
 MISSING_SCRIPTS = {
     "kafka-jmx.sh": "",
-    "kafka-metadata-shell.sh": "",
     "kafka-run-class.sh": "",
     "connect-distributed.sh": "",
     "connect-mirror-maker.sh": "kt copy",

@@ -101,6 +101,7 @@ OTHERWISE = {
     "check": "reads files",
     "retention-forecast": "reads files",
     "compact-forecast": "reads files",
+    "metadata-shell": "reads files",
     "storage": "reads and writes files",
     "sandbox": "starts the broker of this machine",
     "server-start": "is the broker",
@@ -154,6 +155,7 @@ class JsonRuns:
             self._groups()
             self._share_groups()
             self._streams_groups()
+            self._metadata_shell()
             self._transactions()
             self._measurements()
             self._endings()
@@ -472,6 +474,18 @@ class JsonRuns:
         kt("share-groups", "--describe", "--group", "nobody", status=1)
         kt("share-groups", "--delete", *group, "--dry-run")
         kt("share-groups", "--delete", *group)
+
+    def _metadata_shell(self) -> None:
+        directory = recorded_segments.log_directory("cluster-metadata")
+
+        def kt(*words: str, stdin: bytes = b"", status: int = 0) -> None:
+            self.kt("metadata-shell", "-d", str(directory), *words, stdin=stdin, status=status, servers=False)
+
+        kt("ls", "/image", "/nothing", status=1)
+        kt("cat", "/local/version")
+        kt("tree", "/image/features")
+        kt("find", "/image/topics/byName/trio")
+        kt(stdin=b"pwd\nhelp\nman ls\nhistory\n")
 
     def _streams_groups(self) -> None:
         kt, group = self.kt, ("--group", "words")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pathlib
 import resource
@@ -85,7 +86,9 @@ def test_it_serves_a_formatted_directory_warns_and_stops(server: Server) -> None
         topics: list[dict[str, Any]] = [{"name": "t", "num_partitions": -1, "replication_factor": -1}]
         assert client.call(19, 7, topics=topics).topics[0].num_partitions == 4
     assert server.run("server-stop", "--node-id", "8").returncode == 1
-    assert server.run("server-stop").returncode == 0
+    assert server.run("server-stop", "--process-role=broker").returncode == 1
+    stopped = server.run("server-stop", "--process-role=broker,controller", "--json")
+    assert json.loads(stopped.stdout)["process_roles"] == "broker,controller"
     assert server.end() == 0
     assert (server.home / "data" / ".kafka_cleanshutdown").exists()
     stopped = server.run("server-stop")
