@@ -37,6 +37,7 @@ from kafkatools.core.producer.unbatched.outbox import Outbox
 
 if TYPE_CHECKING:
     from kafkatools.core.net.metadata import ClusterView
+    from kafkatools.core.prepared_transaction import PreparedTransaction
     from kafkatools.core.producer.partitioners import Partitioner
     from kafkatools.core.producer.transaction_requests import TransactionalResult
 
@@ -431,6 +432,26 @@ class Producer(ProducerBase):
         a transaction.
         """
         await self._complete("commit", self._transactional().begin_commit, timeout_ms)
+
+    async def prepare_transaction(self) -> PreparedTransaction:
+        """Wait until every record and offset is acknowledged, and leave the transaction open for another process to end
+        (KIP-939). As kafkatools.Producer.prepare_transaction; a cancelled call may be repeated."""
+        await self._finish("prepare")
+
+        async def wait(result: TransactionalResult | None) -> None:
+            if result is None:
+                await self.flush()
+            else:
+                await self._await_result(result, self._max_block_ms)
+
+        return await run(self._transactional().prepare(lambda: self._accumulator.has_incomplete), wait)
+
+    async def complete_transaction(self, decided: PreparedTransaction, timeout_ms: int | None = None) -> bool:
+        """Commit the prepared transaction if it is the one that the external coordinator decided to commit, else abort
+        it; return whether it was committed. As kafkatools.Producer.complete_transaction."""
+        is_commit = self._is_prepared_as(decided)
+        await (self.commit_transaction(timeout_ms) if is_commit else self.abort_transaction(timeout_ms))
+        return is_commit
 
     async def abort_transaction(self, timeout_ms: int | None = None) -> None:
         """Abort the transaction within `timeout_ms` (None: max.block.ms); records that were not sent fail. After a

@@ -39,7 +39,6 @@ from kafkatools.core.producer.record_appends import AppendResult
 from kafkatools.core.producer.row_groups import Partitions, cells_of
 from kafkatools.core.producer.sender import MAX_POLL_MS
 from kafkatools.core.producer.serializers import AnySerializer, serialize_bytes
-from kafkatools.core.producer.transaction_manager import State
 from kafkatools.core.producer.unbatched.outbox import MOST_BYTES, Outbox
 from kafkatools.core.producer.unbatched.send_queue import QueuedFuture, QueuedRecords, SendQueue
 from kafkatools.core.records.columns import RowColumns, decode_headers
@@ -466,16 +465,17 @@ class Producer(ProducerBase):
         `abort_transaction` are still possible. The broker aborts the transaction after transaction.timeout.ms, unless
         transaction.two.phase.commit.enable is set. Raises as `commit_transaction`.
         """
-        return self._transactional().prepare(self.flush, lambda: self._accumulator.has_incomplete, self._max_block_ms)
+
+        def wait(result: TransactionalResult | None) -> None:
+            self.flush() if result is None else result.wait(self._max_block_ms)
+
+        return run(self._transactional().prepare(lambda: self._accumulator.has_incomplete), wait)
 
     def complete_transaction(self, decided: PreparedTransaction, timeout_ms: int | None = None) -> bool:
         """Commit the prepared transaction if it is the one that the external coordinator decided to commit, else abort
         it (KIP-939). Returns whether it was committed. `decided`: what `prepare_transaction` returned when the decision
         was stored. Raises IllegalState without a prepared transaction, else as `commit_transaction`."""
-        manager = self._transactional()
-        if manager.state is not State.PREPARED_TRANSACTION:
-            raise IllegalState("Cannot complete a transaction that is not prepared: call prepare_transaction first")
-        is_commit = decided[:3] == (manager.transactional_id, *manager.identity)
+        is_commit = self._is_prepared_as(decided)
         if is_commit:
             self.commit_transaction(timeout_ms)
         else:

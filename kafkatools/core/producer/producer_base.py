@@ -48,11 +48,13 @@ from kafkatools.core.producer.row_groups import (
     shifted,
 )
 from kafkatools.core.producer.serializers import AnySerializer, Serializer, serialize_bytes, serializer_for
+from kafkatools.core.producer.transaction_manager import State
 from kafkatools.core.producer.transactional import as_transactional
 from kafkatools.core.records.columns import RowColumns
 
 if TYPE_CHECKING:
     from kafkatools.core.net.metadata import ClusterView
+    from kafkatools.core.prepared_transaction import PreparedTransaction
     from kafkatools.core.producer.partitioners import Partitioner
     from kafkatools.core.producer.transaction_requests import TransactionalResult
     from kafkatools.core.producer.transactions import TransactionalManager
@@ -351,6 +353,13 @@ class ProducerBase:
             )
         self._ensure_open()
         return self._transactions
+
+    def _is_prepared_as(self, decided: PreparedTransaction) -> bool:
+        """Return whether the prepared transaction is `decided`. Raises IllegalState without a prepared transaction."""
+        manager = self._transactional()
+        if manager.state is not State.PREPARED_TRANSACTION:
+            raise IllegalState("Cannot complete a transaction that is not prepared: call prepare_transaction first")
+        return decided[:3] == (manager.transactional_id, *manager.identity)
 
     def _start_offsets(
         self, offsets: Mapping[Place, OffsetAndMetadata | int], group: ConsumerGroupMetadata

@@ -27,7 +27,7 @@ import heapq
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.errors import (
@@ -166,20 +166,20 @@ class TransactionalManager(TransactionManager):
         return self._cached(start, State.ABORTING_TRANSACTION, "abortTransaction")
 
     def prepare(
-        self, flush: Callable[[], None], has_incomplete: Callable[[], bool], max_block_ms: int
-    ) -> PreparedTransaction:
+        self, has_incomplete: Callable[[], bool]
+    ) -> Generator[TransactionalResult | None, None, PreparedTransaction]:
         """Wait until all records and offsets are acknowledged, then allow only a commit or abort (prepareTransaction,
         KIP-939).
 
         Any holder of the returned object may end the transaction, and a close no longer aborts it. Records and offsets
-        that other threads add during the wait are awaited too. Raises IllegalState without a transaction, the
-        transaction's error, and Timeout after `max_block_ms` for one request; `flush` is not limited.
+        that other threads add during the wait are awaited too. Yields None to wait for a flush, else the result to wait
+        for. Raises IllegalState without a transaction, and the transaction's error.
         """
         while True:
             self.ensure_ready_to_send()
-            flush()
+            yield None
             for request in self._unanswered():
-                request.result.wait(max_block_ms)
+                yield request.result
             with self.lock:
                 self._throw_if_pending("prepareTransaction")
                 self._raise_error()

@@ -209,6 +209,33 @@ def test_transactions_commit_abort_and_survive_a_cancelled_block(bootstrap: str,
     assert "aborted" not in values and "cancelled" not in values
 
 
+def test_prepared_transactions_are_completed_here_and_elsewhere(bootstrap: str) -> None:
+    """KIP-939: the last one is ended by an admin client after its producer is closed."""
+
+    async def main() -> None:
+        async with aio.Producer(bootstrap_servers=bootstrap, transactional_id="prepared") as producer:
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            await producer.send("transactions", b"prepared 1")
+            first = await producer.prepare_transaction()
+            assert await producer.complete_transaction(first)
+            await producer.begin_transaction()
+            await producer.send("transactions", b"not decided")
+            await producer.prepare_transaction()
+            assert not await producer.complete_transaction(first)
+            await producer.begin_transaction()
+            with pytest.raises(IllegalState, match="call prepare_transaction first"):
+                await producer.complete_transaction(first)
+            await producer.send("transactions", b"prepared 2")
+            last = await producer.prepare_transaction()
+        async with aio.Admin(bootstrap_servers=bootstrap) as admin:
+            await admin.end_transaction(last, commit=True)
+
+    asyncio.run(main())
+    values = [record.value for record in read(bootstrap, "transactions", isolation_level="read_committed")]
+    assert [value for value in values if value.startswith((b"prepared", b"not"))] == [b"prepared 1", b"prepared 2"]
+
+
 def test_transactions_cancelled_at_random_points_keep_whole_transactions_only(bootstrap: str) -> None:
     random_source = random.Random(5)
 

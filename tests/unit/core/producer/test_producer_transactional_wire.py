@@ -142,7 +142,7 @@ def test_every_request_is_understood_in_its_newest_version() -> None:
         producer.abort_transaction()
     assert dict(coordinator.asked()) == {
         "FindCoordinator": 6,
-        "InitProducerId": 5,
+        "InitProducerId": 6,
         "AddPartitionsToTxn": 3,
         "Produce": 7,
         "AddOffsetsToTxn": 4,
