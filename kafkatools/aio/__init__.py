@@ -1,4 +1,4 @@
-"""Kafka clients for asyncio: `Producer`, `Consumer` and `Admin`, of the same core and settings as those of kafkatools.
+"""Kafka clients for asyncio: `Producer`, `Consumer`, `ShareConsumer`, `Admin`, of the core and settings of kafkatools.
 
     import kafkatools.aio
 
@@ -12,5 +12,6 @@ The guide is docs/asyncio.md.
 from kafkatools.aio.admin import Admin as Admin
 from kafkatools.aio.consumer import Consumer as Consumer
 from kafkatools.aio.producer import Producer as Producer
+from kafkatools.aio.share_consumer import ShareConsumer as ShareConsumer
 
-__all__ = ["Producer", "Consumer", "Admin"]
+__all__ = ["Producer", "Consumer", "ShareConsumer", "Admin"]

@@ -107,7 +107,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 def consumer_config(console: Console, args: Args) -> Config:
     """Return the consumers' settings: properties file, --command-property, options; later ones win."""
     from kafkatools.core.config import CONSUMER, Config
-    from kafkatools.core.consumer.share.share_consumer import check_settings
+    from kafkatools.core.consumer.share.share_consumer_base import check_settings
 
     values: dict[str, object] = dict(
         client_values(CONSUMER, args, "consumer.config", ("command-property",), console.note)

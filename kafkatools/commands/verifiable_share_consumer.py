@@ -63,7 +63,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     if not args.topic.strip() or not args.group_id:
         raise UsageError(f"--{'group-id' if args.topic.strip() else 'topic'} is empty")
     from kafkatools.core.config import ADMIN, CONSUMER, Config
-    from kafkatools.core.consumer.share.share_consumer import check_settings
+    from kafkatools.core.consumer.share.share_consumer_base import check_settings
     from kafkatools.tools.verifiable.share_consumer import VerifiableShareConsumer
 
     values = settings_for(CONSUMER, args, "command_config", console.note)

@@ -80,3 +80,40 @@ def test_copies_in_transactions_between_topics_and_survives_cancelled_calls(real
             return [record.value async for record in consumer.read_to_end()]
 
     assert sorted(run_on(loop, main), key=int) == [b"%d" % number for number in range(RECORDS)]
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_share_consumers_acknowledge_and_survive_cancelled_polls(real_kafka: ApacheKafka, loop: str) -> None:
+    name = f"aio-{loop}-shared"
+    settings = {"bootstrap.servers": real_kafka.bootstrap, "group.id": name}
+
+    async def collected(consumer: aio.ShareConsumer) -> list[tuple[int, int | None]]:
+        places: list[tuple[int, int | None]] = []
+        async with asyncio.timeout(60):
+            while not places:
+                try:
+                    async with asyncio.timeout(0.05):
+                        places += [(record.offset, record.delivery_count) for record in await consumer.poll(1000)]
+                except TimeoutError:
+                    continue
+        return places
+
+    async def main() -> None:
+        async with aio.Admin(bootstrap_servers=real_kafka.bootstrap) as admin:
+            await admin.create_topics(kafkatools.NewTopic(name, 1, 1))
+            await admin.alter_configs({("group", name): {"share.auto.offset.reset": "earliest"}})
+        async with aio.Producer(bootstrap_servers=real_kafka.bootstrap) as producer:
+            await (await producer.send_many(name, [b"%d" % number for number in range(10)]))
+        async with aio.ShareConsumer(settings) as implicit:
+            implicit.subscribe([name])
+            assert await collected(implicit) == [(offset, 1) for offset in range(10)]
+        async with aio.ShareConsumer(settings, share_acknowledgement_mode="explicit") as explicit:
+            explicit.subscribe([name])
+            assert await collected(explicit) == [(offset, 2) for offset in range(10)]
+            for offset in range(10):
+                kind = kafkatools.AcknowledgeType.RELEASE if offset == 4 else kafkatools.AcknowledgeType.ACCEPT
+                explicit.acknowledge_offset((name, 0), offset, kind)
+            assert await explicit.commit() == {(name, 0): None}
+            assert await collected(explicit) == [(4, 3)]
+
+    run_on(loop, main)

@@ -46,7 +46,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     cannot be printed. Raises UsageError, CommandError or KafkaError."""
     from kafkatools.commands.console_share_consumer.reading import ConsoleShareConsumer
     from kafkatools.core.config import CONSUMER, Config
-    from kafkatools.core.consumer.share.share_consumer import check_settings
+    from kafkatools.core.consumer.share.share_consumer_base import check_settings
 
     for option in OPTIONS:
         if option.replacement and args.has_option(option.name):

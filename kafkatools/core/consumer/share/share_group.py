@@ -7,11 +7,13 @@ for fresh metadata.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.consumer.coordinator_channel import CoordinatorChannel
 from kafkatools.core.consumer.heartbeat_thread import IN_FLIGHT_CHECK_MS, LONGEST_SLEEP_MS, HeartbeatThread
-from kafkatools.core.consumer.network import ConsumerNetworkClient
+from kafkatools.core.consumer.network import ConsumerNetworkClient, Steps
 from kafkatools.core.consumer.share.session import PartitionId
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.group.coordinator import CoordinatorKind, CoordinatorLookup
@@ -21,15 +23,21 @@ from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.topic_partition import TopicPartition
 
 _LEAVE_WAIT_MS = 1000
+_LOOKUP_CHECK_MS = 100
+
+StartHeartbeats = Callable[[Callable[[], int], str], HeartbeatThread | None]
 
 
 class ShareGroup:
     """One member of a share group: subscribe, heartbeats, assigned partitions, leave."""
 
-    def __init__(self, config: Config, clock: Clock, client: ConsumerNetworkClient) -> None:
+    def __init__(
+        self, config: Config, clock: Clock, client: ConsumerNetworkClient, start_heartbeats: StartHeartbeats
+    ) -> None:
         self._config = config
         self._clock = clock
         self._client = client
+        self._start_heartbeats = start_heartbeats
         backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._lookup = CoordinatorLookup(CoordinatorKind.GROUP, config.group_id, backoff)
         self._channel = CoordinatorChannel(client, self._lookup, clock)
@@ -38,6 +46,7 @@ class ShareGroup:
         )
         self._membership = ShareMembership(config, self._lookup, self._heartbeat)
         self._thread: HeartbeatThread | None = None
+        self._has_polled = False
         self.topics: frozenset[str] = frozenset()
         self._resolved: tuple[Assigned, int] | None = None
         self._assigned: dict[PartitionId, TopicPartition] = {}
@@ -66,8 +75,9 @@ class ShareGroup:
         lookup errors, InvalidTopic and TopicAuthorizationFailed."""
         with self._channel.lock:
             self._heartbeat.poll(now_ms)
+            self._has_polled = True
             if self._thread is None:
-                self._thread = HeartbeatThread(self._run_background, f"heartbeat | {self._config.group_id}")
+                self._thread = self._start_heartbeats(self._run_background, f"heartbeat | {self._config.group_id}")
             self._membership.maybe_rejoin()
             self.tick(now_ms)
             failure = self._membership.take_failure() or self._channel.take_failure()
@@ -101,10 +111,23 @@ class ShareGroup:
             if self._is_expecting:
                 self._client.poll_background()
                 return IN_FLIGHT_CHECK_MS
-            longest_ms = min(LONGEST_SLEEP_MS, self._heartbeat.interval_ms)
-            if not self._membership.is_in_group:
-                return longest_ms
-            return min(longest_ms, self._heartbeat.delay_ms(now_ms), self._heartbeat.poll_delay_ms(now_ms))
+            return self._heartbeat_delay_ms(now_ms)
+
+    def _heartbeat_delay_ms(self, now_ms: int) -> int:
+        longest_ms = min(LONGEST_SLEEP_MS, self._heartbeat.interval_ms)
+        if not self._membership.is_in_group:
+            return longest_ms
+        return min(longest_ms, self._heartbeat.delay_ms(now_ms), self._heartbeat.poll_delay_ms(now_ms))
+
+    def turn(self, now_ms: int) -> int | None:
+        """Send a due heartbeat between the calls of an application without a heartbeat thread. Returns the ms until the
+        next call; None when none is needed."""
+        if not self._has_polled or not self._membership.is_in_group:
+            return None
+        self.tick(now_ms)
+        if not self._lookup.is_known:
+            return _LOOKUP_CHECK_MS
+        return max(IN_FLIGHT_CHECK_MS, self._heartbeat_delay_ms(now_ms))
 
     @property
     def _is_expecting(self) -> bool:
@@ -136,7 +159,7 @@ class ShareGroup:
             if request is not None:
                 self._channel.send(request)
 
-    def close(self, deadline_ms: int) -> None:
+    def close(self, deadline_ms: int) -> Steps[None]:
         """Leave the group, end the thread, and wait up to 1 s for the coordinator's answer."""
         try:
             self.leave()
@@ -150,4 +173,4 @@ class ShareGroup:
         deadline_ms = min(deadline_ms, self._clock.now_ms() + _LEAVE_WAIT_MS)
         node = self._client.coordinator_node(endpoint)
         while (self._client.has_unsent or self._client.in_flight_count(node)) and self._clock.now_ms() < deadline_ms:
-            self._client.poll(max(0, min(deadline_ms - self._clock.now_ms(), self._client.poll_limit_ms)))
+            yield max(0, min(deadline_ms - self._clock.now_ms(), self._client.poll_limit_ms))
