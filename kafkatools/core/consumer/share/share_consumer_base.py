@@ -352,6 +352,7 @@ class ShareConsumerBase:
             self._end()
 
     def _end(self) -> None:
-        """Close the connections."""
+        """Close the connections, also after an interruption. The heartbeat thread must not outlive them."""
         self._is_closed = True
+        self._group.end_thread()
         self._client.close()

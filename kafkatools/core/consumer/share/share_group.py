@@ -159,14 +159,18 @@ class ShareGroup:
             if request is not None:
                 self._channel.send(request)
 
+    def end_thread(self) -> None:
+        """End the heartbeat thread."""
+        if self._thread is not None:
+            self._thread.close()
+            self._thread = None
+
     def close(self, deadline_ms: int) -> Steps[None]:
         """Leave the group, end the thread, and wait up to 1 s for the coordinator's answer."""
         try:
             self.leave()
         finally:
-            if self._thread is not None:
-                self._thread.close()
-                self._thread = None
+            self.end_thread()
         endpoint = self._lookup.endpoint
         if endpoint is None:
             return

@@ -14,6 +14,10 @@ from support.waiting import eventually
 
 import kafkatools
 from kafkatools import AcknowledgeType, ConsumerRecord, ShareConsumer, TopicPartition
+from kafkatools.core.clock import SystemClock
+from kafkatools.core.config import CONSUMER
+from kafkatools.core.config.client_settings import config_of
+from kafkatools.core.consumer.network import ConsumerNetworkClient
 from kafkatools.core.errors import (
     ConfigError,
     IllegalState,
@@ -258,3 +262,29 @@ def test_settings_of_consumer_groups_are_refused(broker: str) -> None:
             reader.subscribe([" "])
         with pytest.raises(IllegalState, match="Implicit acknowledgement"):
             reader.acknowledge_offset(("jobs", 0), 1)
+
+
+class InterruptedClient(ConsumerNetworkClient):
+    """A network client whose waits end with Ctrl-C once `is_interrupted`."""
+
+    is_interrupted = False
+
+    def poll(self, timeout_ms: int) -> None:
+        """Poll, or raise KeyboardInterrupt."""
+        if self.is_interrupted:
+            raise KeyboardInterrupt
+        super().poll(timeout_ms)
+
+
+def test_an_interrupted_close_ends_the_heartbeat_thread(broker: str, topic: str) -> None:
+    config = config_of(CONSUMER, {"bootstrap.servers": broker, "group.id": f"{topic}-interrupted"}, {})
+    client = InterruptedClient(config, SystemClock())
+    reader = ShareConsumer(config, client=client)
+    reader.subscribe([topic])
+    threads = set(threading.enumerate())
+    eventually(lambda: bool(reader.poll(100) or reader.assignment()))
+    assert set(threading.enumerate()) > threads
+    client.is_interrupted = True
+    with pytest.raises(KeyboardInterrupt):
+        reader.close()
+    assert set(threading.enumerate()) <= threads
