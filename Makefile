@@ -21,7 +21,7 @@ KERNELS := tests/unit/core $(wildcard tests/cli/test_dump_log*.py tests/cli/test
 # Every command of a test and every broker is a process. Without bytecode on the disk each compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: environment demo test test-registry test-small test-large test-alone test-pure test-pythons test-oldest test-newest setup-oldest setup-newest dependencies dependencies-others bytecode bytecode-newest lint format docs bench soak history fuzz crash clean tools setup install-check lock
+.PHONY: environment demo test test-registry test-small test-large test-alone test-pure test-pythons test-oldest test-newest setup-oldest setup-newest dependencies dependencies-others bytecode bytecode-newest lint format docs bench soak history franz-tests fuzz crash clean tools setup install-check lock
 
 setup: $(STAMP)
 
@@ -147,6 +147,10 @@ soak: setup tools
 history: setup tools
 	KT_HISTORY_SECONDS=$${KT_HISTORY_SECONDS:-600} $(BIN)/python -m pytest tests/history/test_history_run.py -s $(PYTEST_ARGS)
 	KT_KILL_ALLS=$${KT_KILL_ALLS:-20} $(BIN)/python -m pytest tests/history/test_kill_all.py -s $(PYTEST_ARGS)
+
+# Tests of franz-go's own package against the embedded broker; they need Go.
+franz-tests: $(STAMP)
+	$(BIN)/python tests/scenarios/franz_own_tests.py
 
 # KT_FUZZ_SEED chooses the run; what is found lies in fuzz-findings/ and belongs into tests/fuzz/corpus when it is mended.
 fuzz: $(STAMP)
