@@ -4,9 +4,14 @@ has: directories, JSON, hidden secrets, damaged files."""
 from __future__ import annotations
 
 import json
+import os
 import pathlib
+import pty
 import re
+import select
 import shutil
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -159,6 +164,37 @@ def test_completion_and_columns() -> None:
     assert in_columns(names, None) == names
     assert in_columns(names, 12) == ["a   ccc  e", "bb  d"]
     assert in_columns(names, 80) == ["a  bb  ccc  d  e"]
+
+
+def test_a_terminal_has_completion_history_and_columns() -> None:
+    """On a pseudo-terminal: the Tab key, Ctrl-C, the key Up and the end of the input."""
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "kafkatools", "metadata-shell", "--snapshot", str(SNAPSHOT)]
+    environ = {**os.environ, "TERM": "xterm", "COLUMNS": "60"}
+    process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environ, start_new_session=True)
+    os.close(slave)
+
+    def answer(text: bytes) -> str:
+        """Type a text; return what the terminal shows until the next prompt."""
+        os.write(master, text)
+        shown = b""
+        while not shown.endswith(b">> "):
+            assert select.select([master], [], [], 30)[0], shown
+            shown += os.read(master, 4096)
+        return shown.decode().replace("\r\n", "\n")
+
+    try:
+        assert answer(b"").endswith("[ Kafka Metadata Shell ]\n>> ")
+        assert "cd /image/\n" in answer(b"cd /ima\t\n")
+        assert "acls          configs          producerIds  topics\n" in answer(b"ls\n")
+        assert "cat topics/byName/orders/name\norders\n" in answer(b"cat topics/byN\torders/na\t\n")
+        assert "\norders\n" in answer(b"\x1b[A\n")
+        os.write(master, b"\x04")
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
 
 
 def test_every_difference_is_documented() -> None:
