@@ -42,7 +42,7 @@ class SoleMember:
         self._is_new = is_new
         self._log = RaftLog(home.metadata_log, home.clock.wall_ms, commits_at_once=True)
         store = ElectionStore(home.files, home.metadata_log.directory, [self._node_id])
-        self.quorum = SoleVoter(self._node_id, address, self._log, store)
+        self.quorum = SoleVoter(self._node_id, address, self._log, store, home.directories.metadata_id)
         self.broker_epoch = -1
 
         def take_producer_ids(on_block: Callable[[range], None]) -> None:

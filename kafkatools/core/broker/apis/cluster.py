@@ -79,7 +79,7 @@ def handle_api_versions(node: ClusterContext, request: Request) -> Response:
         ]
         fields["finalized_features"] = [
             {"name": name, "max_version_level": level, "min_version_level": level}
-            for name, level in node.image.features.items()
+            for name, level in {**node.image.features, "kraft.version": node.quorum.kraft_version}.items()
             if level > 0
         ]
         fields["finalized_features_epoch"] = node.metadata_offset - 1

@@ -7,7 +7,7 @@ the last snapshot stays. Records between BeginTransaction and AbortTransaction a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -145,6 +145,11 @@ class MetadataLog:
         """Count the bytes of a batch that was applied when it was written towards the next snapshot."""
         self._bytes_since_snapshot += size_bytes
         self._last_timestamp = wall_ms
+
+    @property
+    def quorum_records(self) -> Mapping[bytes, bytes]:
+        """The last KRaftVersion and KRaftVoters records that were read, by key; empty for a static quorum."""
+        return self._quorum_records
 
     def load_snapshot(self) -> Snapshot | None:
         """Return the newest valid snapshot, None if the log starts at offset 0 without one. Raises CorruptRecord when

@@ -85,6 +85,11 @@ class Quorum(Protocol):
     @property
     def settings(self) -> RaftSettings: ...
 
+    @property
+    def kraft_version(self) -> int:
+        """The finalized kraft.version: 1 for a dynamic quorum (KIP-853), else 0."""
+        ...
+
     def describe(self, now_ms: int) -> QuorumDescription:
         """The state of voters and observers. Raises NotController unless this node leads the quorum."""
         ...

@@ -1,8 +1,8 @@
 """The `quorum-state` file: epoch, leader and vote of a voter (Kafka's FileQuorumStateStore).
 
 A voter that forgot its vote could vote twice in an epoch, and two leaders could win. So the file is replaced atomically
-and synced, and in a quorum of several nodes an unreadable one stops the start. It is written as data version 0, for
-static voters; version 1 (KIP-853) is read too.
+and synced, and in a quorum of several nodes an unreadable one stops the start. It has data version 0 with static
+voters and version 1 in a dynamic quorum (KIP-853), whose voters are in the log.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from kafkatools.core.errors import KafkaStorageError
 from kafkatools.core.log.files import FileSystem, write_atomically
+from kafkatools.core.protocol.uuids import uuid_text
 
 QUORUM_STATE = "quorum-state"
 NOBODY = -1
@@ -46,18 +47,19 @@ class ElectionStore:
             raise KafkaStorageError(f"Cannot read the election state in {self._path}: {error!r}") from error
         return ElectionState(epoch, None if leader < 0 else leader, None if voted < 0 else voted)
 
-    def write(self, state: ElectionState) -> None:
+    def write(self, state: ElectionState, *, kraft_version: int = 0) -> None:
         """Write and sync the state, unless it equals the last written one. Raises OSError."""
         if state == self._stored_state:
             return
-        fields = {
-            "clusterId": "",
+        election: dict[str, object] = {
             "leaderId": NOBODY if state.leader_id is None else state.leader_id,
             "leaderEpoch": state.epoch,
             "votedId": NOBODY if state.voted_id is None else state.voted_id,
-            "appliedOffset": 0,
-            "currentVoters": self._voters,
-            "data_version": 0,
         }
+        if kraft_version == 0:
+            static = {"appliedOffset": 0, "currentVoters": self._voters, "data_version": 0}
+            fields = {"clusterId": "", **election, **static}
+        else:
+            fields = {**election, "votedDirectoryId": uuid_text(None), "data_version": 1}
         write_atomically(self._files, self._path, json.dumps(fields, separators=(",", ":")).encode())
         self._stored_state = state

@@ -45,6 +45,7 @@ from kafkatools.core.broker.metadata.quorum.quorum_states import (
 )
 from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog, Records
 from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
+from kafkatools.core.broker.metadata.quorum.voter_set import voter_set
 from kafkatools.core.broker.server.channels import PeerChannel
 from kafkatools.core.errors import KafkaError, KafkaStorageError, NotController
 from kafkatools.core.protocol.entities import Entity
@@ -107,6 +108,11 @@ class Raft:
     def is_voter(self) -> bool:
         """Return whether this node is a voter; otherwise it is an observer."""
         return self.node_id in self.voters
+
+    @property
+    def kraft_version(self) -> int:
+        """The finalized kraft.version of the committed records; 0 for a static quorum."""
+        return voter_set(self.log.metadata_log.quorum_records).kraft_version
 
     @property
     def other_voters(self) -> list[int]:

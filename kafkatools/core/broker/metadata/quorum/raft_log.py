@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from kafkatools.core.broker.metadata.batches import EncodedBatch, encode_batch, encode_control_batch
 from kafkatools.core.broker.metadata.image import Transactions
 from kafkatools.core.broker.metadata.metadata_log import CommittedBatch, MetadataLog
-from kafkatools.core.broker.metadata.snapshot import Snapshot, SnapshotDownload, SnapshotId
+from kafkatools.core.broker.metadata.snapshot import ControlRecord, Snapshot, SnapshotDownload, SnapshotId
 from kafkatools.core.errors import SnapshotNotFound
 from kafkatools.core.protocol.schemas.snapshot import LeaderChangeMessage, encode_record
 from kafkatools.core.records.header import read_header, whole_batches
@@ -86,15 +86,23 @@ class RaftLog:
         """The offset and epoch up to which `committed` has read complete transactions: where a snapshot may end."""
         return self._applied
 
-    def append_leader_change(self, leader_id: int, epoch: int, voters: Iterable[int], granting: Iterable[int]) -> None:
-        """Append the LeaderChange record that begins a leader's epoch."""
+    def append_leader_change(
+        self,
+        leader_id: int,
+        epoch: int,
+        voters: Iterable[int],
+        granting: Iterable[int],
+        quorum_records: Iterable[ControlRecord] = (),
+    ) -> None:
+        """Append the LeaderChange record that begins a leader's epoch, with other control records in the same batch."""
         message = LeaderChangeMessage(
             version=0,
             leader_id=leader_id,
             voters=tuple({"voter_id": voter} for voter in voters),
             granting_voters=tuple({"voter_id": voter} for voter in granting),
         )
-        self.take_over(encode_control_batch([encode_record(message)], self.end_offset, epoch, self.wall_ms()))
+        records = [encode_record(message), *quorum_records]
+        self.take_over(encode_control_batch(records, self.end_offset, epoch, self.wall_ms()))
 
     def append(self, records: Records, epoch: int, wall_ms: int) -> int:
         """Append a leader's records as one batch. Returns the offset of the first. Raises RecordListTooLarge,

@@ -7,12 +7,14 @@ change that met it; the node continues.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.metadata.quorum.election_store import ElectionState, ElectionStore
 from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
+from kafkatools.core.broker.metadata.quorum.voter_set import Voter, ensure_sole_voter, voter_set
 from kafkatools.core.errors import KafkaStorageError
 
 if TYPE_CHECKING:
@@ -26,18 +28,27 @@ class SoleVoter:
 
     commits_at_once = True
 
-    def __init__(self, node_id: int, address: tuple[str, int], log: RaftLog, store: ElectionStore) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        address: tuple[str, int],
+        log: RaftLog,
+        store: ElectionStore,
+        directory_id: uuid.UUID | None = None,
+    ) -> None:
         self.node_id = node_id
         self.voters = {node_id: address}
         self.leader_id = node_id
-        self.settings = RaftSettings()
+        self.settings = RaftSettings(directory_id=directory_id)
+        self.kraft_version = 0
         self.epoch = 0
         self._log = log
         self._store = store
 
     def start(self, replay: Callable[[Entity], None]) -> None:
         """Replay the snapshot and all records, and begin a leader epoch, which is written to `quorum-state` and the
-        log. Raises KafkaStorageError, CorruptRecord, OSError."""
+        log. The first epoch of a dynamic quorum begins with its voters too, as in Kafka. Raises ConfigError for other
+        voters, KafkaStorageError, CorruptRecord, OSError."""
         log = self._log
         log.update_high_watermark(log.end_offset)
         offset = log.start_offset
@@ -49,12 +60,18 @@ class SoleVoter:
         for batch in log.committed(offset, log.end_offset):
             for record in batch.records:
                 replay(record)
+        records = log.metadata_log.quorum_records
+        voters = voter_set(records)
+        own = Voter(self.node_id, self.settings.directory_id)
+        ensure_sole_voter(voters, own, log.metadata_log.directory)
+        self.kraft_version = voters.kraft_version
         stored = ElectionState()
         with suppress(KafkaStorageError):
             stored = self._store.read() or stored
         self.epoch = max(stored.epoch, log.last_epoch) + 1
-        self._store.write(ElectionState(self.epoch, self.node_id))
-        log.append_leader_change(self.node_id, self.epoch, self.voters, self.voters)
+        self._store.write(ElectionState(self.epoch, self.node_id), kraft_version=self.kraft_version)
+        first_records = tuple(records.items()) if log.end_offset == 0 else ()
+        log.append_leader_change(self.node_id, self.epoch, self.voters, self.voters, first_records)
 
     @property
     def end_offset(self) -> int:
@@ -70,5 +87,6 @@ class SoleVoter:
         from kafkatools.core.broker.metadata.quorum.quorum_description import QuorumDescription, ReplicaDescription
 
         wall_ms = self._log.wall_ms()
-        voter = ReplicaDescription(self.node_id, self.end_offset, wall_ms, wall_ms)
+        directory_id = self.settings.directory_id if self.kraft_version else None
+        voter = ReplicaDescription(self.node_id, self.end_offset, wall_ms, wall_ms, directory_id)
         return QuorumDescription(self.node_id, self.epoch, self.end_offset, (voter,), ())

@@ -22,7 +22,7 @@ from kafkatools.core.errors import CorruptRecord
 from kafkatools.core.log.files import FileSystem, RealFileSystem
 from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.protocol.schemas.metadata import ConfigRecord
-from kafkatools.core.protocol.schemas.snapshot import KRaftVersionRecord, encode_record
+from kafkatools.core.protocol.schemas.snapshot import KRaftVersionRecord, VotersRecord, encode_record
 from kafkatools.core.records.batch import read_batches
 
 NOW_MS = 1_795_230_000_000
@@ -160,16 +160,19 @@ def test_a_log_that_no_snapshot_reaches_is_refused(tmp_path: Path) -> None:
 
 def test_the_voters_of_the_log_are_carried_from_snapshot_to_snapshot(tmp_path: Path) -> None:
     version = encode_record(KRaftVersionRecord(version=0, k_raft_version=1))
-    data = encode_snapshot([], 0, last_contained_timestamp=-1, wall_ms=NOW_MS, quorum_records=[version])
+    voter = {"voter_id": 1, "voter_directory_id": None, "endpoints": []}
+    versions = {"min_supported_version": 0, "max_supported_version": 1}
+    voters = encode_record(VotersRecord(voters=[{**voter, "k_raft_version_feature": versions}]))
+    data = encode_snapshot([], 0, last_contained_timestamp=-1, wall_ms=NOW_MS, quorum_records=[version, voters])
     directory = tmp_path / "__cluster_metadata-0"
     directory.mkdir()
     (directory / SnapshotId(0, 0).file_name).write_bytes(data)
     quorum = Quorum(tmp_path, SnapshotRules())
     quorum.set("a", "1")
     written = quorum.take_snapshot()
-    assert list(quorum.log.snapshots.read(written).quorum_records) == [version]
+    assert list(quorum.log.snapshots.read(written).quorum_records) == [version, voters]
     first = next(iter(read_batches((directory / written.file_name).read_bytes())))
-    assert [record.key[3] for record in first.records() if record.key] == [3, 5]
+    assert [record.key[3] for record in first.records() if record.key] == [3, 5, 6]
 
 
 def test_a_log_that_ends_below_its_snapshot_begins_anew_at_it(tmp_path: Path) -> None:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 import pathlib
+import uuid
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
+from kafkatools.core.broker.metadata.formatter import FormatRequest, PlannedDirectory, Voter, write_directory
+from kafkatools.core.errors import ConfigError
+from kafkatools.core.log.files import RealFileSystem
 from kafkatools.core.protocol.schemas.metadata import BeginTransactionRecord, TopicRecord
-from kafkatools.core.protocol.uuids import random_uuid
+from kafkatools.core.protocol.uuids import random_uuid, uuid_text
+from kafkatools.core.records.batch import RecordBatch, read_batches
 
 
 def quorum_state(tmp_path: pathlib.Path) -> pathlib.Path:
@@ -41,3 +48,52 @@ def test_records_behind_a_transaction_that_was_left_open_count(run_node: Callabl
     running.node.member.create_topic(NewTopic("whole", 1, 1))
     running.stop()
     assert set(run_node().node.image.topics) == {"whole"}
+
+
+OWN, OTHER = uuid.UUID(int=5 << 80), uuid.UUID(int=6 << 80)
+
+
+def _format_dynamic(path: pathlib.Path, voters: dict[int, uuid.UUID]) -> None:
+    """Format a directory for a dynamic quorum, with the directory id OWN."""
+    members = tuple(Voter(node_id, "localhost", 9093, uuid_text(each)) for node_id, each in voters.items())
+    levels = {"metadata.version": 30, "kraft.version": 1}
+    request = FormatRequest("4L6g3nShT-eMCtK--X86sw", 1, [str(path)], str(path), levels, voters=members)
+    planned = PlannedDirectory(str(path), "dynamic metadata voter directory", uuid_text(OWN))
+    write_directory(RealFileSystem(), request, planned, 1_700_000_000_000)
+
+
+def test_sole_voter_of_a_dynamic_quorum_leads_with_its_directory_id(
+    run_node: Callable[..., Any], tmp_path: pathlib.Path
+) -> None:
+    _format_dynamic(tmp_path / "data", {1: OWN})
+    running = run_node()
+    quorum = running.node.quorum
+    assert [voter.replica_directory_id for voter in quorum.describe(0).voters] == [OWN]
+    assert quorum.kraft_version == 1
+    running.stop()
+    assert json.loads(quorum_state(tmp_path).read_bytes()) == {
+        "leaderId": 1,
+        "leaderEpoch": 1,
+        "votedId": -1,
+        "votedDirectoryId": "AAAAAAAAAAAAAAAAAAAAAA",
+        "data_version": 1,
+    }
+    (log,) = quorum_state(tmp_path).parent.glob("*.log")
+    first = next(iter(read_batches(log.read_bytes())))
+    assert isinstance(first, RecordBatch)
+    assert [(record.key or b"")[3] for record in first.records()] == [
+        2,
+        5,
+        6,
+    ]  # LeaderChange, KRaftVersion, KRaftVoters
+    assert run_node().node.quorum.kraft_version == 1
+
+
+@pytest.mark.parametrize("voters", [{1: OWN, 2: OTHER}, {2: OTHER}, {1: OTHER}], ids=["two", "another", "directory"])
+def test_node_alone_refuses_the_log_of_other_voters(
+    run_node: Callable[..., Any], tmp_path: pathlib.Path, voters: dict[int, uuid.UUID]
+) -> None:
+    _format_dynamic(tmp_path / "data", voters)
+    with pytest.raises(ConfigError, match="the voters of its dynamic quorum are"):
+        run_node()
+    assert not quorum_state(tmp_path).exists()
