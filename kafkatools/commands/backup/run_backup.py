@@ -76,5 +76,6 @@ def _report(console: Console, url: str, result: BackupResult) -> ExitStatus:
         verb = "was" if len(result.failed) == 1 else "were"
         count = counted(len(result.failed), "partition")
         console.error(f"{count} {verb} not read to the end, such as {result.failed[0]}")
-        return ExitStatus.FAILED
-    return ExitStatus.OK
+    if result.unread:
+        console.error(f"The backup lacks what could not be read: {', '.join(result.unread[:3])}")
+    return ExitStatus.FAILED if result.failed or result.unread else ExitStatus.OK

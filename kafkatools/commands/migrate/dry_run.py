@@ -29,7 +29,7 @@ def print_plan(
     targets = find_targets(clusters.target, manifest, names, None, _NO_GENERATION)
     new = validate_missing(clusters.target, targets, None, console.note)
     replicas = {topic.name: topic.replication_factor for topic in new}
-    for line in result.notes + read_groups(clusters.source, manifest, console.clock.wall_ms()):
+    for line in result.notes + read_groups(clusters.source, manifest, console.clock.wall_ms()).lines:
         console.note(line)
     for target in targets:
         _print_topic(console, target, replicas.get(target.name))

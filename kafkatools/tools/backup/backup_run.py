@@ -62,13 +62,15 @@ class BackupOptions(NamedTuple):
 @dataclass
 class BackupResult:
     """The outcome of a run: the manifest, the bytes that were read, the bytes of adopted objects, and lines about
-    missing and deleted records. `failed`: the partitions that were not read to their end."""
+    missing and deleted records. `failed`: the partitions that were not read to their end; `unread`: which groups, ACLs
+    or quotas could not be read."""
 
     manifest: Manifest
     written_bytes: int = 0
     adopted_bytes: int = 0
     notes: list[str] = field(default_factory=list)
     failed: list[TopicPartition] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
 
 
 class BackupRun:
@@ -111,8 +113,12 @@ class BackupRun:
         """Read groups and access rights, and write the manifest. The store must be locked. Raises KafkaError,
         CommandError."""
         manifest = self.result.manifest
-        self.result.notes += read_groups(self._admin, manifest, self._clock.wall_ms())
-        self.result.notes += read_access(self._admin, manifest)
+        for state in (
+            read_groups(self._admin, manifest, self._clock.wall_ms()),
+            read_access(self._admin, manifest),
+        ):
+            self.result.notes += state.lines
+            self.result.unread += state.unread
         self._store.put(manifest_name(manifest.generation), encode_manifest(manifest))
         self._store.remove(PROGRESS)
 

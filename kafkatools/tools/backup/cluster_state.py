@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
 from kafkatools.core.admin import configs as topic_configs
 from kafkatools.core.admin.acls import UNKNOWN, describe_acls
@@ -13,7 +14,7 @@ from kafkatools.core.admin.groups import SHARE, list_groups
 from kafkatools.core.admin.leaders import LeaderRequest, TopicPartition, send_to_leaders
 from kafkatools.core.admin.offsets import PartitionOffset, list_offsets
 from kafkatools.core.admin.quotas import describe_client_quotas
-from kafkatools.core.admin.topics import TopicDescription, describe_all_topics
+from kafkatools.core.admin.topics import TopicDescription, describe_all_topics, describe_topics
 from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity, Fields
@@ -46,8 +47,8 @@ class TopicConfigs:
 
 
 def requested_topics(admin: AdminClient, names: Collection[str]) -> dict[str, TopicDescription]:
-    """Return the topics with these names, or without names all that are not internal, sorted. Raises CommandError for a
-    name that does not exist, KafkaError."""
+    """Return the topics with these names, or without names all that are not internal, sorted; brokers list only those
+    that the user may describe. Raises CommandError for a name that does not exist, KafkaError."""
     topics = {}
     for name, description in sorted(describe_all_topics(admin).items()):
         is_internal = description.is_internal or name.startswith("__")
@@ -58,9 +59,11 @@ def requested_topics(admin: AdminClient, names: Collection[str]) -> dict[str, To
         if description.error is not None:
             raise description.error
         topics[name] = description
-    for name in names:
-        if name not in topics:
-            raise CommandError(f"Topic {name} does not exist", kind="UNKNOWN_TOPIC_OR_PARTITION")
+    absent = [name for name in names if name not in topics]
+    for name, description in describe_topics(admin, absent).items() if absent else ():
+        if description.error is not None and not isinstance(description.error, UnknownTopicOrPartition):
+            raise type(description.error)(f"Topic {name}: {description.error}")
+        raise CommandError(f"Topic {name} does not exist", kind="UNKNOWN_TOPIC_OR_PARTITION")
     return topics
 
 
@@ -118,13 +121,21 @@ def epoch_ends(
     return send_to_leaders(admin, epochs, request)
 
 
-def read_groups(admin: AdminClient, manifest: Manifest, now_ms: int) -> list[str]:
-    """Add the committed offsets of all groups, as far as they are of topics in the manifest. Returns lines about those
-    that are missing."""
+class StateNotes(NamedTuple):
+    """Lines about state that is not in the manifest. `unread`: the kinds of state that could not be read."""
+
+    lines: list[str]
+    unread: list[str]
+
+
+def read_groups(admin: AdminClient, manifest: Manifest, now_ms: int) -> StateNotes:
+    """Add the committed offsets of all groups, as far as they are of topics in the manifest."""
     notes: list[str] = []
+    unread: list[str] = []
     listing = list_groups(admin)
     if listing.errors:
         failure = next(iter(listing.errors.values()))
+        unread.append("groups")
         manifest.unknown["groups"] = str(failure)
         notes.append(f"Group offsets may be incomplete: {failure}")
     shares = [group.group_id for group in listing.groups if group.type == SHARE]
@@ -137,6 +148,7 @@ def read_groups(admin: AdminClient, manifest: Manifest, now_ms: int) -> list[str
         for name, group in fetch_offsets(admin, names[at : at + _GROUPS_AT_A_TIME]).items():
             error = group.error or next(iter(group.errors.values()), None)
             if error is not None:
+                unread.append(f"group {name}")
                 manifest.unknown[f"group {name}"] = str(error)
                 notes.append(f"The offsets of group {name} are not in the backup: {error}")
             offsets = [
@@ -147,12 +159,13 @@ def read_groups(admin: AdminClient, manifest: Manifest, now_ms: int) -> list[str
             if offsets:
                 manifest.groups[name] = offsets
     manifest.groups_ms = now_ms
-    return notes
+    return StateNotes(notes, unread)
 
 
-def read_access(admin: AdminClient, manifest: Manifest) -> list[str]:
-    """Add ACLs and quotas. Returns lines about errors; a cluster without an authorizer has no ACLs."""
+def read_access(admin: AdminClient, manifest: Manifest) -> StateNotes:
+    """Add ACLs and quotas. A cluster without an authorizer has no ACLs."""
     notes: list[str] = []
+    unread: list[str] = []
     try:
         acls = describe_acls(admin)
         manifest.acls = [
@@ -161,11 +174,13 @@ def read_access(admin: AdminClient, manifest: Manifest) -> list[str]:
     except KafkaError as error:
         manifest.unknown["acls"] = str(error)
         if error.name != "SECURITY_DISABLED":
+            unread.append("ACLs")
             notes.append(f"ACLs are not in the backup: {error}")
     try:
         quotas = describe_client_quotas(admin, [], strict=False)
         manifest.quotas = [QuotaBackup(list(item.entity), dict(item.values)) for item in quotas]
     except KafkaError as error:
         manifest.unknown["quotas"] = str(error)
+        unread.append("quotas")
         notes.append(f"Quotas are not in the backup: {error}")
-    return notes
+    return StateNotes(notes, unread)

@@ -50,6 +50,8 @@ def has_stopped_at(obs: Observations, group: GroupView, key: TopicPartition) -> 
 
 def lag_text(obs: Observations, group: GroupView) -> str:
     """Return the lag and its change since the first snapshot, or that the change is unknown."""
+    if not group.is_lag_known and not group.least_lag:
+        return "The lag is unknown"
     total = f"{group.least_lag:,}" if group.is_lag_known else f"at least {group.least_lag:,}"
     before = obs.before(group.group_id)
     if before is None or not (before.is_lag_known and group.is_lag_known):
