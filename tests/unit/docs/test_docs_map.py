@@ -19,7 +19,7 @@ from kafkatools.options.table import all_options
 ROOT = pathlib.Path(__file__).parents[3]
 DOCS = ROOT / "docs"
 PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-NAMES = ("coming-from", "figures", "first-hour", "index", "limits", "troubleshooting")
+NAMES = ("coming-from", "figures", "first-hour", "index", "limits", "observability", "troubleshooting")
 FOR_USERS = [ROOT / "README.md", *(DOCS / f"{name}.md" for name in NAMES)]
 MOST_WORDS = 40
 """The longest sentence of a page or a docstring, in words; a colon or a semicolon ends one."""
