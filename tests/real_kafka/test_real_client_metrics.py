@@ -36,8 +36,14 @@ def test_kafkas_console_producer_pushes_its_metrics(broker: EmbeddedBroker, kafk
     subscribe(kafka_tool, broker, "java", "client_software_name=apache-kafka-java,client_id=java-.*")
     options = ["--bootstrap-server", broker.bootstrap, "--topic", "pushed", "--command-property", "client.id=java-1"]
     push = ["--command-property", "enable.metrics.push=true"]
-    done = kafka_tool("console-producer", *options, *push, stdin=b"one\ntwo\n")
-    assert done.returncode == 0, done.stderr.decode()
+
+    def has_pushed() -> bool:
+        """On a busy machine the producer may end before it has its subscription; then it pushes nothing."""
+        done = kafka_tool("console-producer", *options, *push, stdin=b"one\ntwo\n")
+        assert done.returncode == 0, done.stderr.decode()
+        return bool(pushes_of(broker, "java-1"))
+
+    eventually(has_pushed, LIMIT_S)
     pushes = pushes_of(broker, "java-1")
     assert pushes[-1]["terminating"]
     assert pushes[-1]["software"].startswith("apache-kafka-java 4.3")
