@@ -26,10 +26,11 @@ from kafkatools.tracing.spans import Client, Spans, fail
 from kafkatools.version import __version__
 
 AnyProducer = Producer | aio.Producer
-AnyConsumer = Consumer | aio.Consumer
+AnyConsumer = Consumer | aio.Consumer | ShareConsumer | aio.ShareConsumer
 Wrapper = Callable[[Spans, Callable[..., object]], Callable[..., object]]
 
 _POLLS = ("poll", "poll_further", "poll_columns")
+_SHARE_POLLS = ("poll", "poll_columns")
 _WRAPPERS = cast(
     "dict[type, dict[str, Wrapper]]",
     {
@@ -37,6 +38,8 @@ _WRAPPERS = cast(
         aio.Producer: {"send": sends.send_async, "send_many": sends.send_many_async},
         Consumer: dict.fromkeys(_POLLS, polls.poll),
         aio.Consumer: dict.fromkeys(_POLLS, polls.poll_async),
+        ShareConsumer: dict.fromkeys(_SHARE_POLLS, polls.poll),
+        aio.ShareConsumer: dict.fromkeys(_SHARE_POLLS, polls.poll_async),
     },
 )
 """The wrapped methods of each class. A wrapper takes the original method and returns one of the same signature."""
@@ -45,7 +48,7 @@ _NO_CLIENT = Client("", "")
 
 
 class KafkatoolsInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # its module has no types
-    """Instruments every Producer and Consumer of kafkatools and kafkatools.aio, existing ones too.
+    """Instruments every Producer, Consumer and ShareConsumer of kafkatools and kafkatools.aio, existing ones too.
 
     `instrument(tracer_provider=...)` begins, `uninstrument()` ends it; the default is the global tracer provider.
     """
@@ -98,7 +101,7 @@ def uninstrument_consumer(consumer: AnyConsumer) -> None:
 @contextmanager
 def process(
     record: ConsumerRecord,
-    consumer: AnyConsumer | ShareConsumer | aio.ShareConsumer | None = None,
+    consumer: AnyConsumer | None = None,
     tracer_provider: TracerProvider | None = None,
 ) -> Iterator[trace.Span]:
     """Run a block, the processing of one record, in a span `process TOPIC` whose parent is the span that sent it.
@@ -128,7 +131,9 @@ def _wrappers_of(client: AnyProducer | AnyConsumer) -> dict[str, Wrapper]:
     for kind, wrappers in _WRAPPERS.items():
         if isinstance(client, kind):
             return wrappers
-    raise TypeError(f"{type(client).__name__} is neither a Producer nor a Consumer of kafkatools or kafkatools.aio")
+    raise TypeError(
+        f"{type(client).__name__} is no Producer, Consumer or ShareConsumer of kafkatools or kafkatools.aio"
+    )
 
 
 def _wrap_one(client: AnyProducer | AnyConsumer, provider: TracerProvider | None) -> None:

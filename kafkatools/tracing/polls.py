@@ -12,20 +12,24 @@ from collections.abc import Awaitable, Callable, Sequence
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 
 from kafkatools.aio.consumer import Consumer as AioConsumer
+from kafkatools.aio.share_consumer import ShareConsumer as AioShareConsumer
 from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.consumer.consumer import Consumer
 from kafkatools.core.consumer.consumer_records import ConsumerRecords
+from kafkatools.core.consumer.share.share_consumer import ShareConsumer
 from kafkatools.core.errors import WakeupError
 from kafkatools.tracing.spans import Client, Spans
 
 Polled = ConsumerRecords | list[FetchedColumns]
+SyncConsumer = Consumer | ShareConsumer
+AsyncConsumer = AioConsumer | AioShareConsumer
 
 
 def poll(spans: Spans, original: Callable[..., Polled]) -> Callable[..., Polled]:
-    """Wrap a poll of Consumer, of records or of columns."""
+    """Wrap a poll of Consumer or ShareConsumer, of records or of columns."""
 
     @functools.wraps(original)
-    def traced(self: Consumer, timeout_ms: int) -> Polled:
+    def traced(self: SyncConsumer, timeout_ms: int) -> Polled:
         if not is_instrumentation_enabled():
             return original(self, timeout_ms)
         start_ms = self.clock.wall_ms()
@@ -41,10 +45,10 @@ def poll(spans: Spans, original: Callable[..., Polled]) -> Callable[..., Polled]
 
 
 def poll_async(spans: Spans, original: Callable[..., Awaitable[Polled]]) -> Callable[..., Awaitable[Polled]]:
-    """Wrap a poll of aio.Consumer, of records or of columns."""
+    """Wrap a poll of their twins in kafkatools.aio, of records or of columns."""
 
     @functools.wraps(original)
-    async def traced(self: AioConsumer, timeout_ms: int) -> Polled:
+    async def traced(self: AsyncConsumer, timeout_ms: int) -> Polled:
         if not is_instrumentation_enabled():
             return await original(self, timeout_ms)
         start_ms = self.clock.wall_ms()
@@ -59,12 +63,12 @@ def poll_async(spans: Spans, original: Callable[..., Awaitable[Polled]]) -> Call
     return traced
 
 
-def _write_failure(spans: Spans, consumer: Consumer | AioConsumer, start_ms: int, error: Exception) -> None:
+def _write_failure(spans: Spans, consumer: SyncConsumer | AsyncConsumer, start_ms: int, error: Exception) -> None:
     if not isinstance(error, WakeupError):
         spans.failed_poll(Client.of(consumer.config, is_consumer=True), start_ms, error)
 
 
-def _write(spans: Spans, consumer: Consumer | AioConsumer, start_ms: int, polled: Polled) -> None:
+def _write(spans: Spans, consumer: SyncConsumer | AsyncConsumer, start_ms: int, polled: Polled) -> None:
     fetched: Sequence[FetchedColumns] = polled.columns() if isinstance(polled, ConsumerRecords) else polled
     if fetched:
         spans.poll(Client.of(consumer.config, is_consumer=True), start_ms, fetched)

@@ -25,7 +25,7 @@ from kafkatools import aio, tracing
 from kafkatools.errors import IllegalState, InvalidTopic, RecordTooLarge
 
 ROOT = pathlib.Path(__file__).parents[3]
-TOPICS = ("one", "many", "loop", "rows", "arrow", "other", "async", "plain", "bare", "unsampled")
+TOPICS = ("one", "many", "loop", "rows", "arrow", "other", "async", "plain", "bare", "unsampled", "shared")
 SENDER = """
 import sys
 from opentelemetry.sdk.trace import TracerProvider
@@ -278,6 +278,31 @@ def test_async_clients_write_the_same_spans(bootstrap: str, traced: Traced) -> N
     assert len(traced.spans("process async")) == 3
 
 
+def test_share_consumers_write_the_spans_of_their_polls(bootstrap: str, traced: Traced) -> None:
+    with kafkatools.Admin(bootstrap_servers=bootstrap) as admin:
+        admin.alter_configs({("group", name): {"share.auto.offset.reset": "earliest"} for name in ("sync", "async")})
+    with kafkatools.Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send("shared", b"a").result()
+
+    async def read() -> None:
+        async with aio.ShareConsumer(bootstrap_servers=bootstrap, group_id="async") as consumer:
+            consumer.subscribe(["shared"])
+            async for _ in consumer:
+                break
+
+    with kafkatools.ShareConsumer(bootstrap_servers=bootstrap, group_id="sync") as consumer:
+        consumer.subscribe(["shared"])
+        for record in consumer:
+            with tracing.process(record, consumer):
+                break
+    asyncio.run(read())
+    (send,) = traced.spans("send")
+    polls = traced.spans("poll shared")
+    assert [span.attributes["messaging.consumer.group.name"] for span in polls] == ["sync", "async"]
+    assert [[link.context.span_id for link in span.links] for span in polls] == [[send.context.span_id]] * 2
+    assert [span.context.trace_id for span in traced.spans("process")] == [send.context.trace_id]
+
+
 def test_one_instrumented_producer_leaves_others_alone(bootstrap: str) -> None:
     traced = Traced()
     with (
@@ -327,7 +352,8 @@ def test_records_that_are_not_sampled_pass_the_decision_on(bootstrap: str) -> No
 
 
 def test_uninstrument_puts_the_original_methods_back() -> None:
-    kinds = (kafkatools.Producer, kafkatools.Consumer, aio.Producer, aio.Consumer)
+    sync = (kafkatools.Producer, kafkatools.Consumer, kafkatools.ShareConsumer)
+    kinds = (*sync, aio.Producer, aio.Consumer, aio.ShareConsumer)
     before = [dict(vars(kind)) for kind in kinds]
     tracing.KafkatoolsInstrumentor().instrument()
     assert [dict(vars(kind)) for kind in kinds] != before
@@ -351,7 +377,7 @@ def test_without_the_package_the_import_says_what_to_install() -> None:
 
 
 def test_other_objects_and_providers_are_refused() -> None:
-    with pytest.raises(TypeError, match="neither a Producer nor a Consumer"):
+    with pytest.raises(TypeError, match="object is no Producer, Consumer or ShareConsumer"):
         tracing.instrument_producer(object())
     with pytest.raises(TypeError, match="tracer_provider must be a TracerProvider, not str"):
         tracing.KafkatoolsInstrumentor().instrument(tracer_provider="x")
