@@ -32,7 +32,7 @@ _ASSIGNED = (
     r"(?:\\?[\"']\s*:\s*|\s*=\s*))(?P<value>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|\[[^\]\s]*\]|[^\s,;&\"'\]})]+)"
 )
 _AUTHORIZATION = r"(?P<name>\b(?:Authorization:\s*)?(?:Basic|Bearer)\s+)(?P<value>[A-Za-z0-9+/=._~-]{16,})"
-_SECRET_SETTINGS = ("password", "secret", "jaas.config", "keystore.key", "user.info", "auth.token")
+_SECRET_SETTINGS = ("password", "secret", "jaas.config", "keystore.key", "ssl.key.pem", "user.info", "auth.token")
 _NAMES = r"(?i)password|passwd|secret|token|credential|access[._-]?key|api[._-]?key|jaas|private"
 
 

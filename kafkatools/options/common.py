@@ -88,8 +88,8 @@ def _warn_of_unknown(name: str, path: str) -> None:
 
 def profile_settings(args: Args) -> dict[str, str]:
     """Return the client settings of the profile with the values of their references, empty without one. Raises
-    CommandError for a reference that has no value."""
-    return args.indirect.resolved(args.profile.settings, args.profile.path) if args.profile is not None else {}
+    CommandError for a reference that has no value and a setting of librdkafka that Kafka lacks."""
+    return args.indirect.of_profile(args.profile) if args.profile is not None else {}
 
 
 def properties_file(args: Args, file_option: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from kafkatools.exit_status import CommandError
 
 if TYPE_CHECKING:
     from kafkatools.core.config.providers import Providers
+    from kafkatools.options.cluster_profile import Profile
 
 PROJECT_FILE = ".kt.toml"
 """The file of a project's profiles. It is found in the working directory or above it, so it may be somebody else's."""
@@ -51,6 +52,13 @@ class IndirectSettings:
             return self._providers.resolved(settings)
         except ConfigError as error:
             raise CommandError(f"{path}: {error}") from None
+
+    def of_profile(self, profile: Profile) -> dict[str, str]:
+        """Return the settings of a profile under Kafka's names, with the values of references. Raises CommandError as
+        `resolved` does, and for settings of librdkafka that cannot be translated."""
+        from kafkatools.options.librdkafka_names import with_kafka_names
+
+        return with_kafka_names(self.resolved(profile.settings, profile.path), profile.path)
 
 
 def _refuse_programs(settings: Mapping[str, str], path: str) -> None:

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Mapping
 
 # Also with a listener's prefix: listener.name.x.ssl.keystore.location.
-_PRIVATE_KEY_FILES = ("ssl.keystore.location", "sasl.oauthbearer.assertion.private.key.file")
+_PRIVATE_KEY_FILES = ("ssl.keystore.location", "ssl.key.location", "sasl.oauthbearer.assertion.private.key.file")
 
 
 def warn_if_others_can_read(path: str, settings: Mapping[str, str]) -> None:

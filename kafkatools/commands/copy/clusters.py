@@ -33,9 +33,7 @@ def clusters_of(console: Console, args: Args) -> tuple[ClientCluster, ClientClus
     profile = find_profile(args.to_profile, console.environ, os.getcwd())
     if profile is None or profile.bootstrap_servers is None:
         raise UsageError(f"The profile '{args.to_profile}' has no bootstrap_servers")
-    target = ClientCluster(
-        profile.bootstrap_servers, args.indirect.resolved(profile.settings, profile.path), _CLIENT_ID
-    )
+    target = ClientCluster(profile.bootstrap_servers, args.indirect.of_profile(profile), _CLIENT_ID)
     return source, target, Connection(target.bootstrap, profile, None)
 
 

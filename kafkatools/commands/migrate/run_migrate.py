@@ -88,9 +88,7 @@ def _target(console: Console, args: Args) -> tuple[ClientCluster, Connection]:
     if profile is None or profile.bootstrap_servers is None:
         raise UsageError(f"The profile '{args.to_profile}' has no bootstrap_servers")
     connection = Connection(profile.bootstrap_servers, profile, None)
-    return ClientCluster(
-        connection.servers, args.indirect.resolved(profile.settings, profile.path), _CLIENT_ID
-    ), connection
+    return ClientCluster(connection.servers, args.indirect.of_profile(profile), _CLIENT_ID), connection
 
 
 def _follow(console: Console, args: Args, migration: Migration, producer: BatchProducer) -> None:
