@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 from support.kt import Ran, run_kt
+from support.requirements import require
 from support.secure_broker import SecureBroker
 
 from kafkatools.core.net.security.jaas import parse_jaas_config
@@ -43,6 +44,31 @@ def test_a_login_over_tls_with_the_password_of_the_environment(secure: SecureBro
     assert refused.status != ExitStatus.OK
     assert "uthentication failed" in refused.err
     assert "wrong-canary" not in refused.err
+
+
+def test_librdkafka_logs_in_with_the_same_settings(secure: SecureBroker) -> None:
+    try:
+        from confluent_kafka.admin import AdminClient
+    except ImportError:
+        require("confluent-kafka is not installed")
+    word = "SCRAM-SHA-512=[password=bob-canary]"
+    brokers = ("--bootstrap-server", secure.bootstrap("PLAINTEXT"))
+    user = ("--entity-type", "users", "--entity-name", "bob")
+    assert run_kt("configs", *brokers, "--alter", "--add-config", word, *user).status == ExitStatus.OK
+    authority = {"ssl.ca.location": str(secure.authority.certificate)}
+    bob = {"sasl.mechanisms": "SCRAM-SHA-512", "sasl.username": "bob", "sasl.password": "bob-canary"}
+    (secure.directory / "client.key").chmod(0o600)
+    files = {"ssl.certificate.location": "client.pem", "ssl.key.location": "client.key"}
+    identity = {name: str(secure.directory / file) for name, file in files.items()}
+    for listener, settings in (
+        ("SASL_PLAINTEXT", {"security.protocol": "sasl_plaintext", **PLAIN}),
+        ("SASL_SSL", {"security.protocol": "sasl_ssl", **bob, **authority}),
+        ("MTLS", {"security.protocol": "ssl", **identity, **authority}),
+    ):
+        theirs = AdminClient({"bootstrap.servers": secure.bootstrap(listener), **settings})
+        assert theirs.list_topics(timeout=10).brokers, listener
+        ours = list_topics(secure, listener, settings, {})
+        assert (ours.status, ours.err) == (ExitStatus.OK, ""), listener
 
 
 def test_a_certificate_and_a_key_in_two_files(secure: SecureBroker) -> None:
