@@ -127,18 +127,18 @@ def test_only_real_differences_are_shown_and_nothing_is_written_in_vain(kt: Kt, 
 @pytest.mark.slow
 def test_passwords_and_loggers(kt: Kt, tmp_path: pathlib.Path) -> None:
     secret = "listener.name.internal.ssl.keystore.password"
-    broker = ("--alter", "--broker-defaults", "--add-config", f"{secret}=s3cret")
-    assert kt(*broker, "--dry-run").out == f"default of brokers: {secret}: (not set) -> (hidden)\n"
+    broker = ("--alter", "--broker", "1", "--add-config", f"{secret}=s3cret")
+    assert kt(*broker, "--dry-run").out == f"broker 1: {secret}: (not set) -> (hidden)\n"
     kt(*broker, "--undo-file", "new.jsonl")
     assert json.loads((tmp_path / "new.jsonl").read_text())["delete"] == [secret]
     refused = kt(*broker, "--undo-file", "lost.jsonl", status=ExitStatus.FAILED)
     assert (
-        f"Nothing was changed: {secret} of default of brokers is sensitive, so its present value cannot be saved in "
+        f"Nothing was changed: {secret} of broker 1 is sensitive, so its present value cannot be saved in "
         "the undo file" in refused.err
     )
     assert not (tmp_path / "lost.jsonl").exists()
     kt("--from-file", "new.jsonl")
-    assert secret not in kt("--describe", "--broker-defaults").out
+    assert secret not in kt("--describe", "--broker", "1").out
 
     user = ("--alter", "--user", "alice", "--add-config", "SCRAM-SHA-256=[iterations=8192,password=s3cret]")
     scram = kt(*user, "--undo-file", "u.jsonl", status=ExitStatus.USAGE)

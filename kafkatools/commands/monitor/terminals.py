@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from kafkatools.console import Console
 from kafkatools.core.install_command import install_command
 
-EXTRA = f"Keys, sorting, filters and details: {install_command('monitor')}"
+EXTRA = f"Keys and details: {install_command('monitor')}"
 """The line that names the extra if it is missing."""
 
 
