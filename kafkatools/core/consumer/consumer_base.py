@@ -320,6 +320,11 @@ class ConsumerBase:
     # --- records
 
     def _poll_records(self, timeout_ms: int) -> Steps[ConsumerRecords]:
+        """Raises IllegalState without a subscription and assigned partitions, as Kafka's consumer. Columns have no such
+        rule: a tool polls them while it waits for a topic."""
+        has_subscription = self._group is not None and self._group.subscription.is_automatic
+        if not has_subscription and not self._subscriptions.assigned_partitions():
+            raise IllegalState("Consumer is not subscribed to any topics or assigned any partitions")
         columns = yield from self._poll(whole_ms(timeout_ms), partial(self._fetcher.collect, self._max_poll_records))
         records = self._decoded(columns) if self._decoder and columns else ConsumerRecords(columns)
         return self._interceptors.on_consume(records) if records else records
@@ -336,12 +341,9 @@ class ConsumerBase:
         return (yield from self._poll(whole_ms(timeout_ms), partial(self._fetcher.collect, _ALL_BUFFERED)))
 
     def _poll(self, timeout_ms: int, collect: Callable[[], list[Fetched]]) -> Steps[list[Fetched]]:
-        """Raises ValueError for a negative time-out, IllegalState without a subscription and assigned partitions."""
+        """Raises ValueError for a negative time-out."""
         if timeout_ms < 0:
             raise ValueError(f"Invalid negative timeout {timeout_ms}")
-        has_subscription = self._group is not None and self._group.subscription.is_automatic
-        if not has_subscription and not self._subscriptions.assigned_partitions():
-            raise IllegalState("Consumer is not subscribed to any topics or assigned any partitions")
         now_ms = self._clock.now_ms()
         deadline_ms = now_ms + timeout_ms
         while True:

@@ -287,7 +287,7 @@ def test_requests_of_nodes_are_spared_unless_named() -> None:
         create_topics(admin, [NewTopic("t", replicas_assignments={0: [1, 2]})])
 
         def isr() -> list[int]:
-            return sorted(describe_topics(admin, ["t"])["t"].partitions[0].isr)
+            return sorted(number for part in describe_topics(admin, ["t"])["t"].partitions for number in part.isr)
 
         eventually(lambda: isr() == [1, 2])
         with cluster.faults.add("drop", node=1, api="Fetch") as fault:
