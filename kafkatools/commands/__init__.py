@@ -85,6 +85,7 @@ GROUPS = {
         "verifiable-share-consumer": "verifiable_share_consumer",
     },
     "Shell": {
+        "profile": "profile",
         "completion": "completion",
         "shims": "shims",
         "help-json": "help_json",

@@ -14,10 +14,11 @@ from kafkatools.exit_status import CommandError
 
 _VERIFICATION = "enable.ssl.certificate.verification"
 _HOST_NAMES = "ssl.endpoint.identification.algorithm"
-_NAMES = (
+LIBRDKAFKA_NAMES = (
     "sasl.mechanisms", "sasl.username", "sasl.password", "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location",
     "ssl.certificate.pem", "ssl.key.location", "ssl.key.pem", _VERIFICATION,
 )  # fmt: skip
+"""The settings of librdkafka that Kafka has under other names."""
 _RENAMED = {
     "sasl.mechanisms": "sasl.mechanism",
     "ssl.ca.pem": "ssl.truststore.certificates",
@@ -33,10 +34,10 @@ def with_kafka_names(settings: Mapping[str, str], path: str) -> dict[str, str]:
     """Return the settings of the profile file at `path` with librdkafka's settings replaced by Kafka's. Raises
     CommandError, which names file and setting, for a setting that contradicts one of Kafka's, that lacks its
     counterpart or that Kafka cannot express, and for an unreadable file of a key or certificate."""
-    kept = {name: value for name, value in settings.items() if name not in _NAMES}
+    kept = {name: value for name, value in settings.items() if name not in LIBRDKAFKA_NAMES}
     if kept.get(_HOST_NAMES, "").lower() == "none":
         kept[_HOST_NAMES] = ""
-    ours = {name: value for name, value in settings.items() if name in _NAMES}
+    ours = {name: value for name, value in settings.items() if name in LIBRDKAFKA_NAMES}
     if not ours:
         return kept
     _ensure_verified(ours, path)

@@ -57,9 +57,7 @@ def find_profile(requested_name: str | None, environ: Mapping[str, str], directo
     holders = [path for path, content in files.items() if name in content.get("profiles", {})]
     if not holders:
         names = _names(files)
-        advice = (
-            f"there are {', '.join(names)}" if names else f"define it in {_user_file(environ)} or in {PROJECT_FILE}"
-        )
+        advice = f"there are {', '.join(names)}" if names else f"define it in {user_file(environ)} or in {PROJECT_FILE}"
         raise UsageError(f"There is no profile '{name}'; {advice}")
     if len(holders) > 1:
         raise UsageError(f"The profile '{name}' is defined in {holders[0]} and in {holders[1]}: rename one of them")
@@ -122,7 +120,8 @@ def is_destructive(command: Command, args: Args) -> bool:
     return any(name in ("", args.command.name) or args.has_option(name) for name in command.destructive)
 
 
-def _user_file(environ: Mapping[str, str]) -> str:
+def user_file(environ: Mapping[str, str]) -> str:
+    """Return the path of the user's file of profiles, which need not exist."""
     path = environ.get("KT_CONFIG")
     if path:
         return path
@@ -144,7 +143,7 @@ def _project_file(directory: str) -> str | None:
 def _files(environ: Mapping[str, str], directory: str) -> dict[str, dict[str, Any]]:
     """Return the existing profile files by path, the project's before the user's. Raises UsageError for an invalid
     file."""
-    project, user = _project_file(directory), _user_file(environ)
+    project, user = _project_file(directory), user_file(environ)
     if project is not None and os.path.exists(user) and os.path.samefile(project, user):
         project = None
     return {path: _read(path) for path in (project, user) if path is not None and os.path.exists(path)}
@@ -157,6 +156,11 @@ def profile_names(environ: Mapping[str, str], directory: str) -> list[str]:
     except UsageError:
         return []
     return sorted(_names(files))
+
+
+def names_in(path: str) -> set[str]:
+    """Return the names of the profiles in a file. Raises UsageError for an invalid file."""
+    return set(_read(path).get("profiles", {}))
 
 
 def _names(files: Mapping[str, dict[str, Any]]) -> list[str]:

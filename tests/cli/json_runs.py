@@ -107,6 +107,7 @@ OTHERWISE = {
     "server-start": "is the broker",
     "server-stop": "sends a signal to a process",
     "shims": "creates links in a directory",
+    "profile": "reads and writes files",
     "help-json": "asks nobody",
     "undo": "reads the journal first, which is empty",
     "schemas": "asks a schema registry",
@@ -179,6 +180,8 @@ class JsonRuns:
         self.kt("completion", "--profiles", servers=False)
         self.kt("completion", "--install", "--shell", "fish", servers=False)
         self.kt("completion", "--uninstall", servers=False)
+        contexts = {"dev": {"brokers": ["a:1"], "kafkaVersion": "", "producer": {"partitioner": "hash"}}}
+        self.kt("profile", "import", self.file("kafkactl.yml", {"contexts": contexts}), servers=False)
         self.kt("shims", "links", servers=False)
         self.kt("shims", "--remove", "links", servers=False)
         self.kt("sandbox", "status", servers=False, status=1)

@@ -91,10 +91,10 @@ def _users(present: Present) -> Tree:
 def _scalar(value: object) -> str:
     if isinstance(value, (bool, int, float)):
         return json.dumps(value)
-    return _quoted(str(value))
+    return quoted(str(value))
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """Text in double quotes, for TOML and YAML: JSON's escapes, without surrogate pairs, and DEL and C1 escaped."""
     escaped = json.dumps(text, ensure_ascii=False)
     return re.sub("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda match: f"\\u{ord(match[0]):04x}", escaped)
@@ -103,8 +103,9 @@ def _quoted(text: str) -> str:
 # -- TOML --
 
 
-def _toml_key(key: str) -> str:
-    return key if _TOML_KEY.fullmatch(key) else _quoted(key)
+def toml_key(key: str) -> str:
+    """A key of TOML, in double quotes unless it is a bare one."""
+    return key if _TOML_KEY.fullmatch(key) else quoted(key)
 
 
 def _toml_lines(tree: Tree) -> Iterator[str]:
@@ -113,7 +114,7 @@ def _toml_lines(tree: Tree) -> Iterator[str]:
         if isinstance(section, list):
             blocks += ([f"[[{kind}]]", *_toml_pairs(item)] for item in section)
         elif isinstance(section, dict):
-            blocks += (_toml_table(f"{kind}.{_toml_key(key)}", item) for key, item in section.items())
+            blocks += (_toml_table(f"{kind}.{toml_key(key)}", item) for key, item in section.items())
     for index, block in enumerate(blocks):
         yield from ["", *block] if index else block
 
@@ -125,18 +126,18 @@ def _toml_table(path: str, table: Tree) -> list[str]:
 def _toml_pairs(table: Tree) -> Iterator[str]:
     for key, value in table.items():
         if isinstance(value, dict):  # a dotted key each, since configs are few
-            yield from (f"{_toml_key(key)}.{_toml_key(name)} = {_scalar(item)}" for name, item in value.items())
+            yield from (f"{toml_key(key)}.{toml_key(name)} = {_scalar(item)}" for name, item in value.items())
         elif isinstance(value, list):
-            yield f"{_toml_key(key)} = [{', '.join(map(_scalar, value))}]"
+            yield f"{toml_key(key)} = [{', '.join(map(_scalar, value))}]"
         else:
-            yield f"{_toml_key(key)} = {_scalar(value)}"
+            yield f"{toml_key(key)} = {_scalar(value)}"
 
 
 # -- YAML --
 
 
 def _yaml_key(key: str) -> str:
-    return key if _YAML_KEY.fullmatch(key) and key.lower() not in _YAML_WORDS else _quoted(key)
+    return key if _YAML_KEY.fullmatch(key) and key.lower() not in _YAML_WORDS else quoted(key)
 
 
 def _yaml_lines(tree: Tree, depth: int) -> Iterator[str]:
