@@ -322,10 +322,11 @@ class ConsumerBase:
     def _poll_records(self, timeout_ms: int) -> Steps[ConsumerRecords]:
         """Raises IllegalState without a subscription and assigned partitions, as Kafka's consumer. Columns have no such
         rule: a tool polls them while it waits for a topic."""
+        limit_ms = whole_ms(timeout_ms)
         has_subscription = self._group is not None and self._group.subscription.is_automatic
         if not has_subscription and not self._subscriptions.assigned_partitions():
             raise IllegalState("Consumer is not subscribed to any topics or assigned any partitions")
-        columns = yield from self._poll(whole_ms(timeout_ms), partial(self._fetcher.collect, self._max_poll_records))
+        columns = yield from self._poll(limit_ms, partial(self._fetcher.collect, self._max_poll_records))
         records = self._decoded(columns) if self._decoder and columns else ConsumerRecords(columns)
         return self._interceptors.on_consume(records) if records else records
 

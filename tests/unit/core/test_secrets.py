@@ -55,7 +55,8 @@ def test_an_echo_is_hidden_in_the_form_in_which_it_travels(form) -> None:  # typ
 
 def test_a_short_secret_is_hidden_in_text_of_others_only_and_as_a_word() -> None:
     remember("zq")
-    assert redacted("wrong password 'zq' for zqueue") == f"wrong password '{HIDDEN}' for zqueue"
+    # words that no other test has for a password
+    assert redacted("zebras read 'zq' in zqueue") == f"zebras read '{HIDDEN}' in zqueue"
     assert redacted_line("Topic zq does not exist") == "Topic zq does not exist"
 
 
