@@ -39,7 +39,7 @@ _COMMAND_TIMEOUT_S = 120
 
 
 class Surroundings(NamedTuple):
-    """What references may read: the environment, and `ask`, which prompts for a password and raises ConfigError (None:
+    """The sources of references: the environment, and `ask`, which prompts for a password and raises ConfigError (None:
     there is no terminal)."""
 
     environ: Mapping[str, str]

@@ -86,7 +86,7 @@ def ship_package(context: SparkContext) -> None:
 
 
 def _send_what_is_missing(context: SparkContext) -> None:
-    here = Worker(*_probe()((PACKAGE,)))
+    here = _this_worker()
     modules = (PACKAGE, *DEPENDENCIES, *_installed(DECODERS), *ENVIRONMENT)
     workers = _workers(context, modules)
     ensure_environment(workers)
@@ -155,7 +155,7 @@ def installed_modules() -> list[str]:
 
 def this_build() -> str:
     """The Python, platform and C library of this process."""
-    return Worker(*_probe()((PACKAGE,))).build
+    return _this_worker().build
 
 
 def version_mismatch(text: str) -> str | None:
@@ -179,6 +179,10 @@ def use_own_python(context: SparkContext) -> None:
 
 
 # -- The probe --
+
+
+def _this_worker() -> Worker:
+    return Worker(*_probe()((PACKAGE,)))
 
 
 def _probe() -> Callable[[tuple[str, ...]], Fields]:

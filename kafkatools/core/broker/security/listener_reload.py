@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from kafkatools.core.broker.metadata.dynamic_checks import SECURITY
 from kafkatools.core.broker.security.listener_security import (
     ListenerSecurity,
     NamedListener,
@@ -26,18 +27,6 @@ from kafkatools.core.net.security.jaas import parse_jaas_config
 if TYPE_CHECKING:
     from kafkatools.core.broker.security.sasl_listener import SaslListener
 
-STORES = (
-    "ssl.key.password",
-    "ssl.keystore.certificate.chain",
-    "ssl.keystore.key",
-    "ssl.keystore.location",
-    "ssl.keystore.password",
-    "ssl.keystore.type",
-    "ssl.truststore.certificates",
-    "ssl.truststore.location",
-    "ssl.truststore.password",
-    "ssl.truststore.type",
-)
 _JAAS = ".sasl.jaas.config"
 
 
@@ -55,7 +44,7 @@ def reloaded_security(
     dynamic = {
         name: value
         for name, value in current.prefixed.items()
-        if name.endswith(_JAAS) or name.split(".", 3)[-1] in STORES
+        if name.endswith(_JAAS) or name.split(".", 3)[-1] in SECURITY
     }
     for name, value in dynamic.items():
         if name.endswith(_JAAS):

@@ -40,7 +40,7 @@ class InvalidMessage(Exception):
 
 
 class Credential(NamedTuple):
-    """What a broker knows of a password for SCRAM: salt, stored key, server key and iterations."""
+    """A SCRAM credential as a broker stores it: salt, stored key, server key and iterations."""
 
     salt: bytes
     stored_key: bytes

@@ -41,7 +41,7 @@ _ERROR_CODE = slice(8, 10)
 
 @unique
 class State(Enum):
-    """What a connection may send next."""
+    """The state of a connection: the requests that it may send next."""
 
     FIRST = "ApiVersions or SaslHandshake"
     HANDSHAKE = "SaslHandshake"

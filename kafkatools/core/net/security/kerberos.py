@@ -100,7 +100,7 @@ def gss_reason(problem: Exception) -> str:
 
 
 class _Outcome(NamedTuple):
-    """What opening an exchange gave: the exchange or an error."""
+    """The outcome of opening an exchange: the exchange or an error."""
 
     made_ms: int
     exchange: GssapiExchange | None

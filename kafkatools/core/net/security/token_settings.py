@@ -98,7 +98,7 @@ def _endpoint_source(config: Config, options: Mapping[str, str], url: str, clock
 
 
 def _request(config: Config, options: Mapping[str, str], clock: Clock) -> Callable[[], TokenRequest]:
-    """What makes the requests of the configured retriever. Raises ConfigError."""
+    """The maker of the requests of the configured retriever. Raises ConfigError."""
     from kafkatools.core.net.security import token_endpoint
     from kafkatools.core.net.security.assertions import assertion_source
 
