@@ -48,7 +48,8 @@ class Channel:
                 self._outgoing.append(view.cast("B") if view.format != "B" or view.ndim != 1 else view)
 
     def write(self) -> bool:
-        """Send queued frames as far as the socket takes them; return True when nothing is left. Raises OSError."""
+        """Send queued frames as far as the socket takes them; return True when nothing is left. Raises OSError,
+        and SslAuthenticationFailed when the node refused the client's certificate."""
         while self._outgoing:
             batch = [self._outgoing[i] for i in range(min(MAX_BUFFERS, len(self._outgoing)))]
             sent_bytes = self.transport.sendmsg(batch)

@@ -254,6 +254,9 @@ class NetworkClient:
     def _write(self, channel: Channel) -> None:
         try:
             is_flushed = channel.write()
+        except KafkaError as error:
+            self._broken.append((channel, connection_words.receive_failure(self.name_of(channel.node_id), error)))
+            return
         except OSError as problem:
             self._broken.append(
                 (channel, Disconnected(f"{self.name_of(channel.node_id)}: {problem.strerror or problem}"))

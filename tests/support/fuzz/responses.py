@@ -105,7 +105,7 @@ class ChangingProxy:
     def close(self) -> None:
         """End everything."""
         self._server.close()
-        for each in self._sockets:
+        for each in tuple(self._sockets):  # threads still add theirs
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
 

@@ -20,6 +20,7 @@ from kafkatools.core.net.selector import READ, WRITE
 
 _JOINED_BYTES = 64 * 1024
 _FILE_BYTES = 128 * 1024
+_DRAINED_READS = 16
 _UNEXPECTED_MESSAGE = b"\x15\x03\x03\0\2\2\x0a"
 _NOT_TLS = (
     "HTTP_REQUEST",
@@ -66,6 +67,7 @@ class TlsStream:
         except ssl.SSLError as problem:
             if problem.reason in _NOT_TLS:
                 self._send_alert()
+            self._drain()
             raise OSError(_words(problem)) from None
         self._check_suite()
         try:
@@ -78,6 +80,14 @@ class TlsStream:
         """Send a TLS alert to a client that does not speak TLS, as Java does, so that it can name the cause."""
         with contextlib.suppress(OSError):
             os.write(self.socket.fileno(), _UNEXPECTED_MESSAGE)
+
+    def _drain(self) -> None:
+        """Read what has arrived: closing a socket with unread bytes resets the connection, and the client's next write
+        would fail before it has read the alert."""
+        with contextlib.suppress(OSError):
+            for _ in range(_DRAINED_READS):
+                if not os.read(self.socket.fileno(), _JOINED_BYTES):
+                    break
 
     def _check_suite(self) -> None:
         cipher, allowed = self.socket.cipher(), self._tls.suites

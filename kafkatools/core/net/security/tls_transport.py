@@ -6,7 +6,8 @@ socket readable, so the reader of the last bytes is woken again for the end itse
 
 A write that would block must be repeated with the same bytes. They are kept here: the write returned 0 to the channel,
 which passes them again. With TLS 1.3 the server may refuse the client's certificate after the handshake,
-at the first read.
+at the first read. If the server closed the connection before it read the first request, the write fails; the alert with
+the reason has arrived nevertheless and is read then.
 """
 
 from __future__ import annotations
@@ -142,8 +143,22 @@ class TlsTransport(PlaintextTransport):
         except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
             self._unsent = data
             return 0
+        except OSError:
+            self._read_alert(secured)
+            raise
         self._unsent = None
         return count
+
+    def _read_alert(self, secured: ssl.SSLSocket) -> None:
+        """Raise SslAuthenticationFailed if the server refused the client's certificate before it closed the
+        connection."""
+        try:
+            secured.recv(1)
+        except ssl.SSLError as problem:
+            if problem.reason in _REASONS:
+                raise handshake_error(problem, self._host) from None
+        except OSError:
+            return
 
     def close(self) -> None:
         """Send close_notify if that is possible without waiting, and close the connection."""

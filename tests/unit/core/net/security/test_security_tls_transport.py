@@ -304,6 +304,27 @@ def test_server_that_wants_a_certificate(connect: Connect, authority: Authority,
     assert read_until(channel, peer, 1) == [b"welcome"]
 
 
+def test_refusal_is_known_when_the_server_closed_before_it_read_the_request(
+    connect: Connect, authority: Authority
+) -> None:
+    """The server resets the connection, since bytes of the client lie unread in its socket."""
+    channel, peer = connect(None, server_context(authority, wants_client=True))
+    for _ in range(MAX_TURNS):
+        is_connected = channel.transport.handshake() == 0
+        try:
+            peer.turn()
+        except ssl.SSLError:
+            break
+    assert is_connected
+    channel.send([frame(b"unread")])
+    assert channel.write()
+    peer.flush()  # the alert
+    peer.close()
+    channel.send([frame(b"request")])
+    with pytest.raises(SslAuthenticationFailed, match="wants a certificate"):
+        channel.write()
+
+
 def test_no_version_in_common(connect: Connect, authority: Authority) -> None:
     context = server_context(authority)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
