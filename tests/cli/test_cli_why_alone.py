@@ -92,7 +92,8 @@ def test_a_partition_without_leader(cluster: EmbeddedCluster, group_of_headless:
         verdict = only_cause(cluster.bootstrap, *words)
     assert verdict["cause"] == "partition-offline"
     assert "without a leader: headless-" in verdict["sentence"]
-    described = "headless-1: leader none, replicas 2, 3, ISR (2, 3|3, 2), leader epoch [0-9]+"  # in the order in which they joined
+    # The ISR in the order in which they joined.
+    described = "headless-1: leader none, replicas 2, 3, ISR (2, 3|3, 2), leader epoch [0-9]+"
     assert re.fullmatch(described, verdict["evidence"][-1])
 
 
